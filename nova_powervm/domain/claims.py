@@ -1,0 +1,156 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""From an instance's allocations to the slots that it gets."""
+
+import dataclasses
+import re
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
+
+from nova_powervm import exception
+from nova_powervm.domain import slots
+
+# Nova's syntax: resources[_a-zA-Z0-9-]{0,64}:<class>=<amount>
+_RESOURCES_KEY = re.compile(r'resources[a-zA-Z0-9_-]{0,64}:([A-Z0-9_]+)')
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class SlotProvider:
+    """A provider of ours, as the last update left it.
+
+    :param uuid: Placement's uuid of it.
+    :param drc_index: The slot it stands for.
+    :param resource_classes: Classes that it has inventory of.
+    """
+
+    uuid: str
+    drc_index: int
+    resource_classes: frozenset[str]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Claim:
+    """One slot that an instance was allocated.
+
+    :param provider_uuid: The slot's provider.
+    :param drc_index: The slot.
+    """
+
+    provider_uuid: str
+    drc_index: int
+
+    def __str__(self) -> str:
+        return slots.format_drc_index(self.drc_index)
+
+
+def requested_amounts(extra_specs: Mapping[str, str]) -> dict[str, int]:
+    """Add up what a flavor's resource groups ask for.
+
+    :param extra_specs: The flavor's extra specs.
+    :returns: Resource class to the sum over all groups. An amount that is
+        no number asks for nothing; Nova's API refuses such a flavor.
+    """
+    amounts: dict[str, int] = {}
+    for key, value in extra_specs.items():
+        match = _RESOURCES_KEY.fullmatch(key)
+        if match and str(value).strip().isdigit():
+            name = match.group(1)
+            amounts[name] = amounts.get(name, 0) + int(value)
+    return amounts
+
+
+def resolve(
+    instance: str,
+    allocations: Mapping[str, Mapping[str, Any]] | None,
+    providers: Mapping[str, SlotProvider],
+    requested: Mapping[str, int],
+    accelerators: Collection[str] = (),
+) -> tuple[Claim, ...]:
+    """Find the slots that an instance was allocated on this host.
+
+    Only providers of this host's tree count: while an instance is being
+    evacuated its allocations name those of the source host, too.
+
+    :param instance: The instance's uuid, for messages.
+    :param allocations: Provider uuid to ``{'resources': {class: amount}}``,
+        as Nova hands them over. Nova hands over None or {} when Placement
+        did not answer, which is no reason to build without devices.
+    :param providers: Provider uuid to provider, of this host.
+    :param requested: Resource class to the amount that the flavor asks for.
+    :param accelerators: Uuids of Cyborg's providers of this host.
+    :returns: The claims, by DRC index.
+    :raises exception.ClaimFailed: The allocations are missing, don't cover
+        what the flavor asks for, or name a device of Cyborg's that no
+        accelerator request stands for.
+    """
+    if not allocations:
+        raise exception.ClaimFailed(
+            instance=instance,
+            reason='Nova got no allocations from Placement, so it is unknown '
+            'which devices belong to the instance. See the nova-compute log '
+            'for the failed request to Placement.',
+        )
+    _refuse_accelerators(instance, allocations, accelerators)
+    granted = [
+        (providers[uuid], resource_class, int(amount))
+        for uuid, record in allocations.items()
+        if uuid in providers
+        for resource_class, amount in record['resources'].items()
+    ]
+    _check_amounts(instance, granted, providers.values(), requested)
+    claims = {
+        Claim(provider.uuid, provider.drc_index) for provider, _, _ in granted
+    }
+    return tuple(sorted(claims, key=lambda claim: claim.drc_index))
+
+
+def _refuse_accelerators(
+    instance: str,
+    allocations: Mapping[str, Mapping[str, Any]],
+    accelerators: Collection[str],
+) -> None:
+    taken = sorted(set(allocations) & set(accelerators))
+    if taken:
+        raise exception.ClaimFailed(
+            instance=instance,
+            reason=f'its flavor was allocated the provider(s) '
+            f'{", ".join(taken)} that Cyborg manages, which takes a device '
+            "profile. Add traitN:OWNER_NOVA=required to the flavor's groups.",
+        )
+
+
+def _check_amounts(
+    instance: str,
+    granted: Iterable[tuple[SlotProvider, str, int]],
+    providers: Iterable[SlotProvider],
+    requested: Mapping[str, int],
+) -> None:
+    got: dict[str, int] = {}
+    for provider, resource_class, amount in granted:
+        got[resource_class] = got.get(resource_class, 0) + amount
+        if amount > 1:
+            raise exception.ClaimFailed(
+                instance=instance,
+                reason=f'provider {provider.uuid} of slot '
+                f'{slots.format_drc_index(provider.drc_index)} is allocated '
+                f'{amount} times; a slot is one device',
+            )
+    ours = {rc for provider in providers for rc in provider.resource_classes}
+    for resource_class in sorted(ours & set(requested)):
+        wanted, have = requested[resource_class], got.get(resource_class, 0)
+        if have < wanted:
+            raise exception.ClaimFailed(
+                instance=instance,
+                reason=f'its flavor asks for {wanted} {resource_class} but '
+                f'{have} of its allocations are slots of this host',
+            )

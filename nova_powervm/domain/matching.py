@@ -1,0 +1,129 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Which slots the inventory file offers, and why the others are not."""
+
+import dataclasses
+from collections.abc import Collection, Iterable
+
+from nova_powervm.domain import names
+from nova_powervm.domain import policy as policies
+from nova_powervm.domain import slots
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Verdict:
+    """What the inventory file and the host's state mean for one slot.
+
+    :param slot: The slot.
+    :param paragraphs: All paragraphs that identify it, in file order.
+    :param reason: Why it is not offered; None if it is.
+    """
+
+    slot: slots.Slot
+    paragraphs: tuple[policies.Paragraph, ...]
+    reason: slots.Reason | None
+
+    @property
+    def offered(self) -> bool:
+        """Whether the slot is published for use by instances."""
+        return self.reason is None
+
+    @property
+    def conflicting(self) -> bool:
+        """Whether more than one paragraph takes the device."""
+        return len(self.paragraphs) > 1
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Device:
+    """A slot that is offered, with what its provider shall say.
+
+    :param slot: The slot.
+    :param resource_class: Class of its one unit of inventory.
+    :param traits: Generated ones, the owner's and the file's.
+    """
+
+    slot: slots.Slot
+    resource_class: str
+    traits: frozenset[str]
+
+
+def judge(
+    policy: policies.Policy,
+    host_slots: Collection[slots.Slot],
+    instance_lpars: Collection[str] = (),
+) -> tuple[Verdict, ...]:
+    """Hold the inventory file against the host's slots.
+
+    :param policy: What the operator allows.
+    :param host_slots: All slots of the host.
+    :param instance_lpars: Upper-case uuids of LPARs that belong to
+        instances of Nova; a slot that one of them owns stays offered.
+    :returns: One verdict for each slot, in the order given.
+    """
+    duplicated = slots.duplicated_indexes(host_slots)
+    return tuple(
+        _judge_slot(policy, slot, instance_lpars, duplicated)
+        for slot in host_slots
+    )
+
+
+def _judge_slot(
+    policy: policies.Policy,
+    slot: slots.Slot,
+    instance_lpars: Collection[str],
+    duplicated: Collection[int],
+) -> Verdict:
+    # Two paragraphs for one device are an error of the file. An empty slot
+    # holds no device, so a file may well cover it twice.
+    matching = tuple(
+        paragraph
+        for paragraph in policy.paragraphs
+        if paragraph.identifies(slot) and not slot.is_empty
+    )
+    reason = slots.reason_unavailable(slot, instance_lpars, duplicated)
+    if len(matching) > 1:
+        reason = slots.Reason('conflict', _conflict(matching))
+    elif reason is None and not matching:
+        reason = slots.Reason(
+            'unmatched', f'no paragraph of {policy.source} identifies it'
+        )
+    return Verdict(slot, matching, reason)
+
+
+def _conflict(paragraphs: Iterable[policies.Paragraph]) -> str:
+    return 'it is identified by ' + ' and by '.join(map(str, paragraphs))
+
+
+def conflicts(verdicts: Iterable[Verdict]) -> tuple[Verdict, ...]:
+    """Pick the devices that more than one paragraph takes."""
+    return tuple(verdict for verdict in verdicts if verdict.conflicting)
+
+
+def devices(verdicts: Iterable[Verdict]) -> tuple[Device, ...]:
+    """Turn the offered slots into what is to be published of them."""
+    return tuple(
+        _device(verdict.slot, verdict.paragraphs[0])
+        for verdict in verdicts
+        if verdict.offered
+    )
+
+
+def _device(slot: slots.Slot, paragraph: policies.Paragraph) -> Device:
+    return Device(
+        slot=slot,
+        resource_class=paragraph.resource_class,
+        traits=names.generated_traits(slot)
+        | {names.OWNER_TRAIT}
+        | frozenset(paragraph.traits),
+    )

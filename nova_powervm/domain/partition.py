@@ -1,0 +1,175 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""How an instance's size and identity become those of an LPAR."""
+
+import dataclasses
+
+from nova_powervm import exception
+
+#: PowerVM's limit on the length of a partition's name.
+LPAR_NAME_LIMIT = 31
+#: PowerVM hands out processing units in hundredths.
+_UNITS_DIGITS = 2
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class SlotAssignment:
+    """A physical slot that an LPAR is made with.
+
+    :param drc_index: The slot.
+    :param bus_group_required: The host's own value, passed back unchanged.
+    """
+
+    drc_index: int
+    bus_group_required: bool = False
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class PartitionSpec:
+    """What an LPAR shall be.
+
+    :param uuid: Upper-case PowerVM uuid.
+    :param name: At most 31 characters.
+    :param memory_mb: Memory in MiB, a multiple of the region size.
+    :param vcpus: Number of virtual processors.
+    :param proc_units: Processing units for all of them.
+    :param slots: The physical slots, each required: PowerVM then does not
+        start the LPAR without it.
+    """
+
+    uuid: str
+    name: str
+    memory_mb: int
+    vcpus: int
+    proc_units: float
+    slots: tuple[SlotAssignment, ...] = ()
+
+    @property
+    def drc_indexes(self) -> frozenset[int]:
+        """The DRC indexes of the slots."""
+        return frozenset(slot.drc_index for slot in self.slots)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Partition:
+    """An LPAR as the host reports it.
+
+    :param uuid: Upper-case PowerVM uuid.
+    :param name: Its name.
+    :param state: The host's word for its state, e.g. 'running'.
+    :param memory_mb: Configured memory in MiB.
+    :param vcpus: Configured virtual processors.
+    :param proc_units: Configured processing units.
+    :param slots: DRC index of each physical slot -> whether it is required.
+    """
+
+    uuid: str
+    name: str
+    state: str
+    memory_mb: int
+    vcpus: int
+    proc_units: float
+    slots: dict[int, bool]
+
+    def differences(self, spec: PartitionSpec) -> list[str]:
+        """List in words how the LPAR is not what the spec says."""
+        pairs = (
+            ('name', spec.name, self.name),
+            ('memory', spec.memory_mb, self.memory_mb),
+            ('virtual processors', spec.vcpus, self.vcpus),
+            ('processing units', spec.proc_units, self.proc_units),
+        )
+        different = [
+            f'{what} {have} instead of {want}'
+            for what, want, have in pairs
+            if want != have
+        ]
+        return different + self.slot_differences(spec)
+
+    def slot_differences(self, spec: PartitionSpec) -> list[str]:
+        """List in words how the physical slots differ from the spec's."""
+        missing = spec.drc_indexes - set(self.slots)
+        extra = set(self.slots) - spec.drc_indexes
+        optional = {
+            index
+            for index in spec.drc_indexes & set(self.slots)
+            if not self.slots[index]
+        }
+        return [
+            f'slot {index:08X} {what}'
+            for what, indexes in (
+                ('is missing', missing),
+                ('was not asked for', extra),
+                ('is not required', optional),
+            )
+            for index in sorted(indexes)
+        ]
+
+
+def lpar_uuid(instance_uuid: str) -> str:
+    """Derive the LPAR's uuid from the instance's.
+
+    PowerVM needs the first bit to be zero, so the way back is not unique;
+    see :func:`instance_uuids`.
+
+    :returns: Upper case, as PowerVM writes it.
+    """
+    first = f'{int(instance_uuid[0], 16) & 7:x}'
+    return (first + instance_uuid[1:]).upper()
+
+
+def instance_uuids(lpar: str) -> tuple[str, str]:
+    """Give the two instance uuids that an LPAR's uuid can come from."""
+    low = lpar.lower()
+    return low, f'{int(low[0], 16) | 8:x}{low[1:]}'
+
+
+def lpar_name(instance_name: str) -> str:
+    """Fit an instance's name (not its display name) to PowerVM's limit."""
+    return instance_name[:LPAR_NAME_LIMIT]
+
+
+def check_memory(memory_mb: int, region_mb: int) -> None:
+    """Refuse a memory size that PowerVM can't give.
+
+    :param memory_mb: What the flavor asks for, in MiB.
+    :param region_mb: The host's memory region size in MiB.
+    :raises exception.MemorySizeRefused: It is no multiple of the region
+        size. The error names the next sizes that are.
+    """
+    if region_mb <= 0 or memory_mb % region_mb == 0:
+        return
+    below = memory_mb - memory_mb % region_mb
+    choices = [size for size in (below, below + region_mb) if size > 0]
+    raise exception.MemorySizeRefused(
+        memory_mb=memory_mb,
+        region_mb=region_mb,
+        choices=' or '.join(map(str, choices)),
+    )
+
+
+def proc_units(vcpus: int, factor: float, minimum_per_vcpu: float) -> float:
+    """Work out the processing units of an LPAR.
+
+    :param vcpus: The flavor's vCPUs, each a virtual processor.
+    :param factor: Processing units per virtual processor.
+    :param minimum_per_vcpu: The least that the host accepts for each.
+    :returns: Processing units, to the hundredth.
+    :raises exception.ProcessorsRefused: The factor is below the minimum.
+    """
+    units = round(vcpus * factor, _UNITS_DIGITS)
+    if units < round(vcpus * minimum_per_vcpu, _UNITS_DIGITS):
+        raise exception.ProcessorsRefused(
+            vcpus=vcpus, factor=factor, units=units, minimum=minimum_per_vcpu
+        )
+    return units

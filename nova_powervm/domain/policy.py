@@ -1,0 +1,183 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""What inventory.yaml says, as values, and the rules for each value.
+
+The words of the file are in :mod:`nova_powervm.policyfile`; this module
+knows which values are good and which slot a paragraph identifies.
+"""
+
+import dataclasses
+import re
+from collections.abc import Mapping
+
+import os_resource_classes
+import os_traits
+
+from nova_powervm.domain import slots
+
+#: Specification, "resource_class": the class of a paragraph without one.
+DEFAULT_RESOURCE_CLASS = 'CUSTOM_IOSLOT'
+#: Standard classes that describe a whole device.
+DEVICE_CLASSES = ('PGPU', 'FPGA')
+#: Every trait with this prefix is the driver's own.
+GENERATED_PREFIX = 'CUSTOM_POWERVM_'
+#: Traits that only the driver, Nova or Cyborg may set on a slot's provider.
+RESERVED_TRAITS = {
+    'COMPUTE_MANAGED_PCI_DEVICE': (
+        "it makes Nova's PCI tracker delete the provider"
+    ),
+    'HW_PCI_ONE_TIME_USE': 'the driver sets it where it applies',
+}
+
+_CUSTOM_NAME = re.compile(r'CUSTOM_[A-Z0-9_]+')
+_LONGEST_NAME = 255
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Property:
+    """One key of an identification section.
+
+    :param attribute: The attribute of :class:`~.slots.Slot` it is about.
+    :param digits: Number of hex digits of the value; None for plain text.
+    :param meaning: What the value is, in words.
+    """
+
+    attribute: str
+    digits: int | None
+    meaning: str
+
+    def of(self, slot: slots.Slot) -> str | None:
+        """Give the slot's value in the form that the file uses."""
+        value = getattr(slot, self.attribute)
+        if value is None or self.digits is None:
+            return value
+        return f'{value:0{self.digits}X}'
+
+
+#: Specification, "identification": the keys, in the order of its table.
+PROPERTIES: Mapping[str, Property] = {
+    'vendor_id': Property('vendor_id', 4, 'PCI vendor id'),
+    'device_id': Property('device_id', 4, 'PCI device id'),
+    'subsys_vendor_id': Property(
+        'subsys_vendor_id', 4, 'PCI subsystem vendor id'
+    ),
+    'subsys_device_id': Property(
+        'subsys_device_id', 4, 'PCI subsystem device id'
+    ),
+    'class': Property('pci_class', 4, 'PCI class'),
+    'revision_id': Property('revision_id', 2, 'PCI revision id'),
+    'drc_index': Property(
+        'drc_index', 8, 'dynamic reconfiguration connector index'
+    ),
+    'drc_name': Property('drc_name', None, 'physical location code'),
+}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Paragraph:
+    """One paragraph of the inventory file.
+
+    :param name: The paragraph's key; it only tells paragraphs apart.
+    :param identification: Property key to value; hex values upper case.
+        All of them must match (AND).
+    :param resource_class: Class of the inventory of each device.
+    :param traits: Traits beside those that the driver generates.
+    :param line: Line of the file at which the paragraph starts, from 1.
+    """
+
+    name: str
+    identification: Mapping[str, str]
+    resource_class: str = DEFAULT_RESOURCE_CLASS
+    traits: tuple[str, ...] = ()
+    line: int = 0
+
+    def identifies(self, slot: slots.Slot) -> bool:
+        """Whether all keys match; an unreported property never does."""
+        return all(
+            PROPERTIES[key].of(slot) == wanted
+            for key, wanted in self.identification.items()
+        )
+
+    def __str__(self) -> str:
+        return f"paragraph '{self.name}' (line {self.line})"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Policy:
+    """What the operator allows to be passed through on this host.
+
+    :param paragraphs: In the order of the file.
+    :param source: Where it was read, for messages.
+    """
+
+    paragraphs: tuple[Paragraph, ...] = ()
+    source: str = 'no inventory file'
+
+
+def normal_value(key: str, value: str) -> str:
+    """Bring an identification value into the form that is compared."""
+    return value.upper() if PROPERTIES[key].digits else value
+
+
+def problem_with_value(key: str, value: str) -> str | None:
+    """Say what is wrong with an identification value, or None.
+
+    :param key: One of :data:`PROPERTIES`.
+    :param value: The value as text.
+    """
+    digits = PROPERTIES[key].digits
+    if digits is None:
+        return None if value.strip() else f'{key} is empty'
+    if re.fullmatch(f'[0-9A-Fa-f]{{{digits}}}', value):
+        return None
+    return f"{key} '{value}' is not {digits} hexadecimal digits"
+
+
+def problem_with_resource_class(name: str) -> str | None:
+    """Say why a paragraph can't have this resource class, or None."""
+    if _is_custom(name) or name in DEVICE_CLASSES:
+        return None
+    accepted = 'use CUSTOM_ and capital letters, digits or _; PGPU; or FPGA'
+    if name in os_resource_classes.STANDARDS:
+        return (
+            f'resource class {name} would let a slot satisfy requests for '
+            f'{name}; {accepted}'
+        )
+    return f"'{name}' is no resource class for a device: {accepted}"
+
+
+def problem_with_trait(name: str) -> str | None:
+    """Say why the file can't set this trait, or None."""
+    if name.startswith(GENERATED_PREFIX):
+        return (
+            f'trait {name} belongs to the driver: it generates everything '
+            f'that begins with {GENERATED_PREFIX}'
+        )
+    if name.startswith('OWNER_'):
+        return f'trait {name} belongs to the driver: it says who owns a device'
+    if name in RESERVED_TRAITS:
+        return f'trait {name} can not be set here: {RESERVED_TRAITS[name]}'
+    if _is_custom(name) or name in _standard_traits():
+        return None
+    return (
+        f"'{name}' is neither a standard trait of os-traits nor CUSTOM_ "
+        'followed by capital letters, digits or _'
+    )
+
+
+def _is_custom(name: str) -> bool:
+    return bool(_CUSTOM_NAME.fullmatch(name)) and len(name) <= _LONGEST_NAME
+
+
+def _standard_traits() -> frozenset[str]:
+    return frozenset(os_traits.get_traits())

@@ -1,0 +1,160 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The errors of nova-powervm.
+
+Every error names the thing, where it stands and what to do about it. Code
+that handles errors reads ``code``, ``retryable`` and ``fields``; people read
+the message.
+"""
+
+from typing import Any, ClassVar
+
+
+class PowerVMError(Exception):
+    """Base of all errors that nova-powervm raises itself.
+
+    :param fields: The values that ``message`` (a ``str.format`` pattern of
+        the class) is filled with. They stay readable as ``error.fields``.
+    """
+
+    #: Stable name of the kind of error, for logs, tests and scripts.
+    code: ClassVar[str] = 'powervm.error'
+    #: Whether the same request can succeed later without anybody's help.
+    retryable: ClassVar[bool] = False
+    message: ClassVar[str] = '{reason}'
+
+    def __init__(self, **fields: Any) -> None:
+        self.fields = fields
+        super().__init__(self.message.format(**fields))
+
+
+class ConfigurationError(PowerVMError):
+    """An option or a file that the operator wrote can't be used."""
+
+    code = 'powervm.configuration'
+
+
+class PolicyInvalid(ConfigurationError):
+    """The inventory file has problems; all of them are listed."""
+
+    code = 'powervm.policy.invalid'
+    message = '{path}: {count} problem(s) in the inventory file:\n{problems}'
+
+
+class DeviceConflict(ConfigurationError):
+    """One device is taken by two paragraphs of the inventory file."""
+
+    code = 'powervm.policy.conflict'
+    message = (
+        '{path}: {conflicts}. Change the identification sections so that '
+        'each device is identified by one paragraph only.'
+    )
+
+
+class RestUnreachable(PowerVMError):
+    """The PowerVM REST server did not answer."""
+
+    code = 'powervm.rest.unreachable'
+    retryable = True
+    message = 'The PowerVM REST server at {server} does not answer: {reason}'
+
+
+class RestRefusedLogin(ConfigurationError):
+    """The PowerVM REST server does not accept the credentials."""
+
+    code = 'powervm.rest.login'
+    message = (
+        'The PowerVM REST server at {server} refused the login of '
+        '{username}: {reason}. Check [powervm]rest_username and '
+        '[powervm]rest_password, or for a local session that nova-compute '
+        'may read the NovaLink session file.'
+    )
+
+
+class RestError(PowerVMError):
+    """The PowerVM REST server answered a request with an error."""
+
+    code = 'powervm.rest.error'
+    message = 'PowerVM REST {action} failed: {reason}'
+
+
+class RestConflict(RestError):
+    """Somebody else changed the resource meanwhile (HTTP 412)."""
+
+    code = 'powervm.rest.conflict'
+    retryable = True
+
+
+class WrongSystemCount(ConfigurationError):
+    """The REST server does not manage exactly one system."""
+
+    code = 'powervm.system.count'
+    message = (
+        'The PowerVM REST server at {server} manages {count} systems '
+        '({names}); a nova-compute service runs exactly one. Point '
+        '[powervm]rest_url at a NovaLink partition.'
+    )
+
+
+class PartitionNotFound(PowerVMError):
+    """There is no such logical partition on the host."""
+
+    code = 'powervm.partition.missing'
+    message = 'There is no LPAR {uuid} on the host.'
+
+
+class PartitionConflict(PowerVMError):
+    """An LPAR stands in the way of the one that is to be made."""
+
+    code = 'powervm.partition.conflict'
+    message = 'LPAR {name} ({uuid}) can not be made: {reason}'
+
+
+class MemorySizeRefused(PowerVMError):
+    """The flavor's memory does not fit the host's memory regions."""
+
+    code = 'powervm.partition.memory'
+    message = (
+        'The flavor asks for {memory_mb} MiB of memory, which is no multiple '
+        "of the host's memory region size of {region_mb} MiB. The next "
+        'sizes that work are {choices} MiB.'
+    )
+
+
+class ProcessorsRefused(PowerVMError):
+    """The flavor's vCPUs don't fit the host's processor rules."""
+
+    code = 'powervm.partition.processors'
+    message = (
+        'The flavor asks for {vcpus} vCPUs; with '
+        '[powervm]proc_units_factor={factor} that is {units} processing '
+        'units, but the host needs at least {minimum} units per virtual '
+        'processor. Raise the option to {minimum} or more.'
+    )
+
+
+class ClaimFailed(PowerVMError):
+    """The allocated devices can't be given to the instance."""
+
+    code = 'powervm.device.claim'
+    message = 'Instance {instance}: {reason}'
+
+
+class DevicesDiffer(PowerVMError):
+    """The LPAR does not hold exactly the slots that it was made with."""
+
+    code = 'powervm.device.readback'
+    message = (
+        'LPAR {name} was made with the slots [{wanted}] but the host reports '
+        '[{found}]: {reason}. The LPAR is removed again.'
+    )
