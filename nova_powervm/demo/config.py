@@ -1,0 +1,212 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The services' configuration files, as plain dictionaries.
+
+Each function returns one file's sections; :func:`write` puts them all into
+the stack's ``etc``. Only what differs from the projects' defaults is said.
+"""
+
+import collections.abc
+import shutil
+
+from nova_powervm.demo import stack as stack_lib
+
+Sections = dict[str, dict[str, object]]
+
+#: nova.conf's file name; the others' are the keys of :data:`FILES`.
+NOVA = 'nova.conf'
+
+
+def keystone(stack: stack_lib.Stack) -> Sections:
+    """keystone.conf."""
+    return {
+        'DEFAULT': {'log_file': stack.log / 'keystone.log'},
+        'database': _database(stack, 'keystone'),
+        'fernet_tokens': {'key_repository': stack.etc / 'fernet'},
+        'fernet_receipts': {'key_repository': stack.etc / 'fernet'},
+        'credential': {'key_repository': stack.etc / 'credential'},
+        'cache': _cache(),
+        # A day: whoever keeps the cloud may leave it alone over lunch.
+        'token': {'expiration': 86400},
+        # The least bcrypt takes. The passwords are random and short-lived,
+        # and each service asks for tokens while the user is waiting.
+        'identity': {'password_hash_rounds': 4},
+    }
+
+
+def glance(stack: stack_lib.Stack) -> Sections:
+    """glance-api.conf."""
+    return {
+        **_common(stack, 'glance'),
+        'DEFAULT': {
+            **_common(stack, 'glance')['DEFAULT'],
+            'enabled_backends': 'files:file',
+        },
+        'database': _database(stack, 'glance'),
+        'glance_store': {'default_backend': 'files'},
+        'files': {'filesystem_store_datadir': stack.state_dir / 'images'},
+        'os_glance_staging_store': {
+            'filesystem_store_datadir': stack.state_dir / 'state' / 'staging'
+        },
+        'os_glance_tasks_store': {
+            'filesystem_store_datadir': stack.state_dir / 'state' / 'tasks'
+        },
+        'paste_deploy': {
+            'flavor': 'keystone',
+            'config_file': stack.prefix / 'etc/glance/glance-api-paste.ini',
+        },
+    }
+
+
+def placement(stack: stack_lib.Stack) -> Sections:
+    """placement.conf."""
+    return {
+        'DEFAULT': {'log_file': stack.log / 'placement.log'},
+        'placement_database': {
+            **_database(stack, 'placement'),
+            'sync_on_startup': True,
+        },
+        **_middleware(stack, 'placement'),
+    }
+
+
+def neutron(stack: stack_lib.Stack) -> Sections:
+    """neutron.conf, with ML2's options in it."""
+    return {
+        **_common(stack, 'neutron'),
+        'DEFAULT': {
+            **_common(stack, 'neutron')['DEFAULT'],
+            'core_plugin': 'ml2',
+            'service_plugins': '',
+            'api_paste_config': stack.prefix / 'etc/neutron/api-paste.ini',
+        },
+        'database': _database(stack, 'neutron'),
+        'nova': _credentials(stack, 'nova'),
+        'placement': _credentials(stack, 'placement'),
+        'ml2': {
+            'type_drivers': 'vlan',
+            'project_network_types': 'vlan',
+            'mechanism_drivers': 'powervm_demo',
+            'extension_drivers': 'port_security',
+        },
+        'ml2_type_vlan': {'network_vlan_ranges': 'default:100:999'},
+    }
+
+
+def nova(stack: stack_lib.Stack) -> Sections:
+    """nova.conf, for all of Nova's services."""
+    return {
+        **_common(stack, 'nova'),
+        'DEFAULT': {
+            **_common(stack, 'nova')['DEFAULT'],
+            'host': stack_lib.NODE,
+            'my_ip': stack_lib.ADDRESS,
+            'compute_driver': 'powervm_ext.driver.PowerVMDriver',
+        },
+        'powervm': {
+            'rest_url': stack.host.url,
+            'rest_username': stack.host.username,
+            'rest_password': stack.host.password,
+            'inventory_file': stack.inventory_file,
+        },
+        'wsgi': {'api_paste_config': stack.etc / 'api-paste.ini'},
+        'api_database': _database(stack, 'nova_api'),
+        'database': _database(stack, 'nova_cell1'),
+        'cache': _cache(),
+        'keystone': _credentials(stack, 'nova'),
+        'placement': _credentials(stack, 'placement'),
+        'glance': _credentials(stack, 'glance'),
+        'neutron': _credentials(stack, 'neutron'),
+    }
+
+
+#: File name -> what renders it.
+FILES: dict[str, collections.abc.Callable[[stack_lib.Stack], Sections]] = {
+    'keystone.conf': keystone,
+    'glance-api.conf': glance,
+    'placement.conf': placement,
+    'neutron.conf': neutron,
+    NOVA: nova,
+}
+
+
+def database_url(stack: stack_lib.Stack, name: str) -> str:
+    """Return SQLAlchemy's address of one of the SQLite databases."""
+    return f'sqlite:///{stack.state_dir}/db/{name}.db'
+
+
+def ini(sections: Sections) -> str:
+    """Render sections as a file that oslo.config reads."""
+    blocks = []
+    for name, options in sections.items():
+        lines = [f'{key} = {value}' for key, value in options.items()]
+        blocks.append('\n'.join([f'[{name}]', *lines]))
+    return '\n\n'.join(blocks) + '\n'
+
+
+def write(stack: stack_lib.Stack) -> None:
+    """Write all services' files, and the paste file that Nova looks for."""
+    for name, render in FILES.items():
+        stack_lib.write_private(stack.etc / name, ini(render(stack)))
+    # nova-api wants this one in the directory that nova.conf is in.
+    shutil.copy(stack.prefix / 'etc/nova/api-paste.ini', stack.etc)
+
+
+def _common(stack: stack_lib.Stack, project: str) -> Sections:
+    """What every project but keystone and Placement has."""
+    return {
+        'DEFAULT': {
+            'log_file': stack.log / f'{project}.log',
+            'state_path': stack.state_dir / 'state',
+            # Messages stay in the process: one process per project.
+            'transport_url': 'fake:/',
+            'graceful_shutdown_timeout': 2,
+        },
+        'oslo_concurrency': {'lock_path': stack.state_dir / 'lock'},
+        'oslo_messaging_notifications': {'driver': 'noop'},
+        **_middleware(stack, project),
+    }
+
+
+def _middleware(stack: stack_lib.Stack, user: str) -> Sections:
+    credentials = _credentials(stack, user)
+    return {
+        'keystone_authtoken': {
+            'www_authenticate_uri': stack.auth_url,
+            'service_token_roles': 'service',
+            'service_token_roles_required': True,
+            **credentials,
+        },
+        'service_user': {'send_service_user_token': True, **credentials},
+    }
+
+
+def _credentials(stack: stack_lib.Stack, user: str) -> dict[str, object]:
+    return {
+        'auth_type': 'password',
+        'auth_url': stack.auth_url,
+        'username': user,
+        'password': stack.passwords[user],
+        'project_name': 'service',
+        'user_domain_name': 'Default',
+        'project_domain_name': 'Default',
+        'region_name': stack_lib.REGION,
+    }
+
+
+def _database(stack: stack_lib.Stack, name: str) -> dict[str, object]:
+    return {'connection': database_url(stack, name)}
+
+
+def _cache() -> dict[str, object]:
+    return {'enabled': True, 'backend': 'dogpile.cache.memory'}

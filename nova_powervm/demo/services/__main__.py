@@ -1,0 +1,57 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""``python -m nova_powervm.demo.services PROJECT --state-dir DIR``."""
+
+import argparse
+import importlib
+import os
+import pathlib
+import signal
+import sys
+import threading
+import warnings
+
+from nova_powervm.demo import stack as stack_lib
+
+#: Each is a module of this package with a function serve(stack).
+PROJECTS = ('glance', 'keystone', 'neutron', 'nova')
+
+
+def main() -> None:
+    """Serve one project until the process is told to end."""
+    parser = argparse.ArgumentParser(prog='nova_powervm.demo.services')
+    parser.add_argument('project', choices=PROJECTS)
+    parser.add_argument('--state-dir', type=pathlib.Path, required=True)
+    arguments = parser.parse_args()
+    threading.Thread(target=_end_with_launcher, daemon=True).start()
+    # The projects read the command line too, and would not know these.
+    sys.argv = [arguments.project]
+    warnings.simplefilter('ignore')
+    module = importlib.import_module(
+        f'nova_powervm.demo.services.{arguments.project}'
+    )
+    module.serve(stack_lib.load(arguments.state_dir))
+    threading.Event().wait()
+
+
+def _end_with_launcher() -> None:
+    """End this process when its launcher is gone, however it ended.
+
+    The launcher holds the other end of standard input and never writes.
+    """
+    sys.stdin.read()
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+if __name__ == '__main__':
+    main()

@@ -1,0 +1,116 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Keystone, with everything in it before it answers the first request.
+
+The same steps as ``keystone-manage db_sync``, ``fernet_setup``,
+``credential_setup`` and ``bootstrap``, in one process: each of these
+commands would take seconds for its imports alone.
+"""
+
+import pathlib
+import uuid
+
+import keystone.server
+from keystone.cmd import bootstrap
+from keystone.common import fernet_utils, provider_api
+from keystone.common.sql import upgrades
+from keystone.server.flask import application, core
+
+from nova_powervm.demo import sqlite
+from nova_powervm.demo import stack as stack_lib
+from nova_powervm.demo.services import http
+
+_PROVIDERS = provider_api.ProviderAPIs
+
+_DOMAIN = 'default'
+
+#: Service type -> name of the API, path of its endpoint.
+_CATALOG = {
+    'compute': ('nova', '/v2.1'),
+    'image': ('glance', ''),
+    'network': ('neutron', ''),
+    'placement': ('placement', ''),
+}
+
+
+def serve(stack: stack_lib.Stack) -> None:
+    """Create keystone's database, fill it, and serve the API."""
+    sqlite.tune()
+    keystone.server.configure(config_files=[str(stack.etc / 'keystone.conf')])
+    upgrades.offline_sync_database_to_version()
+    for directory, group in (
+        ('fernet', 'fernet_tokens'),
+        ('credential', 'credential'),
+    ):
+        _make_keys(stack.etc / directory, group)
+    admin = _bootstrap(stack)
+    _seed(stack, admin)
+    app = application.application_factory('public')
+    http.serve(core.setup_app_middleware(app), stack.ports['keystone'])
+
+
+def _make_keys(directory: pathlib.Path, group: str) -> None:
+    directory.mkdir(mode=0o700)
+    keys = fernet_utils.FernetUtils(
+        str(directory), max_active_keys=3, config_group=group
+    )
+    keys.initialize_key_repository()
+
+
+def _bootstrap(stack: stack_lib.Stack) -> bootstrap.Bootstrapper:
+    """Create the admin, the roles, the region and keystone's endpoints."""
+    admin = bootstrap.Bootstrapper()
+    admin.admin_username = admin.project_name = 'admin'
+    admin.admin_password = stack.passwords['admin']
+    admin.admin_role_name = 'admin'
+    admin.immutable_roles = True
+    admin.region_id = stack_lib.REGION
+    admin.service_name = 'keystone'
+    admin.public_url = admin.internal_url = admin.admin_url = stack.auth_url
+    admin.bootstrap()
+    return admin
+
+
+def _seed(stack: stack_lib.Stack, admin: bootstrap.Bootstrapper) -> None:
+    """Create the service users and the catalog of the other projects."""
+    project = _new(name='service', domain_id=_DOMAIN, enabled=True)
+    _PROVIDERS.resource_api.create_project(project['id'], project)
+    for user in stack_lib.SERVICE_USERS:
+        created = _PROVIDERS.identity_api.create_user(
+            {
+                'name': user,
+                'password': stack.passwords[user],
+                'domain_id': _DOMAIN,
+                'enabled': True,
+            }
+        )
+        for role in (admin.admin_role_id, admin.service_role_id):
+            _PROVIDERS.assignment_api.add_role_to_user_and_project(
+                created['id'], project['id'], role
+            )
+    for kind, (api, path) in _CATALOG.items():
+        service = _new(name=api, type=kind, enabled=True)
+        _PROVIDERS.catalog_api.create_service(service['id'], service)
+        for interface in ('public', 'internal', 'admin'):
+            endpoint = _new(
+                service_id=service['id'],
+                interface=interface,
+                url=stack.url(api) + path,
+                region_id=stack_lib.REGION,
+                enabled=True,
+            )
+            _PROVIDERS.catalog_api.create_endpoint(endpoint['id'], endpoint)
+
+
+def _new(**fields: object) -> dict[str, object]:
+    return {'id': uuid.uuid4().hex, **fields}
