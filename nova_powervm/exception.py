@@ -17,7 +17,8 @@ that handles errors reads ``code``, ``retryable`` and ``fields``; people read
 the message.
 """
 
-from typing import Any, ClassVar
+from typing import Any
+from typing import ClassVar
 
 
 class PowerVMError(Exception):

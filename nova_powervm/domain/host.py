@@ -39,7 +39,7 @@ class HostView:
     :param proc_units: ConfigurableSystemProcessorUnits.
     :param proc_units_free: CurrentAvailableSystemProcessorUnits.
     :param min_units_per_vcpu: MinimumProcessorUnitsPerVirtualProcessor.
-    :param slots: All physical I/O slots with their owners.
+    :param io_slots: All physical I/O slots with their owners.
     """
 
     name: str
@@ -51,7 +51,7 @@ class HostView:
     proc_units: float
     proc_units_free: float
     min_units_per_vcpu: float
-    slots: tuple[slots.Slot, ...] = ()
+    io_slots: tuple[slots.Slot, ...] = ()
 
     @property
     def vcpus(self) -> int:
@@ -71,7 +71,8 @@ class HostView:
     def slot(self, drc_index: int) -> slots.Slot | None:
         """Find a slot by its DRC index."""
         return next(
-            (slot for slot in self.slots if slot.drc_index == drc_index), None
+            (slot for slot in self.io_slots if slot.drc_index == drc_index),
+            None,
         )
 
 

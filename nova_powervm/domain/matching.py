@@ -13,7 +13,8 @@
 """Which slots the inventory file offers, and why the others are not."""
 
 import dataclasses
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
+from collections.abc import Iterable
 
 from nova_powervm.domain import names
 from nova_powervm.domain import policy as policies

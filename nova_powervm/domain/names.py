@@ -17,7 +17,8 @@ import re
 
 import os_traits
 
-from nova_powervm.domain import policy, slots
+from nova_powervm.domain import policy
+from nova_powervm.domain import slots
 
 #: Specification: the names of all our providers begin with this.
 PROVIDER_PREFIX = 'PowerVM IOSlot '

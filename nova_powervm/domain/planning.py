@@ -18,10 +18,16 @@ and the operator's tool print it, the tests compare it.
 
 import dataclasses
 import enum
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable
+from collections.abc import Collection
+from collections.abc import Iterable
+from collections.abc import Mapping
 from typing import Any
 
-from nova_powervm.domain import matching, names, policy, slots
+from nova_powervm.domain import matching
+from nova_powervm.domain import names
+from nova_powervm.domain import policy
+from nova_powervm.domain import slots
 
 #: One unit; step, minimum and maximum one (specification, "Inventory").
 TOTAL = 1

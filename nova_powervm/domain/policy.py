@@ -59,8 +59,10 @@ class Property:
     def of(self, slot: slots.Slot) -> str | None:
         """Give the slot's value in the form that the file uses."""
         value = getattr(slot, self.attribute)
-        if value is None or self.digits is None:
-            return value
+        if value is None:
+            return None
+        if self.digits is None:
+            return str(value)
         return f'{value:0{self.digits}X}'
 
 

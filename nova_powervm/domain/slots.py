@@ -14,7 +14,8 @@
 
 import dataclasses
 import enum
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
+from collections.abc import Iterable
 
 #: What PowerVM reports for a PCI value of a slot that holds no adapter.
 EMPTY_ID = 0xFFFF
