@@ -11,3 +11,22 @@
 # under the License.
 
 """The options of the ``[powervm]`` group."""
+
+from typing import Any
+
+from oslo_config import cfg
+
+from nova_powervm.conf import powervm
+
+__all__ = ('list_opts', 'powervm', 'register_opts')
+
+
+def register_opts(conf: cfg.ConfigOpts) -> None:
+    """Make the options known to a configuration, once or again."""
+    conf.register_group(powervm.GROUP)
+    conf.register_opts(powervm.OPTIONS, group=powervm.GROUP)
+
+
+def list_opts() -> list[tuple[str, list[Any]]]:
+    """Give the options to oslo.config's generator and documentation."""
+    return [(powervm.GROUP.name, powervm.OPTIONS)]

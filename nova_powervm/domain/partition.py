@@ -13,6 +13,7 @@
 """How an instance's size and identity become those of an LPAR."""
 
 import dataclasses
+from typing import Any
 
 from nova_powervm import exception
 
@@ -71,6 +72,7 @@ class Partition:
     :param vcpus: Configured virtual processors.
     :param proc_units: Configured processing units.
     :param slots: DRC index of each physical slot -> whether it is required.
+    :param handle: What the port that read it needs to act on it; opaque.
     """
 
     uuid: str
@@ -80,6 +82,7 @@ class Partition:
     vcpus: int
     proc_units: float
     slots: dict[int, bool]
+    handle: Any = dataclasses.field(default=None, compare=False, repr=False)
 
     def differences(self, spec: PartitionSpec) -> list[str]:
         """List in words how the LPAR is not what the spec says."""

@@ -1,0 +1,228 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Options of one nova-compute service on one PowerVM host."""
+
+import dataclasses
+import urllib.parse
+from typing import Any
+
+from oslo_config import cfg
+
+from nova_powervm import exception
+
+GROUP = cfg.OptGroup(
+    'powervm',
+    title='PowerVM options',
+    help='How nova-compute reaches and uses its PowerVM (NovaLink) host.',
+)
+
+OPTIONS = [
+    cfg.StrOpt(
+        'inventory_file',
+        default='/etc/nova/inventory.yaml',
+        help="""
+The file that says which physical I/O slots of this host instances may get.
+
+It is read when nova-compute starts. Without the file, or with an empty one,
+no device is offered.
+""",
+    ),
+    cfg.StrOpt(
+        'rest_url',
+        help="""
+Where the PowerVM REST API of the host answers, e.g.
+``https://novalink.example.org:12443``.
+
+If unset, nova-compute runs on the NovaLink partition itself and uses the local
+session of the user it runs as, who has to be in the group ``pvm_admin``.
+
+Related options:
+
+* ``[powervm]rest_username`` and ``[powervm]rest_password`` are needed with it.
+""",
+    ),
+    cfg.StrOpt(
+        'rest_username',
+        help='User of the PowerVM REST API. Needed with rest_url.',
+    ),
+    cfg.StrOpt(
+        'rest_password',
+        secret=True,
+        help='Password of rest_username. Needed with rest_url.',
+    ),
+    cfg.StrOpt(
+        'rest_cafile',
+        help="""
+File with the certificate authorities to trust for an https ``rest_url``.
+
+If unset, those of the system are trusted. Certificates are always verified.
+""",
+    ),
+    cfg.IntOpt(
+        'rest_connect_timeout',
+        default=300,
+        min=0,
+        help="""
+For how many seconds a starting nova-compute waits for the REST API to answer.
+
+One line a minute in the log tells what it is waiting for.
+""",
+    ),
+    cfg.FloatOpt(
+        'proc_units_factor',
+        default=0.1,
+        min=0.05,
+        max=1.0,
+        help="""
+Processing units behind each virtual processor of an instance.
+
+PowerVM shares processors: an instance with 4 vCPUs and a factor of 0.1 is
+guaranteed 0.4 of a processor and can use 4 when others leave them idle.
+
+Placement offers the host's processors as VCPU, multiplied by
+``[DEFAULT]cpu_allocation_ratio``. If that and this factor together promise
+more processing units than the host has, nova-compute warns at start.
+""",
+    ),
+    cfg.StrOpt(
+        'provider_names',
+        default='node',
+        choices=[
+            (
+                'node',
+                '``PowerVM IOSlot <node> <DRC index>``, unique in the cloud',
+            ),
+            (
+                'spec',
+                '``PowerVM IOSlot <DRC index>``, for clouds of one host only',
+            ),
+        ],
+        help="""
+Form of the names of new resource providers of slots.
+
+Names are unique in a whole Placement service and DRC indexes repeat from host
+to host, so ``spec`` fails on the second host of a cloud. Existing providers
+keep the name that they have.
+""",
+    ),
+    cfg.StrOpt(
+        'volume_group_name',
+        help="""
+Volume group of a Virtual I/O Server whose size is the host's DISK_GB.
+
+If unset, the host offers no DISK_GB, and flavors with a disk are not scheduled
+to it.
+""",
+    ),
+]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Server:
+    """How to reach the REST API.
+
+    :param url: Unset for the local session of a NovaLink partition.
+    :param username: User, with ``url``.
+    :param password: Its password; never shown.
+    :param cafile: Certificate authorities, or None for the system's.
+    :param connect_timeout: Seconds to wait for it when starting.
+    """
+
+    url: str | None = None
+    username: str | None = None
+    password: str | None = dataclasses.field(default=None, repr=False)
+    cafile: str | None = None
+    connect_timeout: int = 300
+
+    @property
+    def parts(self) -> urllib.parse.SplitResult:
+        """The URL, taken apart."""
+        return urllib.parse.urlsplit(self.url or 'http://localhost:12080')
+
+    def __str__(self) -> str:
+        return self.url or 'the local NovaLink session'
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Settings:
+    """All options of one service, taken once when the driver is made.
+
+    Two services may share one ``CONF`` in a process of tests, so nothing of
+    the driver reads it later.
+    """
+
+    server: Server = dataclasses.field(default_factory=Server)
+    inventory_file: str = '/etc/nova/inventory.yaml'
+    proc_units_factor: float = 0.1
+    provider_names: str = 'node'
+    volume_group: str | None = None
+
+
+def take(group: Any) -> Settings:
+    """Take the values of a ``[powervm]`` group and check them.
+
+    :param group: ``CONF.powervm``.
+    :raises exception.ConfigurationError: Options contradict each other.
+    """
+    settings = Settings(
+        server=Server(
+            url=group.rest_url,
+            username=group.rest_username,
+            password=group.rest_password,
+            cafile=group.rest_cafile,
+            connect_timeout=group.rest_connect_timeout,
+        ),
+        inventory_file=group.inventory_file,
+        proc_units_factor=group.proc_units_factor,
+        provider_names=group.provider_names,
+        volume_group=group.volume_group_name,
+    )
+    _check_server(settings.server)
+    return settings
+
+
+def _check_server(server: Server) -> None:
+    if server.url is None:
+        if server.username or server.password:
+            raise exception.ConfigurationError(
+                reason='[powervm]rest_username and rest_password are set but '
+                'rest_url is not: set rest_url, or remove them to use the '
+                'local session of the NovaLink partition'
+            )
+        return
+    problem = _problem_with_url(server)
+    if problem:
+        raise exception.ConfigurationError(
+            reason=f"[powervm]rest_url = '{server.url}' {problem}; it looks "
+            'like https://novalink.example.org:12443'
+        )
+    if not (server.username and server.password):
+        raise exception.ConfigurationError(
+            reason='[powervm]rest_url is set, so rest_username and '
+            'rest_password are needed, too'
+        )
+
+
+def _problem_with_url(server: Server) -> str | None:
+    try:
+        parts = server.parts
+        port = parts.port
+    except ValueError as error:
+        return f'can not be understood ({error})'
+    if parts.scheme not in ('http', 'https') or not parts.hostname:
+        return 'is not an http or https URL with a host'
+    if parts.username or parts.password:
+        return 'holds credentials; they belong into rest_username/password'
+    if port == 0 or parts.path.strip('/') or parts.query or parts.fragment:
+        return 'has more than a scheme, a host and a port'
+    return None

@@ -1,0 +1,114 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""What the operations need from outside, as protocols.
+
+:mod:`nova_powervm.powervm` implements those of the host,
+:mod:`nova_powervm.virt` those of Nova and Placement.
+"""
+
+from collections.abc import Collection
+from collections.abc import Iterable
+from collections.abc import Mapping
+from typing import Protocol
+
+from nova_powervm.domain import host
+from nova_powervm.domain import partition
+from nova_powervm.domain import planning
+
+
+class System(Protocol):
+    """The managed system."""
+
+    def read(self) -> host.HostView:
+        """Read the host; an unchanged one costs one conditional request.
+
+        :raises exception.RestError: The server answered with an error.
+        :raises exception.RestUnreachable: It did not answer.
+        """
+
+    def uptime(self) -> int:
+        """Give the seconds since the management partition was booted."""
+
+
+class Storage(Protocol):
+    """Where the instances' disks are made."""
+
+    def capacity(self) -> host.DiskCapacity:
+        """Give the size of the storage and how much of it is taken."""
+
+
+class Partitions(Protocol):
+    """The logical partitions of the host."""
+
+    def names(self) -> Mapping[str, str]:
+        """Give upper-case uuid to name of all but the VIOSes."""
+
+    def find(self, uuid: str) -> partition.Partition | None:
+        """Read an LPAR, or give None if there is none.
+
+        :param uuid: Upper-case PowerVM uuid.
+        """
+
+    def state(self, uuid: str) -> str:
+        """Give the host's word for an LPAR's state.
+
+        :raises exception.PartitionNotFound: There is no such LPAR.
+        """
+
+    def create(self, spec: partition.PartitionSpec) -> None:
+        """Make an LPAR; it is not started."""
+
+    def delete(self, uuid: str) -> None:
+        """Delete a stopped LPAR, which frees its slots; none is fine."""
+
+    def power_on(self, lpar: partition.Partition) -> None:
+        """Start an LPAR; one that runs already is fine."""
+
+    def power_off(
+        self, lpar: partition.Partition, *, hard: bool, timeout: int = 0
+    ) -> None:
+        """Stop an LPAR; one that is off already is fine.
+
+        :param hard: At once, else by asking the operating system.
+        :param timeout: Seconds that the operating system gets; 0 for the
+            server's default.
+        """
+
+    def restart(self, lpar: partition.Partition, *, hard: bool) -> None:
+        """Stop and start a running LPAR in one job."""
+
+
+class Records(Protocol):
+    """Nova's records of instances."""
+
+    def instances_of(self, lpars: Iterable[str]) -> Mapping[str, str]:
+        """Find the instances that LPARs belong to.
+
+        :param lpars: Upper-case PowerVM uuids.
+        :returns: LPAR uuid to instance uuid. An LPAR that is missing from
+            the answer is foreign. Instances that were deleted or evacuated
+            away are found, too.
+        """
+
+
+class Placement(Protocol):
+    """What is asked of Placement beyond what Nova hands over."""
+
+    def consumers(
+        self, providers: Collection[planning.Provider]
+    ) -> planning.Allocations:
+        """Find who holds allocations of these providers.
+
+        Never raises: what Placement gives no answer about counts as
+        allocated.
+        """

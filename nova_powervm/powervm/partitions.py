@@ -1,0 +1,190 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Logical partitions, made and run through pypowervm."""
+
+import contextlib
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from oslo_log import log as logging
+from pypowervm import adapter as pvm_adapter
+from pypowervm import const
+from pypowervm import exceptions as pvm
+from pypowervm.tasks import power
+from pypowervm.tasks import power_opts
+from pypowervm.utils import lpar_builder
+from pypowervm.wrappers import base_partition
+from pypowervm.wrappers import logical_partition
+
+from nova_powervm import exception
+from nova_powervm.domain import partition
+from nova_powervm.powervm import errors
+from nova_powervm.powervm import system
+
+LOG = logging.getLogger(__name__)
+
+_LPAR = logical_partition.LPAR
+
+
+class RestPartitions:
+    """The LPARs of one managed system.
+
+    :param adapter: A logged-on adapter.
+    :param managed: The system, whose rules a new LPAR is checked against.
+    """
+
+    def __init__(
+        self, adapter: pvm_adapter.Adapter, managed: system.RestSystem
+    ) -> None:
+        self._adapter = adapter
+        self._managed = managed
+
+    def names(self) -> Mapping[str, str]:
+        """Give upper-case uuid to name of all but the VIOSes.
+
+        The management partition is left out, too.
+        """
+        with errors.translated('reading the LPARs'):
+            return {
+                lpar.uuid.upper(): lpar.name
+                for lpar in _LPAR.get(self._adapter)
+                if not lpar.is_mgmt_partition
+            }
+
+    def find(self, uuid: str) -> partition.Partition | None:
+        """Read an LPAR, or give None if there is none."""
+        with errors.translated(f'reading LPAR {uuid}'):
+            try:
+                return _partition(_LPAR.get(self._adapter, uuid=uuid))
+            except pvm.HttpNotFound:
+                return None
+
+    def state(self, uuid: str) -> str:
+        """Give the host's word for an LPAR's state.
+
+        It costs one small request (quick property ``PartitionState``).
+
+        :raises exception.PartitionNotFound: There is no such LPAR.
+        """
+        with errors.translated(f'reading the state of LPAR {uuid}'):
+            try:
+                response = self._adapter.read(
+                    _LPAR.schema_type,
+                    root_id=uuid,
+                    suffix_type=const.SUFFIX_TYPE_QUICK,
+                    suffix_parm='PartitionState',
+                )
+            except pvm.HttpNotFound as error:
+                raise exception.PartitionNotFound(uuid=uuid) from error
+        return str(json.loads(response.body))
+
+    def create(self, spec: partition.PartitionSpec) -> None:
+        """Make an LPAR with all its slots required; it is not started.
+
+        A required slot is PowerVM's word that the LPAR does not start
+        without it; a desired one would be left out in silence.
+        """
+        with errors.translated(f'creating LPAR {spec.name}'):
+            try:
+                lpar = self._build(spec)
+            except ValueError as error:
+                raise exception.PartitionConflict(
+                    name=spec.name, uuid=spec.uuid, reason=error
+                ) from error
+            lpar.create()
+
+    def _build(self, spec: partition.PartitionSpec) -> Any:
+        managed = self._managed.wrapper
+        attributes = {
+            lpar_builder.NAME: spec.name,
+            lpar_builder.UUID: spec.uuid,
+            lpar_builder.ENV: base_partition.LPARType.AIXLINUX,
+            lpar_builder.MEM: spec.memory_mb,
+            lpar_builder.VCPU: spec.vcpus,
+            lpar_builder.PROC_UNITS: spec.proc_units,
+            lpar_builder.PHYS_IO_SLOTS: [
+                base_partition.IOSlot.bld(
+                    self._adapter,
+                    slot.bus_group_required,
+                    slot.drc_index,
+                    required=True,
+                )
+                for slot in spec.slots
+            ],
+        }
+        return lpar_builder.LPARBuilder(
+            self._adapter,
+            attributes,
+            lpar_builder.DefaultStandardize(managed),
+        ).build()
+
+    def delete(self, uuid: str) -> None:
+        """Delete a stopped LPAR, which frees its slots; none is fine.
+
+        No ETag is sent: whatever changed the LPAR meanwhile, it shall go.
+        """
+        with (
+            errors.translated(f'deleting LPAR {uuid}'),
+            contextlib.suppress(pvm.HttpNotFound),
+        ):
+            self._adapter.delete(_LPAR.schema_type, root_id=uuid)
+
+    def power_on(self, lpar: partition.Partition) -> None:
+        """Start an LPAR; one that runs already is fine."""
+        with errors.translated(f'starting LPAR {lpar.name}'):
+            power.PowerOp.start(lpar.handle)
+
+    def power_off(
+        self, lpar: partition.Partition, *, hard: bool, timeout: int = 0
+    ) -> None:
+        """Stop an LPAR; one that is off already is fine.
+
+        :param hard: At once, else by asking the operating system.
+        :param timeout: Seconds that the operating system gets; 0 for the
+            server's default.
+        """
+        limit = {'timeout': timeout} if timeout else {}
+        with errors.translated(f'stopping LPAR {lpar.name}'):
+            power.PowerOp.stop(
+                lpar.handle, opts=_off_options(lpar.handle, hard), **limit
+            )
+
+    def restart(self, lpar: partition.Partition, *, hard: bool) -> None:
+        """Stop and start a running LPAR in one job."""
+        with errors.translated(f'restarting LPAR {lpar.name}'):
+            options = _off_options(lpar.handle, hard).restart()
+            power.PowerOp.stop(lpar.handle, opts=options)
+
+
+def _off_options(lpar: Any, hard: bool) -> power_opts.PowerOffOpts:
+    options = power_opts.PowerOffOpts()
+    return options.vsp_hard() if hard else options.soft_detect(lpar)
+
+
+def _partition(lpar: Any) -> partition.Partition:
+    processors = lpar.proc_config
+    shared = processors.shared_proc_cfg
+    return partition.Partition(
+        uuid=lpar.uuid.upper(),
+        name=lpar.name,
+        state=lpar.state,
+        memory_mb=lpar.mem_config.desired,
+        vcpus=shared.desired_virtual if shared else 0,
+        proc_units=shared.desired_units if shared else 0.0,
+        slots={
+            slot.drc_index: bool(slot.required)
+            for slot in lpar.io_config.io_slots
+        },
+        handle=lpar,
+    )

@@ -1,0 +1,168 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The session with the PowerVM REST server."""
+
+import socket
+import time
+from collections.abc import Callable
+from typing import Any
+
+import tenacity
+from oslo_log import log as logging
+from pypowervm import adapter as pvm_adapter
+from pypowervm import const
+from pypowervm import exceptions as pvm
+
+from nova_powervm import exception
+from nova_powervm.conf import powervm as options
+
+LOG = logging.getLogger(__name__)
+
+_PROBE_TIMEOUT = 5
+_POLL_SECONDS = 2
+_LOG_SECONDS = 60
+_FORBIDDEN = (401, 403)
+
+
+class Session(pvm_adapter.Session):
+    """A session that verifies the server in every request.
+
+    pypowervm verifies the certificate for the logon only.
+
+    :param verify: What requests takes: a CA file, True, or False for http.
+    :param kwargs: For pypowervm's own session.
+    """
+
+    def __init__(self, verify: str | bool, **kwargs: Any) -> None:
+        self._verify = verify
+        super().__init__(certpath=None, **kwargs)
+
+    def request(
+        self, method: str, path: str, *args: Any, **kwargs: Any
+    ) -> Any:
+        """Send a request with our own idea of verification."""
+        kwargs['verify'] = self._verify
+        return super().request(method, path, *args, **kwargs)
+
+
+def connect(
+    server: options.Server, sleep: Callable[[float], None] = time.sleep
+) -> pvm_adapter.Adapter:
+    """Log on, waiting for a server that does not answer yet.
+
+    :param server: Where and as whom; ``connect_timeout`` bounds the wait.
+    :param sleep: Waits between two tries.
+    :raises exception.RestUnreachable: It did not answer in time.
+    :raises exception.RestRefusedLogin: The credentials are wrong.
+    :raises exception.RestError: It answered the logon with another error.
+    """
+    retrying = tenacity.Retrying(
+        retry=tenacity.retry_if_exception(
+            lambda error: getattr(error, 'retryable', False)
+        ),
+        stop=tenacity.stop_after_delay(server.connect_timeout),
+        wait=tenacity.wait_fixed(_POLL_SECONDS),
+        before_sleep=_MinuteLog(server),
+        sleep=sleep,
+        reraise=True,
+    )
+    return pvm_adapter.Adapter(retrying(_log_on, server))
+
+
+class _MinuteLog:
+    """One line a minute about what nova-compute is waiting for."""
+
+    def __init__(self, server: options.Server) -> None:
+        self._server = server
+        self._next = 0.0
+
+    def __call__(self, state: tenacity.RetryCallState) -> None:
+        waited = state.seconds_since_start or 0.0
+        if waited < self._next or state.outcome is None:
+            return
+        self._next += _LOG_SECONDS
+        LOG.warning(
+            'Waiting for the PowerVM REST server at %(server)s, for '
+            '%(waited)d of %(limit)d seconds so far: %(error)s',
+            {
+                'server': self._server,
+                'waited': waited,
+                'limit': self._server.connect_timeout,
+                'error': state.outcome.exception(),
+            },
+        )
+
+
+def _log_on(server: options.Server) -> Session:
+    _probe(server)
+    try:
+        return _open(server)
+    except (pvm.AuthFileReadError, pvm.AuthFileAccessError) as error:
+        raise exception.RestRefusedLogin(
+            server=server, username='the local user', reason=error
+        ) from error
+    except (pvm.ConnectionError, pvm.TimeoutError) as error:
+        raise exception.RestUnreachable(server=server, reason=error) from error
+    except pvm.Error as error:
+        raise _logon_error(server, error) from error
+
+
+def _open(server: options.Server) -> Session:
+    if server.url is None:
+        return Session(verify=False)
+    parts = server.parts
+    return Session(
+        verify=(server.cafile or True) if parts.scheme == 'https' else False,
+        host=parts.hostname,
+        port=_port(server),
+        protocol=parts.scheme,
+        username=server.username,
+        password=server.password,
+    )
+
+
+def _port(server: options.Server) -> int:
+    parts = server.parts
+    return parts.port or int(const.PORT_DEFAULT_BY_PROTO[parts.scheme])
+
+
+def _probe(server: options.Server) -> None:
+    """See whether anybody listens, which pypowervm would log each time."""
+    address = (server.parts.hostname, _port(server))
+    try:
+        socket.create_connection(address, timeout=_PROBE_TIMEOUT).close()
+    except OSError as error:
+        raise exception.RestUnreachable(server=server, reason=error) from error
+
+
+def _logon_error(
+    server: options.Server, error: pvm.Error
+) -> exception.PowerVMError:
+    status = getattr(error.response, 'status', None)
+    if status in _FORBIDDEN:
+        return exception.RestRefusedLogin(
+            server=server,
+            username=server.username or 'the local user',
+            reason=f'HTTP {status}',
+        )
+    if isinstance(error, pvm.SSLError):
+        return exception.ConfigurationError(
+            reason=f'The certificate of {server} can not be verified: '
+            f'{error}. Set [powervm]rest_cafile.'
+        )
+    # 404 and 503 are what a starting pvm-rest answers.
+    if status is not None:
+        return exception.RestUnreachable(
+            server=server, reason=f'HTTP {status} to the logon'
+        )
+    return exception.RestError(action='logon', reason=error)

@@ -1,0 +1,243 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The managed system and its I/O slots, read through pypowervm."""
+
+import contextlib
+import threading
+from collections.abc import Iterable
+from collections.abc import Iterator
+from typing import Any
+
+from oslo_log import log as logging
+from pypowervm import adapter as pvm_adapter
+from pypowervm import exceptions as pvm
+from pypowervm.tasks import partition as partition_tasks
+from pypowervm.wrappers import base_partition
+from pypowervm.wrappers import iocard
+from pypowervm.wrappers import logical_partition
+from pypowervm.wrappers import managed_system
+from pypowervm.wrappers import virtual_io_server
+
+from nova_powervm import exception
+from nova_powervm.domain import host
+from nova_powervm.domain import slots
+from nova_powervm.powervm import errors
+
+LOG = logging.getLogger(__name__)
+
+_Owners = dict[int, slots.Owner]
+
+
+class RestSystem:
+    """The one system that the REST server manages.
+
+    :param adapter: A logged-on adapter.
+    :param server: How messages call the server.
+    """
+
+    def __init__(self, adapter: pvm_adapter.Adapter, server: object) -> None:
+        self._adapter = adapter
+        self._server = server
+        self._lock = threading.Lock()
+        self._wrapper: Any = None
+        self._view: host.HostView | None = None
+
+    @property
+    def wrapper(self) -> managed_system.System:
+        """pypowervm's wrapper as last read; read now if it never was."""
+        with self._lock:
+            if self._wrapper is None:
+                self._fetch()
+            return self._wrapper
+
+    def read(self) -> host.HostView:
+        """Read the host; an unchanged one costs one conditional request.
+
+        :raises exception.WrongSystemCount: There is not exactly one system.
+        :raises exception.RestError: The server answered with an error.
+        :raises exception.RestUnreachable: It did not answer.
+        """
+        with self._lock:
+            unchanged = not self._fetch()
+            if self._view is None or not (unchanged and self._reports_owners):
+                self._view = self._translate()
+            return self._view
+
+    def uptime(self) -> int:
+        """Give the seconds since the management partition was booted.
+
+        :returns: 0 if the host does not report it (REST element ``Uptime``).
+        """
+        with self._translated('reading the management partition'):
+            try:
+                management = partition_tasks.get_mgmt_partition(self._adapter)
+            except pvm.ManagementPartitionNotFoundException:
+                return 0
+            return management.uptime or 0
+
+    def _fetch(self) -> bool:
+        """Refresh the wrapper; say whether it changed."""
+        with self._translated('reading the managed system'):
+            if self._wrapper is not None:
+                try:
+                    fresh = self._wrapper.refresh()
+                except pvm.HttpNotFound:
+                    LOG.warning('The managed system has another uuid now.')
+                    self._wrapper = None
+                else:
+                    changed = fresh is not self._wrapper
+                    self._wrapper = fresh
+                    return changed
+            self._wrapper = self._only(
+                managed_system.System.get(self._adapter)
+            )
+            return True
+
+    def _only(self, feed: list[Any]) -> managed_system.System:
+        if len(feed) != 1:
+            raise exception.WrongSystemCount(
+                server=self._server,
+                count=len(feed),
+                names=', '.join(str(system.system_name) for system in feed)
+                or 'none',
+            )
+        return feed[0]
+
+    @property
+    def _reports_owners(self) -> bool:
+        return bool(
+            self._wrapper.get_capability('ioslot_owner_assignment_capable')
+        )
+
+    def _translate(self) -> host.HostView:
+        system = self._wrapper
+        return host.HostView(
+            name=system.system_name,
+            uuid=system.uuid,
+            machine=system.mtms.mtms_str,
+            memory_mb=system.memory_configurable,
+            memory_free_mb=system.memory_free,
+            memory_region_mb=system.memory_region_size,
+            proc_units=system.proc_units_configurable,
+            proc_units_free=system.proc_units_avail,
+            min_units_per_vcpu=system.min_proc_units,
+            io_slots=tuple(self._slots()),
+        )
+
+    def _slots(self) -> Iterator[slots.Slot]:
+        config = self._wrapper.asio_config
+        if config is None:
+            return
+        sriov = frozenset(_sriov_indexes(config))
+        owners = None if self._reports_owners else self._owners_by_profile()
+        for wrapper in config.io_slots:
+            if not wrapper.drc_index:
+                LOG.warning(
+                    'The host reports an I/O slot without a DRC index (%s); '
+                    'it is left out.',
+                    wrapper.description,
+                )
+                continue
+            owner = (
+                _reported_owner(wrapper)
+                if owners is None
+                else owners.get(wrapper.drc_index)
+            )
+            yield _slot(wrapper, owner, wrapper.drc_index in sriov)
+
+    def _owners_by_profile(self) -> _Owners:
+        """Work out owners where the system does not report them.
+
+        Only then does a slot without an owner in the system's own payload
+        mean nothing.
+        """
+        with self._translated('reading the partitions for slot owners'):
+            vioses = virtual_io_server.VIOS.get(self._adapter)
+            lpars = logical_partition.LPAR.get(self._adapter)
+        return dict(_profile_owners([*vioses, *lpars]))
+
+    def _translated(
+        self, action: str
+    ) -> contextlib.AbstractContextManager[None]:
+        return errors.translated(action, self._server)
+
+
+def _slot(
+    wrapper: Any, owner: slots.Owner | None, in_sriov_mode: bool
+) -> slots.Slot:
+    return slots.Slot(
+        drc_index=wrapper.drc_index,
+        drc_name=wrapper.drc_name,
+        description=wrapper.description,
+        vendor_id=wrapper.pci_vendor_id,
+        device_id=wrapper.pci_dev_id,
+        subsys_vendor_id=wrapper.pci_subsys_vendor_id,
+        subsys_device_id=wrapper.pci_subsys_dev_id,
+        pci_class=wrapper.pci_class,
+        revision_id=wrapper.pci_rev_id,
+        owner=owner,
+        sriov=in_sriov_mode,
+        bus_group_required=wrapper.bus_grp_required,
+    )
+
+
+def _reported_owner(wrapper: Any) -> slots.Owner | None:
+    if wrapper.part_id is None and wrapper.part_uuid is None:
+        return None
+    return slots.Owner(
+        kind=_kind(wrapper.part_type),
+        partition_id=wrapper.part_id,
+        uuid=_upper(wrapper.part_uuid),
+        name=wrapper.part_name,
+    )
+
+
+def _profile_owners(
+    partitions: Iterable[Any],
+) -> Iterator[tuple[int, slots.Owner]]:
+    for partition in partitions:
+        kind = (
+            slots.PartitionKind.MANAGEMENT
+            if partition.is_mgmt_partition
+            else _kind(partition.env)
+        )
+        owner = slots.Owner(
+            kind, partition.id, _upper(partition.uuid), partition.name
+        )
+        for slot in partition.io_config.io_slots:
+            yield slot.drc_index, owner
+
+
+def _kind(env: str | None) -> slots.PartitionKind:
+    if env == base_partition.LPARType.VIOS:
+        return slots.PartitionKind.VIOS
+    return slots.PartitionKind.CLIENT
+
+
+def _upper(uuid: str | None) -> str | None:
+    return uuid.upper() if uuid else None
+
+
+def _sriov_indexes(config: managed_system.ASIOConfig) -> Iterator[int]:
+    """Find the slots whose adapters are in SR-IOV mode.
+
+    Such an adapter has its slot's DRC index as ``AdapterID``. What is
+    neither dedicated nor clearly in SR-IOV mode is in doubt, so it counts.
+    """
+    dedicated = (
+        iocard.SRIOVAdapterMode.DEDICATED,
+        iocard.SRIOVAdapterMode.FORCE_DEDICATED,
+    )
+    for adapter in config.sriov_adapters:
+        if adapter.mode not in dedicated and (adapter.id or '').isdigit():
+            yield int(adapter.id)
