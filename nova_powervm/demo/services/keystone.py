@@ -22,9 +22,11 @@ import uuid
 
 import keystone.server
 from keystone.cmd import bootstrap
-from keystone.common import fernet_utils, provider_api
+from keystone.common import fernet_utils
+from keystone.common import provider_api
 from keystone.common.sql import upgrades
-from keystone.server.flask import application, core
+from keystone.server.flask import application
+from keystone.server.flask import core
 
 from nova_powervm.demo import sqlite
 from nova_powervm.demo import stack as stack_lib

@@ -20,7 +20,8 @@ import sys
 import sqlalchemy
 from neutron.db.migration.models import head
 
-from nova_powervm.demo import config, sqlite
+from nova_powervm.demo import config
+from nova_powervm.demo import sqlite
 from nova_powervm.demo import stack as stack_lib
 from nova_powervm.demo.services import http
 

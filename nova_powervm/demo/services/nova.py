@@ -28,7 +28,9 @@ import uuid
 
 import os_vif
 import placement.wsgi
-from nova import context, objects, service
+from nova import context
+from nova import objects
+from nova import service
 from nova.api.openstack import wsgi_app
 from nova.compute import rpcapi as compute_rpcapi
 from nova.conductor import rpcapi as conductor_rpcapi
@@ -36,7 +38,8 @@ from nova.db import migration
 from nova.objects import host_mapping
 from nova.scheduler import rpcapi as scheduler_rpcapi
 
-from nova_powervm.demo import config, sqlite
+from nova_powervm.demo import config
+from nova_powervm.demo import sqlite
 from nova_powervm.demo import stack as stack_lib
 from nova_powervm.demo.services import http
 

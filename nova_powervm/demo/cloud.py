@@ -1,0 +1,202 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""What the demonstration asks of the cloud, through its public APIs."""
+
+import dataclasses
+import time
+import typing
+
+import openstack.connection
+import openstack.exceptions
+
+from nova_powervm.demo import stack as stack_lib
+
+# in_tree, nested allocation candidates and group_policy, all of it.
+_PLACEMENT = '1.36'
+
+_IMAGE = 'tiny'
+_IMAGE_BYTES = 64 * 1024
+
+#: A server that is in one of these does not change any more by itself.
+_SETTLED = ('ACTIVE', 'ERROR')
+
+
+@dataclasses.dataclass(frozen=True)
+class Provider:
+    """A resource provider, with everything that hangs on it.
+
+    ``inventories`` and ``usages`` are by resource class.
+    """
+
+    uuid: str
+    name: str
+    parent: str | None
+    root: str
+    inventories: dict[str, dict[str, typing.Any]]
+    usages: dict[str, int]
+    traits: list[str]
+
+    def published(self) -> dict[str, typing.Any]:
+        """Return what a driver decides about a provider of its own."""
+        return {
+            'parent': self.parent,
+            'root': self.root,
+            'inventories': self.inventories,
+            'traits': self.traits,
+        }
+
+
+@dataclasses.dataclass(frozen=True)
+class Server:
+    """A server as its API shows it to the admin; ``fault`` is its text."""
+
+    id: str
+    name: str
+    instance_name: str
+    status: str
+    fault: str
+
+
+class Cloud:
+    """The admin of one cloud.
+
+    Every method raises openstack.exceptions.SDKException when an API
+    refuses, and TimeoutError when something takes too long.
+    """
+
+    def __init__(self, stack: stack_lib.Stack) -> None:
+        self._api = openstack.connection.Connection(
+            auth={
+                'auth_url': stack.auth_url,
+                'username': 'admin',
+                'password': stack.passwords['admin'],
+                'project_name': 'admin',
+                'user_domain_name': 'Default',
+                'project_domain_name': 'Default',
+            },
+            region_name=stack_lib.REGION,
+            app_name='nova-powervm-demo',
+        )
+
+    def create_image(self) -> str:
+        """Upload an image of nothing, and return its id."""
+        image = self._api.image.create_image(
+            name=_IMAGE,
+            data=bytes(_IMAGE_BYTES),
+            container_format='bare',
+            disk_format='raw',
+            validate_checksum=False,
+            wait=True,
+        )
+        return str(image.id)
+
+    def create_flavor(self, name: str, extra_specs: dict[str, str]) -> None:
+        """Create a small flavor with these extra specs."""
+        flavor = self._api.compute.create_flavor(
+            name=name, ram=2048, vcpus=1, disk=1
+        )
+        self._api.compute.create_flavor_extra_specs(flavor, extra_specs)
+
+    def extra_specs(self, flavor: str) -> dict[str, str]:
+        """Return what Nova tells of a flavor's extra specs."""
+        found = self._api.compute.find_flavor(flavor, get_extra_specs=True)
+        return dict(found.extra_specs)
+
+    def boot(
+        self, name: str, flavor: str, image: str, seconds: float = 60
+    ) -> Server:
+        """Create a server without a port, and wait until it settled."""
+        created = self._api.compute.create_server(
+            name=name,
+            flavor_id=self._api.compute.find_flavor(flavor).id,
+            image_id=image,
+            networks='none',
+        )
+        deadline = time.monotonic() + seconds
+        while True:
+            server = self._server(created.id)
+            if server.status in _SETTLED:
+                return server
+            if time.monotonic() > deadline:
+                raise TimeoutError(
+                    f'server {name} is {server.status} after {seconds:.0f} s'
+                )
+            time.sleep(0.2)
+
+    def delete(self, server: Server, seconds: float = 60) -> None:
+        """Delete a server, and wait until it is gone."""
+        self._api.compute.delete_server(server.id)
+        deadline = time.monotonic() + seconds
+        while self._api.compute.find_server(server.id):
+            if time.monotonic() > deadline:
+                raise TimeoutError(
+                    f'server {server.name} is there after {seconds:.0f} s'
+                )
+            time.sleep(0.2)
+
+    def compute_node_uuid(self) -> str:
+        """Return the UUID of the one compute node, as Nova has it."""
+        (node,) = self._api.compute.hypervisors()
+        return str(node.id)
+
+    def tree(self, provider: str) -> list[Provider]:
+        """Return the tree that the provider of that UUID is in.
+
+        Its root comes first, then the others by name.
+        """
+        found = self._placement('/resource_providers?in_tree=' + provider)
+        return sorted(
+            (self._provider(item) for item in found['resource_providers']),
+            key=lambda item: (item.parent is not None, item.name),
+        )
+
+    def tree_uuids(self, provider: str) -> list[str]:
+        """Return the UUIDs of the tree that a provider is in, sorted."""
+        found = self._placement('/resource_providers?in_tree=' + provider)
+        return sorted(item['uuid'] for item in found['resource_providers'])
+
+    def allocations(self, consumer: str) -> dict[str, dict[str, int]]:
+        """Return a consumer's resources by the UUID of their provider."""
+        found = self._placement('/allocations/' + consumer)['allocations']
+        return {
+            provider: dict(entry['resources'])
+            for provider, entry in found.items()
+        }
+
+    def _server(self, identifier: str) -> Server:
+        found = self._api.compute.get_server(identifier)
+        return Server(
+            id=found.id,
+            name=found.name,
+            instance_name=found.instance_name,
+            status=found.status,
+            fault=(found.fault or {}).get('message', ''),
+        )
+
+    def _provider(self, item: dict[str, typing.Any]) -> Provider:
+        path = '/resource_providers/' + item['uuid']
+        inventories = self._placement(path + '/inventories')['inventories']
+        return Provider(
+            uuid=item['uuid'],
+            name=item['name'],
+            parent=item['parent_provider_uuid'],
+            root=item['root_provider_uuid'],
+            inventories=inventories,
+            usages=self._placement(path + '/usages')['usages'],
+            traits=sorted(self._placement(path + '/traits')['traits']),
+        )
+
+    def _placement(self, path: str) -> typing.Any:
+        answer = self._api.placement.get(path, microversion=_PLACEMENT)
+        openstack.exceptions.raise_from_response(answer)
+        return answer.json()

@@ -1,0 +1,140 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Tables and trees as plain text."""
+
+import collections.abc
+import textwrap
+
+from nova_powervm.demo import cloud
+from nova_powervm.demo import host
+
+_WIDTH = 76
+
+#: The beginning that most traits of a slot share, and how it is shown.
+_PREFIX = 'CUSTOM_POWERVM_IOSLOT_'
+_SHORT = '~'
+
+
+def table(
+    heading: collections.abc.Sequence[str],
+    rows: collections.abc.Iterable[collections.abc.Sequence[str]],
+) -> list[str]:
+    """Return the lines of a table with aligned columns."""
+    cells = [list(heading), *(list(row) for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    return [
+        '  '.join(
+            cell.ljust(width) for cell, width in zip(row, widths, strict=True)
+        ).rstrip()
+        for row in cells
+    ]
+
+
+def slots(found: collections.abc.Iterable[host.Slot]) -> list[str]:
+    """Return a table of a host's slots."""
+    return table(
+        ('DRC index', 'vendor:device', 'class', 'location', 'owner', 'what'),
+        (
+            (
+                slot.drc_index,
+                slot.properties.get('vendor_id', '-')
+                + ':'
+                + slot.properties.get('device_id', '-'),
+                slot.properties.get('class', '-'),
+                slot.properties.get('drc_name', '-'),
+                slot.owner or '-',
+                slot.description,
+            )
+            for slot in found
+        ),
+    )
+
+
+def offers(found: collections.abc.Mapping[str, list[str]]) -> list[str]:
+    """Return a line per paragraph with the slots that it offers."""
+    return [
+        f'{name}: {", ".join(indexes) or "no slot"}'
+        for name, indexes in found.items()
+    ]
+
+
+def server(
+    found: cloud.Server,
+    partition: host.Partition | None,
+    of_host: collections.abc.Iterable[host.Slot],
+) -> list[str]:
+    """Return a server, and what its host says of it."""
+    lines = [f'server {found.name} {found.id} is {found.status}']
+    if found.fault:
+        lines.append(f'fault: {found.fault}')
+    lines += ['', "What the PowerVM host's REST API says:"]
+    if partition is None:
+        return [*lines, f'no partition {found.instance_name}']
+    return [
+        *lines,
+        f'partition {partition.name} {partition.uuid} is {partition.state}',
+        f'its profile has the slots {", ".join(partition.slots) or "none"}',
+        '',
+        *slots(slot for slot in of_host if slot.owner == partition.name),
+    ]
+
+
+def usages(providers: collections.abc.Iterable[cloud.Provider]) -> list[str]:
+    """Return a table of what is used of each provider."""
+    return table(
+        ('provider', 'resource class', 'total', 'used'),
+        (
+            (
+                provider.name,
+                resource_class,
+                str(inventory['total']),
+                str(provider.usages.get(resource_class, 0)),
+            )
+            for provider in providers
+            for resource_class, inventory in provider.inventories.items()
+        ),
+    )
+
+
+def tree(providers: collections.abc.Sequence[cloud.Provider]) -> list[str]:
+    """Draw a provider tree of two levels, its root first."""
+    root, *children = providers
+    lines = [root.name, *_details(root, '|' if children else ' ')]
+    for position, child in enumerate(children, start=1):
+        last = position == len(children)
+        lines.append(f'+-- {child.name}')
+        lines += _details(child, ' ' if last else '|')
+    lines.append(f'({_SHORT} stands for {_PREFIX})')
+    return lines
+
+
+def _details(provider: cloud.Provider, line: str) -> list[str]:
+    details = [f'uuid {provider.uuid}']
+    if provider.parent:
+        details[0] += f'  parent {provider.parent[:8]}..'
+        details[0] += f'  root {provider.root[:8]}..'
+    for resource_class, inventory in sorted(provider.inventories.items()):
+        used = provider.usages.get(resource_class, 0)
+        details.append(
+            f'{resource_class} total {inventory["total"]}'
+            f' reserved {inventory["reserved"]} used {used}'
+        )
+    short = (trait.replace(_PREFIX, _SHORT) for trait in provider.traits)
+    details += textwrap.wrap(
+        'traits ' + ' '.join(short),
+        _WIDTH - 8,
+        subsequent_indent='  ',
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    return [f'{line}     {detail}'.rstrip() for detail in details]

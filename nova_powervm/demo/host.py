@@ -1,0 +1,181 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Read a PowerVM host through its REST API, as any of its clients could.
+
+This is on purpose not the library that the driver uses: what the
+demonstration compares with the driver's doing is read another way.
+"""
+
+import dataclasses
+import typing
+from xml.sax import saxutils
+
+import requests
+from lxml import etree
+
+from nova_powervm.demo import stack as stack_lib
+
+_NAMESPACE = 'http://www.ibm.com/xmlns/systems/power/firmware/{}/mc/2012_10/'
+_UOM = '{' + _NAMESPACE.format('uom') + '}'
+_WEB = _NAMESPACE.format('web')
+
+_TIMEOUT = 30
+
+_LOGON = f"""\
+<LogonRequest xmlns="{_WEB}" schemaVersion="V1_0">
+  <UserID>{{username}}</UserID><Password>{{password}}</Password>
+</LogonRequest>
+"""
+
+#: A slot's identification key in inventory.yaml -> the REST element that
+#: has its number, and how many hexadecimal digits it is written with.
+_NUMBERS = {
+    'vendor_id': ('PCIVendorID', 4),
+    'device_id': ('PCIDeviceID', 4),
+    'subsys_vendor_id': ('PCISubsystemVendorID', 4),
+    'subsys_device_id': ('PCISubsystemDeviceID', 4),
+    'class': ('PCIClass', 4),
+    'revision_id': ('PCIRevisionID', 2),
+    'drc_index': ('SlotDynamicReconfigurationConnectorIndex', 8),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Slot:
+    """A physical I/O slot, with its properties as inventory.yaml has them.
+
+    ``properties`` has the identification keys that the host reports, with
+    upper-case hexadecimal values. ``owner`` is the name of the partition
+    that has the slot, or None.
+    """
+
+    description: str
+    properties: dict[str, str]
+    owner: str | None
+
+    @property
+    def drc_index(self) -> str:
+        """The slot's DRC index, eight upper-case hexadecimal digits."""
+        return self.properties['drc_index']
+
+
+@dataclasses.dataclass(frozen=True)
+class Partition:
+    """A logical partition: ``slots`` are DRC indexes, in order."""
+
+    name: str
+    uuid: str
+    state: str
+    slots: tuple[str, ...]
+
+    def document(self) -> dict[str, object]:
+        """Return the partition as values that JSON has."""
+        return {**dataclasses.asdict(self), 'slots': list(self.slots)}
+
+
+class Host:
+    """A session with one PowerVM host.
+
+    Every method raises requests.RequestException when the host can't be
+    reached or refuses.
+    """
+
+    def __init__(self, rest: stack_lib.HostRest) -> None:
+        self._url = rest.url.rstrip('/')
+        self._session = requests.Session()
+        answer = self._session.put(
+            self._url + '/rest/api/web/Logon',
+            data=_LOGON.format(
+                username=saxutils.escape(rest.username),
+                password=saxutils.escape(rest.password),
+            ),
+            headers={
+                'Content-Type': (
+                    'application/vnd.ibm.powervm.web+xml; type=LogonRequest'
+                ),
+                'X-Audit-Memento': 'nova-powervm-demo',
+            },
+            timeout=_TIMEOUT,
+        )
+        answer.raise_for_status()
+        token = etree.fromstring(answer.content).findtext(
+            f'{{{_WEB}}}X-API-Session'
+        )
+        self._session.headers['X-API-Session'] = (token or '').strip()
+
+    def slots(self) -> list[Slot]:
+        """Return the host's I/O slots in the order of their DRC indexes."""
+        elements = self._read('ManagedSystem').iter(_UOM + 'IOSlot')
+        return sorted(
+            (_slot(element) for element in elements),
+            key=lambda slot: slot.drc_index,
+        )
+
+    def partitions(self) -> list[Partition]:
+        """Return the logical partitions; VIOSes are none of these."""
+        feed = self._read('LogicalPartition')
+        return [
+            _partition(element)
+            for element in feed.iter(_UOM + 'LogicalPartition')
+        ]
+
+    def log_off(self) -> None:
+        """End the session."""
+        self._session.delete(
+            self._url + '/rest/api/web/Logon', timeout=_TIMEOUT
+        )
+        self._session.close()
+
+    def _read(self, noun: str) -> typing.Any:
+        answer = self._session.get(
+            f'{self._url}/rest/api/uom/{noun}',
+            params={'group': 'None'},
+            headers={'Accept': 'application/atom+xml'},
+            timeout=_TIMEOUT,
+        )
+        answer.raise_for_status()
+        # 204 is how the API says that a feed is empty.
+        return etree.fromstring(answer.content or b'<feed/>')
+
+
+def _slot(element: typing.Any) -> Slot:
+    properties = {}
+    for key, (tag, digits) in _NUMBERS.items():
+        number = element.findtext(_UOM + tag)
+        if number is not None:
+            properties[key] = f'{int(number):0{digits}X}'
+    name = element.findtext(_UOM + 'SlotDynamicReconfigurationConnectorName')
+    if name is not None:
+        properties['drc_name'] = name
+    return Slot(
+        description=element.findtext(_UOM + 'Description') or '',
+        properties=properties,
+        owner=element.findtext(_UOM + 'PartitionName'),
+    )
+
+
+def _partition(element: typing.Any) -> Partition:
+    def text(tag: str) -> str:
+        return (element.findtext(_UOM + tag) or '').strip()
+
+    indexes = element.findall(
+        './/' + _UOM + 'ProfileIOSlot'
+        '/' + _UOM + 'AssociatedIOSlot'
+        '/' + _UOM + 'SlotDynamicReconfigurationConnectorIndex'
+    )
+    return Partition(
+        name=text('PartitionName'),
+        uuid=text('PartitionUUID').lower(),
+        state=text('PartitionState'),
+        slots=tuple(sorted(f'{int(index.text):08X}' for index in indexes)),
+    )

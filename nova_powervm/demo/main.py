@@ -1,0 +1,154 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The command line: ``python -m nova_powervm.demo``."""
+
+import argparse
+import collections.abc
+import pathlib
+import shutil
+import signal
+import sys
+import time
+import typing
+
+from nova_powervm.demo import client_files
+from nova_powervm.demo import cloud as cloud_lib
+from nova_powervm.demo import host as host_lib
+from nova_powervm.demo import launcher
+from nova_powervm.demo import report
+from nova_powervm.demo import stack as stack_lib
+from nova_powervm.demo import steps as steps_lib
+from nova_powervm.demo import supervisor as supervisor_lib
+
+_WRONG = 1
+_USAGE = 2
+# What a shell reports of a program that Ctrl-C ended.
+_INTERRUPTED = 130
+
+
+def main(argv: collections.abc.Sequence[str] | None = None) -> int:
+    """Run the demonstration; return the status for the shell.
+
+    0: every step is as expected. 1: one is not, or a service failed.
+    """
+    arguments = _parser().parse_args(argv)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        state_dir = stack_lib.make_state_dir(arguments.state_dir)
+    except OSError as error:
+        print(f'demo: {error}', file=sys.stderr)
+        return _USAGE
+    _say(f'everything of this run is in {state_dir}')
+    status = _WRONG
+    try:
+        status = _in_state_dir(state_dir, arguments)
+    except KeyboardInterrupt:
+        status = _INTERRUPTED
+        _say('interrupted')
+    except supervisor_lib.ServiceError as error:
+        _tell_failure(error)
+    if status == _WRONG:
+        _say(f'all log files: {state_dir / "log"}')
+    elif arguments.state_dir is None:
+        shutil.rmtree(state_dir)
+    return status
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog='nova-powervm-demo',
+        description='Start a small OpenStack with the PowerVM driver and an '
+        'emulated PowerVM host, and demonstrate device passthrough on it.',
+    )
+    parser.add_argument(
+        '--json',
+        type=pathlib.Path,
+        metavar='FILE',
+        help='write the steps there: step, expected, observed, ok',
+    )
+    parser.add_argument(
+        '--keep',
+        action='store_true',
+        help='leave the cloud running afterwards, until Ctrl-C',
+    )
+    parser.add_argument(
+        '--state-dir',
+        type=pathlib.Path,
+        metavar='DIR',
+        help='an empty or new directory for databases, configuration and '
+        'logs; by default a temporary one, removed unless something failed',
+    )
+    return parser
+
+
+def _in_state_dir(
+    state_dir: pathlib.Path, arguments: argparse.Namespace
+) -> int:
+    began = time.monotonic()
+    with supervisor_lib.Supervisor(state_dir / 'log') as supervisor:
+        stack = launcher.launch(
+            state_dir, supervisor, steps_lib.inventory_text(), _say
+        )
+        done = _walk(stack)
+        supervisor.check()
+        if arguments.json:
+            report.write(arguments.json, done)
+        seconds = time.monotonic() - began
+        good = sum(step.ok for step in done)
+        wrong = len(done) - good
+        _say(f'{good} steps ok, {wrong} wrong, in {seconds:.0f} s')
+        if arguments.keep:
+            _keep(stack)
+    return _WRONG if wrong else 0
+
+
+def _walk(stack: stack_lib.Stack) -> list[report.Step]:
+    """Run and print the steps."""
+    host = host_lib.Host(stack.host)
+    demonstration = steps_lib.Demonstration(
+        stack, cloud_lib.Cloud(stack), host
+    )
+    done = []
+    for number, step in enumerate(demonstration.run(), start=1):
+        report.show(step, number)
+        done.append(step)
+    host.log_off()
+    print()
+    return done
+
+
+def _keep(stack: stack_lib.Stack) -> None:
+    """Say how to use the cloud, and let it run until Ctrl-C."""
+    print(client_files.write(stack))
+    _say('running until Ctrl-C')
+    try:
+        signal.pause()
+    except KeyboardInterrupt:
+        _say('stopping')
+
+
+def _tell_failure(error: supervisor_lib.ServiceError) -> None:
+    _say(str(error))
+    lines = supervisor_lib.last_lines(error.log)
+    if lines:
+        print(f'The end of {error.log}:', file=sys.stderr)
+        print(*(f'  {line}' for line in lines), sep='\n', file=sys.stderr)
+
+
+def _say(line: str) -> None:
+    print(f'[{time.strftime("%H:%M:%S")}] {line}', flush=True)
+
+
+def run() -> typing.NoReturn:
+    """Run the command and leave Python with its status."""
+    sys.exit(main())

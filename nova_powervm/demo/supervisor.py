@@ -1,0 +1,162 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Start the cloud's processes, watch them while they start, end them all."""
+
+import collections.abc
+import contextlib
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+import typing
+
+# Nova's services and everything that runs beside them use native threads.
+_ENVIRONMENT = {
+    'OS_NOVA_DISABLE_EVENTLET_PATCHING': 'true',
+    'PYTHONWARNINGS': 'ignore',
+    'PYTHONUNBUFFERED': '1',
+}
+
+_LAST_LINES = 25
+
+
+class ServiceError(Exception):
+    """A process did not start, or ended while it was needed.
+
+    ``log`` is the file that is most likely to say why.
+    """
+
+    def __init__(self, name: str, reason: str, log: pathlib.Path) -> None:
+        super().__init__(f'{name}: {reason}')
+        self.name = name
+        self.log = log
+
+
+class Supervisor:
+    """The child processes of one run; a context that ends them on exit.
+
+    What a child prints goes to ``NAME.out`` in ``log_dir``; the projects
+    themselves log to ``NAME.log`` there.
+    """
+
+    def __init__(self, log_dir: pathlib.Path) -> None:
+        self._log_dir = log_dir
+        self._children: dict[str, subprocess.Popen[bytes]] = {}
+
+    def __enter__(self) -> typing.Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.stop()
+
+    def start(
+        self,
+        name: str,
+        module: str,
+        *arguments: str,
+        environment: collections.abc.Mapping[str, str] | None = None,
+    ) -> None:
+        """Run ``python -m module arguments`` as a child of that name."""
+        with open(self.output(name), 'wb') as output:
+            self._children[name] = subprocess.Popen(  # noqa: S603
+                [sys.executable, '-m', module, *arguments],
+                env={**os.environ, **_ENVIRONMENT, **(environment or {})},
+                # A child that reads it learns when this process is gone.
+                stdin=subprocess.PIPE,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                # Ctrl-C is for this process, which then ends its children.
+                start_new_session=True,
+            )
+
+    def wait(
+        self,
+        names: collections.abc.Iterable[str],
+        is_up: collections.abc.Callable[[str], bool],
+        seconds: float,
+    ) -> collections.abc.Iterator[str]:
+        """Yield each of the names as soon as ``is_up(name)`` is true.
+
+        :raises ServiceError: a child ended, or is not up in time.
+        """
+        deadline = time.monotonic() + seconds
+        missing = set(names)
+        while missing:
+            self.check()
+            for name in sorted(filter(is_up, missing)):
+                missing.remove(name)
+                yield name
+            if missing and time.monotonic() > deadline:
+                name = min(missing)
+                raise ServiceError(
+                    name, f'not up within {seconds:.0f} s', self.log(name)
+                )
+            time.sleep(0.1)
+
+    def check(self) -> None:
+        """Find out whether all children still run.
+
+        :raises ServiceError: one does not.
+        """
+        for name, child in self._children.items():
+            status = child.poll()
+            if status is not None:
+                raise ServiceError(
+                    name, f'ended with status {status}', self.log(name)
+                )
+
+    def output(self, name: str) -> pathlib.Path:
+        """Return the file of what a child printed."""
+        return self._log_dir / f'{name}.out'
+
+    def log(self, name: str) -> pathlib.Path:
+        """Return the file that is likely to tell why a child failed.
+
+        A traceback that ended a process is in what it printed.
+        """
+        output = self.output(name)
+        log = self._log_dir / f'{name}.log'
+        if log.exists() and not (output.exists() and output.stat().st_size):
+            return log
+        return output
+
+    def stop(self, seconds: float = 10) -> None:
+        """End all children, the last started first, and all of theirs."""
+        children = list(reversed(self._children.values()))
+        self._children.clear()
+        for child in children:
+            _signal_group(child, signal.SIGTERM)
+        deadline = time.monotonic() + seconds
+        for child in children:
+            try:
+                child.wait(max(0.1, deadline - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                _signal_group(child, signal.SIGKILL)
+                child.wait()
+            if child.stdin:
+                child.stdin.close()
+
+
+def last_lines(log: pathlib.Path, count: int = _LAST_LINES) -> list[str]:
+    """Return the end of a log file; nothing if there is no such file."""
+    if not log.exists():
+        return []
+    return log.read_text(errors='replace').splitlines()[-count:]
+
+
+def _signal_group(child: subprocess.Popen[bytes], number: int) -> None:
+    # Each child leads a process group, so its own children get it too.
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(child.pid, number)
