@@ -13,12 +13,20 @@
 """pypowervm's exceptions, turned into those of nova-powervm."""
 
 import contextlib
+import functools
+from collections.abc import Callable
 from collections.abc import Iterator
+from typing import ParamSpec
+from typing import TypeVar
 
+import tenacity
 from pypowervm import exceptions as pvm
 from pypowervm.utils import lpar_builder
 
 from nova_powervm import exception
+
+_P = ParamSpec('_P')
+_R = TypeVar('_R')
 
 _PRECONDITION_FAILED = 412
 #: The server is busy or restarting.
@@ -68,3 +76,24 @@ def _reason(error: pvm.HttpError) -> str:
     status = error.response.status
     message = getattr(error.her_wrap, 'message', None)
     return f'HTTP {status}: {message}' if message else str(error)
+
+
+def retried(method: Callable[_P, _R]) -> Callable[_P, _R]:
+    """Try a method up to three times while its errors are passing ones.
+
+    Only for what can be done twice without harm: reading and deleting.
+    """
+
+    @functools.wraps(method)
+    def retrying(*args: _P.args, **kwargs: _P.kwargs) -> _R:
+        attempts = tenacity.Retrying(
+            retry=tenacity.retry_if_exception(
+                lambda error: getattr(error, 'retryable', False)
+            ),
+            stop=tenacity.stop_after_attempt(3),
+            wait=tenacity.wait_exponential(multiplier=0.2),
+            reraise=True,
+        )
+        return attempts(method, *args, **kwargs)
+
+    return retrying

@@ -46,6 +46,7 @@ class VolumeGroup:
         self._lock = threading.Lock()
         self._wrapper: storage.VG | None = None
 
+    @errors.retried
     def capacity(self) -> host.DiskCapacity:
         """Give the group's size and how much of it is taken, in whole GiB.
 

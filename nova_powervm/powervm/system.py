@@ -60,6 +60,7 @@ class RestSystem:
                 self._fetch()
             return self._wrapper
 
+    @errors.retried
     def read(self) -> host.HostView:
         """Read the host; an unchanged one costs one conditional request.
 
@@ -73,6 +74,7 @@ class RestSystem:
                 self._view = self._translate()
             return self._view
 
+    @errors.retried
     def uptime(self) -> int:
         """Give the seconds since the management partition was booted.
 

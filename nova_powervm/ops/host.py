@@ -1,0 +1,114 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The host: what is read in each cycle, and what it offers Nova."""
+
+import dataclasses
+import threading
+
+from oslo_log import log as logging
+
+from nova_powervm.domain import host
+from nova_powervm.domain import slots
+from nova_powervm.ops import ports
+
+LOG = logging.getLogger(__name__)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Snapshot:
+    """One reading of the host, with what Nova knows of its partitions.
+
+    :param view: The managed system.
+    :param disk: The storage for instances' disks.
+    :param instance_lpars: Upper-case uuids of the LPARs that own a slot and
+        belong to instances of Nova.
+    """
+
+    view: host.HostView
+    disk: host.DiskCapacity
+    instance_lpars: frozenset[str]
+
+
+class HostOps:
+    """Reads the host outside of Nova's locks and keeps the last reading.
+
+    :param system: The managed system.
+    :param storage: Where disks are made.
+    :param records: Nova's records of instances.
+    """
+
+    def __init__(
+        self,
+        system: ports.System,
+        storage: ports.Storage,
+        records: ports.Records,
+    ) -> None:
+        self._system = system
+        self._storage = storage
+        self._records = records
+        self._lock = threading.Lock()
+        self._known_lpars: frozenset[str] = frozenset()
+        self._last: Snapshot | None = None
+
+    @property
+    def last(self) -> Snapshot:
+        """The last reading; the host is read now if there is none."""
+        return self._last or self.read()
+
+    def view(self) -> host.HostView:
+        """Read the managed system alone.
+
+        :raises exception.RestError: The server answered with an error.
+        :raises exception.RestUnreachable: It did not answer.
+        """
+        return self._system.read()
+
+    def read(self) -> Snapshot:
+        """Read all that a cycle needs; this is where its REST work is done.
+
+        :raises exception.RestError: The server answered with an error.
+        :raises exception.RestUnreachable: It did not answer.
+        """
+        with self._lock:
+            view = self._system.read()
+            self._last = Snapshot(
+                view=view,
+                disk=self._storage.capacity(),
+                instance_lpars=self._instance_lpars(view),
+            )
+            return self._last
+
+    def uptime(self) -> int:
+        """Give the seconds since the management partition was booted."""
+        return self._system.uptime()
+
+    def _instance_lpars(self, view: host.HostView) -> frozenset[str]:
+        """Ask Nova which of the slots' owners are instances of its own.
+
+        An LPAR that was found to be one stays one; only others are asked
+        about, so a settled host asks nothing.
+        """
+        owners = {
+            slot.owner.uuid
+            for slot in view.io_slots
+            if slot.owner
+            and slot.owner.uuid
+            and slot.owner.kind is slots.PartitionKind.CLIENT
+        }
+        unknown = owners - self._known_lpars
+        if unknown:
+            found = frozenset(self._records.instances_of(sorted(unknown)))
+            self._known_lpars = (self._known_lpars & owners) | found
+        else:
+            self._known_lpars &= owners
+        return self._known_lpars

@@ -1,0 +1,111 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Power: on, off, restart and state of an instance's LPAR."""
+
+from oslo_log import log as logging
+
+from nova_powervm import exception
+from nova_powervm.domain import partition
+from nova_powervm.domain import states
+from nova_powervm.ops import ports
+
+LOG = logging.getLogger(__name__)
+
+
+class PowerOps:
+    """Runs and stops LPARs.
+
+    :param partitions: The host's LPARs.
+    """
+
+    def __init__(self, partitions: ports.Partitions) -> None:
+        self._partitions = partitions
+
+    def state(self, uuid: str) -> states.Power:
+        """Give an LPAR's power state.
+
+        :param uuid: Upper-case PowerVM uuid.
+        :raises exception.PartitionNotFound: There is no such LPAR.
+        """
+        return states.power(self._partitions.state(uuid))
+
+    def power_on(self, uuid: str) -> None:
+        """Start an LPAR; one that runs already is fine.
+
+        :raises exception.PartitionNotFound: There is no such LPAR.
+        """
+        lpar = self._find(uuid)
+        if not _is_active(lpar):
+            self._partitions.power_on(lpar)
+
+    def power_off(self, uuid: str, timeout: int = 0) -> None:
+        """Stop an LPAR; one that is off already is fine.
+
+        :param uuid: Upper-case PowerVM uuid.
+        :param timeout: Seconds for the operating system to shut down before
+            the LPAR is stopped hard; 0 stops it hard at once.
+        :raises exception.PartitionNotFound: There is no such LPAR.
+        """
+        lpar = self._find(uuid)
+        if not _is_active(lpar):
+            return
+        if timeout and self._shut_down(lpar, timeout):
+            return
+        self._partitions.power_off(lpar, hard=True)
+
+    def reboot(self, uuid: str, *, hard: bool) -> None:
+        """Restart an LPAR; one that is off is started.
+
+        A soft restart that fails becomes a hard one.
+
+        :raises exception.PartitionNotFound: There is no such LPAR.
+        """
+        lpar = self._find(uuid)
+        if not _is_active(lpar):
+            self._partitions.power_on(lpar)
+        elif hard or not self._restart_softly(lpar):
+            self._partitions.restart(lpar, hard=True)
+
+    def _find(self, uuid: str) -> partition.Partition:
+        lpar = self._partitions.find(uuid)
+        if lpar is None:
+            raise exception.PartitionNotFound(uuid=uuid)
+        return lpar
+
+    def _shut_down(self, lpar: partition.Partition, timeout: int) -> bool:
+        try:
+            self._partitions.power_off(lpar, hard=False, timeout=timeout)
+        except exception.RestError as error:
+            LOG.warning(
+                'LPAR %(name)s did not shut down within %(timeout)d seconds '
+                '(%(error)s); it is stopped hard.',
+                {'name': lpar.name, 'timeout': timeout, 'error': error},
+            )
+            return False
+        return True
+
+    def _restart_softly(self, lpar: partition.Partition) -> bool:
+        try:
+            self._partitions.restart(lpar, hard=False)
+        except exception.RestError as error:
+            LOG.warning(
+                'LPAR %(name)s did not restart softly (%(error)s); it is '
+                'restarted hard.',
+                {'name': lpar.name, 'error': error},
+            )
+            return False
+        return True
+
+
+def _is_active(lpar: partition.Partition) -> bool:
+    return states.power(lpar.state) is not states.Power.OFF
