@@ -10,4 +10,16 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The text of inventory.yaml, read into a policy."""
+"""The inventory file: YAML text to a policy, or every problem of it.
+
+    policy = policyfile.load('/etc/nova/inventory.yaml')
+
+The values' own rules are in :mod:`nova_powervm.domain.policy`.
+"""
+
+from nova_powervm.policyfile.files import load
+from nova_powervm.policyfile.paragraphs import parse
+from nova_powervm.policyfile.problems import Problem
+from nova_powervm.policyfile.problems import Problems
+
+__all__ = ['Problem', 'Problems', 'load', 'parse']

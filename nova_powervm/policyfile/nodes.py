@@ -1,0 +1,198 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""What all parts of the file have in common: mappings, lists and text."""
+
+import difflib
+import re
+from collections.abc import Collection
+from collections.abc import Iterator
+
+import yaml
+
+from nova_powervm.policyfile import document
+from nova_powervm.policyfile import problems
+
+_STANDARD = 'tag:yaml.org,2002:'
+_TEXT = _STANDARD + 'str'
+_MERGE = _STANDARD + 'merge'
+_NULL = _STANDARD + 'null'
+_KINDS = {
+    _STANDARD + 'int': 'a number',
+    _STANDARD + 'float': 'a number',
+    _STANDARD + 'bool': 'true or false',
+    _STANDARD + 'timestamp': 'a date',
+    _NULL: 'no value',
+    _STANDARD + 'value': 'a default value',
+    _MERGE: 'a merge key',
+}
+# YAML 1.2 takes these for numbers, too: other tools that read the file
+# would turn 1E10 into 10000000000 and 0108 into 108.
+_NUMBER = re.compile(
+    r'[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?|0o[0-7]+'
+)
+_TIME = re.compile(r'[0-9]+(?::[0-9]+)+')
+# Longer than any name that PowerVM or Placement knows.
+_LONGEST = 255
+_LONGEST_SHOWN = 60
+
+Entry = tuple[str, yaml.Node, yaml.Node]
+
+
+def quoted(value: str) -> str:
+    """Write a value in YAML's single quotes."""
+    return "'" + value.replace("'", "''") + "'"
+
+
+def plain(value: str) -> str:
+    """Bring any text of the file into a form that is fit for a log line."""
+    safe = value if value.isprintable() else ascii(value)[1:-1]
+    if len(safe) > _LONGEST_SHOWN:
+        safe = safe[:_LONGEST_SHOWN] + '...'
+    return safe
+
+
+def shown(value: str) -> str:
+    """Do as :func:`plain`, and put it in quotes."""
+    return f"'{plain(value)}'"
+
+
+def is_refused(node: yaml.Node) -> bool:
+    """Whether the node's problem is already known."""
+    return node.tag == document.REFUSED_TAG
+
+
+def is_blank(node: yaml.Node) -> bool:
+    """Whether nothing at all is written where a value belongs."""
+    return node.tag == _NULL and node.value == ''
+
+
+def form(node: yaml.Node) -> str:
+    """Say in words what a node is."""
+    if isinstance(node, yaml.MappingNode):
+        return 'a mapping'
+    if isinstance(node, yaml.SequenceNode):
+        return 'a list'
+    return 'empty' if is_blank(node) else 'a single value'
+
+
+def text(
+    node: yaml.Node,
+    findings: problems.Findings,
+    subject: str,
+    accepted: str,
+) -> str | None:
+    """Read a scalar as text, exactly as it is written.
+
+    :param node: The node.
+    :param findings: Gets what is wrong with it.
+    :param subject: What the value is of, for messages.
+    :param accepted: What is accepted, for messages.
+    :returns: The text; None if there is a problem.
+    """
+    if is_refused(node):
+        return None
+    if not isinstance(node, yaml.ScalarNode):
+        findings.add(node.start_mark, f'{subject} is {form(node)}', accepted)
+        return None
+    value = str(node.value)
+    if is_blank(node) or not value:
+        findings.add(node.start_mark, f'{subject} has no value', accepted)
+        return None
+    other = _other_reading(node, value)
+    if other:
+        findings.add(
+            node.start_mark,
+            f'{subject}: YAML reads {plain(value)} as {other}, not as text',
+            f'quote it: {quoted(value)}; {accepted}',
+        )
+        return None
+    if not value.isprintable() or len(value) > _LONGEST:
+        findings.add(
+            node.start_mark,
+            f'{subject}: {shown(value)} is longer than {_LONGEST} characters '
+            'or has line breaks or characters that are not printable',
+            accepted,
+        )
+        return None
+    return value
+
+
+def _other_reading(node: yaml.ScalarNode, value: str) -> str | None:
+    """Say what a reader of YAML makes of an unquoted scalar, if not text."""
+    if node.style:
+        return None
+    if _TIME.fullmatch(value):
+        return 'a time'
+    if _NUMBER.fullmatch(value):
+        return 'a number'
+    return None if node.tag == _TEXT else _KINDS.get(node.tag, node.tag)
+
+
+def entries(
+    node: yaml.MappingNode,
+    findings: problems.Findings,
+    subject: str,
+    accepted: str,
+) -> Iterator[Entry]:
+    """Go through a mapping, whose keys are text and differ.
+
+    What a bad or doubled key stands for is given nevertheless, so that the
+    problems in there are found, too.
+
+    :param subject: What a key of this mapping is, for messages.
+    :param accepted: What is accepted as key, for messages.
+    :returns: Key, the key's node and the value's.
+    """
+    first_lines: dict[str, int] = {}
+    for key_node, value in node.value:
+        if key_node.tag == _MERGE and not key_node.style:
+            findings.add(
+                key_node.start_mark,
+                '<< is a merge key of YAML, which is not accepted',
+                'write the keys out',
+            )
+            check_unused(value, findings)
+            continue
+        key = text(key_node, findings, subject, accepted)
+        if key is None:
+            if is_refused(key_node) or not isinstance(
+                key_node, yaml.ScalarNode
+            ):
+                check_unused(value, findings)
+                continue
+            key = str(key_node.value)
+        if key in first_lines:
+            findings.add(
+                key_node.start_mark,
+                f'{subject} {shown(key)} stands there twice, first in line '
+                f'{first_lines[key]}',
+                'give each its own name, or leave one of them out',
+            )
+        first_lines.setdefault(key, key_node.start_mark.line + 1)
+        yield key, key_node, value
+
+
+def check_unused(node: yaml.Node, findings: problems.Findings) -> None:
+    """Look for doubled keys in a part that is not understood otherwise."""
+    if isinstance(node, yaml.MappingNode):
+        for _, _, value in entries(node, findings, 'key', 'keys are text'):
+            check_unused(value, findings)
+    elif isinstance(node, yaml.SequenceNode):
+        for item in node.value:
+            check_unused(item, findings)
+
+
+def nearest(word: str, known: Collection[str]) -> str | None:
+    """Find the word that was probably meant."""
+    found = difflib.get_close_matches(word, known, n=1)
+    return found[0] if found else None
