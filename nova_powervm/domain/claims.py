@@ -65,7 +65,7 @@ def requested_amounts(extra_specs: Mapping[str, str]) -> dict[str, int]:
     amounts: dict[str, int] = {}
     for key, value in extra_specs.items():
         match = _RESOURCES_KEY.fullmatch(key)
-        if match and str(value).strip().isdigit():
+        if match and str(value).strip().isdecimal():
             name = match.group(1)
             amounts[name] = amounts.get(name, 0) + int(value)
     return amounts
