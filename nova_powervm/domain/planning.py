@@ -32,6 +32,8 @@ from nova_powervm.domain import slots
 #: One unit; step, minimum and maximum one (specification, "Inventory").
 TOTAL = 1
 
+_SPARE = slots.Reason('spare', 'another provider stands for its slot')
+
 Inventory = Mapping[str, Mapping[str, Any]]
 
 
@@ -118,7 +120,8 @@ class Allocations:
 
     def is_free(self, provider: Provider) -> bool:
         """Whether Placement said that nobody holds the provider."""
-        return self._consumers.get(provider.uuid, ('unknown',)) in ((), [])
+        consumers = self._consumers.get(provider.uuid)
+        return consumers is not None and not consumers
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -187,8 +190,14 @@ def make_plan(
         _publish(device, provider, allocations, name_of)
         for device, provider in pairing.wanted
     )
+    spare = {
+        device.slot.drc_index: _SPARE
+        for device, found in pairing.wanted
+        if found
+    }
     removed = (
-        _remove(provider, allocations, reasons) for provider in pairing.orphans
+        _remove(provider, allocations, {**reasons, **spare})
+        for provider in pairing.orphans
     )
     return Plan((*published, *removed))
 
@@ -218,7 +227,8 @@ def _publish(
             drc_index=index,
             name=provider.name,
             uuid=provider.uuid,
-            inventory={rc: _record(reserved) for rc in others},
+            # One class too many is better than to drop the allocated one.
+            inventory={rc: _record(reserved) for rc in provider.inventory},
             traits=traits,
             reason=(
                 f'its resource class stays {", ".join(others)} while it is '
