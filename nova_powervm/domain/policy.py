@@ -104,8 +104,11 @@ class Paragraph:
     line: int = 0
 
     def identifies(self, slot: slots.Slot) -> bool:
-        """Whether all keys match; an unreported property never does."""
-        return all(
+        """Whether all keys match; an unreported property never does.
+
+        Without keys it identifies nothing: that may not mean every slot.
+        """
+        return bool(self.identification) and all(
             PROPERTIES[key].of(slot) == wanted
             for key, wanted in self.identification.items()
         )
@@ -139,10 +142,22 @@ def problem_with_value(key: str, value: str) -> str | None:
     """
     digits = PROPERTIES[key].digits
     if digits is None:
-        return None if value.strip() else f'{key} is empty'
+        return _problem_with_text(key, value)
     if re.fullmatch(f'[0-9A-Fa-f]{{{digits}}}', value):
         return None
     return f"{key} '{value}' is not {digits} hexadecimal digits"
+
+
+def _problem_with_text(key: str, value: str) -> str | None:
+    if not value.strip():
+        return f'{key} is empty'
+    # Nothing that the host reports would ever be equal to such a value.
+    if value != value.strip() or not value.isprintable():
+        return (
+            f'{key} {value!r} has white space at an end or characters that '
+            'are not printable'
+        )
+    return None
 
 
 def problem_with_resource_class(name: str) -> str | None:
