@@ -32,6 +32,9 @@ class PowerVMError(Exception):
     code: ClassVar[str] = 'powervm.error'
     #: Whether the same request can succeed later without anybody's help.
     retryable: ClassVar[bool] = False
+    #: Whether building the instance on another host can succeed. If not,
+    #: the build is aborted, so that the server's fault tells the reason.
+    elsewhere: ClassVar[bool] = True
     message: ClassVar[str] = '{reason}'
 
     def __init__(self, **fields: Any) -> None:
@@ -125,6 +128,7 @@ class MemorySizeRefused(PowerVMError):
     """The flavor's memory does not fit the host's memory regions."""
 
     code = 'powervm.partition.memory'
+    elsewhere = False
     message = (
         'The flavor asks for {memory_mb} MiB of memory, which is no multiple '
         "of the host's memory region size of {region_mb} MiB. The next "
@@ -136,6 +140,7 @@ class ProcessorsRefused(PowerVMError):
     """The flavor's vCPUs don't fit the host's processor rules."""
 
     code = 'powervm.partition.processors'
+    elsewhere = False
     message = (
         'The flavor asks for {vcpus} vCPUs; with '
         '[powervm]proc_units_factor={factor} that is {units} processing '
@@ -149,6 +154,13 @@ class ClaimFailed(PowerVMError):
 
     code = 'powervm.device.claim'
     message = 'Instance {instance}: {reason}'
+
+
+class ForeignDevice(ClaimFailed):
+    """The flavor took a device of Cyborg's without a device profile."""
+
+    code = 'powervm.device.foreign'
+    elsewhere = False
 
 
 class DevicesDiffer(PowerVMError):

@@ -123,7 +123,7 @@ def _refuse_accelerators(
 ) -> None:
     taken = sorted(set(allocations) & set(accelerators))
     if taken:
-        raise exception.ClaimFailed(
+        raise exception.ForeignDevice(
             instance=instance,
             reason=f'its flavor was allocated the provider(s) '
             f'{", ".join(taken)} that Cyborg manages, which takes a device '

@@ -1,0 +1,289 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The compute driver: translates, makes one call, returns."""
+
+from typing import Any
+from typing import ClassVar
+
+import nova.conf
+from nova import exception as nova_exception
+from nova.virt import driver
+from nova.virt import hardware
+from nova.virt import node as virt_node
+from oslo_log import log as logging
+
+from nova_powervm import conf
+from nova_powervm import exception
+from nova_powervm.domain import partition
+from nova_powervm.ops import host as host_ops
+from nova_powervm.virt import errors
+from nova_powervm.virt import translate
+from nova_powervm.virt import tree
+from nova_powervm.virt import wiring
+
+CONF = nova.conf.CONF
+LOG = logging.getLogger(__name__)
+
+conf.register_opts(CONF)
+
+
+@errors.translated
+class PowerVMDriver(driver.ComputeDriver):
+    """Runs instances as LPARs of one PowerVM (NovaLink) host.
+
+    All ``[powervm]`` options are taken here, once.
+
+    :param virtapi: Nova's VirtAPI.
+    """
+
+    # True only of what is there; see the support matrix.
+    capabilities: ClassVar[dict[str, bool]] = dict(
+        driver.ComputeDriver.capabilities
+    )
+
+    def __init__(self, virtapi: Any) -> None:
+        super().__init__(virtapi)
+        try:
+            self._settings = conf.powervm.take(CONF.powervm)
+        except exception.PowerVMError as error:
+            raise errors.to_nova(error) from error
+        self._node: str | None = None
+        self._running: wiring.Services | None = None
+
+    @property
+    def _ops(self) -> wiring.Services:
+        if self._running is None:
+            raise nova_exception.VirtDriverNotReady()
+        return self._running
+
+    # The host
+
+    def init_host(self, host: str) -> None:
+        """Log on to the host and check the inventory file against it.
+
+        :raises nova.exception.InvalidConfiguration: An option or the file
+            is bad; nova-compute stops.
+        """
+        self._node = host
+        ratio = CONF.cpu_allocation_ratio or CONF.initial_cpu_allocation_ratio
+        self._running = wiring.start(self._settings, host, self.virtapi, ratio)
+
+    def cleanup_host(self, host: str) -> None:
+        """Log off."""
+        self._running = None
+
+    def get_available_nodes(self, refresh: bool = False) -> list[str]:
+        """Give the one node, named as the host."""
+        return [self._node] if self._node else []
+
+    def get_nodenames_by_uuid(
+        self, refresh: bool = False
+    ) -> dict[str, str | None]:
+        """Give the one node by the uuid that Nova keeps for it."""
+        return {virt_node.get_local_node_uuid(): self._node}
+
+    def get_available_resource(self, nodename: str) -> dict[str, Any]:
+        """Read the host; all REST work of a cycle is done here."""
+        return translate.available_resource(self._ops.host.read(), nodename)
+
+    def update_provider_tree(
+        self, provider_tree: Any, nodename: str, allocations: Any = None
+    ) -> None:
+        """Publish the host's resources and one provider for each slot.
+
+        Works on the last reading of the host and sends it no request: Nova
+        holds its lock meanwhile.
+        """
+        snapshot = self._ops.host.last
+        self._update_root(provider_tree, nodename, snapshot)
+        children = tree.read(provider_tree, nodename)
+        plan = self._ops.devices.plan(snapshot, children.direct)
+        providers = tree.apply(provider_tree, nodename, plan)
+        self._ops.devices.publish(providers, children.accelerators)
+
+    def _update_root(
+        self, provider_tree: Any, nodename: str, snapshot: host_ops.Snapshot
+    ) -> None:
+        view = snapshot.view
+        present = provider_tree.data(nodename).inventory
+        inventory = tree.root_inventory(
+            {
+                tree.VCPU: tree.RootResource(
+                    view.vcpus, CONF.reserved_host_cpus
+                ),
+                tree.MEMORY_MB: tree.RootResource(
+                    view.memory_mb, CONF.reserved_host_memory_mb
+                ),
+                tree.DISK_GB: tree.RootResource(
+                    snapshot.disk.total_gb,
+                    self._get_reserved_host_disk_gb_from_config(),
+                ),
+            },
+            self._get_allocation_ratios(present),
+        )
+        provider_tree.update_inventory(nodename, inventory)
+
+    def get_host_uptime(self) -> str:
+        """Say for how long the management partition has been running."""
+        seconds = self._ops.host.uptime()
+        if not seconds:
+            # Nova's API turns this into a plain answer.
+            raise NotImplementedError()
+        return translate.uptime(seconds)
+
+    def get_host_ip_addr(self) -> str:
+        """Give the address that Nova's configuration says."""
+        return CONF.my_ip
+
+    # Instances
+
+    def list_instances(self) -> list[str]:
+        """Give the names of the LPARs that belong to instances of Nova."""
+        lpars = self._ops.partitions.names()
+        ours = self._ops.records.instances_of(lpars)
+        return [name for uuid, name in lpars.items() if uuid in ours]
+
+    def list_instance_uuids(self) -> list[str]:
+        """Give the instances that have an LPAR here; foreign LPARs don't."""
+        lpars = self._ops.partitions.names()
+        return sorted(self._ops.records.instances_of(lpars).values())
+
+    def get_num_instances(self) -> int:
+        """Count the LPARs that belong to instances of Nova."""
+        return len(self.list_instance_uuids())
+
+    def instance_exists(self, instance: Any) -> bool:
+        """Whether the instance has an LPAR here."""
+        try:
+            self._ops.power.state(_lpar(instance))
+        except exception.PartitionNotFound:
+            return False
+        return True
+
+    def get_info(
+        self, instance: Any, use_cache: bool = True
+    ) -> hardware.InstanceInfo:
+        """Give the instance's power state."""
+        return translate.instance_info(self._ops.power.state(_lpar(instance)))
+
+    # Life cycle
+
+    def spawn(
+        self,
+        context: Any,
+        instance: Any,
+        image_meta: Any,
+        injected_files: Any,
+        admin_password: Any,
+        allocations: Any,
+        network_info: Any = None,
+        block_device_info: Any = None,
+        power_on: bool = True,
+        accel_info: Any = None,
+    ) -> None:
+        """Make the instance's LPAR with exactly the slots it was allocated.
+
+        :raises nova.exception.InstanceDeployFailure: It failed here; nova
+            may try another host. Nothing is left behind.
+        :raises nova.exception.BuildAbortException: It would fail anywhere.
+        """
+        _warn_of_what_is_left_out(instance, network_info, block_device_info)
+        build = translate.build(instance, allocations, power_on=power_on)
+        try:
+            self._ops.lifecycle.spawn(build)
+        except exception.PowerVMError as error:
+            raise errors.of_build(error, instance.uuid) from error
+
+    def destroy(
+        self,
+        context: Any,
+        instance: Any,
+        network_info: Any,
+        block_device_info: Any = None,
+        destroy_disks: bool = True,
+        destroy_secrets: bool = True,
+    ) -> None:
+        """Remove the instance's LPAR, which frees its slots; none is fine."""
+        self._ops.lifecycle.destroy(instance.uuid)
+
+    def cleanup(
+        self,
+        context: Any,
+        instance: Any,
+        network_info: Any,
+        block_device_info: Any = None,
+        destroy_disks: bool = True,
+        migrate_data: Any = None,
+        destroy_vifs: bool = True,
+        destroy_secrets: bool = True,
+    ) -> None:
+        """Nothing stands beside the LPAR, which destroy removes."""
+
+    # Power
+
+    def power_on(
+        self,
+        context: Any,
+        instance: Any,
+        network_info: Any,
+        block_device_info: Any = None,
+        accel_info: Any = None,
+        share_info: Any = None,
+    ) -> None:
+        """Start the instance; one that runs already is fine."""
+        self._ops.power.power_on(_lpar(instance))
+
+    def power_off(
+        self, instance: Any, timeout: int = 0, retry_interval: int = 0
+    ) -> None:
+        """Stop the instance, gently for ``timeout`` seconds."""
+        self._ops.power.power_off(_lpar(instance), timeout)
+
+    def reboot(
+        self,
+        context: Any,
+        instance: Any,
+        network_info: Any,
+        reboot_type: str,
+        block_device_info: Any = None,
+        bad_volumes_callback: Any = None,
+        accel_info: Any = None,
+        share_info: Any = None,
+    ) -> None:
+        """Restart the instance, 'SOFT' or 'HARD'."""
+        self._ops.power.reboot(_lpar(instance), hard=reboot_type == 'HARD')
+
+
+def _lpar(instance: Any) -> str:
+    return partition.lpar_uuid(instance.uuid)
+
+
+def _warn_of_what_is_left_out(
+    instance: Any, network_info: Any, block_device_info: Any
+) -> None:
+    volumes = driver.block_device_info_get_mapping(block_device_info)
+    left_out = [
+        what
+        for what, there in (
+            ("the image's disk", True),
+            (f'{len(network_info or ())} port(s)', bool(network_info)),
+            (f'{len(volumes)} volume(s)', bool(volumes)),
+        )
+        if there
+    ]
+    LOG.warning(
+        'This version of the driver makes the LPAR and gives it its devices, '
+        'but leaves out %s.',
+        ' and '.join(left_out),
+        instance=instance,
+    )

@@ -1,0 +1,87 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Our errors, turned into those that nova-compute understands."""
+
+import inspect
+from typing import Any
+from typing import TypeVar
+
+import wrapt
+from nova import exception as nova_exception
+
+from nova_powervm import exception
+
+_Class = TypeVar('_Class', bound=type)
+
+
+def _of_instance(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+    """Find the uuid of the instance that a driver method is about."""
+    for value in (*args, *kwargs.values()):
+        if hasattr(value, 'uuid') and hasattr(value, 'flavor'):
+            return str(value.uuid)
+    return 'unknown'
+
+
+def to_nova(
+    error: exception.PowerVMError, instance: str = 'unknown'
+) -> nova_exception.NovaException:
+    """Give nova's exception for one of ours, with our message.
+
+    :param error: What was raised.
+    :param instance: Uuid of the instance that it is about.
+    """
+    message = str(error)
+    if isinstance(error, exception.PartitionNotFound):
+        return nova_exception.InstanceNotFound(instance_id=instance)
+    if isinstance(error, exception.ConfigurationError):
+        return nova_exception.InvalidConfiguration(message)
+    if isinstance(error, exception.RestUnreachable):
+        return nova_exception.HypervisorUnavailable(message)
+    return nova_exception.NovaException(message)
+
+
+def of_build(
+    error: exception.PowerVMError, instance: str
+) -> nova_exception.NovaException:
+    """Give nova's exception for a failed build.
+
+    Nova builds the instance on another host, unless the error says that
+    this can't help: then the build is aborted and the server's fault has
+    our message. (After a last failed try, nova's own message stands there.)
+    """
+    if error.elsewhere:
+        return nova_exception.InstanceDeployFailure(reason=str(error))
+    return nova_exception.BuildAbortException(
+        instance_uuid=instance, reason=str(error)
+    )
+
+
+@wrapt.decorator
+def _translating(
+    wrapped: Any, driver: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
+    try:
+        return wrapped(*args, **kwargs)
+    except exception.PowerVMError as error:
+        raise to_nova(error, _of_instance(args, kwargs)) from error
+
+
+def translated(cls: _Class) -> _Class:
+    """Translate what the public methods of a driver class raise.
+
+    Signatures stay as they are: nova's tests compare them.
+    """
+    for name, member in list(vars(cls).items()):
+        if not name.startswith('_') and inspect.isfunction(member):
+            setattr(cls, name, _translating(member))
+    return cls

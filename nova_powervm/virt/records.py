@@ -1,0 +1,50 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Nova's records of instances, asked by LPAR."""
+
+from collections.abc import Iterable
+from collections.abc import Mapping
+
+from nova import context as nova_context
+from nova import objects
+
+from nova_powervm.domain import partition
+
+
+class NovaRecords:
+    """Finds out which LPARs belong to instances."""
+
+    def instances_of(self, lpars: Iterable[str]) -> Mapping[str, str]:
+        """Find the instances that LPARs belong to.
+
+        An LPAR's uuid can come from two instance uuids, so Nova is asked
+        about both. Deleted instances count, and so do those that live on
+        another host by now: an LPAR that such an instance left behind is
+        Nova's to clean up.
+
+        :param lpars: Upper-case PowerVM uuids.
+        :returns: LPAR uuid to instance uuid; foreign LPARs are left out.
+        """
+        candidates = {
+            candidate: lpar
+            for lpar in lpars
+            for candidate in partition.instance_uuids(lpar)
+        }
+        if not candidates:
+            return {}
+        instances = objects.InstanceList.get_by_filters(
+            nova_context.get_admin_context(read_deleted='yes'),
+            {'uuid': sorted(candidates)},
+            expected_attrs=[],
+        )
+        return {candidates[found.uuid]: found.uuid for found in instances}

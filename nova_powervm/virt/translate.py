@@ -1,0 +1,96 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Nova's objects and values from the domain's, and back."""
+
+from typing import Any
+
+from nova.compute import power_state
+from nova.objects import fields
+from nova.virt import hardware
+
+from nova_powervm.domain import states
+from nova_powervm.ops import host as host_ops
+from nova_powervm.ops import lifecycle
+from nova_powervm.virt import tree
+
+_POWER_STATES = {
+    states.Power.RUNNING: power_state.RUNNING,
+    states.Power.OFF: power_state.SHUTDOWN,
+    states.Power.SUSPENDED: power_state.SUSPENDED,
+    states.Power.FAILED: power_state.CRASHED,
+    states.Power.UNKNOWN: power_state.NOSTATE,
+}
+
+#: What a PowerVM host runs, as Nova's image property filter compares it.
+_SUPPORTED = [
+    (arch, fields.HVType.PHYP, fields.VMMode.HVM)
+    for arch in (fields.Architecture.PPC64, fields.Architecture.PPC64LE)
+]
+
+
+def instance_info(state: states.Power) -> hardware.InstanceInfo:
+    """Give Nova's form of a power state."""
+    return hardware.InstanceInfo(state=_POWER_STATES[state])
+
+
+def build(
+    instance: Any, allocations: Any, *, power_on: bool
+) -> lifecycle.Build:
+    """Say what is to be made of an instance.
+
+    :param instance: nova.objects.Instance.
+    :param allocations: As Nova hands them to spawn.
+    """
+    stored = (
+        instance.resources if instance.obj_attr_is_set('resources') else None
+    )
+    return lifecycle.Build(
+        instance=instance.uuid,
+        name=instance.name,
+        memory_mb=instance.flavor.memory_mb,
+        vcpus=instance.flavor.vcpus,
+        extra_specs=dict(instance.flavor.extra_specs or {}),
+        allocations=allocations,
+        remembered=tree.remembered(stored),
+        power_on=power_on,
+    )
+
+
+def available_resource(
+    snapshot: host_ops.Snapshot, nodename: str
+) -> dict[str, Any]:
+    """Give what ComputeDriver.get_available_resource returns."""
+    view, disk = snapshot.view, snapshot.disk
+    return {
+        'hypervisor_hostname': nodename,
+        'hypervisor_type': fields.HVType.PHYP,
+        'hypervisor_version': 1,
+        'vcpus': view.vcpus,
+        'vcpus_used': view.vcpus_used,
+        'memory_mb': view.memory_mb,
+        'memory_mb_used': view.memory_used_mb,
+        'local_gb': disk.total_gb,
+        'local_gb_used': disk.used_gb,
+        'disk_available_least': disk.total_gb - disk.used_gb,
+        'cpu_info': None,
+        'numa_topology': None,
+        'supported_instances': _SUPPORTED,
+    }
+
+
+def uptime(seconds: int) -> str:
+    """Say an uptime in the way of the command of that name."""
+    minutes, _ = divmod(seconds, 60)
+    hours, minutes = divmod(minutes, 60)
+    days, hours = divmod(hours, 24)
+    return f'up {days} days, {hours:2}:{minutes:02}'

@@ -1,0 +1,123 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Puts the driver's parts together."""
+
+import dataclasses
+from typing import Any
+
+from oslo_log import log as logging
+
+from nova_powervm.conf import powervm as options
+from nova_powervm.domain import host as host_domain
+from nova_powervm.ops import devices
+from nova_powervm.ops import host
+from nova_powervm.ops import lifecycle
+from nova_powervm.ops import ports
+from nova_powervm.ops import power
+from nova_powervm.policyfile import load
+from nova_powervm.powervm import partitions
+from nova_powervm.powervm import session
+from nova_powervm.powervm import storage
+from nova_powervm.powervm import system
+from nova_powervm.virt import placement
+from nova_powervm.virt import records
+
+LOG = logging.getLogger(__name__)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Services:
+    """What the driver forwards to.
+
+    :param host: Reads the host.
+    :param devices: Publishes and claims slots.
+    :param lifecycle: Makes and removes LPARs.
+    :param power: Runs and stops them.
+    :param partitions: The LPARs themselves.
+    :param records: Nova's records of instances.
+    """
+
+    host: host.HostOps
+    devices: devices.DeviceOps
+    lifecycle: lifecycle.LifecycleOps
+    power: power.PowerOps
+    partitions: ports.Partitions
+    records: ports.Records
+
+
+def start(
+    settings: options.Settings, nodename: str, virtapi: Any, cpu_ratio: float
+) -> Services:
+    """Read the inventory file, log on to the host and read it once.
+
+    :param settings: The ``[powervm]`` options.
+    :param nodename: The compute node's name.
+    :param virtapi: What nova-compute handed to its driver.
+    :param cpu_ratio: Nova's allocation ratio for VCPU.
+    :raises exception.ConfigurationError: An option or the file is bad.
+    :raises exception.RestUnreachable: The host did not answer in time.
+    """
+    policy = load(settings.inventory_file)
+    LOG.info(
+        'Offering devices by %(count)d paragraph(s) of %(source)s.',
+        {'count': len(policy.paragraphs), 'source': policy.source},
+    )
+    adapter = session.connect(settings.server)
+    managed = system.RestSystem(adapter, settings.server)
+    lpars = partitions.RestPartitions(adapter, managed)
+    nova_records = records.NovaRecords()
+    disks: ports.Storage = storage.NoStorage()
+    if settings.volume_group:
+        disks = storage.VolumeGroup(adapter, settings.volume_group)
+    reader = host.HostOps(managed, disks, nova_records)
+    device_ops = devices.DeviceOps(
+        policy,
+        placement.ReportClientPlacement(virtapi),
+        devices.namer(nodename, settings.provider_names),
+    )
+    snapshot = reader.read()
+    device_ops.check(snapshot)
+    _warn(settings, snapshot.view, cpu_ratio)
+    return Services(
+        host=reader,
+        devices=device_ops,
+        lifecycle=lifecycle.LifecycleOps(
+            lpars, reader, device_ops, settings.proc_units_factor
+        ),
+        power=power.PowerOps(lpars),
+        partitions=lpars,
+        records=nova_records,
+    )
+
+
+def _warn(
+    settings: options.Settings, view: host_domain.HostView, cpu_ratio: float
+) -> None:
+    LOG.info(
+        'Managing system %(name)s (%(machine)s) with %(slots)d I/O slots.',
+        {
+            'name': view.name,
+            'machine': view.machine,
+            'slots': len(view.io_slots),
+        },
+    )
+    promise = host_domain.overcommitment(
+        view, settings.proc_units_factor, cpu_ratio
+    )
+    if promise:
+        LOG.warning(promise)
+    if not settings.volume_group:
+        LOG.warning(
+            '[powervm]volume_group_name is not set: this host offers no '
+            'DISK_GB, so flavors with a disk are not scheduled to it.'
+        )
