@@ -1,0 +1,23 @@
+#!/usr/bin/env bash
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+# Shows device passthrough at work, on a machine that has nothing but Python
+# 3.11 with venv, and gcc: a small OpenStack, this driver in it, and an
+# emulated PowerVM host. "tools/demo.sh --help" tells the options.
+
+set -eu
+
+. "$(dirname "${BASH_SOURCE[0]}")/venv.sh"
+
+make_venv
+exec "$VENV/bin/python" -m nova_powervm.demo "$@"
