@@ -151,31 +151,34 @@ class Host:
 def _slot(element: typing.Any) -> Slot:
     properties = {}
     for key, (tag, digits) in _NUMBERS.items():
-        number = element.findtext(_UOM + tag)
-        if number is not None:
+        number = _text(element, tag)
+        if number:
             properties[key] = f'{int(number):0{digits}X}'
-    name = element.findtext(_UOM + 'SlotDynamicReconfigurationConnectorName')
-    if name is not None:
+    name = _text(element, 'SlotDynamicReconfigurationConnectorName')
+    if name:
         properties['drc_name'] = name
     return Slot(
-        description=element.findtext(_UOM + 'Description') or '',
+        description=_text(element, 'Description'),
         properties=properties,
-        owner=element.findtext(_UOM + 'PartitionName'),
+        owner=_text(element, 'PartitionName') or None,
     )
 
 
 def _partition(element: typing.Any) -> Partition:
-    def text(tag: str) -> str:
-        return (element.findtext(_UOM + tag) or '').strip()
-
-    indexes = element.findall(
-        './/' + _UOM + 'ProfileIOSlot'
-        '/' + _UOM + 'AssociatedIOSlot'
-        '/' + _UOM + 'SlotDynamicReconfigurationConnectorIndex'
+    indexes = (
+        _text(slot, 'SlotDynamicReconfigurationConnectorIndex')
+        for slot in element.iterfind(
+            f'.//{_UOM}ProfileIOSlot/{_UOM}AssociatedIOSlot'
+        )
     )
     return Partition(
-        name=text('PartitionName'),
-        uuid=text('PartitionUUID').lower(),
-        state=text('PartitionState'),
-        slots=tuple(sorted(f'{int(index.text):08X}' for index in indexes)),
+        name=_text(element, 'PartitionName'),
+        uuid=_text(element, 'PartitionUUID').lower(),
+        state=_text(element, 'PartitionState'),
+        slots=tuple(sorted(f'{int(index):08X}' for index in indexes)),
     )
+
+
+def _text(element: typing.Any, tag: str) -> str:
+    """Return the text of a child element, '' if it is not there."""
+    return (element.findtext(_UOM + tag) or '').strip()

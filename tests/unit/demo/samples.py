@@ -1,0 +1,61 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Values that several of these tests need."""
+
+import pathlib
+
+from nova_powervm.demo import host
+from nova_powervm.demo import stack
+
+INVENTORY = """\
+gpus:
+  identification:
+    vendor_id: "10DE"
+    device_id: "1DB6"
+  resource_class: CUSTOM_GPU
+  traits: [CUSTOM_TESLA_V100]
+anything else here:
+  identification:
+    drc_index: "21010023"
+"""
+
+
+def a_stack(state_dir: pathlib.Path = pathlib.Path('/state')) -> stack.Stack:
+    return stack.Stack(
+        state_dir=state_dir,
+        ports={api: 20000 + n for n, api in enumerate(stack.APIS)},
+        passwords={
+            user: f'{user}-secret' for user in ('admin', *stack.SERVICE_USERS)
+        },
+        host=stack.HostRest('http://127.0.0.1:29999', 'user', 'rest-secret'),
+        prefix=pathlib.Path('/prefix'),
+    )
+
+
+def a_slot(
+    drc_index: str,
+    vendor_id: str = '10DE',
+    device_id: str = '1DB6',
+    owner: str | None = None,
+    **more: str,
+) -> host.Slot:
+    return host.Slot(
+        description='an adapter',
+        properties={
+            'vendor_id': vendor_id,
+            'device_id': device_id,
+            'drc_index': drc_index,
+            **more,
+        },
+        owner=owner,
+    )

@@ -1,0 +1,43 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+import subprocess
+import unittest
+
+import yaml
+
+from nova_powervm.demo import client_files
+from tests.unit.demo import samples
+
+
+class TestClientFiles(unittest.TestCase):
+    def test_a_shell_reads_openrc(self):
+        openrc = client_files.openrc(samples.a_stack())
+
+        answer = subprocess.run(
+            ['/bin/sh', '-c', openrc + 'echo $OS_USERNAME $OS_PASSWORD'],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+
+        self.assertEqual('admin admin-secret\n', answer.stdout)
+
+    def test_clouds_yaml(self):
+        stack = samples.a_stack()
+
+        clouds = yaml.safe_load(client_files.clouds_yaml(stack))['clouds']
+
+        self.assertEqual(['powervm-demo'], list(clouds))
+        auth = clouds['powervm-demo']['auth']
+        self.assertEqual(stack.auth_url, auth['auth_url'])
+        self.assertEqual('admin-secret', auth['password'])

@@ -1,0 +1,90 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+import configparser
+import unittest
+
+from nova_powervm.demo import config
+from nova_powervm.demo import stack
+from tests.unit.demo import samples
+
+
+def _parsed(render):
+    parser = configparser.RawConfigParser()
+    parser.read_string(config.ini(render(samples.a_stack())))
+    return parser
+
+
+class TestFiles(unittest.TestCase):
+    def test_each_is_an_ini_file_without_a_section_twice(self):
+        for name, render in config.FILES.items():
+            with self.subTest(name):
+                self.assertIn('DEFAULT', config.ini(render(samples.a_stack())))
+                _parsed(render)
+
+    def test_nova_has_the_driver_and_its_host(self):
+        nova = _parsed(config.nova)
+
+        self.assertEqual(
+            'powervm_ext.driver.PowerVMDriver',
+            nova.defaults()['compute_driver'],
+        )
+        self.assertEqual(stack.NODE, nova.defaults()['host'])
+        self.assertEqual(
+            {
+                'rest_url': 'http://127.0.0.1:29999',
+                'rest_username': 'user',
+                'rest_password': 'rest-secret',
+                'inventory_file': '/state/etc/inventory.yaml',
+            },
+            {
+                key: value
+                for key, value in nova['powervm'].items()
+                if key not in nova.defaults()
+            },
+        )
+
+    def test_messages_stay_in_the_process(self):
+        for render in (config.nova, config.neutron, config.glance):
+            self.assertEqual(
+                'fake:/', _parsed(render).defaults()['transport_url']
+            )
+
+    def test_everybody_logs_in_with_a_password_of_their_own(self):
+        for user, render in (
+            ('glance', config.glance),
+            ('neutron', config.neutron),
+            ('nova', config.nova),
+            ('placement', config.placement),
+        ):
+            section = _parsed(render)['keystone_authtoken']
+            self.assertEqual(user, section['username'])
+            self.assertEqual(f'{user}-secret', section['password'])
+
+    def test_all_that_is_written_is_in_the_state_directory(self):
+        for render in config.FILES.values():
+            parser = _parsed(render)
+            for section in parser.sections():
+                for key, value in parser[section].items():
+                    if key in ('log_file', 'lock_path', 'connection'):
+                        self.assertIn('/state/', value)
+
+    def test_databases_are_not_shared(self):
+        databases = {
+            value
+            for render in config.FILES.values()
+            for section in _parsed(render).values()
+            for key, value in section.items()
+            if key == 'connection'
+        }
+
+        self.assertEqual(6, len(databases))

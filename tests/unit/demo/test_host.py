@@ -1,0 +1,147 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+import threading
+import unittest
+
+import requests
+import werkzeug
+import werkzeug.serving
+
+from nova_powervm.demo import host
+from nova_powervm.demo import stack
+
+_UOM = 'http://www.ibm.com/xmlns/systems/power/firmware/uom/mc/2012_10/'
+_WEB = 'http://www.ibm.com/xmlns/systems/power/firmware/web/mc/2012_10/'
+
+_LOGON = f"""\
+<?xml version="1.0" encoding="UTF-8"?>
+<LogonResponse xmlns="{_WEB}"><X-API-Session>a token
+</X-API-Session></LogonResponse>"""
+
+_SYSTEM = f"""\
+<feed xmlns="http://www.w3.org/2005/Atom"><entry><content>
+<ms:ManagedSystem xmlns:ms="{_UOM}" xmlns="{_UOM}"><IOSlots>
+ <IOSlot>
+  <Description>Two</Description>
+  <PartitionName>vios1</PartitionName>
+  <SlotDynamicReconfigurationConnectorIndex>553713698
+  </SlotDynamicReconfigurationConnectorIndex>
+ </IOSlot>
+ <IOSlot>
+  <Description>One</Description>
+  <PCIClass>770</PCIClass>
+  <PCIDeviceID>7606</PCIDeviceID>
+  <PCIRevisionID>161</PCIRevisionID>
+  <PCIVendorID>4318</PCIVendorID>
+  <SlotDynamicReconfigurationConnectorIndex>553713697
+  </SlotDynamicReconfigurationConnectorIndex>
+  <SlotDynamicReconfigurationConnectorName>U78-P1-C1
+</SlotDynamicReconfigurationConnectorName>
+ </IOSlot>
+</IOSlots></ms:ManagedSystem></content></entry></feed>"""
+
+_PARTITIONS = f"""\
+<feed xmlns="http://www.w3.org/2005/Atom"><entry><content>
+<l:LogicalPartition xmlns:l="{_UOM}" xmlns="{_UOM}">
+ <PartitionIOConfiguration><ProfileIOSlots><ProfileIOSlot><AssociatedIOSlot>
+  <SlotDynamicReconfigurationConnectorIndex>553713697
+  </SlotDynamicReconfigurationConnectorIndex>
+ </AssociatedIOSlot></ProfileIOSlot></ProfileIOSlots>
+ </PartitionIOConfiguration>
+ <PartitionName>instance-00000001</PartitionName>
+ <PartitionState>running</PartitionState>
+ <PartitionUUID>7A-B</PartitionUUID>
+</l:LogicalPartition></content></entry></feed>"""
+
+
+class TestHost(unittest.TestCase):
+    """Against a server that has a few answers ready."""
+
+    def setUp(self):
+        super().setUp()
+        self.partitions = (_PARTITIONS, 200)
+        self.requests = []
+        server = werkzeug.serving.make_server(
+            stack.ADDRESS, 0, self._answer, threaded=True
+        )
+        server.log = lambda *_arguments: None
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        self.addCleanup(thread.join)
+        self.addCleanup(server.shutdown)
+        self.rest = stack.HostRest(
+            f'http://{stack.ADDRESS}:{server.port}', 'me', 'a<b'
+        )
+
+    @werkzeug.Request.application
+    def _answer(self, request):
+        text = request.get_data(as_text=True)
+        self.requests.append((request.method, request.path, text))
+        if request.path.endswith('/Logon'):
+            return werkzeug.Response(_LOGON, 200)
+        if request.headers.get('X-API-Session') != 'a token':
+            return werkzeug.Response('', 401)
+        if request.path.endswith('/ManagedSystem'):
+            return werkzeug.Response(_SYSTEM, 200)
+        return werkzeug.Response(*self.partitions)
+
+    def test_the_password_is_escaped(self):
+        host.Host(self.rest)
+
+        self.assertIn('a&lt;b', self.requests[0][2])
+
+    def test_slots_are_in_order_with_their_numbers_in_hexadecimal(self):
+        one, two = host.Host(self.rest).slots()
+
+        self.assertEqual(
+            {
+                'vendor_id': '10DE',
+                'device_id': '1DB6',
+                'class': '0302',
+                'revision_id': 'A1',
+                'drc_index': '21010021',
+                'drc_name': 'U78-P1-C1',
+            },
+            one.properties,
+        )
+        self.assertIsNone(one.owner)
+        self.assertEqual('vios1', two.owner)
+
+    def test_partitions(self):
+        (partition,) = host.Host(self.rest).partitions()
+
+        self.assertEqual(
+            {
+                'name': 'instance-00000001',
+                'uuid': '7a-b',
+                'state': 'running',
+                'slots': ['21010021'],
+            },
+            partition.document(),
+        )
+
+    def test_no_partitions_are_no_content(self):
+        self.partitions = ('', 204)
+
+        self.assertEqual([], host.Host(self.rest).partitions())
+
+    def test_a_refusal_is_an_error(self):
+        self.partitions = ('no', 500)
+
+        with self.assertRaises(requests.HTTPError):
+            host.Host(self.rest).partitions()
+
+    def test_log_off(self):
+        host.Host(self.rest).log_off()
+
+        self.assertEqual('DELETE', self.requests[-1][0])

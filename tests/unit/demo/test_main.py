@@ -1,0 +1,30 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+import contextlib
+import io
+import tempfile
+import unittest
+
+from nova_powervm.demo import main
+
+
+class TestMain(unittest.TestCase):
+    def test_a_state_directory_in_use_is_a_usage_error(self):
+        with tempfile.TemporaryDirectory() as directory:
+            with open(f'{directory}/mine', 'w'):
+                pass
+            with contextlib.redirect_stderr(io.StringIO()) as err:
+                status = main.main(['--state-dir', directory])
+
+        self.assertEqual(2, status)
+        self.assertIn('is not empty', err.getvalue())

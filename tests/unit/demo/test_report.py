@@ -1,0 +1,88 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+import io
+import json
+import pathlib
+import tempfile
+import unittest
+
+from nova_powervm.demo import report
+
+GOOD = report.Step('Good', {'a': 1}, {'a': 1}, ['to', '', 'see'])
+BAD = report.Step('Bad', {'a': 1, 'b': [2]}, {'b': [3], 'c': 4})
+
+
+class TestDifferences(unittest.TestCase):
+    def test_equal_values_have_none(self):
+        self.assertEqual([], report.differences({'a': [1]}, {'a': [1]}))
+
+    def test_each_place_has_one_line(self):
+        self.assertEqual(
+            [
+                'a: missing, expected 1',
+                'b: expected [2], is [3]',
+                'c: not expected, is 4',
+            ],
+            report.differences(BAD.expected, BAD.observed),
+        )
+
+    def test_a_deep_place_is_named(self):
+        self.assertEqual(
+            ["slot.traits: expected ['A'], is []"],
+            report.differences(
+                {'slot': {'traits': ['A']}}, {'slot': {'traits': []}}
+            ),
+        )
+
+    def test_values_that_are_no_mappings(self):
+        self.assertEqual(
+            ["it: expected 'no error', is 'TimeoutError: late'"],
+            report.differences(
+                'no error', report.reason(TimeoutError('late'))
+            ),
+        )
+
+
+class TestShow(unittest.TestCase):
+    def _shown(self, step):
+        out = io.StringIO()
+        report.show(step, 3, out)
+        return out.getvalue()
+
+    def test_a_good_step(self):
+        self.assertEqual(
+            '\n3. Good\n-------\n  to\n\n  see\n  ok\n', self._shown(GOOD)
+        )
+
+    def test_a_wrong_step_says_why(self):
+        self.assertEqual(
+            '\n3. Bad\n------\n  WRONG\n'
+            '    a: missing, expected 1\n'
+            '    b: expected [2], is [3]\n'
+            '    c: not expected, is 4\n',
+            self._shown(BAD),
+        )
+
+
+class TestWrite(unittest.TestCase):
+    def test_a_list_of_documents(self):
+        with tempfile.TemporaryDirectory() as directory:
+            path = pathlib.Path(directory) / 'steps.json'
+
+            report.write(path, [GOOD, BAD])
+
+            documents = json.loads(path.read_text())
+        self.assertEqual([True, False], [item['ok'] for item in documents])
+        self.assertEqual(
+            {'step', 'expected', 'observed', 'ok'}, set(documents[0])
+        )

@@ -1,0 +1,98 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+import pathlib
+import socket
+import stat
+import tempfile
+import unittest
+
+from nova_powervm.demo import stack
+from tests.unit.demo import samples
+
+
+def _mode(path):
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+class TestStateDir(unittest.TestCase):
+    def setUp(self):
+        super().setUp()
+        directory = tempfile.TemporaryDirectory()
+        self.addCleanup(directory.cleanup)
+        self.parent = pathlib.Path(directory.name)
+
+    def test_nobody_else_may_look_into_it(self):
+        state_dir = stack.make_state_dir(self.parent / 'new' / 'state')
+
+        self.assertEqual(0o700, _mode(state_dir))
+        self.assertTrue((state_dir / 'etc').is_dir())
+
+    def test_an_open_directory_is_closed(self):
+        self.parent.chmod(0o755)
+
+        self.assertEqual(0o700, _mode(stack.make_state_dir(self.parent)))
+
+    def test_a_directory_in_use_is_refused(self):
+        (self.parent / 'mine').touch()
+
+        with self.assertRaisesRegex(FileExistsError, 'is not empty'):
+            stack.make_state_dir(self.parent)
+
+    def test_a_private_file_is_private(self):
+        path = self.parent / 'secret'
+
+        stack.write_private(path, 'text')
+
+        self.assertEqual(0o600, _mode(path))
+        self.assertEqual('text', path.read_text())
+
+    def test_a_child_reads_what_the_launcher_saved(self):
+        wanted = samples.a_stack(self.parent)
+
+        wanted.save()
+
+        self.assertEqual(wanted, stack.load(self.parent))
+
+
+class TestStack(unittest.TestCase):
+    def test_its_text_has_no_secrets(self):
+        self.assertNotIn('secret', repr(samples.a_stack()))
+
+    def test_passwords_are_random_and_of_each_user(self):
+        first, second = stack.new_passwords(), stack.new_passwords()
+
+        self.assertEqual({'admin', *stack.SERVICE_USERS}, set(first))
+        self.assertEqual(10, len({*first.values(), *second.values()}))
+
+
+class TestFreePorts(unittest.TestCase):
+    def test_a_port_in_use_is_left_alone(self):
+        with socket.socket() as taken, socket.socket() as other:
+            taken.bind((stack.ADDRESS, 0))
+            other.bind((stack.ADDRESS, 0))
+            free = other.getsockname()[1]
+            other.close()
+
+            ports = stack.free_ports(['a'], [taken.getsockname()[1], free])
+
+        self.assertEqual({'a': free}, ports)
+
+    def test_too_few_are_an_error(self):
+        with self.assertRaisesRegex(OSError, 'not enough free ports'):
+            stack.free_ports(['a'], [])
+
+    def test_every_name_has_its_own_below_the_ephemeral_ones(self):
+        ports = stack.free_ports(stack.APIS)
+
+        self.assertEqual(len(stack.APIS), len(set(ports.values())))
+        self.assertLess(max(ports.values()), 32768)
