@@ -42,13 +42,13 @@ def main(argv: collections.abc.Sequence[str] | None = None) -> int:
     0: every step is as expected. 1: one is not, or a service failed.
     """
     arguments = _parser().parse_args(argv)
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         state_dir = stack_lib.make_state_dir(arguments.state_dir)
     except OSError as error:
         print(f'demo: {error}', file=sys.stderr)
         return _USAGE
     _say(f'everything of this run is in {state_dir}')
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     status = _WRONG
     try:
         status = _in_state_dir(state_dir, arguments)
@@ -56,7 +56,10 @@ def main(argv: collections.abc.Sequence[str] | None = None) -> int:
         status = _INTERRUPTED
         _say('interrupted')
     except supervisor_lib.ServiceError as error:
-        _tell_failure(error)
+        _say(str(error))
+        _show_log(error.log)
+    except (OSError, *steps_lib.REFUSALS) as error:
+        _say(report.reason(error))
     if status == _WRONG:
         _say(f'all log files: {state_dir / "log"}')
     elif arguments.state_dir is None:
@@ -94,21 +97,36 @@ def _parser() -> argparse.ArgumentParser:
 def _in_state_dir(
     state_dir: pathlib.Path, arguments: argparse.Namespace
 ) -> int:
-    began = time.monotonic()
     with supervisor_lib.Supervisor(state_dir / 'log') as supervisor:
-        stack = launcher.launch(
-            state_dir, supervisor, steps_lib.inventory_text(), _say
-        )
-        done = _walk(stack)
+        try:
+            return _with_children(state_dir, supervisor, arguments)
+        finally:
+            # Another Ctrl-C must not keep the children from being ended.
+            for number in (signal.SIGINT, signal.SIGTERM):
+                signal.signal(number, signal.SIG_IGN)
+
+
+def _with_children(
+    state_dir: pathlib.Path,
+    supervisor: supervisor_lib.Supervisor,
+    arguments: argparse.Namespace,
+) -> int:
+    began = time.monotonic()
+    stack = launcher.launch(
+        state_dir, supervisor, steps_lib.inventory_text(), _say
+    )
+    done = _walk(stack)
+    if arguments.json:
+        report.write(arguments.json, done)
+    wrong = [step.step for step in done if not step.ok]
+    seconds = time.monotonic() - began
+    _say(f'{len(done) - len(wrong)} steps are ok, after {seconds:.0f} s')
+    if wrong:
+        _say(f'wrong: {wrong[0]}')
         supervisor.check()
-        if arguments.json:
-            report.write(arguments.json, done)
-        seconds = time.monotonic() - began
-        good = sum(step.ok for step in done)
-        wrong = len(done) - good
-        _say(f'{good} steps ok, {wrong} wrong, in {seconds:.0f} s')
-        if arguments.keep:
-            _keep(stack)
+        _show_log(supervisor.log('nova'))
+    if arguments.keep:
+        _keep(stack)
     return _WRONG if wrong else 0
 
 
@@ -137,12 +155,11 @@ def _keep(stack: stack_lib.Stack) -> None:
         _say('stopping')
 
 
-def _tell_failure(error: supervisor_lib.ServiceError) -> None:
-    _say(str(error))
-    lines = supervisor_lib.last_lines(error.log)
+def _show_log(log: pathlib.Path) -> None:
+    lines = supervisor_lib.telling_lines(log)
     if lines:
-        print(f'The end of {error.log}:', file=sys.stderr)
-        print(*(f'  {line}' for line in lines), sep='\n', file=sys.stderr)
+        print(f'From {log}:')
+        print(*(f'  {line}' for line in lines), sep='\n')
 
 
 def _say(line: str) -> None:

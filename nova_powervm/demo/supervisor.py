@@ -29,7 +29,7 @@ _ENVIRONMENT = {
     'PYTHONUNBUFFERED': '1',
 }
 
-_LAST_LINES = 25
+_LINES = 25
 
 
 class ServiceError(Exception):
@@ -149,11 +149,20 @@ class Supervisor:
                 child.stdin.close()
 
 
-def last_lines(log: pathlib.Path, count: int = _LAST_LINES) -> list[str]:
-    """Return the end of a log file; nothing if there is no such file."""
+def telling_lines(log: pathlib.Path, count: int = _LINES) -> list[str]:
+    """Return the last errors in a log file, or else its last lines.
+
+    A file that does not exist has none.
+    """
     if not log.exists():
         return []
-    return log.read_text(errors='replace').splitlines()[-count:]
+    lines = log.read_text(errors='replace').splitlines()
+    errors = [
+        line
+        for line in lines
+        if any(f' {level} ' in line for level in ('ERROR', 'CRITICAL'))
+    ]
+    return (errors or lines)[-count:]
 
 
 def _signal_group(child: subprocess.Popen[bytes], number: int) -> None:

@@ -64,6 +64,11 @@ _PARTITIONS = f"""\
 </l:LogicalPartition></content></entry></feed>"""
 
 
+class _Silent(werkzeug.serving.WSGIRequestHandler):
+    def log(self, *_arguments):
+        pass
+
+
 class TestHost(unittest.TestCase):
     """Against a server that has a few answers ready."""
 
@@ -72,9 +77,8 @@ class TestHost(unittest.TestCase):
         self.partitions = (_PARTITIONS, 200)
         self.requests = []
         server = werkzeug.serving.make_server(
-            stack.ADDRESS, 0, self._answer, threaded=True
+            stack.ADDRESS, 0, self._answer, request_handler=_Silent
         )
-        server.log = lambda *_arguments: None
         thread = threading.Thread(target=server.serve_forever, daemon=True)
         thread.start()
         self.addCleanup(thread.join)

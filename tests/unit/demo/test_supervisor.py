@@ -50,7 +50,7 @@ class TestSupervisor(unittest.TestCase):
         self.assertEqual('broken: ended with status 1', str(caught.exception))
         self.assertIn(
             'No module named no_such_module',
-            supervisor.last_lines(caught.exception.log)[-1],
+            supervisor.telling_lines(caught.exception.log)[-1],
         )
 
     def test_patience_has_an_end(self):
@@ -94,3 +94,28 @@ class TestSupervisor(unittest.TestCase):
         self.assertEqual(log, self.supervisor.log('nova'))
         output.write_text('Traceback\n')
         self.assertEqual(output, self.supervisor.log('nova'))
+
+
+class TestTellingLines(unittest.TestCase):
+    def setUp(self):
+        super().setUp()
+        directory = tempfile.TemporaryDirectory()
+        self.addCleanup(directory.cleanup)
+        self.log = pathlib.Path(directory.name) / 'nova.log'
+
+    def test_errors_come_first(self):
+        self.log.write_text('1 ERROR nova a\n1 INFO nova b\n')
+
+        self.assertEqual(
+            ['1 ERROR nova a'], supervisor.telling_lines(self.log)
+        )
+
+    def test_else_the_end(self):
+        self.log.write_text('1 INFO nova a\n1 INFO nova b\n')
+
+        self.assertEqual(
+            ['1 INFO nova b'], supervisor.telling_lines(self.log, count=1)
+        )
+
+    def test_no_log_no_lines(self):
+        self.assertEqual([], supervisor.telling_lines(self.log))
