@@ -48,13 +48,15 @@ def load(path: str) -> policy.Policy:
         return policy.Policy(source=f'{path} (no such file)')
     except (OSError, ValueError) as error:
         raise _unreadable(path, error) from error
-    with os.fdopen(descriptor, 'rb', closefd=True) as stream:
+    try:
         _check_file(path, os.fstat(descriptor))
         _check_directories(path)
-        try:
+        with open(descriptor, 'rb', closefd=False) as stream:
             content = stream.read(_LARGEST + 1)
-        except OSError as error:
-            raise _unreadable(path, error) from error
+    except OSError as error:
+        raise _unreadable(path, error) from error
+    finally:
+        os.close(descriptor)
     if len(content) > _LARGEST:
         raise _refusal(
             path,

@@ -45,6 +45,8 @@ _TRAITS_ACCEPTED = (
 _OTHER_WORDS = {
     'product_id': 'device_id',
     'subsys_product_id': 'subsys_device_id',
+    'pci_rev_id': 'revision_id',
+    'rev_id': 'revision_id',
     'location_code': 'drc_name',
     'location': 'drc_name',
     'address': 'drc_name',
@@ -160,8 +162,10 @@ def read_resource_class(
 def _guess_class(name: str) -> str | None:
     if name in os_resource_classes.STANDARDS:
         return None
-    guess: str = os_resource_classes.normalize_name(name)
-    return None if policy.problem_with_resource_class(guess) else guess
+    for guess in (name.upper(), os_resource_classes.normalize_name(name)):
+        if not policy.problem_with_resource_class(guess):
+            return str(guess)
+    return None
 
 
 def read_traits(
