@@ -9,3 +9,10 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
+
+"""Tests of nova-powervm."""
+
+import os
+
+# nova.tests.functional chooses its concurrency mode when it is imported.
+os.environ.setdefault('OS_NOVA_DISABLE_EVENTLET_PATCHING', '1')

@@ -58,9 +58,9 @@ class PowerVMDriver(driver.ComputeDriver):
         except exception.PowerVMError as error:
             raise errors.to_nova(error) from error
         self._node: str | None = None
+        self._node_uuid: str | None = None
         self._running: wiring.Services | None = None
 
-    @property
     def _ops(self) -> wiring.Services:
         if self._running is None:
             raise nova_exception.VirtDriverNotReady()
@@ -75,6 +75,7 @@ class PowerVMDriver(driver.ComputeDriver):
             is bad; nova-compute stops.
         """
         self._node = host
+        self._node_uuid = virt_node.get_local_node_uuid()
         ratio = CONF.cpu_allocation_ratio or CONF.initial_cpu_allocation_ratio
         self._running = wiring.start(self._settings, host, self.virtapi, ratio)
 
@@ -88,13 +89,17 @@ class PowerVMDriver(driver.ComputeDriver):
 
     def get_nodenames_by_uuid(
         self, refresh: bool = False
-    ) -> dict[str, str | None]:
+    ) -> dict[str | None, str | None]:
         """Give the one node by the uuid that Nova keeps for it."""
-        return {virt_node.get_local_node_uuid(): self._node}
+        return {self._node_uuid: self._node}
 
     def get_available_resource(self, nodename: str) -> dict[str, Any]:
         """Read the host; all REST work of a cycle is done here."""
-        return translate.available_resource(self._ops.host.read(), nodename)
+        snapshot = self._ops().host.read()
+        return {
+            'uuid': self._node_uuid,
+            **translate.available_resource(snapshot, nodename),
+        }
 
     def update_provider_tree(
         self, provider_tree: Any, nodename: str, allocations: Any = None
@@ -104,12 +109,12 @@ class PowerVMDriver(driver.ComputeDriver):
         Works on the last reading of the host and sends it no request: Nova
         holds its lock meanwhile.
         """
-        snapshot = self._ops.host.last
+        snapshot = self._ops().host.last
         self._update_root(provider_tree, nodename, snapshot)
         children = tree.read(provider_tree, nodename)
-        plan = self._ops.devices.plan(snapshot, children.direct)
+        plan = self._ops().devices.plan(snapshot, children.direct)
         providers = tree.apply(provider_tree, nodename, plan)
-        self._ops.devices.publish(providers, children.accelerators)
+        self._ops().devices.publish(providers, children.accelerators)
 
     def _update_root(
         self, provider_tree: Any, nodename: str, snapshot: host_ops.Snapshot
@@ -135,7 +140,7 @@ class PowerVMDriver(driver.ComputeDriver):
 
     def get_host_uptime(self) -> str:
         """Say for how long the management partition has been running."""
-        seconds = self._ops.host.uptime()
+        seconds = self._ops().host.uptime()
         if not seconds:
             # Nova's API turns this into a plain answer.
             raise NotImplementedError()
@@ -143,20 +148,20 @@ class PowerVMDriver(driver.ComputeDriver):
 
     def get_host_ip_addr(self) -> str:
         """Give the address that Nova's configuration says."""
-        return CONF.my_ip
+        return str(CONF.my_ip)
 
     # Instances
 
     def list_instances(self) -> list[str]:
         """Give the names of the LPARs that belong to instances of Nova."""
-        lpars = self._ops.partitions.names()
-        ours = self._ops.records.instances_of(lpars)
+        lpars = self._ops().partitions.names()
+        ours = self._ops().records.instances_of(lpars)
         return [name for uuid, name in lpars.items() if uuid in ours]
 
     def list_instance_uuids(self) -> list[str]:
         """Give the instances that have an LPAR here; foreign LPARs don't."""
-        lpars = self._ops.partitions.names()
-        return sorted(self._ops.records.instances_of(lpars).values())
+        lpars = self._ops().partitions.names()
+        return sorted(self._ops().records.instances_of(lpars).values())
 
     def get_num_instances(self) -> int:
         """Count the LPARs that belong to instances of Nova."""
@@ -165,7 +170,7 @@ class PowerVMDriver(driver.ComputeDriver):
     def instance_exists(self, instance: Any) -> bool:
         """Whether the instance has an LPAR here."""
         try:
-            self._ops.power.state(_lpar(instance))
+            self._ops().power.state(_lpar(instance))
         except exception.PartitionNotFound:
             return False
         return True
@@ -174,7 +179,9 @@ class PowerVMDriver(driver.ComputeDriver):
         self, instance: Any, use_cache: bool = True
     ) -> hardware.InstanceInfo:
         """Give the instance's power state."""
-        return translate.instance_info(self._ops.power.state(_lpar(instance)))
+        return translate.instance_info(
+            self._ops().power.state(_lpar(instance))
+        )
 
     # Life cycle
 
@@ -200,7 +207,7 @@ class PowerVMDriver(driver.ComputeDriver):
         _warn_of_what_is_left_out(instance, network_info, block_device_info)
         build = translate.build(instance, allocations, power_on=power_on)
         try:
-            self._ops.lifecycle.spawn(build)
+            self._ops().lifecycle.spawn(build)
         except exception.PowerVMError as error:
             raise errors.of_build(error, instance.uuid) from error
 
@@ -214,7 +221,7 @@ class PowerVMDriver(driver.ComputeDriver):
         destroy_secrets: bool = True,
     ) -> None:
         """Remove the instance's LPAR, which frees its slots; none is fine."""
-        self._ops.lifecycle.destroy(instance.uuid)
+        self._ops().lifecycle.destroy(instance.uuid)
 
     def cleanup(
         self,
@@ -241,13 +248,13 @@ class PowerVMDriver(driver.ComputeDriver):
         share_info: Any = None,
     ) -> None:
         """Start the instance; one that runs already is fine."""
-        self._ops.power.power_on(_lpar(instance))
+        self._ops().power.power_on(_lpar(instance))
 
     def power_off(
         self, instance: Any, timeout: int = 0, retry_interval: int = 0
     ) -> None:
         """Stop the instance, gently for ``timeout`` seconds."""
-        self._ops.power.power_off(_lpar(instance), timeout)
+        self._ops().power.power_off(_lpar(instance), timeout)
 
     def reboot(
         self,
@@ -261,7 +268,7 @@ class PowerVMDriver(driver.ComputeDriver):
         share_info: Any = None,
     ) -> None:
         """Restart the instance, 'SOFT' or 'HARD'."""
-        self._ops.power.reboot(_lpar(instance), hard=reboot_type == 'HARD')
+        self._ops().power.reboot(_lpar(instance), hard=reboot_type == 'HARD')
 
 
 def _lpar(instance: Any) -> str:

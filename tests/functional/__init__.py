@@ -9,3 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
+
+# Nova chooses its concurrency mode when this is imported, before anything
+# else of nova.
+import nova.tests.functional  # noqa: F401
