@@ -16,6 +16,8 @@ import shlex
 
 from nova_powervm.demo import stack as stack_lib
 
+_PLACEMENT = '1.39'
+
 _HOW_TO = """\
 The cloud is yours. In another shell:
 
@@ -26,6 +28,9 @@ The cloud is yours. In another shell:
   {openstack} image list
   {openstack} server create --flavor gpu.one --image tiny --nic none \\
       --wait my-server
+
+Programs that read clouds.yaml find the cloud as powervm-demo with
+OS_CLIENT_CONFIG_FILE={clouds_yaml}.
 
 The host's REST API is at {host}; its user is in {nova_conf}.
 Log files are in {log}.
@@ -45,7 +50,7 @@ def environment(stack: stack_lib.Stack) -> dict[str, str]:
         'OS_REGION_NAME': stack_lib.REGION,
         'OS_IDENTITY_API_VERSION': '3',
         # The command's own default is the first version, without trees.
-        'OS_PLACEMENT_API_VERSION': '1.36',
+        'OS_PLACEMENT_API_VERSION': _PLACEMENT,
     }
 
 
@@ -71,7 +76,7 @@ clouds:
       user_domain_name: "Default"
       project_domain_name: "Default"
     region_name: "{stack_lib.REGION}"
-    placement_api_version: "1.36"
+    placement_api_version: "{_PLACEMENT}"
 """
 
 
@@ -82,6 +87,7 @@ def write(stack: stack_lib.Stack) -> str:
         stack_lib.write_private(stack.state_dir / name, render(stack))
     return _HOW_TO.format(
         openrc=stack.state_dir / 'openrc',
+        clouds_yaml=stack.state_dir / 'clouds.yaml',
         openstack=stack.prefix / 'bin' / 'openstack',
         host=stack.host.url,
         nova_conf=stack.etc / 'nova.conf',
