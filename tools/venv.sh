@@ -30,6 +30,17 @@ case $VENV in
 esac
 
 make_venv() {
+    # Two scripts that start together must not both install. The lock is on
+    # the directory itself, so no file is left behind.
+    exec 9<"$CHECKOUT"
+    if command -v flock >/dev/null; then
+        flock 9
+    fi
+    _venv_bring_up_to_date
+    exec 9<&-
+}
+
+_venv_bring_up_to_date() {
     local python=${NOVA_POWERVM_PYTHON:-python3.11}
     local stamp=$VENV/nova-powervm.stamp
     local wanted
