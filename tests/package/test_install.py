@@ -24,6 +24,7 @@ import unittest
 ROOT = pathlib.Path(__file__).parents[2]
 
 LOAD = textwrap.dedent("""
+    import nova.cmd.compute
     from nova import config
     config.parse_args(['nova-compute', '--config-file', 'nova.conf'])
     from nova.virt import driver
