@@ -31,7 +31,9 @@ WITHDRAWN_TRAIT = 'CUSTOM_POWERVM_WITHDRAWN'
 
 _TRAIT_PREFIX = 'POWERVM_IOSLOT_'
 _TRAIT_LIMIT = 255
-_OURS = re.compile(re.escape(PROVIDER_PREFIX) + r'(?:.* )?([0-9A-F]{8})')
+_OURS = re.compile(
+    re.escape(PROVIDER_PREFIX) + r'(?:.* )?([0-9A-F]{8})', re.DOTALL
+)
 
 
 def provider_name(nodename: str, drc_index: int, style: str = 'node') -> str:
