@@ -1,0 +1,134 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The inventory file held against the host's slots."""
+
+import unittest
+
+import ddt
+
+from nova_powervm.domain import matching
+from nova_powervm.domain import policy
+from nova_powervm.domain.slots import PartitionKind
+from tests.unit.domain.values import LPAR
+from tests.unit.domain.values import OTHER_LPAR
+from tests.unit.domain.values import client
+from tests.unit.domain.values import paragraph
+from tests.unit.domain.values import slot
+
+GPUS = paragraph()
+BY_NAME = paragraph(
+    'by place', line=7, drc_name='U78CB.001.WZS0JZB-P1-C2'
+)  # fmt: skip
+
+
+def judge(*host_slots, paragraphs=(GPUS,), lpars=(LPAR,)):
+    return matching.judge(
+        policy.Policy(paragraphs, 'inv'), host_slots, lpars
+    )  # fmt: skip
+
+
+@ddt.ddt
+class JudgeTest(unittest.TestCase):
+    @ddt.named_data(
+        ['free', {}, None],
+        ['of an instance', {'owner': client()}, None],
+        ['not identified', {'vendor_id': 0x1014}, 'unmatched'],
+        ['vendor not reported', {'vendor_id': None}, 'unmatched'],
+        ['empty', {'pci_class': 0xFFFF}, 'empty'],
+        ['SR-IOV', {'sriov': True}, 'sriov'],
+        ['of a VIOS', {'owner': client(kind=PartitionKind.VIOS)}, 'owned'],
+        ['foreign', {'owner': client(OTHER_LPAR)}, 'owned'],
+    )
+    def test_one_slot(self, changes, code):
+        (verdict,) = judge(slot(**changes))
+        self.assertEqual(code, verdict.reason and verdict.reason.code)
+        self.assertEqual(code is None, verdict.offered)
+        self.assertFalse(verdict.conflicting)
+
+    def test_unmatched_names_the_file(self):
+        (verdict,) = judge(slot(vendor_id=1))
+        self.assertEqual(
+            'no paragraph of inv identifies it', str(verdict.reason)
+        )
+
+    def test_duplicates_are_both_withheld(self):
+        verdicts = judge(slot(), slot(vendor_id=1), slot(drc_index=5))
+        self.assertEqual(
+            ['duplicate', 'duplicate', None],
+            [v.reason and v.reason.code for v in verdicts],
+        )
+
+    def test_order_is_kept(self):
+        indexes = [9, 3, 7]
+        verdicts = judge(*(slot(drc_index=index) for index in indexes))
+        self.assertEqual(indexes, [v.slot.drc_index for v in verdicts])
+
+    def test_no_file(self):
+        (verdict,) = judge(slot(), paragraphs=())
+        self.assertEqual('unmatched', verdict.reason.code)
+
+    def test_no_slots(self):
+        self.assertEqual((), judge())
+
+
+class ConflictTest(unittest.TestCase):
+    def test_two_paragraphs(self):
+        verdicts = judge(slot(), paragraphs=(GPUS, BY_NAME))
+        (verdict,) = matching.conflicts(verdicts)
+        self.assertEqual((GPUS, BY_NAME), verdict.paragraphs)
+        self.assertEqual(
+            "it is identified by paragraph 'gpus' (line 1) and by "
+            "paragraph 'by place' (line 7)",
+            str(verdict.reason),
+        )
+        self.assertEqual((), matching.devices(verdicts))
+
+    def test_a_device_in_use_conflicts_too(self):
+        verdicts = judge(slot(owner=client()), paragraphs=(GPUS, BY_NAME))
+        self.assertEqual(1, len(matching.conflicts(verdicts)))
+
+    def test_an_empty_slot_is_no_device(self):
+        verdicts = judge(slot(pci_class=0xFFFF), paragraphs=(GPUS, BY_NAME))
+        self.assertEqual((), matching.conflicts(verdicts))
+        self.assertEqual('empty', verdicts[0].reason.code)
+
+    def test_the_same_paragraph_for_two_devices(self):
+        verdicts = judge(slot(), slot(drc_index=5))
+        self.assertEqual((), matching.conflicts(verdicts))
+
+
+class DevicesTest(unittest.TestCase):
+    def test_device(self):
+        (found,) = matching.devices(judge(slot()))
+        self.assertEqual(slot(), found.slot)
+        self.assertEqual('CUSTOM_GPU', found.resource_class)
+        self.assertLess(
+            {
+                'OWNER_NOVA',
+                'CUSTOM_FAST',
+                'CUSTOM_POWERVM_IOSLOT_DRC_INDEX_21010020',
+            },
+            found.traits,
+        )
+        self.assertEqual(10, len(found.traits))
+
+    def test_only_what_is_offered(self):
+        found = matching.devices(
+            judge(
+                slot(drc_index=1),
+                slot(drc_index=2, sriov=True),
+                slot(drc_index=3, owner=client()),
+                slot(drc_index=4, vendor_id=1),
+            )
+        )
+        self.assertEqual([1, 3], [d.slot.drc_index for d in found])

@@ -1,0 +1,283 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""From offered devices and existing providers to a plan."""
+
+import unittest
+
+import ddt
+
+from nova_powervm.domain import names
+from nova_powervm.domain import planning
+from nova_powervm.domain import slots
+from nova_powervm.domain.planning import Action
+from tests.unit.domain.values import INDEX
+from tests.unit.domain.values import NAME
+from tests.unit.domain.values import device
+from tests.unit.domain.values import provider
+from tests.unit.domain.values import record
+
+WITHDRAWN = names.WITHDRAWN_TRAIT
+SHORT = 'PowerVM IOSlot 21010020'
+OWNED = slots.Reason('owned', 'it is owned by VIOS vios1')
+
+
+def name_of(index):
+    return names.provider_name('host1', index)
+
+
+def make_plan(devices=(), providers=(), consumers=None, reasons=None):
+    """Plan with what Placement says about each provider's name."""
+    answers = {
+        f'uuid of {name}': held for name, held in (consumers or {}).items()
+    }
+    return planning.make_plan(
+        planning.pair(devices, providers),
+        planning.Allocations(answers),
+        name_of,
+        reasons or {},
+    )
+
+
+def only_entry(*args, **kwargs):
+    (entry,) = make_plan(*args, **kwargs).entries
+    return entry
+
+
+class PublishTest(unittest.TestCase):
+    def test_create(self):
+        entry = only_entry([device()])
+        self.assertEqual(
+            planning.Entry(
+                action=Action.CREATE,
+                drc_index=INDEX,
+                name=NAME,
+                uuid=None,
+                inventory={'CUSTOM_GPU': record()},
+                traits=frozenset({'OWNER_NOVA'}),
+            ),
+            entry,
+        )
+        self.assertEqual(('CUSTOM_GPU',), entry.resource_classes)
+
+    def test_publish(self):
+        entry = only_entry([device()], [provider(classes=())])
+        self.assertEqual(Action.PUBLISH, entry.action)
+        self.assertEqual(f'uuid of {NAME}', entry.uuid)
+        self.assertEqual({'CUSTOM_GPU': record()}, entry.inventory)
+
+    def test_adopt_the_short_name(self):
+        entry = only_entry([device()], [provider(SHORT)])
+        self.assertEqual((Action.PUBLISH, SHORT), (entry.action, entry.name))
+
+    def test_unchanged_while_allocated(self):
+        entry = only_entry([device()], [provider()], {NAME: ['instance']})
+        self.assertEqual(Action.PUBLISH, entry.action)
+        self.assertEqual({'CUSTOM_GPU': record()}, entry.inventory)
+
+    def test_keep_what_the_operator_reserved(self):
+        entry = only_entry([device()], [provider(reserved=1)])
+        self.assertEqual({'CUSTOM_GPU': record(1)}, entry.inventory)
+
+    def test_offer_again_what_was_withdrawn(self):
+        entry = only_entry(
+            [device()], [provider(reserved=1, traits=[WITHDRAWN])]
+        )
+        self.assertEqual({'CUSTOM_GPU': record(0)}, entry.inventory)
+        self.assertEqual({'OWNER_NOVA'}, entry.traits)
+
+    def test_reserved_is_never_more_than_there_is(self):
+        entry = only_entry([device()], [provider(reserved=4)])
+        self.assertEqual({'CUSTOM_GPU': record(1)}, entry.inventory)
+
+    def test_a_record_without_reserved(self):
+        there = planning.Provider('u', NAME, {'CUSTOM_GPU': {'total': 1}})
+        entry = only_entry([device()], [there])
+        self.assertEqual({'CUSTOM_GPU': record()}, entry.inventory)
+
+    def test_traits(self):
+        old = ['CUSTOM_POWERVM_IOSLOT_CLASS_0200', 'CUSTOM_BY_HAND']
+        new = ['CUSTOM_POWERVM_IOSLOT_CLASS_0302', 'OWNER_NOVA']
+        entry = only_entry([device(traits=new)], [provider(traits=old)])
+        self.assertEqual({'CUSTOM_BY_HAND', *new}, entry.traits)
+
+
+@ddt.ddt
+class ClassTest(unittest.TestCase):
+    """The file gives a device another resource class."""
+
+    def test_free(self):
+        entry = only_entry(
+            [device()], [provider(classes=['CUSTOM_OLD'])], {NAME: []}
+        )
+        self.assertEqual(Action.PUBLISH, entry.action)
+        self.assertEqual(('CUSTOM_GPU',), entry.resource_classes)
+
+    def test_keep_the_reservation(self):
+        there = provider(classes=['CUSTOM_OLD'], reserved=1)
+        for held in ([], ['instance']):
+            entry = only_entry([device()], [there], {NAME: held})
+            (kept,) = entry.inventory.values()
+            self.assertEqual(record(1), kept)
+
+    @ddt.named_data(
+        ['allocated', {NAME: ['b', 'a']}, ('a', 'b')],
+        ['unknown', {}, ()],
+    )
+    def test_not_free(self, consumers, expected):
+        entry = only_entry(
+            [device()], [provider(classes=['CUSTOM_OLD'])], consumers
+        )
+        self.assertEqual(Action.KEEP_CLASS, entry.action)
+        self.assertEqual({'CUSTOM_OLD': record()}, entry.inventory)
+        self.assertEqual(expected, entry.consumers)
+        self.assertEqual({'OWNER_NOVA'}, entry.traits)
+        self.assertIn('stays CUSTOM_OLD', entry.reason)
+        self.assertIn('becomes CUSTOM_GPU', entry.reason)
+
+    def test_two_classes_and_one_of_them_is_allocated(self):
+        there = provider(classes=['CUSTOM_GPU', 'CUSTOM_OLD'])
+        entry = only_entry([device()], [there], {NAME: ['instance']})
+        self.assertEqual(('CUSTOM_GPU', 'CUSTOM_OLD'), entry.resource_classes)
+
+    def test_two_classes_and_free(self):
+        there = provider(classes=['CUSTOM_GPU', 'CUSTOM_OLD'])
+        entry = only_entry([device()], [there], {NAME: []})
+        self.assertEqual(('CUSTOM_GPU',), entry.resource_classes)
+
+
+@ddt.ddt
+class OrphanTest(unittest.TestCase):
+    """A provider of ours stands for no device that is offered."""
+
+    @ddt.named_data(
+        ['tuple', ()],
+        ['list', []],
+        ['set', set()],
+        ['frozen set', frozenset()],
+        ['keys', {}.keys()],
+    )
+    def test_free(self, nobody):
+        entry = only_entry([], [provider()], {NAME: nobody})
+        self.assertEqual(Action.DELETE, entry.action)
+        self.assertEqual(f'uuid of {NAME}', entry.uuid)
+        self.assertEqual({}, entry.inventory)
+
+    def test_reason(self):
+        known = only_entry([], [provider()], {NAME: []}, {INDEX: OWNED})
+        self.assertEqual(OWNED.text, known.reason)
+        gone = only_entry([], [provider()], {NAME: []})
+        self.assertEqual('the host no longer reports the slot', gone.reason)
+
+    @ddt.named_data(
+        ['allocated', {NAME: ['instance']}, ('instance',)],
+        ['unknown', {}, ()],
+    )
+    def test_not_free(self, consumers, expected):
+        entry = only_entry([], [provider()], consumers, {INDEX: OWNED})
+        self.assertEqual(
+            planning.Entry(
+                action=Action.WITHDRAW,
+                drc_index=INDEX,
+                name=NAME,
+                uuid=f'uuid of {NAME}',
+                inventory={'CUSTOM_GPU': record(1)},
+                traits=frozenset({WITHDRAWN}),
+                reason=OWNED.text,
+                consumers=expected,
+            ),
+            entry,
+        )
+
+    def test_withdrawn_before(self):
+        there = provider(reserved=1, traits=[WITHDRAWN, 'CUSTOM_A'])
+        entry = only_entry([], [there])
+        self.assertEqual({'CUSTOM_GPU': record(1)}, entry.inventory)
+        self.assertEqual({WITHDRAWN, 'CUSTOM_A'}, entry.traits)
+
+    def test_reserved_by_the_operator(self):
+        there = provider(reserved=1, traits=['CUSTOM_A'])
+        entry = only_entry([], [there])
+        self.assertEqual({'CUSTOM_GPU': record(1)}, entry.inventory)
+        self.assertEqual({'CUSTOM_A'}, entry.traits)
+
+    def test_all_classes_are_withdrawn(self):
+        entry = only_entry([], [provider(classes=['CUSTOM_A', 'CUSTOM_B'])])
+        self.assertEqual(
+            {'CUSTOM_A': record(1), 'CUSTOM_B': record(1)}, entry.inventory
+        )
+
+    def test_without_inventory(self):
+        entry = only_entry([], [provider(classes=())])
+        self.assertEqual(Action.WITHDRAW, entry.action)
+        self.assertEqual({}, entry.inventory)
+
+
+class PairTest(unittest.TestCase):
+    def test_foreign_providers_are_passed_over(self):
+        pairing = planning.pair(
+            [], [provider('host1_0000:81:00.0'), provider('PowerVM PF 1')]
+        )
+        self.assertEqual(planning.Pairing((), ()), pairing)
+
+    def test_of_two_for_one_slot_the_longer_name_wins(self):
+        for order in (1, -1):
+            plan = make_plan(
+                [device()],
+                [provider(), provider(SHORT)][::order],
+                {SHORT: []},
+            )
+            self.assertEqual(
+                [(Action.PUBLISH, NAME), (Action.DELETE, SHORT)],
+                [(entry.action, entry.name) for entry in plan.entries],
+            )
+            self.assertIn('another provider', plan.entries[1].reason)
+
+    def test_two_for_one_slot_that_is_gone(self):
+        plan = make_plan(
+            [], [provider(), provider(SHORT)], {NAME: [], SHORT: ['i']}
+        )
+        self.assertEqual(
+            {NAME: Action.DELETE, SHORT: Action.WITHDRAW},
+            {entry.name: entry.action for entry in plan.entries},
+        )
+
+    def test_questionable(self):
+        fine = provider(name_of(1))
+        reclassed = provider(name_of(2), classes=['CUSTOM_OLD'])
+        fresh = provider(name_of(3), classes=())
+        orphan = provider(name_of(4))
+        pairing = planning.pair(
+            [device(1), device(2), device(3), device(5)],
+            [fine, reclassed, fresh, orphan],
+        )
+        self.assertEqual((orphan, reclassed), pairing.questionable)
+
+    def test_order_of_the_plan(self):
+        plan = make_plan(
+            [device(7), device(5)],
+            [provider(name_of(9)), provider(name_of(5))],
+            {name_of(9): []},
+        )
+        self.assertEqual(
+            [
+                (Action.CREATE, 7),
+                (Action.PUBLISH, 5),
+                (Action.DELETE, 9),
+            ],
+            [(entry.action, entry.drc_index) for entry in plan.entries],
+        )
+        self.assertEqual(plan.entries[:2], plan.of(*list(Action)[:2]))
+        self.assertEqual((), plan.of(Action.WITHDRAW))
+
+    def test_nothing(self):
+        self.assertEqual(planning.Plan(), make_plan())
