@@ -1,0 +1,35 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""How Sphinx builds the documentation."""
+
+extensions = [
+    'openstackdocstheme',
+    'oslo_config.sphinxconfiggen',
+    'oslo_config.sphinxext',
+]
+
+project = 'nova-powervm'
+copyright = '2026, nova-powervm developers'
+root_doc = 'index'
+exclude_patterns = ['_generated']
+modindex_common_prefix = ['nova_powervm.']
+pygments_style = 'native'
+
+html_theme = 'openstackdocs'
+openstackdocs_auto_name = False
+# A version comes from a tag of git, and there may be none.
+openstackdocs_auto_version = False
+openstackdocs_pdf_link = False
+
+config_generator_config_file = '../../etc/nova-powervm-config-generator.conf'
+sample_config_basename = '_generated/nova-powervm'
