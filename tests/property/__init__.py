@@ -10,4 +10,19 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Tests: property."""
+"""Properties that hold for any input, tried with generated ones."""
+
+import os
+
+import hypothesis
+
+# The time of one example says nothing on a shared machine.
+hypothesis.settings.register_profile('here', deadline=None, max_examples=100)
+hypothesis.settings.register_profile(
+    'gate',
+    hypothesis.settings.get_profile('here'),
+    derandomize=True,
+    database=None,
+    print_blob=True,
+)
+hypothesis.settings.load_profile('gate' if os.environ.get('CI') else 'here')

@@ -1,0 +1,84 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Properties of the verdicts about slots."""
+
+import unittest
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nova_powervm.domain import matching
+from nova_powervm.domain import slots
+from tests.property import strategies
+
+situations = st.tuples(
+    strategies.policies,
+    st.lists(strategies.host_slots, max_size=6),
+    st.sets(st.sampled_from(strategies.LPARS)),
+)
+
+
+class JudgeTest(unittest.TestCase):
+    @given(situations)
+    def test_what_is_offered(self, situation):
+        policy, host_slots, lpars = situation
+        for verdict in matching.judge(policy, host_slots, lpars):
+            if not verdict.offered:
+                continue
+            slot = verdict.slot
+            self.assertNotIn(0xFFFF, (slot.vendor_id, slot.pci_class))
+            self.assertFalse(slot.sriov)
+            self.assertEqual(
+                1, sum(s.drc_index == slot.drc_index for s in host_slots)
+            )
+            self.assertEqual(
+                1, sum(p.identifies(slot) for p in policy.paragraphs)
+            )
+            if slot.owner:
+                self.assertIs(slots.PartitionKind.CLIENT, slot.owner.kind)
+                self.assertIn(slot.owner.uuid, lpars)
+
+    @given(situations)
+    def test_a_slot_is_withheld_for_a_reason(self, situation):
+        policy, host_slots, lpars = situation
+        verdicts = matching.judge(policy, host_slots, lpars)
+        self.assertEqual(host_slots, [v.slot for v in verdicts])
+        duplicated = slots.duplicated_indexes(host_slots)
+        for verdict in verdicts:
+            unavailable = slots.reason_unavailable(
+                verdict.slot, lpars, duplicated
+            )
+            expected = unavailable is None and len(verdict.paragraphs) == 1
+            self.assertIs(expected, verdict.offered)
+
+    @given(situations)
+    def test_devices_are_what_is_offered(self, situation):
+        verdicts = matching.judge(*situation)
+        found = matching.devices(verdicts)
+        self.assertEqual(
+            [v.slot for v in verdicts if v.offered], [d.slot for d in found]
+        )
+        for device in found:
+            self.assertIn('OWNER_NOVA', device.traits)
+        self.assertEqual(len(found), len({d.slot.drc_index for d in found}))
+
+    @given(situations, strategies.paragraphs)
+    def test_one_paragraph_more_offers_or_conflicts(self, situation, extra):
+        """No paragraph takes a device away without an error."""
+        policy, host_slots, lpars = situation
+        more = type(policy)((*policy.paragraphs, extra), policy.source)
+        before = matching.judge(policy, host_slots, lpars)
+        after = matching.judge(more, host_slots, lpars)
+        for was, now in zip(before, after, strict=True):
+            if was.offered:
+                self.assertTrue(now.offered or now.conflicting)

@@ -1,0 +1,179 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Properties of the plan."""
+
+import unittest
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nova_powervm.domain import names
+from nova_powervm.domain import planning
+from nova_powervm.domain.planning import Action
+from tests.property import strategies
+
+REMAINING = (
+    Action.CREATE,
+    Action.PUBLISH,
+    Action.KEEP_CLASS,
+    Action.WITHDRAW,
+)
+
+
+@st.composite
+def situations(draw):
+    """Draw devices, providers, and Placement's answer about these."""
+    providers = draw(strategies.providers)
+    consumers = {
+        provider.uuid: draw(
+            st.sampled_from(((), ('instance',), ('a', 'b'), frozenset()))
+        )
+        for provider in providers
+        if draw(st.booleans())
+    }
+    return draw(strategies.devices), providers, consumers
+
+
+def plan_for(devices, providers, consumers):
+    return planning.make_plan(
+        planning.pair(devices, providers),
+        planning.Allocations(consumers),
+        lambda index: names.provider_name('host1', index),
+        {},
+    )
+
+
+def apply(plan, providers):
+    """Do what the plan says to a list of providers."""
+    after = {provider.uuid: provider for provider in providers}
+    for entry in plan.entries:
+        uuid = entry.uuid or f'new {entry.name}'
+        if entry.action is Action.DELETE:
+            del after[uuid]
+        else:
+            after[uuid] = planning.Provider(
+                uuid, entry.name, entry.inventory, entry.traits
+            )
+    return list(after.values())
+
+
+def reserved(provider):
+    return max(
+        (r.get('reserved', 0) for r in provider.inventory.values()), default=0
+    )
+
+
+class PlanTest(unittest.TestCase):
+    @given(situations())
+    def test_planning_again_changes_nothing(self, situation):
+        devices, providers, consumers = situation
+        after = apply(plan_for(devices, providers, consumers), providers)
+        again = plan_for(devices, after, consumers)
+        self.assertEqual(
+            {provider.uuid: provider for provider in after},
+            {provider.uuid: provider for provider in apply(again, after)},
+        )
+        self.assertEqual((), again.of(Action.CREATE, Action.DELETE))
+
+    @given(situations())
+    def test_a_provider_in_use_or_in_doubt_stays(self, situation):
+        devices, providers, consumers = situation
+        plan = plan_for(devices, providers, consumers)
+        for entry in plan.of(Action.DELETE):
+            self.assertIn(entry.uuid, consumers)
+            self.assertEqual([], list(consumers[entry.uuid]))
+
+    @given(situations())
+    def test_a_provider_in_use_or_in_doubt_loses_no_class(self, situation):
+        devices, providers, consumers = situation
+        plan = plan_for(devices, providers, consumers)
+        before = {provider.uuid: provider for provider in providers}
+        for entry in plan.of(*REMAINING):
+            if entry.uuid and consumers.get(entry.uuid, ('doubt',)):
+                self.assertLessEqual(
+                    set(before[entry.uuid].inventory), set(entry.inventory)
+                )
+
+    @given(situations())
+    def test_reserved_by_others_is_never_lowered(self, situation):
+        devices, providers, consumers = situation
+        plan = plan_for(devices, providers, consumers)
+        before = {provider.uuid: provider for provider in providers}
+        for entry in plan.of(Action.PUBLISH, Action.KEEP_CLASS):
+            there = before[entry.uuid]
+            if reserved(there) and names.WITHDRAWN_TRAIT not in there.traits:
+                for record in entry.inventory.values():
+                    self.assertEqual(1, record['reserved'])
+
+    @given(situations())
+    def test_the_mark_means_that_the_driver_reserved(self, situation):
+        devices, providers, consumers = situation
+        plan = plan_for(devices, providers, consumers)
+        before = {provider.uuid: provider for provider in providers}
+        for entry in plan.of(*REMAINING):
+            marked = names.WITHDRAWN_TRAIT in entry.traits
+            self.assertLessEqual(marked, entry.action is Action.WITHDRAW)
+            if entry.action is Action.WITHDRAW:
+                there = before[entry.uuid]
+                self.assertEqual(
+                    marked,
+                    names.WITHDRAWN_TRAIT in there.traits
+                    or not reserved(there),
+                )
+                for record in entry.inventory.values():
+                    self.assertEqual(record['total'], record['reserved'])
+
+    @given(situations())
+    def test_each_device_has_one_provider_that_offers_it(self, situation):
+        devices, providers, consumers = situation
+        plan = plan_for(devices, providers, consumers)
+        offering = plan.of(Action.CREATE, Action.PUBLISH, Action.KEEP_CLASS)
+        self.assertEqual(
+            [device.slot.drc_index for device in devices],
+            [entry.drc_index for entry in offering],
+        )
+        self.assertEqual(
+            len(plan.entries), len({entry.name for entry in plan.entries})
+        )
+
+    @given(situations())
+    def test_only_providers_of_slots_are_touched(self, situation):
+        devices, providers, consumers = situation
+        plan = plan_for(devices, providers, consumers)
+        ours = {
+            provider.uuid
+            for provider in providers
+            if names.slot_of_provider(provider.name) is not None
+        }
+        self.assertEqual(
+            ours, {entry.uuid for entry in plan.entries if entry.uuid}
+        )
+
+    @given(situations())
+    def test_traits_of_others_stay(self, situation):
+        devices, providers, consumers = situation
+        plan = plan_for(devices, providers, consumers)
+        before = {provider.uuid: provider for provider in providers}
+        for entry in plan.of(*REMAINING):
+            if entry.uuid and 'CUSTOM_BY_HAND' in before[entry.uuid].traits:
+                self.assertIn('CUSTOM_BY_HAND', entry.traits)
+
+    @given(situations())
+    def test_the_order_of_what_is_given_does_not_matter(self, situation):
+        devices, providers, consumers = situation
+        plan = plan_for(devices, providers, consumers)
+        turned = plan_for(devices[::-1], providers[::-1], consumers)
+        self.assertEqual(
+            {entry.name: entry for entry in plan.entries},
+            {entry.name: entry for entry in turned.entries},
+        )

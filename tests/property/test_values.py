@@ -1,0 +1,153 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Properties of names, identities and sizes."""
+
+import re
+import unittest
+import uuid
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nova_powervm import exception
+from nova_powervm.domain import claims
+from nova_powervm.domain import host
+from nova_powervm.domain import names
+from nova_powervm.domain import partition
+from nova_powervm.domain import policy
+from tests.property import strategies
+
+NODES = strategies.TEXT | st.text('n.', min_size=170, max_size=300)
+INDEXES = st.integers(0, 0xFFFFFFFF)
+HUNDREDTHS = st.integers(5, 200).map(lambda number: number / 100)
+
+
+class ProviderNameTest(unittest.TestCase):
+    @given(NODES, INDEXES, st.sampled_from(('node', 'spec')))
+    def test_the_index_comes_back(self, node, index, style):
+        name = names.provider_name(node, index, style)
+        self.assertLessEqual(len(name), 200)
+        self.assertEqual(index, names.slot_of_provider(name))
+
+    @given(NODES, INDEXES)
+    def test_the_rules_of_the_specification_hold(self, node, index):
+        name = names.provider_name(node, index)
+        self.assertTrue(name.startswith('PowerVM IOSlot '))
+        self.assertEqual(index, int(name[-8:], 16))
+
+    @given(st.lists(st.tuples(NODES, INDEXES), unique=True))
+    def test_names_differ(self, places):
+        made = {names.provider_name(*place) for place in places}
+        self.assertEqual(len(places), len(made))
+
+    @given(st.text())
+    def test_any_name_can_be_asked_about(self, name):
+        index = names.slot_of_provider(name)
+        if index is not None:
+            self.assertTrue(name.startswith('PowerVM IOSlot '))
+
+
+class TraitTest(unittest.TestCase):
+    @given(strategies.any_slots)
+    def test_placement_takes_them(self, slot):
+        for trait in names.generated_traits(slot):
+            self.assertRegex(trait, r'\ACUSTOM_[A-Z0-9_]{1,248}\Z')
+
+    @given(strategies.any_slots)
+    def test_a_file_can_not_set_them(self, slot):
+        for trait in names.generated_traits(slot):
+            self.assertIsNotNone(policy.problem_with_trait(trait))
+
+    @given(strategies.any_slots)
+    def test_one_for_each_reported_property(self, slot):
+        reported = [p for p in policy.PROPERTIES.values() if p.of(slot)]
+        self.assertEqual(len(reported), len(names.generated_traits(slot)))
+
+
+class IdentityTest(unittest.TestCase):
+    @given(st.uuids())
+    def test_an_instance_is_found_again(self, instance):
+        lpar = partition.lpar_uuid(str(instance))
+        self.assertIn(str(instance), partition.instance_uuids(lpar))
+        self.assertEqual(lpar, partition.lpar_uuid(str(instance).upper()))
+
+    @given(st.uuids())
+    def test_the_first_bit_is_clear_and_the_rest_stays(self, instance):
+        lpar = uuid.UUID(partition.lpar_uuid(str(instance)))
+        self.assertEqual(instance.int & ~(1 << 127), lpar.int)
+
+    @given(st.uuids())
+    def test_both_candidates_lead_to_the_lpar(self, instance):
+        lpar = partition.lpar_uuid(str(instance))
+        for candidate in partition.instance_uuids(lpar):
+            self.assertEqual(lpar, partition.lpar_uuid(candidate))
+
+
+class SizeTest(unittest.TestCase):
+    @given(st.integers(1, 10**6), st.sampled_from((16, 64, 128, 256)))
+    def test_the_sizes_offered_are_accepted(self, memory_mb, region_mb):
+        try:
+            partition.check_memory(memory_mb, region_mb)
+        except exception.MemorySizeRefused as error:
+            self.assertNotEqual(0, memory_mb % region_mb)
+            for choice in error.fields['choices'].split(' or '):
+                partition.check_memory(int(choice), region_mb)
+                self.assertLess(abs(int(choice) - memory_mb), region_mb)
+        else:
+            self.assertEqual(0, memory_mb % region_mb)
+
+    @given(st.integers(1, 64), HUNDREDTHS, st.sampled_from((0.05, 0.1)))
+    def test_units_are_enough_or_refused(self, vcpus, factor, minimum):
+        try:
+            units = partition.proc_units(vcpus, factor, minimum)
+        except exception.ProcessorsRefused:
+            self.assertLess(factor, minimum)
+        else:
+            self.assertGreaterEqual(factor, minimum)
+            self.assertAlmostEqual(vcpus * factor, units, 7)
+            self.assertEqual(units, round(units, 2))
+
+    @given(
+        st.integers(1, 10000).map(lambda number: number / 100),
+        HUNDREDTHS,
+        st.integers(1, 1600).map(lambda number: number / 100),
+    )
+    def test_the_ratio_that_is_advised_fits(self, units, factor, ratio):
+        view = host.HostView('s', 'u', 'm', 1, 1, 1, units, units, 0.05)
+        text = host.overcommitment(view, factor, ratio)
+        if text:
+            advised = float(re.search(r'_ratio to ([0-9.]+)', text).group(1))
+            self.assertLess(advised, ratio)
+            self.assertIsNone(host.overcommitment(view, factor, advised))
+
+
+class ClaimTest(unittest.TestCase):
+    @given(st.dictionaries(st.text(), st.text() | st.integers()))
+    def test_any_extra_specs_add_up(self, extra_specs):
+        claims.requested_amounts(extra_specs)
+
+    @given(
+        st.dictionaries(
+            st.from_regex(r'\Aresources[a-zA-Z0-9_-]{0,4}:(A|B)\Z'),
+            st.characters() | st.integers(0, 9).map(str),
+        )
+    )
+    def test_amounts_are_sums(self, extra_specs):
+        amounts = claims.requested_amounts(extra_specs)
+        for name in 'AB':
+            expected = sum(
+                int(value)
+                for key, value in extra_specs.items()
+                if key.endswith(f':{name}') and value.isdecimal()
+            )
+            self.assertEqual(expected, amounts.get(name, 0))
