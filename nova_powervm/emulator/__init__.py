@@ -9,3 +9,10 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
+
+"""An emulator of the PowerVM (NovaLink) REST API.
+
+A stateful HTTP server that pypowervm talks to as to a host. Start it with the
+command ``nova-powervm-emulator`` or, in a test, with
+:class:`nova_powervm.emulator.fixture.Emulator`.
+"""

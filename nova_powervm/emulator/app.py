@@ -1,0 +1,215 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The WSGI application: from HTTP to handlers and back."""
+
+import logging
+import threading
+from collections.abc import Iterable
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+from typing import Any
+
+from werkzeug import exceptions
+from werkzeug import routing
+from werkzeug import wrappers
+
+from nova_powervm.emulator import atom
+from nova_powervm.emulator import control_http
+from nova_powervm.emulator import errors
+from nova_powervm.emulator import exchange
+from nova_powervm.emulator import faults as faults_module
+from nova_powervm.emulator import routes
+from nova_powervm.emulator import server
+from nova_powervm.emulator import worlds
+from nova_powervm.emulator.control import Control
+from nova_powervm.emulator.emulation import EVENT_WAIT
+from nova_powervm.emulator.emulation import Emulation
+from nova_powervm.emulator.state import host as host_module
+
+if TYPE_CHECKING:
+    from _typeshed.wsgi import StartResponse
+    from _typeshed.wsgi import WSGIEnvironment
+
+LOG = logging.getLogger(__name__)
+
+# What NovaLink calls itself; clients take a server without it for an HMC.
+_HEADERS = {'X-MC-Type': 'PVM'}
+
+
+def make_app(
+    world: worlds.World | None = None,
+    *,
+    username: str = 'admin',
+    password: str = 'abc123',  # noqa: S107 - a test credential
+    seed: int = 0,
+    event_wait: float = EVENT_WAIT,
+) -> 'Application':
+    """Make an emulator.
+
+    :param world: a world document as Python values; None for the default.
+    :param username: of the one user who can log on with a password.
+    :param password: of that user.
+    :param seed: of every random choice. Emulators with the same seed and
+        world make the same uuids: give each host of a cloud its own.
+    :param event_wait: seconds that a poll for events waits.
+    :raises errors.WorldError: the world is not a possible one.
+    """
+    host = host_module.Host(username, password, seed)
+    return Application(Emulation(host, event_wait), world)
+
+
+class Application:
+    """One emulator as a WSGI application.
+
+    :ivar control: changes the emulator from outside of the REST API.
+    """
+
+    def __init__(
+        self, emulation: Emulation, world: worlds.World | None
+    ) -> None:
+        self._emulation = emulation
+        self.control = Control(emulation, world)
+        self._closed = threading.Event()
+        self._routes = routing.Map(
+            [
+                routing.Rule(
+                    route.rule, methods=[route.method], endpoint=route
+                )
+                for route in routes.ROUTES
+            ],
+            merge_slashes=False,
+            strict_slashes=False,
+        )
+
+    def close(self) -> None:
+        """Let every waiting request go, and delete session files."""
+        self._closed.set()
+        self._emulation.close()
+
+    def __call__(
+        self, environ: 'WSGIEnvironment', start_response: 'StartResponse'
+    ) -> Iterable[bytes]:
+        """Answer one request, as WSGI wants it."""
+        request = wrappers.Request(environ)
+        if request.path.startswith(control_http.PREFIX):
+            response = control_http.respond(self.control, request)
+        else:
+            response = self._respond(request)
+        return response(environ, start_response)
+
+    def _respond(self, request: wrappers.Request) -> wrappers.Response:
+        call = _call(request, self._emulation.host.clock())
+        route, arguments = self._match(request)
+        label = route.label if route else 'unknown'
+        path = f'{call.path}?{call.query}' if call.query else call.path
+        record = self._emulation.journal.begin(call.method, path, label)
+        fault = self._emulation.faults.take(call.method, path, label)
+        if fault is not None:
+            record.fault = fault.number
+        answer = self._answer(call, route, arguments, fault, path)
+        if answer is None:
+            server.drop_connection(request.environ)
+        record.status = answer.status
+        return _response(answer)
+
+    def _match(
+        self, request: wrappers.Request
+    ) -> tuple[routes.Route | None, Mapping[str, Any]]:
+        adapter = self._routes.bind_to_environ(request.environ)
+        try:
+            return adapter.match()
+        except exceptions.HTTPException:
+            return None, {}
+
+    def _answer(
+        self,
+        call: exchange.Call,
+        route: routes.Route | None,
+        arguments: Mapping[str, Any],
+        fault: faults_module.Fault | None,
+        path: str,
+    ) -> exchange.Answer | None:
+        """Return the answer to a request, None to drop the connection."""
+        if fault is None:
+            return self._handle(call, route, arguments, path)
+        if fault.delay:
+            self._closed.wait(fault.delay)
+        fails = bool(fault.status or fault.drop)
+        answer = None
+        if fault.phase == 'after' or not fails:
+            answer = self._handle(call, route, arguments, path)
+        if not fails:
+            return answer
+        if fault.drop:
+            return None
+        failure = errors.Fault(fault.status, fault.message)
+        return _error_answer(call, failure, path)
+
+    def _handle(
+        self,
+        call: exchange.Call,
+        route: routes.Route | None,
+        arguments: Mapping[str, Any],
+        path: str,
+    ) -> exchange.Answer:
+        host = self._emulation.host
+        try:
+            with host.condition:
+                if route is None or route.needs_session:
+                    host.sessions.check(call.token)
+                if route is None:
+                    raise errors.NotFound(
+                        f'No {call.method} of {call.path} in this API.'
+                    )
+                return route.handler(self._emulation, call, **arguments)
+        except errors.RestError as error:
+            return _error_answer(call, error, path)
+        except Exception:
+            # A bug here must look like a broken server, not like a client's
+            # broken connection.
+            LOG.exception('%s %s failed', call.method, path)
+            failure = errors.RestError('The emulator has a defect, see log.')
+            return _error_answer(call, failure, path)
+
+
+def _call(request: wrappers.Request, now: float) -> exchange.Call:
+    return exchange.Call(
+        method=request.method,
+        path=request.path,
+        query=request.query_string.decode(),
+        parameters=request.args.to_dict(),
+        headers={name.title(): value for name, value in request.headers},
+        body=request.get_data(),
+        base=request.host_url.rstrip('/'),
+        now=now,
+    )
+
+
+def _error_answer(
+    call: exchange.Call, error: errors.RestError, path: str
+) -> exchange.Answer:
+    element = atom.error_element(error, path, call.headers)
+    entry = atom.Entry(exchange.feed_id(path), element)
+    return exchange.Answer(error.status, call.writer.entry(entry))
+
+
+def _response(answer: exchange.Answer) -> wrappers.Response:
+    response = wrappers.Response(
+        answer.body, answer.status, _HEADERS, content_type=answer.content_type
+    )
+    if answer.etag:
+        # Unquoted, as K2 sends it and clients compare it.
+        response.headers['ETag'] = answer.etag
+    if answer.status in (204, 304):
+        response.headers.remove('Content-Type')
+    return response

@@ -1,0 +1,91 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""An emulator in the process of a test."""
+
+from typing import Self
+
+from nova_powervm.emulator import app as app_module
+from nova_powervm.emulator import control as control_module
+from nova_powervm.emulator import emulation
+from nova_powervm.emulator import server
+from nova_powervm.emulator import worlds
+
+
+class Emulator:
+    """An emulator on a free port of the loopback interface.
+
+    Use it as a context manager, or call :meth:`start` and :meth:`stop`.
+    Several may run in one process; each is a host of its own.
+
+    :param world: a world document as Python values; None for the default.
+    :param seed: of every random choice; give each host of a cloud its own.
+    :param username: of the one user who can log on with a password.
+    :param password: of that user.
+    :param event_wait: seconds that a poll for events waits.
+    """
+
+    def __init__(
+        self,
+        world: worlds.World | None = None,
+        *,
+        seed: int = 0,
+        username: str = 'admin',
+        password: str = 'abc123',  # noqa: S107 - a test credential
+        event_wait: float = emulation.EVENT_WAIT,
+    ) -> None:
+        self.username = username
+        self.password = password
+        self._application = app_module.make_app(
+            world,
+            username=username,
+            password=password,
+            seed=seed,
+            event_wait=event_wait,
+        )
+        self._server = server.Server(self._application, '127.0.0.1', 0)
+
+    @property
+    def control(self) -> control_module.Control:
+        """The control plane."""
+        return self._application.control
+
+    @property
+    def host(self) -> str:
+        """The address that it listens on."""
+        return self._server.host
+
+    @property
+    def port(self) -> int:
+        """The port that it listens on."""
+        return self._server.port
+
+    @property
+    def url(self) -> str:
+        """``http://host:port``."""
+        return self._server.url
+
+    def start(self) -> Self:
+        """Start to serve."""
+        self._server.start()
+        return self
+
+    def stop(self) -> None:
+        """Stop to serve; polls for events that wait are answered."""
+        self._application.close()
+        self._server.stop()
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, *_exception: object) -> None:
+        self.stop()

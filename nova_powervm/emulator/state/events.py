@@ -1,0 +1,94 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The event feed: one queue per application id."""
+
+import collections
+import dataclasses
+import threading
+import time
+from collections.abc import Callable
+from collections.abc import Sequence
+
+# A client that stays away this long is told to read everything again.
+QUEUE_LIMIT = 1000
+
+
+@dataclasses.dataclass(frozen=True)
+class Event:
+    """One Event element.
+
+    :ivar type: ``ADD_URI``, ``MODIFY_URI``, ``DELETE_URI``, ``NEW_CLIENT``...
+    :ivar number: EventID, increasing, of the size of a time in ms.
+    :ivar data: EventData, a path of the REST API or a client's own text.
+    :ivar detail: EventDetail, the parts that changed, with commas.
+    """
+
+    type: str
+    number: int
+    data: str = ''
+    detail: str = ''
+
+
+class Events:
+    """Collects events for each client until it asks for them.
+
+    :param condition: the host's lock; it is notified of every event.
+    :param clock: gives the time in seconds.
+    """
+
+    def __init__(
+        self,
+        condition: threading.Condition,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._condition = condition
+        self._queues: dict[str, collections.deque[Event]] = {}
+        self._last = int(clock() * 1000)
+        self._closed = False
+
+    def emit(self, type_: str, data: str = '', detail: str = '') -> Event:
+        """Put an event into every client's queue and wake who waits."""
+        event = self._make(type_, data, detail)
+        for queue in self._queues.values():
+            queue.append(event)
+            if len(queue) > QUEUE_LIMIT:
+                queue.clear()
+                queue.append(self._make('MISSING_EVENTS'))
+        self._condition.notify_all()
+        return event
+
+    def poll(self, client: str, timeout: float) -> Sequence[Event]:
+        """Return a client's events; wait for one if there are none.
+
+        The first poll of a client makes its queue and answers NEW_CLIENT.
+
+        :param client: the application id.
+        :param timeout: seconds to wait; then the answer is empty.
+        """
+        if client not in self._queues:
+            self._queues[client] = collections.deque()
+            return (self._make('NEW_CLIENT'),)
+        queue = self._queues[client]
+        self._condition.wait_for(lambda: bool(queue) or self._closed, timeout)
+        events = tuple(queue)
+        queue.clear()
+        return events
+
+    def close(self) -> None:
+        """Let every waiting client go, and never make one wait again."""
+        self._closed = True
+        self._condition.notify_all()
+
+    def _make(self, type_: str, data: str = '', detail: str = '') -> Event:
+        self._last += 1
+        return Event(type_, self._last, data, detail)

@@ -1,0 +1,156 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The root of the emulated host's state."""
+
+import dataclasses
+import random
+import threading
+import time
+import uuid as uuid_module
+from collections.abc import Callable
+from collections.abc import Iterator
+from typing import TypeVar
+
+from nova_powervm.emulator import errors
+from nova_powervm.emulator.state import events as events_module
+from nova_powervm.emulator.state import resource as resource_module
+from nova_powervm.emulator.state import sessions as sessions_module
+
+Resource = resource_module.Resource
+R = TypeVar('R', bound=Resource)
+
+
+@dataclasses.dataclass
+class Behaviour:
+    """What a world may choose about how its host behaves.
+
+    :ivar rmc_after_power_on: ResourceMonitoringControlState of a partition
+        that has just been activated. A guest without the RSCT packages, such
+        as most cloud images, never becomes ``active``.
+    """
+
+    rmc_after_power_on: str = 'inactive'
+
+
+class Host:
+    """Every resource behind one REST server, under one lock.
+
+    :param username: of the one user who can log on with a password.
+    :param password: of that user.
+    :param seed: of every value that hardware would choose at random.
+    :param clock: gives the time in seconds.
+    """
+
+    def __init__(
+        self,
+        username: str = 'admin',
+        password: str = 'abc123',  # noqa: S107 - a test credential
+        seed: int = 0,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.condition = threading.Condition(threading.RLock())
+        self.clock = clock
+        # Not cryptography: equal seeds must give equal worlds.
+        self.random = random.Random(seed)  # noqa: S311
+        self.behaviour = Behaviour()
+        self.events = events_module.Events(self.condition, clock)
+        self.sessions = sessions_module.Sessions(
+            username, password, self._new_token
+        )
+        self._resources: dict[str, dict[str, Resource]] = {}
+        self._revision = 0
+
+    def add(self, resource: Resource, quiet: bool = False) -> None:
+        """Make a resource part of the host and announce it.
+
+        :param quiet: no event; for resources of a world being loaded.
+        """
+        kind = self._resources.setdefault(resource.kind, {})
+        kind[resource.uuid.upper()] = resource
+        self._stamp(resource)
+        if not quiet:
+            self.events.emit('ADD_URI', resource.event_path)
+
+    def touch(self, resource: Resource, detail: str = 'Other') -> None:
+        """Give a changed resource a new revision and announce the change."""
+        self._stamp(resource)
+        self.events.emit('MODIFY_URI', resource.event_path, detail)
+
+    def remove(self, resource: Resource) -> None:
+        """Take a resource out of the host and announce it."""
+        del self._resources[resource.kind][resource.uuid.upper()]
+        self.events.emit('DELETE_URI', resource.event_path)
+
+    def clear(self) -> None:
+        """Take every resource out, quietly; a world is about to be loaded."""
+        self._resources.clear()
+        self.behaviour = Behaviour()
+
+    def find(self, kind: str, uuid: str) -> Resource | None:
+        """Return the resource with a kind and uuid (in any case), or None."""
+        return self._resources.get(kind, {}).get(uuid.upper())
+
+    def get(self, kind: str, uuid: str) -> Resource:
+        """Return the resource with a kind and uuid.
+
+        :raises errors.NotFound: there is none.
+        """
+        found = self.find(kind, uuid)
+        if found is None:
+            raise errors.NotFound(f'There is no {kind} with the uuid {uuid}.')
+        return found
+
+    def get_child(self, parent: Resource, kind: str, uuid: str) -> Resource:
+        """Return a child of a resource.
+
+        :raises errors.NotFound: it is not there or is another's child.
+        """
+        found = self.get(kind, uuid)
+        if found.parent is not parent:
+            raise errors.NotFound(
+                f'{parent.kind} {parent.uuid} has no {kind} with the uuid '
+                f'{uuid}.'
+            )
+        return found
+
+    def all(
+        self, kind: str, parent: Resource | None = None
+    ) -> Iterator[Resource]:
+        """Yield the resources of a kind, of one parent if it is given."""
+        for resource in tuple(self._resources.get(kind, {}).values()):
+            if parent is None or resource.parent is parent:
+                yield resource
+
+    def of_type(
+        self, type_: type[R], parent: Resource | None = None
+    ) -> Iterator[R]:
+        """Yield the resources of a class, of one parent if it is given."""
+        for kind in tuple(self._resources):
+            for resource in self.all(kind, parent):
+                if isinstance(resource, type_):
+                    yield resource
+
+    def new_uuid(self) -> str:
+        """Return a fresh uuid in lower case with its top bit clear.
+
+        K2 refuses partitions whose uuid has that bit set.
+        """
+        bits = self.random.getrandbits(128) & ~(1 << 127)
+        return str(uuid_module.UUID(int=bits, version=4))
+
+    def _new_token(self) -> str:
+        return f'{self.random.getrandbits(512):0128x}'
+
+    def _stamp(self, resource: Resource) -> None:
+        self._revision += 1
+        resource.revision = self._revision

@@ -1,0 +1,234 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Creating, changing and deleting partitions."""
+
+import uuid as uuid_module
+from collections.abc import Callable
+
+from nova_powervm.emulator import content
+from nova_powervm.emulator import errors
+from nova_powervm.emulator.state import derive
+from nova_powervm.emulator.state import groups as groups_module
+from nova_powervm.emulator.state import host as host_module
+from nova_powervm.emulator.state import ownership
+from nova_powervm.emulator.state import partition as partition_module
+from nova_powervm.emulator.state import rules
+from nova_powervm.emulator.state import schema
+from nova_powervm.emulator.state import system as system_module
+
+Element = content.Element
+Host = host_module.Host
+Partition = partition_module.Partition
+System = system_module.System
+
+# What a client cannot change, whatever it posts.
+_READ_ONLY = (
+    'Metadata',
+    'PartitionID',
+    'PartitionUUID',
+    'PartitionState',
+    'PartitionType',
+    'PartitionCapabilities',
+    'ResourceMonitoringControlState',
+    'ResourceMonitoringIPAddress',
+    'AssociatedManagedSystem',
+    'CurrentProcessorCompatibilityMode',
+    'LogicalSerialNumber',
+    'MACAddressPrefix',
+    'ReferenceCode',
+)
+_SECTIONS = (
+    partition_module.IO,
+    partition_module.MEMORY,
+    partition_module.PROCESSORS,
+)
+
+
+def create(host: Host, system: System, kind: str, body: Element) -> Partition:
+    """Make a partition of a posted body, or refuse.
+
+    :param kind: ``LogicalPartition`` or ``VirtualIOServer``.
+    :param body: the content that the client sent; the partition keeps it.
+    :returns: the new partition, not activated, its slots its own.
+    :raises errors.RestError: hardware would not make it; nothing changed.
+    """
+    _check_kind(kind, body)
+    uuid = _wanted_uuid(host, body)
+    rules.check_uuid(host, uuid)
+    partition = build(host, system, kind, uuid, body)
+    rules.check_type(kind, partition.type)
+    rules.check_name(host, system, partition.name, uuid)
+    rules.check_id(host, system, partition.id)
+    _check_resources(host, system, body, None)
+    _fill_slots(system, body, None)
+    derive.set_state(partition, partition_module.NOT_ACTIVATED, 'inactive')
+    host.add(partition)
+    ownership.settle(host, partition, set())
+    return partition
+
+
+def build(
+    host: Host, system: System, kind: str, uuid: str, element: Element
+) -> Partition:
+    """Make a partition's object and identity, without rules or events."""
+    for name in _SECTIONS:
+        if content.find(element, name) is None:
+            element.append(content.new(name))
+    type_ = partition_module.AIX_LINUX
+    if kind == partition_module.VIOS:
+        type_ = partition_module.VIOS_TYPE
+    content.put_default(element, 'PartitionType', type_)
+    partition = Partition(kind, uuid.upper(), element, system)
+    derive.set_defaults(partition)
+    if content.find(element, 'PartitionID') is None:
+        partition_id = next_id(host, system)
+    else:
+        partition_id = partition.id
+    # MAC prefixes are multiples of 256: each leaves room for adapters.
+    mac = 0x020000000000 | host.random.getrandbits(32) << 8
+    derive.set_identity(partition, partition_id, mac)
+    return partition
+
+
+def next_id(host: Host, system: System) -> int:
+    """Return the lowest partition id that is free on a system."""
+    used = {other.id for other in host.of_type(Partition, system)}
+    return next(number for number in range(1, 65536) if number not in used)
+
+
+def update(
+    host: Host,
+    partition: Partition,
+    body: Element,
+    groups: groups_module.Groups,
+) -> None:
+    """Change a partition to a posted body, or refuse.
+
+    :param body: the full content, less the parts of other groups.
+    :raises errors.RestError: hardware would not; nothing changed.
+    """
+    _check_kind(partition.kind, body)
+    partition.merge_groups(body, groups)
+    _keep_read_only(partition, body)
+    system = partition.system
+    name = content.text(body, 'PartitionName')
+    rules.check_name(host, system, name, partition.uuid)
+    _check_dynamic(partition, body)
+    _check_resources(host, system, body, partition)
+    _fill_slots(system, body, partition)
+    had = set(partition.profile_slots)
+    renamed = name != partition.name
+    if partition.is_active:
+        _move_capacity(partition, body)
+        host.touch(system)
+    schema.sort_partition(body, partition.kind)
+    partition.element = body
+    derive.set_current(partition)
+    host.touch(partition, 'PartitionName,Other' if renamed else 'Other')
+    ownership.settle(host, partition, had)
+    if renamed:
+        ownership.rename(host, partition)
+
+
+def delete(host: Host, partition: Partition) -> None:
+    """Delete a partition and free its slots.
+
+    :raises errors.Conflict: it is active.
+    """
+    rules.check_not_active(partition)
+    host.remove(partition)
+    ownership.release(host, partition)
+
+
+def _check_kind(kind: str, body: Element) -> None:
+    if content.local_name(body) != kind:
+        raise errors.BadRequest(
+            f'The body is a {content.local_name(body)}, not a {kind}.'
+        )
+
+
+def _wanted_uuid(host: Host, body: Element) -> str:
+    wanted = content.text(body, 'PartitionUUID') or content.text(
+        body, 'Metadata/Atom/AtomID'
+    )
+    if not wanted:
+        return host.new_uuid().upper()
+    try:
+        return str(uuid_module.UUID(wanted)).upper()
+    except ValueError as error:
+        raise errors.BadRequest(f'{wanted!r} is not a uuid.') from error
+
+
+def _check_resources(
+    host: Host, system: System, body: Element, present: Partition | None
+) -> None:
+    rules.check_memory(system, body)
+    rules.check_processors(system, body)
+    rules.check_compatibility(system, body)
+    rules.check_capacity(host, system, body, present)
+    rules.check_slots(system, body, present)
+
+
+def _fill_slots(
+    system: System, body: Element, present: Partition | None
+) -> None:
+    """Give each ProfileIOSlot the details that the system knows.
+
+    A slot that is gone from the system keeps what its profile says.
+    """
+    section = content.find(body, partition_module.PROFILE_SLOTS)
+    if section is None:
+        return
+    wanted = partition_module.profile_slots(body)
+    sent = content.find_all(section, 'ProfileIOSlot')
+    for element, (drc_index, required) in zip(sent, wanted, strict=True):
+        slot = system.find_slot(drc_index)
+        if slot is None:
+            continue
+        if present is None or drc_index not in present.profile_slots:
+            section.replace(
+                element, partition_module.profile_slot(slot.element, required)
+            )
+
+
+def _keep_read_only(partition: Partition, body: Element) -> None:
+    """Put back what the client cannot change or did not send at all."""
+    for name in _READ_ONLY:
+        old = content.find(partition.element, name)
+        if old is not None:
+            content.replace(body, content.normalise(old))
+    for old in partition.element:
+        if content.find(body, content.local_name(old)) is None:
+            body.append(content.normalise(old))
+
+
+def _check_dynamic(partition: Partition, body: Element) -> None:
+    old = partition.element
+    wanted: dict[str, Callable[[Element], object]] = {
+        'memory': lambda element: content.text(
+            element, f'{partition_module.MEMORY}/DesiredMemory'
+        ),
+        'processors': partition_module.units_of,
+        'I/O slots': partition_module.profile_slots,
+    }
+    for what, value in wanted.items():
+        if value(old) != value(body):
+            rules.check_dynamic(partition, what)
+
+
+def _move_capacity(partition: Partition, body: Element) -> None:
+    memory = content.integer(body, f'{partition_module.MEMORY}/DesiredMemory')
+    partition.system.take(
+        memory - partition.memory,
+        partition_module.units_of(body) - partition.units,
+    )

@@ -1,0 +1,212 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Physical I/O slots of a system, and who owns them.
+
+The truth about owners is here; the ``Partition*`` elements of the system's
+IOSlots and the ProfileIOSlots of partitions follow it.
+"""
+
+import dataclasses
+
+from nova_powervm.emulator import content
+
+DRC_INDEX = 'SlotDynamicReconfigurationConnectorIndex'
+DRC_NAME = 'SlotDynamicReconfigurationConnectorName'
+EMPTY = 'Empty slot'
+OWNER_ELEMENTS = (
+    'PartitionID',
+    'PartitionUUID',
+    'PartitionName',
+    'PartitionType',
+)
+ORDER = (
+    'Metadata',
+    'BusGroupingRequired',
+    'Description',
+    'FeatureCodes',
+    'IOUnitPhysicalLocation',
+    'ParentSlotDynamicReconfigurationConnectorIndex',
+    'PCAdapterID',
+    *OWNER_ELEMENTS,
+    'PCIClass',
+    'PCIDeviceID',
+    'PCISubsystemDeviceID',
+    'PCIManufacturerID',
+    'PCIRevisionID',
+    'PCIVendorID',
+    'PCISubsystemVendorID',
+    'RelatedIBMiIOSlot',
+    'RelatedIOAdapter',
+    DRC_INDEX,
+    DRC_NAME,
+)
+# The schema versions in which K2 got these elements.
+_KSV = {
+    'PartitionID': 'V1_3_0',
+    'PartitionUUID': 'V1_6_0',
+    'PartitionName': 'V1_3_0',
+    'PartitionType': 'V1_3_0',
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Owner:
+    """The partition that a slot belongs to.
+
+    It need not be a resource of this host: a captured system names owners
+    that were not captured with it.
+    """
+
+    uuid: str
+    id: int
+    name: str
+    type: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Card:
+    """What sits in a slot; the defaults are those of an empty one.
+
+    Numbers as the REST API has them, in decimal there.
+    """
+
+    description: str = EMPTY
+    vendor_id: int | None = 0xFFFF
+    device_id: int | None = 0xFFFF
+    subsystem_vendor_id: int | None = 0xFFFF
+    subsystem_device_id: int | None = 0xFFFF
+    revision_id: int | None = 0xFF
+    pci_class: int | None = 0xFFFF
+    feature_codes: str = '0'
+
+
+class Slot:
+    """One IOSlot of a system.
+
+    :param element: the system's IOSlot element.
+    :param assignable: False for a slot that no partition can get.
+    """
+
+    def __init__(
+        self, element: content.Element, assignable: bool = True
+    ) -> None:
+        self.element = element
+        self.assignable = assignable
+        self.owner = _reported_owner(element)
+
+    @property
+    def drc_index(self) -> int:
+        """The slot's number, unique in its system."""
+        return content.integer(self.element, DRC_INDEX)
+
+    @property
+    def name(self) -> str:
+        """The DRC index as people write it, and the location code."""
+        return f'{self.drc_index:08X} ({self.drc_name})'
+
+    @property
+    def drc_name(self) -> str:
+        """The location code."""
+        return content.text(self.element, DRC_NAME)
+
+    @property
+    def description(self) -> str:
+        """What sits in the slot, in words."""
+        return content.text(self.element, 'Description')
+
+    def set_card(self, card: Card) -> None:
+        """Put a card into the slot, or take it out with ``Card()``."""
+        values = {
+            'Description': card.description,
+            'FeatureCodes': card.feature_codes,
+            'PCIClass': card.pci_class,
+            'PCIDeviceID': card.device_id,
+            'PCISubsystemDeviceID': card.subsystem_device_id,
+            'PCIRevisionID': card.revision_id,
+            'PCIVendorID': card.vendor_id,
+            'PCISubsystemVendorID': card.subsystem_vendor_id,
+        }
+        for name, value in values.items():
+            if value is None:
+                content.remove(self.element, [name])
+            else:
+                content.put(self.element, name, value)
+        content.sort_children(self.element, ORDER)
+
+    def set_owner(self, owner: Owner | None, reported: bool) -> None:
+        """Give the slot to a partition, or to none.
+
+        :param reported: whether the system says who owns its slots.
+        """
+        self.owner = owner
+        content.remove(self.element, OWNER_ELEMENTS)
+        if owner is None or not reported:
+            return
+        values: tuple[content.Value, ...] = (
+            owner.id,
+            owner.uuid,
+            owner.name,
+            owner.type,
+        )
+        for name, value in zip(OWNER_ELEMENTS, values, strict=True):
+            content.put(self.element, name, value).set('ksv', _KSV[name])
+        content.sort_children(self.element, ORDER)
+
+
+def new_slot(drc_index: int, drc_name: str) -> content.Element:
+    """Return the element of a new, empty slot."""
+    element = content.new(
+        'IOSlot',
+        content.leaf('BusGroupingRequired', False),
+        content.leaf(DRC_INDEX, drc_index),
+        content.leaf(DRC_NAME, drc_name),
+    )
+    Slot(element).set_card(Card())
+    return element
+
+
+def associated_slot(slot: content.Element) -> content.Element:
+    """Return a system's slot as profiles show it (AssociatedIOSlot)."""
+    values = [
+        content.normalise(child)
+        for child in slot
+        if content.local_name(child) not in (*OWNER_ELEMENTS, 'Metadata')
+    ]
+    element = content.new('AssociatedIOSlot', *values)
+    if content.find(element, 'RelatedIOAdapter') is None:
+        element.append(_related_adapter(slot))
+    content.sort_children(element, ORDER)
+    return element
+
+
+def _related_adapter(slot: content.Element) -> content.Element:
+    adapter = content.new(
+        'IOAdapter',
+        content.leaf('AdapterID', content.integer(slot, DRC_INDEX)),
+        content.leaf('Description', content.text(slot, 'Description')),
+        content.leaf('DeviceName', content.text(slot, DRC_NAME)),
+    )
+    related = content.leaf('RelatedIOAdapter')
+    related.append(adapter)
+    return related
+
+
+def _reported_owner(element: content.Element) -> Owner | None:
+    if content.find(element, 'PartitionID') is None:
+        return None
+    return Owner(
+        content.text(element, 'PartitionUUID'),
+        content.integer(element, 'PartitionID'),
+        content.text(element, 'PartitionName'),
+        content.text(element, 'PartitionType'),
+    )

@@ -1,0 +1,159 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The managed system: memory, processors and I/O slots."""
+
+from collections.abc import Iterator
+
+from nova_powervm.emulator import content
+from nova_powervm.emulator import errors
+from nova_powervm.emulator.state import resource
+from nova_powervm.emulator.state import slots as slots_module
+
+KIND = 'ManagedSystem'
+Slot = slots_module.Slot
+
+MEMORY = 'AssociatedSystemMemoryConfiguration'
+PROCESSORS = 'AssociatedSystemProcessorConfiguration'
+CAPABILITIES = 'AssociatedSystemCapabilities'
+IO = 'AssociatedSystemIOConfiguration'
+MTMS = 'MachineTypeModelAndSerialNumber'
+OWNER_CAPABILITY = f'{CAPABILITIES}/IOSlotOwnerAssignmentCapable'
+COMPATIBILITY = f'{PROCESSORS}/SupportedPartitionProcessorCompatibilityModes'
+
+
+class System(resource.Resource):
+    """A ManagedSystem with its IOSlots.
+
+    Available memory and processor units are kept in the content and moved by
+    what partitions take and give back, so that those of a captured system
+    hold although the partitions of the time were not captured.
+    """
+
+    def __init__(self, uuid: str, element: content.Element) -> None:
+        super().__init__(KIND, uuid, element)
+        self._slots: dict[int, Slot] = {}
+        self.read_slots()
+
+    def read_slots(self) -> None:
+        """Take the slots from the content again; a world was built into it."""
+        self._slots = {
+            slot.drc_index: slot
+            for slot in map(
+                Slot, content.find_all(self.element, f'{IO}/IOSlots/IOSlot')
+            )
+        }
+
+    @property
+    def name(self) -> str:
+        """SystemName."""
+        return self.text('SystemName')
+
+    @property
+    def serial(self) -> str:
+        """The machine's serial number."""
+        return self.text(f'{MTMS}/SerialNumber')
+
+    @property
+    def reports_owners(self) -> bool:
+        """Whether IOSlots say whose they are."""
+        return self.boolean(OWNER_CAPABILITY)
+
+    @property
+    def region_size(self) -> int:
+        """MemoryRegionSize in MB; partitions' memory is a multiple."""
+        return self.integer(f'{MEMORY}/MemoryRegionSize', 1)
+
+    @property
+    def memory_available(self) -> int:
+        """Memory in MB that no active partition holds."""
+        return self.integer(f'{MEMORY}/CurrentAvailableSystemMemory')
+
+    @property
+    def units_available(self) -> float:
+        """Processor units that no active partition holds."""
+        return self.number(
+            f'{PROCESSORS}/CurrentAvailableSystemProcessorUnits'
+        )
+
+    @property
+    def units_per_processor(self) -> float:
+        """Processor units that each virtual processor needs at least."""
+        return self.number(
+            f'{PROCESSORS}/MinimumProcessorUnitsPerVirtualProcessor', 0.05
+        )
+
+    @property
+    def compatibility_modes(self) -> list[str]:
+        """Processor compatibility modes that partitions can ask for."""
+        found = content.find_all(self.element, COMPATIBILITY)
+        return [(mode.text or '').strip() for mode in found]
+
+    def take(self, memory: int, units: float) -> None:
+        """Move memory (MB) and processor units to a partition.
+
+        Negative amounts give them back.
+        """
+        for kind in ('Current', 'Pending'):
+            self._move(f'{MEMORY}/{kind}AvailableSystemMemory', memory)
+            self._move(
+                f'{PROCESSORS}/{kind}AvailableSystemProcessorUnits', units
+            )
+
+    def slots(self) -> Iterator[Slot]:
+        """Yield the slots in the order of the content."""
+        yield from tuple(self._slots.values())
+
+    def find_slot(self, drc_index: int) -> Slot | None:
+        """Return the slot with a DRC index, or None."""
+        return self._slots.get(drc_index)
+
+    def get_slot(self, drc_index: int) -> Slot:
+        """Return the slot with a DRC index.
+
+        :raises errors.NotFound: the system has none.
+        """
+        slot = self._slots.get(drc_index)
+        if slot is None:
+            raise errors.NotFound(
+                f'System {self.name} has no I/O slot with the DRC index '
+                f'{drc_index:08X}.'
+            )
+        return slot
+
+    def add_slot(self, element: content.Element) -> Slot:
+        """Add a slot, for example from ``slots.new_slot``."""
+        slots = content.section(self.element, f'{IO}/IOSlots')
+        slots.append(element)
+        slot = Slot(element)
+        self._slots[slot.drc_index] = slot
+        return slot
+
+    def remove_slot(self, drc_index: int) -> None:
+        """Remove a slot from the system altogether."""
+        slot = self._slots.pop(drc_index)
+        slot.element.getparent().remove(slot.element)
+
+    def in_sriov_mode(self, slot: Slot) -> bool:
+        """Whether the hypervisor owns the slot's adapter for SR-IOV."""
+        path = f'{IO}/SRIOVAdapters/IOAdapterChoice/SRIOVAdapter'
+        return any(
+            content.integer(adapter, 'AdapterID') == slot.drc_index
+            and content.text(adapter, 'AdapterMode') == 'Sriov'
+            for adapter in content.find_all(self.element, path)
+        )
+
+    def _move(self, path: str, amount: float) -> None:
+        if content.find(self.element, path) is None:
+            return
+        left = round(self.number(path) - amount, 2)
+        self.put(path, int(left) if left == int(left) else left)

@@ -1,0 +1,103 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""World documents: what the emulated host is when it starts."""
+
+import importlib.resources
+import json
+import pathlib
+from typing import Any
+from typing import TypeAlias
+
+import jsonschema
+import yaml
+
+from nova_powervm.emulator import errors
+from nova_powervm.emulator.state import host as host_module
+from nova_powervm.emulator.worlds import builder
+from nova_powervm.emulator.worlds import checks
+
+World: TypeAlias = dict[str, Any]
+
+_PACKAGE = 'nova_powervm.emulator'
+
+
+def schema() -> dict[str, Any]:
+    """Return the JSON schema of world documents."""
+    file = importlib.resources.files(_PACKAGE) / 'world.schema.json'
+    loaded: dict[str, Any] = json.loads(file.read_text(encoding='utf-8'))
+    return loaded
+
+
+def default() -> World:
+    """Return the world that the emulator starts with."""
+    file = importlib.resources.files(_PACKAGE) / 'worlds' / 'default.yaml'
+    return parse(file.read_text(encoding='utf-8'), 'the default world')
+
+
+def load_file(path: str) -> World:
+    """Return the world in a YAML file, checked.
+
+    :raises errors.WorldError: it is not a world.
+    """
+    try:
+        text = pathlib.Path(path).read_text(encoding='utf-8')
+    except OSError as error:
+        raise errors.WorldError([str(error)]) from error
+    return parse(text, path)
+
+
+def parse(text: str, name: str) -> World:
+    """Return the world in a YAML text, checked.
+
+    :param name: of the text, for messages.
+    :raises errors.WorldError: it is not a world.
+    """
+    try:
+        document = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise errors.WorldError([f'{name} is not YAML: {error}']) from error
+    return check(document)
+
+
+def check(document: object) -> World:
+    """Return a document if it is a world.
+
+    :raises errors.WorldError: with every problem and the path to its value.
+    """
+    validator = jsonschema.Draft202012Validator(schema())
+    problems = [
+        f'{_path(error.absolute_path)}: {error.message}'
+        for error in validator.iter_errors(document)
+    ]
+    if not problems and isinstance(document, dict):
+        problems = list(checks.problems(document))
+    if problems or not isinstance(document, dict):
+        raise errors.WorldError(sorted(problems))
+    return document
+
+
+def build(host: host_module.Host, world: World) -> None:
+    """Fill an empty host with a world's resources.
+
+    :param world: checked.
+    :raises errors.WorldError: a capture that it names is not there.
+    """
+    builder.build(host, world)
+
+
+def _path(parts: Any) -> str:
+    """Return the path to a value as people write it."""
+    text = ''
+    for part in parts:
+        text += f'[{part}]' if isinstance(part, int) else f'.{part}'
+    return text.lstrip('.') or 'the document'

@@ -1,0 +1,92 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""What a world document's schema cannot say."""
+
+from collections.abc import Iterator
+from typing import Any
+
+KINDS = ('virtual_io_servers', 'partitions')
+
+
+def problems(world: dict[str, Any]) -> Iterator[str]:
+    """Yield every contradiction in a world, with the path to it."""
+    uuids: dict[str, str] = {}
+    for number, system in enumerate(world['systems']):
+        path = f'systems[{number}]'
+        if 'capture' not in system and 'name' not in system:
+            yield f'{path}: name is required without capture'
+        yield from _repeated(_uuids(system, path), uuids)
+        yield from _slots(system, path)
+        yield from _partitions(system, path)
+
+
+def _uuids(system: dict[str, Any], path: str) -> Iterator[tuple[str, str]]:
+    if 'uuid' in system:
+        yield f'{path}.uuid', system['uuid'].lower()
+    for where, partition in _all_partitions(system, path):
+        if 'uuid' in partition:
+            yield f'{where}.uuid', partition['uuid'].lower()
+
+
+def _slots(system: dict[str, Any], path: str) -> Iterator[str]:
+    indexes = [
+        (f'{path}.slots[{number}].drc_index', slot['drc_index'].upper())
+        for number, slot in enumerate(system.get('slots', ()))
+    ]
+    yield from _repeated(indexes, {})
+    names = {
+        partition.get('name') for _, partition in _all_partitions(system, path)
+    }
+    captured = any(
+        'capture' in partition
+        for _, partition in _all_partitions(system, path)
+    )
+    for number, slot in enumerate(system.get('slots', ())):
+        where = f'{path}.slots[{number}]'
+        owner = slot.get('owner')
+        if owner is not None and owner not in names and not captured:
+            yield f'{where}.owner: there is no partition {owner!r}'
+        if owner is not None and slot.get('sriov'):
+            yield f'{where}: an adapter in SR-IOV mode has no owner'
+
+
+def _partitions(system: dict[str, Any], path: str) -> Iterator[str]:
+    names = []
+    ids = []
+    for where, partition in _all_partitions(system, path):
+        if 'name' in partition:
+            names.append((f'{where}.name', partition['name']))
+        if 'id' in partition:
+            ids.append((f'{where}.id', partition['id']))
+        if 'capture' in partition:
+            continue
+        for key in ('name', 'memory', 'processors'):
+            if key not in partition:
+                yield f'{where}: {key} is required without capture'
+    yield from _repeated(names, {})
+    yield from _repeated(ids, {})
+
+
+def _all_partitions(
+    system: dict[str, Any], path: str
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    for kind in KINDS:
+        for number, partition in enumerate(system.get(kind, ())):
+            yield f'{path}.{kind}[{number}]', partition
+
+
+def _repeated(values: Any, seen: dict[Any, str]) -> Iterator[str]:
+    for where, value in values:
+        if value in seen:
+            yield f'{where}: {value!r} is also at {seen[value]}'
+        seen.setdefault(value, where)

@@ -1,0 +1,142 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Making partitions of a world document."""
+
+from typing import Any
+
+from nova_powervm.emulator import captures
+from nova_powervm.emulator import content
+from nova_powervm.emulator.state import derive
+from nova_powervm.emulator.state import host as host_module
+from nova_powervm.emulator.state import lpars
+from nova_powervm.emulator.state import partition as partition_module
+from nova_powervm.emulator.state import system as system_module
+
+Element = content.Element
+Host = host_module.Host
+Partition = partition_module.Partition
+System = system_module.System
+Spec = dict[str, Any]
+
+_KINDS = {
+    'virtual_io_servers': partition_module.VIOS,
+    'partitions': partition_module.LPAR,
+}
+
+
+def build(host: Host, system: System, spec: Spec) -> None:
+    """Make the partitions of one system.
+
+    Those that name their id come first, so that it is free for them.
+    """
+    wanted = [
+        (kind, partition)
+        for key, kind in _KINDS.items()
+        for partition in spec.get(key, ())
+    ]
+    wanted.sort(key=lambda pair: 'id' not in pair[1])
+    for kind, partition in wanted:
+        if 'capture' in partition:
+            _build_captured(host, system, kind, partition)
+        else:
+            _build_described(host, system, kind, partition)
+
+
+def _build_captured(host: Host, system: System, kind: str, spec: Spec) -> None:
+    """Make a partition that is as it was captured, but for what is given."""
+    named = spec['capture']
+    capture = captures.get(named['file'], named.get('entry', 0), kind)
+    uuid = spec.get('uuid', capture.uuid).upper()
+    partition = Partition(kind, uuid, capture.element, system)
+    if uuid != capture.uuid.upper():
+        partition.put('Metadata/Atom/AtomID', uuid)
+        partition.put('PartitionUUID', uuid)
+    values = {
+        'PartitionName': spec.get('name'),
+        'PartitionID': spec.get('id'),
+        'PartitionType': spec.get('type'),
+        'PartitionState': spec.get('state'),
+        'ResourceMonitoringControlState': spec.get('rmc_state'),
+        'IsManagementPartition': spec.get('management'),
+    }
+    for name, value in values.items():
+        if value is not None:
+            partition.put(name, value)
+    host.add(partition, quiet=True)
+
+
+def _build_described(
+    host: Host, system: System, kind: str, spec: Spec
+) -> None:
+    """Make a partition from nothing but its description."""
+    element = content.new(
+        kind,
+        content.leaf('PartitionName', spec['name']),
+        _memory(spec['memory']),
+        _processors(spec),
+        content.new(
+            partition_module.IO, content.leaf('MaximumVirtualIOSlots', 64)
+        ),
+    )
+    if 'id' in spec:
+        element.append(content.leaf('PartitionID', spec['id']))
+    if 'type' in spec:
+        element.append(content.leaf('PartitionType', spec['type']))
+    if spec.get('management'):
+        for name in ('IsManagementPartition', 'PowerVMManagementCapable'):
+            element.append(content.leaf(name, True))
+    uuid = spec.get('uuid') or host.new_uuid()
+    partition = lpars.build(host, system, kind, uuid, element)
+    state = spec.get('state', partition_module.NOT_ACTIVATED)
+    derive.set_state(partition, state, spec.get('rmc_state', 'inactive'))
+    host.add(partition, quiet=True)
+
+
+def _memory(megabytes: int) -> Element:
+    return content.new(
+        partition_module.MEMORY,
+        *(
+            content.leaf(f'{bound}Memory', megabytes)
+            for bound in ('Desired', 'Maximum', 'Minimum')
+        ),
+    )
+
+
+def _processors(spec: Spec) -> Element:
+    count = spec['processors']
+    dedicated = spec.get('dedicated', False)
+    flag = content.leaf('HasDedicatedProcessors', dedicated)
+    bounds = ('Desired', 'Maximum', 'Minimum')
+    if dedicated:
+        leaves = [
+            content.leaf(f'{bound}Processors', count) for bound in bounds
+        ]
+        section = content.new('DedicatedProcessorConfiguration', *leaves)
+        mode = content.leaf('SharingMode', 'sre idle proces')
+    else:
+        units = spec.get('processor_units', count / 2)
+        leaves = [
+            *(
+                content.leaf(f'{bound}ProcessingUnits', units)
+                for bound in bounds
+            ),
+            *(
+                content.leaf(f'{bound}VirtualProcessors', count)
+                for bound in bounds
+            ),
+            content.leaf('SharedProcessorPoolID', 0),
+            content.leaf('UncappedWeight', 128),
+        ]
+        section = content.new('SharedProcessorConfiguration', *leaves)
+        mode = content.leaf('SharingMode', 'uncapped')
+    return content.new(partition_module.PROCESSORS, flag, section, mode)
