@@ -14,7 +14,7 @@
 
 import collections.abc
 import pathlib
-import re
+import secrets
 import sys
 import time
 
@@ -84,17 +84,22 @@ def launch(
 def _start_emulator(
     supervisor: supervisor_lib.Supervisor,
 ) -> stack_lib.HostRest:
-    """Start the emulator on a port of its choice."""
-    supervisor.start(_EMULATOR, 'nova_powervm.emulator.main', '--port', '0')
+    """Start the emulator on a port of its choice, with its default host."""
+    username, password = 'nova', secrets.token_hex(16)
+    supervisor.start(
+        _EMULATOR,
+        'nova_powervm.emulator.main',
+        *('--port', '0', '--username', username, '--password', password),
+    )
+    said = supervisor.output(_EMULATOR)
 
-    def url() -> str | None:
-        said = supervisor.output(_EMULATOR).read_text()
-        found = re.match(r'.*?(http://\S+).*\n', said)
-        return found and found[1]
+    def has_said_where(_name: str) -> bool:
+        return '\n' in said.read_text()
 
-    for _name in supervisor.wait([_EMULATOR], lambda _: bool(url()), 60):
-        pass
-    return stack_lib.HostRest(url() or '', 'demo', 'demo')
+    list(supervisor.wait([_EMULATOR], has_said_where, _PATIENCE))
+    # The first line is the URL and nothing else.
+    url = said.read_text().splitlines()[0]
+    return stack_lib.HostRest(url, username, password)
 
 
 def _answers(stack: stack_lib.Stack, project: str) -> bool:

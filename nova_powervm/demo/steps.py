@@ -57,7 +57,9 @@ _GPUS_NEEDED = 3
 def inventory_text() -> str:
     """Return the inventory.yaml of the demonstration."""
     package = importlib.resources.files('nova_powervm.demo')
-    return (package / 'inventory.yaml').read_text()
+    text = (package / 'inventory.yaml').read_text()
+    # Without the license, which the file in this package begins with.
+    return text.partition('\n\n')[2]
 
 
 def partition_uuid(server_id: str) -> str:
@@ -92,7 +94,9 @@ class Demonstration:
         self._policy = expectation.paragraphs(inventory_text())
         self._image = ''
         self._gpus: list[str] = []
+        #: The slots' providers: names by UUID, and nothing used by name.
         self._names: dict[str, str] = {}
+        self._unused: dict[str, dict[str, int]] = {}
         self._servers: list[cloud_lib.Server] = []
         self._taken: list[str] = []
         self._wanted = ''
@@ -154,6 +158,10 @@ class Demonstration:
         node = self._cloud.compute_node_uuid()
         root, *children = tree = self._cloud.tree(node)
         self._names = {child.uuid: child.name for child in children}
+        self._unused = {
+            child.name: dict.fromkeys(child.inventories, 0)
+            for child in children
+        }
         expected = {
             'root': {'name': stack_lib.NODE, 'uuid': node},
             **expectation.providers(
@@ -279,7 +287,7 @@ class Demonstration:
             self._cloud.delete(server)
         expected = {
             'allocations': {server.name: {} for server in self._servers},
-            'used': {name: {_GPU: 0} for name in self._names.values()},
+            'used': self._unused,
             'partitions': [],
             'GPUs without an owner': self._gpus,
         }
