@@ -42,6 +42,18 @@ if TYPE_CHECKING:
 
 LOG = logging.getLogger(__name__)
 
+
+def _unknown(_: Emulation, call: exchange.Call) -> exchange.Answer:
+    raise errors.NotFound(f'{call.path} is no URI of this API.')
+
+
+def _not_allowed(_: Emulation, call: exchange.Call) -> exchange.Answer:
+    raise errors.MethodNotAllowed(f'{call.method} of {call.path} is not done.')
+
+
+# What the route table has no row for.
+_UNKNOWN = routes.Route('', '', _unknown, 'unknown')
+_NOT_ALLOWED = routes.Route('', '', _not_allowed, 'not_allowed')
 # What NovaLink calls itself; clients take a server without it for an HMC.
 _HEADERS = {'X-MC-Type': 'PVM'}
 
@@ -110,7 +122,7 @@ class Application:
     def _respond(self, request: wrappers.Request) -> wrappers.Response:
         call = _call(request, self._emulation.host.clock())
         route, arguments = self._match(request)
-        label = route.label if route else 'unknown'
+        label = route.label
         path = f'{call.path}?{call.query}' if call.query else call.path
         record = self._emulation.journal.begin(call.method, path, label)
         fault = self._emulation.faults.take(call.method, path, label)
@@ -124,17 +136,19 @@ class Application:
 
     def _match(
         self, request: wrappers.Request
-    ) -> tuple[routes.Route | None, Mapping[str, Any]]:
+    ) -> tuple[routes.Route, Mapping[str, Any]]:
         adapter = self._routes.bind_to_environ(request.environ)
         try:
             return adapter.match()
+        except exceptions.MethodNotAllowed:
+            return _NOT_ALLOWED, {}
         except exceptions.HTTPException:
-            return None, {}
+            return _UNKNOWN, {}
 
     def _answer(
         self,
         call: exchange.Call,
-        route: routes.Route | None,
+        route: routes.Route,
         arguments: Mapping[str, Any],
         fault: faults_module.Fault | None,
         path: str,
@@ -158,19 +172,15 @@ class Application:
     def _handle(
         self,
         call: exchange.Call,
-        route: routes.Route | None,
+        route: routes.Route,
         arguments: Mapping[str, Any],
         path: str,
     ) -> exchange.Answer:
         host = self._emulation.host
         try:
             with host.condition:
-                if route is None or route.needs_session:
+                if route.needs_session:
                     host.sessions.check(call.token)
-                if route is None:
-                    raise errors.NotFound(
-                        f'No {call.method} of {call.path} in this API.'
-                    )
                 return route.handler(self._emulation, call, **arguments)
         except errors.RestError as error:
             return _error_answer(call, error, path)

@@ -32,7 +32,8 @@ class Entry:
     """An Atom entry to be written.
 
     :ivar id: the resource's uuid (a job's is its number).
-    :ivar element: the content; hrefs in it have no host yet.
+    :ivar element: the content; hrefs in it have no host yet. It becomes part
+        of the document.
     :ivar path: of the SELF link, with its query, without host; or nothing.
     :ivar etag: the entity tag, or nothing.
     """
@@ -92,7 +93,8 @@ class Writer:
             tag.text = entry.etag
         body = _sub(element, 'content')
         body.set('type', media_type(entry.element))
-        body.append(self._with_base(entry.element))
+        self._add_base(entry.element)
+        body.append(entry.element)
         return element
 
     def _link(self, element: content.Element, path: str) -> None:
@@ -100,13 +102,11 @@ class Writer:
         link.set('rel', 'SELF')
         link.set('href', self._base + path)
 
-    def _with_base(self, element: content.Element) -> content.Element:
-        copy = content.normalise(element)
-        for node in copy.iter():
-            href = node.get('href', '')
+    def _add_base(self, element: content.Element) -> None:
+        for node in element.xpath('descendant-or-self::*[@href]'):
+            href = node.get('href')
             if href.startswith('/rest/api/'):
                 node.set('href', self._base + href)
-        return copy
 
 
 def media_type(element: content.Element) -> str:

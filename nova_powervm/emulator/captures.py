@@ -84,9 +84,7 @@ def read(file: str) -> list[Capture]:
     :raises errors.WorldError: there is no such capture.
     """
     return [
-        dataclasses.replace(
-            capture, element=content.normalise(capture.element)
-        )
+        dataclasses.replace(capture, element=content.copy(capture.element))
         for capture in _read(folder() / file)
     ]
 

@@ -19,6 +19,7 @@ served again. This module is the only place that knows how values sit in it.
 Paths are element names joined by ``/`` and match in any namespace.
 """
 
+import copy as copy_module
 import re
 from collections.abc import Iterable
 from collections.abc import Sequence
@@ -67,17 +68,22 @@ def normalise(element: Element, namespace: str | None = None) -> Element:
     its own there), everything else stays as it was sent.
     """
     namespace = namespace or etree.QName(element).namespace
-    copy = etree.Element(element.tag, nsmap={None: namespace})
+    result = etree.Element(element.tag, nsmap={None: namespace})
     for name, value in element.attrib.items():
         if name == 'href':
             value = _HREF_HOST.sub('', value)  # noqa: PLW2901
-        copy.set(name, value)
+        result.set(name, value)
     children = [normalise(child, namespace) for child in element]
     text = element.text
     if not children or (text and text.strip()):
-        copy.text = text
-    copy.extend(children)
-    return copy
+        result.text = text
+    result.extend(children)
+    return result
+
+
+def copy(element: Element) -> Element:
+    """Return a copy of an element that is normalised already."""
+    return copy_module.deepcopy(element)
 
 
 def local_name(element: Element) -> str:

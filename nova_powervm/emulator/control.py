@@ -74,12 +74,12 @@ class Control:
 
         :param world: the document as JSON values.
         :raises errors.WorldError: it is not a possible world; nothing has
-            changed then, unless a capture it names is missing.
+            changed then.
         """
         checked = worlds.check(world)
         with self._lock:
-            self._host.clear()
-            worlds.build(self._host, checked)
+            with self._host.loading():
+                worlds.build(self._host, checked)
             self._world = checked
             self._emulation.jobs.clear()
             self._emulation.faults.clear()
@@ -122,7 +122,7 @@ class Control:
         """
         with self._lock:
             target = self._system(system)
-            slot = target.get_slot(_index(drc_index))
+            slot = _slot(target, drc_index)
             if remove:
                 target.remove_slot(slot.drc_index)
             else:
@@ -145,7 +145,7 @@ class Control:
         """
         with self._lock:
             target = self._system(system)
-            slot = target.get_slot(_index(drc_index))
+            slot = _slot(target, drc_index)
             owner = None
             if partition is not None:
                 owner = self._partition(partition, target)
@@ -202,7 +202,9 @@ class Control:
         """
         with self._lock:
             jobs = self._emulation.jobs
-            chosen = list(jobs) if job_id is None else [jobs.get(job_id)]
+            chosen = [job for job in jobs if job_id in (None, job.id)]
+            if job_id is not None and not chosen:
+                raise errors.ControlError(f'there is no job {job_id!r}')
             moved = [job for job in chosen if not job.is_finished]
             for job in moved:
                 jobs.advance(job, to_end)
@@ -340,6 +342,13 @@ class Control:
             ):
                 return partition
         raise errors.ControlError(f'there is no partition {name!r}')
+
+
+def _slot(system: System, drc_index: str) -> slots_module.Slot:
+    slot = system.find_slot(_index(drc_index))
+    if slot is None:
+        raise errors.ControlError(f'there is no slot {drc_index!r}')
+    return slot
 
 
 def _index(drc_index: str) -> int:

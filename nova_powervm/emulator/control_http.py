@@ -54,12 +54,7 @@ def respond(
         return _response({'error': f'{verb} needs a POST'}, 405)
     try:
         return _response(_call(control, verb, request.get_data()))
-    except (
-        errors.ControlError,
-        errors.RestError,
-        errors.WorldError,
-        TypeError,
-    ) as error:
+    except (errors.ControlError, TypeError) as error:
         return _response({'error': str(error)}, 400)
 
 

@@ -86,7 +86,7 @@ class ControlError(Exception):
     """A verb of the control plane was used wrongly."""
 
 
-class WorldError(ValueError):
+class WorldError(ControlError):
     """A world document does not describe a possible host.
 
     :param problems: every problem found, each with the path to the value.

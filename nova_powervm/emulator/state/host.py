@@ -12,6 +12,7 @@
 
 """The root of the emulated host's state."""
 
+import contextlib
 import dataclasses
 import random
 import threading
@@ -60,8 +61,11 @@ class Host:
     ) -> None:
         self.condition = threading.Condition(threading.RLock())
         self.clock = clock
-        # Not cryptography: equal seeds must give equal worlds.
+        self._seed = seed
+        # Not cryptography: equal seeds must give equal worlds. Tokens have a
+        # source of their own, since none may come twice after a reset.
         self.random = random.Random(seed)  # noqa: S311
+        self._token_random = random.Random(f'{seed} tokens')  # noqa: S311
         self.behaviour = Behaviour()
         self.events = events_module.Events(self.condition, clock)
         self.sessions = sessions_module.Sessions(
@@ -91,10 +95,20 @@ class Host:
         del self._resources[resource.kind][resource.uuid.upper()]
         self.events.emit('DELETE_URI', resource.event_path)
 
-    def clear(self) -> None:
-        """Take every resource out, quietly; a world is about to be loaded."""
-        self._resources.clear()
-        self.behaviour = Behaviour()
+    @contextlib.contextmanager
+    def loading(self) -> Iterator[None]:
+        """Empty the host for a new world; put the old one back if it fails.
+
+        Random choices start anew, so that a world always gets the same uuids.
+        """
+        old = self._resources, self.behaviour
+        self._resources, self.behaviour = {}, Behaviour()
+        self.random.seed(self._seed)
+        try:
+            yield
+        except BaseException:
+            self._resources, self.behaviour = old
+            raise
 
     def find(self, kind: str, uuid: str) -> Resource | None:
         """Return the resource with a kind and uuid (in any case), or None."""
@@ -149,7 +163,7 @@ class Host:
         return str(uuid_module.UUID(int=bits, version=4))
 
     def _new_token(self) -> str:
-        return f'{self.random.getrandbits(512):0128x}'
+        return f'{self._token_random.getrandbits(512):0128x}'
 
     def _stamp(self, resource: Resource) -> None:
         self._revision += 1

@@ -13,7 +13,6 @@
 """Creating, changing and deleting partitions."""
 
 import uuid as uuid_module
-from collections.abc import Callable
 
 from nova_powervm.emulator import content
 from nova_powervm.emulator import errors
@@ -47,6 +46,8 @@ _READ_ONLY = (
     'MACAddressPrefix',
     'ReferenceCode',
 )
+# How the names of the values begin that a client chooses.
+_WANTED = ('Desired', 'Maximum', 'Minimum', 'HasDedicated')
 _SECTIONS = (
     partition_module.IO,
     partition_module.MEMORY,
@@ -69,7 +70,11 @@ def create(host: Host, system: System, kind: str, body: Element) -> Partition:
     rules.check_type(kind, partition.type)
     rules.check_name(host, system, partition.name, uuid)
     rules.check_id(host, system, partition.id)
-    _check_resources(host, system, body, None)
+    rules.check_memory(system, body)
+    rules.check_processors(system, body)
+    rules.check_compatibility(system, body)
+    rules.check_capacity(host, system, body)
+    rules.check_slots(system, body)
     _fill_slots(system, body, None)
     derive.set_state(partition, partition_module.NOT_ACTIVATED, 'inactive')
     host.add(partition)
@@ -123,14 +128,11 @@ def update(
     system = partition.system
     name = content.text(body, 'PartitionName')
     rules.check_name(host, system, name, partition.uuid)
-    _check_dynamic(partition, body)
-    _check_resources(host, system, body, partition)
+    _check_changes(host, partition, body)
     _fill_slots(system, body, partition)
     had = set(partition.profile_slots)
     renamed = name != partition.name
-    if partition.is_active:
-        _move_capacity(partition, body)
-        host.touch(system)
+    _move_capacity(host, partition, body)
     schema.sort_partition(body, partition.kind)
     partition.element = body
     derive.set_current(partition)
@@ -169,22 +171,13 @@ def _wanted_uuid(host: Host, body: Element) -> str:
         raise errors.BadRequest(f'{wanted!r} is not a uuid.') from error
 
 
-def _check_resources(
-    host: Host, system: System, body: Element, present: Partition | None
-) -> None:
-    rules.check_memory(system, body)
-    rules.check_processors(system, body)
-    rules.check_compatibility(system, body)
-    rules.check_capacity(host, system, body, present)
-    rules.check_slots(system, body, present)
-
-
 def _fill_slots(
     system: System, body: Element, present: Partition | None
 ) -> None:
     """Give each ProfileIOSlot the details that the system knows.
 
-    A slot that is gone from the system keeps what its profile says.
+    Clients send little more than the DRC index. A slot that is gone from the
+    system keeps what the profile said of it.
     """
     section = content.find(body, partition_module.PROFILE_SLOTS)
     if section is None:
@@ -193,12 +186,13 @@ def _fill_slots(
     sent = content.find_all(section, 'ProfileIOSlot')
     for element, (drc_index, required) in zip(sent, wanted, strict=True):
         slot = system.find_slot(drc_index)
-        if slot is None:
-            continue
-        if present is None or drc_index not in present.profile_slots:
-            section.replace(
-                element, partition_module.profile_slot(slot.element, required)
-            )
+        if slot is not None:
+            full = partition_module.profile_slot(slot.element, required)
+            section.replace(element, full)
+        elif present is not None:
+            full = content.copy(present.find_profile_slot(drc_index))
+            content.put(full, 'IsRequired', required)
+            section.replace(element, full)
 
 
 def _keep_read_only(partition: Partition, body: Element) -> None:
@@ -206,29 +200,65 @@ def _keep_read_only(partition: Partition, body: Element) -> None:
     for name in _READ_ONLY:
         old = content.find(partition.element, name)
         if old is not None:
-            content.replace(body, content.normalise(old))
+            content.replace(body, content.copy(old))
     for old in partition.element:
         if content.find(body, content.local_name(old)) is None:
-            body.append(content.normalise(old))
+            body.append(content.copy(old))
 
 
-def _check_dynamic(partition: Partition, body: Element) -> None:
+def _check_changes(host: Host, partition: Partition, body: Element) -> None:
+    """Check what the body changes, and only that.
+
+    A captured partition need not follow the rules of the system that it was
+    put on, and must be able to change in other ways.
+    """
     old = partition.element
-    wanted: dict[str, Callable[[Element], object]] = {
-        'memory': lambda element: content.text(
-            element, f'{partition_module.MEMORY}/DesiredMemory'
-        ),
-        'processors': partition_module.units_of,
-        'I/O slots': partition_module.profile_slots,
-    }
-    for what, value in wanted.items():
-        if value(old) != value(body):
-            rules.check_dynamic(partition, what)
+    system = partition.system
+    memory = _differs(old, body, partition_module.MEMORY)
+    processors = _differs(old, body, partition_module.PROCESSORS)
+    if memory:
+        rules.check_dynamic(partition, 'memory')
+        rules.check_memory(system, body)
+    if processors:
+        rules.check_dynamic(partition, 'processors')
+        rules.check_processors(system, body)
+    if memory or processors:
+        rules.check_capacity(host, system, body, partition)
+    if partition_module.profile_slots(body) != partition_module.profile_slots(
+        old
+    ):
+        rules.check_dynamic(partition, 'I/O slots')
+        rules.check_slots(system, body, partition)
+    rules.check_compatibility(system, body)
 
 
-def _move_capacity(partition: Partition, body: Element) -> None:
-    memory = content.integer(body, f'{partition_module.MEMORY}/DesiredMemory')
-    partition.system.take(
-        memory - partition.memory,
-        partition_module.units_of(body) - partition.units,
-    )
+def _differs(old: Element, new: Element, path: str) -> bool:
+    """Whether two contents want something else in a section.
+
+    What the host derives may be missing in what a client sends.
+    """
+    had = _wanted(old, path)
+    wants = _wanted(new, path)
+    return any(had.get(name) != value for name, value in wants.items())
+
+
+def _wanted(element: Element, path: str) -> dict[str, float | str]:
+    values: dict[str, float | str] = {}
+    for node in content.section(element, path).iter():
+        name = content.local_name(node)
+        if name.startswith(_WANTED) and len(node) == 0:
+            text = (node.text or '').strip()
+            try:
+                values[name] = float(text)
+            except ValueError:
+                values[name] = text
+    return values
+
+
+def _move_capacity(host: Host, partition: Partition, body: Element) -> None:
+    wanted = content.integer(body, f'{partition_module.MEMORY}/DesiredMemory')
+    memory = wanted - partition.memory
+    units = partition_module.units_of(body) - partition.units
+    if partition.is_active and (memory or units):
+        partition.system.take(memory, units)
+        host.touch(partition.system)

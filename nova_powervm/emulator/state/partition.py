@@ -129,6 +129,14 @@ class Partition(resource.Resource):
         """DRC index of every slot of the profile, and whether required."""
         return dict(profile_slots(self.element))
 
+    def find_profile_slot(self, drc_index: int) -> content.Element | None:
+        """Return the ProfileIOSlot with a DRC index, or None."""
+        path = f'{PROFILE_SLOTS}/ProfileIOSlot'
+        for slot in content.find_all(self.element, path):
+            if _drc_index(slot) == drc_index:
+                return slot
+        return None
+
     def add_profile_slot(self, slot: slots.Slot, required: bool) -> None:
         """Add a slot of the system to the profile, with its details."""
         section = content.section(self.element, PROFILE_SLOTS)
@@ -136,11 +144,9 @@ class Partition(resource.Resource):
 
     def drop_profile_slot(self, drc_index: int) -> None:
         """Take a slot out of the profile, if it is there."""
-        for slot in content.find_all(
-            self.element, f'{PROFILE_SLOTS}/ProfileIOSlot'
-        ):
-            if _drc_index(slot) == drc_index:
-                slot.getparent().remove(slot)
+        slot = self.find_profile_slot(drc_index)
+        if slot is not None:
+            slot.getparent().remove(slot)
 
 
 def units_of(element: content.Element) -> float:

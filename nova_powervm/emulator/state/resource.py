@@ -81,7 +81,7 @@ class Resource:
 
     def view(self, groups: Groups) -> content.Element:
         """Return a copy of the content that has only the groups' parts."""
-        copy = content.normalise(self.element)
+        copy = content.copy(self.element)
         for child in list(copy):
             if not groups.shows(child):
                 copy.remove(child)
@@ -91,7 +91,7 @@ class Resource:
         """Give a posted body the parts that its request was not about."""
         for child in self.element:
             if not groups.shows(child):
-                content.replace(posted, content.normalise(child))
+                content.replace(posted, content.copy(child))
 
     def text(self, path: str, default: str = '') -> str:
         """Return the text at a path of the content."""

@@ -178,7 +178,7 @@ def new_slot(drc_index: int, drc_name: str) -> content.Element:
 def associated_slot(slot: content.Element) -> content.Element:
     """Return a system's slot as profiles show it (AssociatedIOSlot)."""
     values = [
-        content.normalise(child)
+        content.copy(child)
         for child in slot
         if content.local_name(child) not in (*OWNER_ELEMENTS, 'Metadata')
     ]

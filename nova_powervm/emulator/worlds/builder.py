@@ -60,9 +60,10 @@ def _build_system(host: Host, spec: Spec) -> None:
     element = capture.element
     _choose_slots(element, capture_spec)
     _describe(element, spec)
-    uuid = spec.get('uuid')
-    if uuid is None:
-        uuid = capture.uuid if 'capture' in spec else host.new_uuid()
+    named = capture.uuid if 'capture' in spec else 'random'
+    uuid = spec.get('uuid', named)
+    if uuid == 'random':
+        uuid = host.new_uuid()
     if uuid != capture.uuid:
         content.put(element, 'Metadata/Atom/AtomID', uuid)
     system = System(uuid.lower(), element)

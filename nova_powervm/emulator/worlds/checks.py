@@ -31,10 +31,10 @@ def problems(world: dict[str, Any]) -> Iterator[str]:
 
 
 def _uuids(system: dict[str, Any], path: str) -> Iterator[tuple[str, str]]:
-    if 'uuid' in system:
+    if system.get('uuid', 'random') != 'random':
         yield f'{path}.uuid', system['uuid'].lower()
     for where, partition in _all_partitions(system, path):
-        if 'uuid' in partition:
+        if partition.get('uuid', 'random') != 'random':
             yield f'{where}.uuid', partition['uuid'].lower()
 
 

@@ -56,7 +56,7 @@ def _build_captured(host: Host, system: System, kind: str, spec: Spec) -> None:
     """Make a partition that is as it was captured, but for what is given."""
     named = spec['capture']
     capture = captures.get(named['file'], named.get('entry', 0), kind)
-    uuid = spec.get('uuid', capture.uuid).upper()
+    uuid = _uuid(host, spec, capture.uuid).upper()
     partition = Partition(kind, uuid, capture.element, system)
     if uuid != capture.uuid.upper():
         partition.put('Metadata/Atom/AtomID', uuid)
@@ -95,11 +95,16 @@ def _build_described(
     if spec.get('management'):
         for name in ('IsManagementPartition', 'PowerVMManagementCapable'):
             element.append(content.leaf(name, True))
-    uuid = spec.get('uuid') or host.new_uuid()
+    uuid = _uuid(host, spec, 'random')
     partition = lpars.build(host, system, kind, uuid, element)
     state = spec.get('state', partition_module.NOT_ACTIVATED)
     derive.set_state(partition, state, spec.get('rmc_state', 'inactive'))
     host.add(partition, quiet=True)
+
+
+def _uuid(host: Host, spec: Spec, default: str) -> str:
+    uuid: str = spec.get('uuid', default)
+    return host.new_uuid() if uuid == 'random' else uuid
 
 
 def _memory(megabytes: int) -> Element:
