@@ -302,7 +302,7 @@ class Demonstration:
         return expected, observed, shown
 
     def _after_deletion(self) -> dict[str, report.Json]:
-        ours = {server.instance_name for server in self._servers}
+        ours = {partition_uuid(server.id) for server in self._servers}
         tree = self._cloud.tree(self._cloud.compute_node_uuid())
         return {
             'allocations': {
@@ -313,7 +313,7 @@ class Demonstration:
             'partitions': [
                 partition.name
                 for partition in self._host.partitions()
-                if partition.name in ours
+                if partition.uuid in ours
             ],
             'GPUs without an owner': [
                 slot.drc_index
@@ -335,7 +335,10 @@ class Demonstration:
     def _partition(
         self, server: cloud_lib.Server
     ) -> host_lib.Partition | None:
+        # Not by its name: a server that no host took has one of a cell that
+        # has no hosts, and names are unique within a cell.
+        uuid = partition_uuid(server.id)
         for partition in self._host.partitions():
-            if partition.name == server.instance_name:
+            if partition.uuid == uuid:
                 return partition
         return None

@@ -16,6 +16,7 @@ import collections.abc
 import contextlib
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import sys
@@ -30,6 +31,9 @@ _ENVIRONMENT = {
 }
 
 _LINES = 25
+
+# Date, time and process, as oslo.log writes them, come before the level.
+_ERROR = re.compile(r'\S+ \S+ \d+ (ERROR|CRITICAL) ')
 
 
 class ServiceError(Exception):
@@ -157,11 +161,7 @@ def telling_lines(log: pathlib.Path, count: int = _LINES) -> list[str]:
     if not log.exists():
         return []
     lines = log.read_text(errors='replace').splitlines()
-    errors = [
-        line
-        for line in lines
-        if any(f' {level} ' in line for level in ('ERROR', 'CRITICAL'))
-    ]
+    errors = list(filter(_ERROR.match, lines))
     return (errors or lines)[-count:]
 
 

@@ -104,11 +104,11 @@ class TestTellingLines(unittest.TestCase):
         self.log = pathlib.Path(directory.name) / 'nova.log'
 
     def test_errors_come_first(self):
-        self.log.write_text('1 ERROR nova a\n1 INFO nova b\n')
+        error = '2026-11-21 02:17:40.932 1 ERROR nova a'
+        info = '2026-11-21 02:17:40.933 1 INFO nova to ERROR state'
+        self.log.write_text(f'{error}\n{info}\n')
 
-        self.assertEqual(
-            ['1 ERROR nova a'], supervisor.telling_lines(self.log)
-        )
+        self.assertEqual([error], supervisor.telling_lines(self.log))
 
     def test_else_the_end(self):
         self.log.write_text('1 INFO nova a\n1 INFO nova b\n')
