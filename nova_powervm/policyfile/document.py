@@ -167,7 +167,7 @@ def _add_syntax_error(
     context = f' {error.context}' if error.context else ''
     what = f'this is no valid YAML:{context}: {error.problem}'
     findings.add(
-        error.problem_mark or error.context_mark or loader.get_mark(),
+        error.problem_mark or loader.get_mark(),
         what.replace(':: ', ': '),
         _hint_for_syntax(error),
     )

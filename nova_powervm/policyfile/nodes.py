@@ -105,7 +105,7 @@ def text(
         findings.add(node.start_mark, f'{subject} is {form(node)}', accepted)
         return None
     value = str(node.value)
-    if is_blank(node) or not value:
+    if not value:
         findings.add(node.start_mark, f'{subject} has no value', accepted)
         return None
     other = _other_reading(node, value)

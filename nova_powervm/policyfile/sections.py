@@ -160,8 +160,6 @@ def read_resource_class(
 
 
 def _guess_class(name: str) -> str | None:
-    if name in os_resource_classes.STANDARDS:
-        return None
     for guess in (name.upper(), os_resource_classes.normalize_name(name)):
         if not policy.problem_with_resource_class(guess):
             return str(guess)
@@ -229,7 +227,7 @@ def _read_name(
     if not problem:
         return name
     meant = guess(name)
-    hint = f'did you mean {meant}? ' if meant and meant != name else ''
+    hint = f'did you mean {meant}? ' if meant else ''
     findings.add(node.start_mark, problem, hint + accepted)
     return None
 

@@ -81,6 +81,7 @@ class ProcessorsTest(unittest.TestCase):
         ['hundredths', 3, 0.1, 0.05, 0.3],
         ['exactly the least', 3, 0.05, 0.05, 0.15],
         ['whole', 4, 1.0, 0.1, 4.0],
+        ['more digits than PowerVM takes', 1, 0.333, 0.05, 0.33],
     )
     def test_units(self, vcpus, factor, minimum, expected):
         self.assertEqual(
@@ -140,6 +141,11 @@ class DifferencesTest(unittest.TestCase):
 
     def test_state_does_not_matter(self):
         self.assertEqual([], lpar(state='running').differences(spec()))
+
+    def test_bus_groups_are_not_required_unless_the_host_says_so(self):
+        self.assertEqual(
+            [False, True], [slot.bus_group_required for slot in spec().slots]
+        )
 
     def test_indexes(self):
         self.assertEqual({0x21010020, 0x21010021}, spec().drc_indexes)

@@ -87,6 +87,13 @@ class SlotTest(unittest.TestCase):
     def test_text_of_the_owner(self, changes, expected):
         self.assertEqual(expected, str(client(**changes)))
 
+    def test_least_that_a_host_reports(self):
+        least = slots.Slot(INDEX)
+        self.assertFalse(least.sriov)
+        self.assertFalse(least.bus_group_required)
+        self.assertFalse(least.is_empty)
+        self.assertIsNone(least.owner)
+
     def test_duplicated(self):
         host_slots = [slot(drc_index=index) for index in (1, 2, 1, 3, 1, 3)]
         self.assertEqual({1, 3}, slots.duplicated_indexes(host_slots))

@@ -39,3 +39,4 @@ class Case(unittest.TestCase):
         for word in words:
             self.assertIn(word, str(problem))
         self.assertTrue(problem.hint, problem)
+        self.assertNotIn('mean None', problem.hint)

@@ -43,6 +43,7 @@ class AcceptedTest(unittest.TestCase):
             '{drc_name: U78cb.001-P1-C2}',
             {'drc_name': 'U78cb.001-P1-C2'},
         ],
+        ['longest', f'{{drc_name: {"U" * 255}}}', {'drc_name': 'U' * 255}],
         ['block text', '{drc_name: "U78 P1"}', {'drc_name': 'U78 P1'}],
     )
     def test_identification(self, section, expected):
@@ -88,6 +89,13 @@ class AcceptedTest(unittest.TestCase):
             ),
             read,
         )
+
+    def test_a_name_that_means_something_else_without_quotes(self):
+        for name in ('<<', '1', 'yes', '*'):
+            (paragraph,) = policyfile.parse(
+                f"'{name}': {{identification: {{class: ABCD}}}}", 'x'
+            ).paragraphs
+            self.assertEqual(name, paragraph.name)
 
     def test_defaults(self):
         (paragraph,) = policyfile.parse(

@@ -53,6 +53,13 @@ class LoadTest(unittest.TestCase):
         self.assertEqual(str(self.path), read.source)
         self.assertEqual(['p'], [p.name for p in read.paragraphs])
 
+    def test_closed_in_every_case(self):
+        before = os.listdir('/proc/self/fd')
+        self.write()
+        policyfile.load(str(self.path))
+        self.refused('not a regular file', path=self.directory)
+        self.assertEqual(before, os.listdir('/proc/self/fd'))
+
     def test_missing(self):
         self.assertEqual(
             policy.Policy(source=f'{self.path} (no such file)'),

@@ -126,6 +126,8 @@ class ValueTest(refusals.Case):
         ['no characters after CUSTOM_', 'CUSTOM_', 'neither'],
         ['lower case', 'custom_fast', 'did you mean CUSTOM_FAST?'],
         ['misspelt', 'HW_GPU_API_VULCAN', 'mean HW_GPU_API_VULKAN?'],
+        ['near one that is refused', 'OWNR_NOVA', 'Hint: a trait is'],
+        ['unlike any', 'zzz-zzz', 'Hint: a trait is'],
         ['generated', 'CUSTOM_POWERVM_IOSLOT_CLASS_0302', 'to the driver'],
         ['withdrawn', 'CUSTOM_POWERVM_WITHDRAWN', 'to the driver'],
         ['bare prefix', 'CUSTOM_POWERVM_', 'to the driver'],
@@ -222,10 +224,30 @@ class KeyTest(refusals.Case):
             f'{which} stands there twice, first in line {first}',
         )
 
-    def test_twice_in_a_part_that_is_not_understood(self):
-        found = problems_of(f'p:\n{GOOD}  zzz: [{{a: [{{b: 1, b: 2}}]}}]\n')
+    @ddt.named_data(
+        ['paragraph key', f'p:\n{GOOD}  zzz: [{{a: [TWICE]}}]\n'],
+        ['identification key', 'p: {identification: {class: a0b1, z: TWICE}}'],
+        ['file', '- TWICE\n'],
+        ['paragraph', 'p: [TWICE]\n'],
+        ['identification', 'p: {identification: [TWICE]}'],
+        ['traits', f'p:\n{GOOD}  traits: TWICE\n'],
+        ['trait', f'p:\n{GOOD}  traits: [TWICE]\n'],
+        ['class', f'p:\n{GOOD}  resource_class: TWICE\n'],
+        ['value', 'p: {identification: {class: [TWICE]}}'],
+        ['merged', f'p:\n{GOOD}  <<: TWICE\n'],
+        ['under a list', f'p:\n{GOOD}  ? [a]\n  : TWICE\n'],
+    )
+    def test_twice_where_something_else_is_wrong_too(self, text):
+        found = problems_of(text.replace('TWICE', '{b: 1, b: 2}'))
         self.assertEqual(2, len(found), str(found))
         self.assertIn("key 'b' stands there twice", found[1].what)
+
+    @ddt.named_data(
+        ['alias', '*p : {}\n', 1],
+        ['list', '? [a]\n: {}\n', 3],
+    )
+    def test_what_a_name_that_is_no_text_stands_for(self, text, column):
+        self.refused(text, (1, column))
 
     @ddt.named_data(
         ['number', '1', 'a number'],
@@ -241,7 +263,7 @@ class KeyTest(refusals.Case):
         ['empty', "''", 'has no value'],
         ['line break', '"a\\nb"', "'a\\nb'"],
         ['list', '? [a]\n', 'is a list'],
-        ['merge', '<<', 'merge key'],
+        ['merge', '<<', 'write the keys out'],
     )
     def test_name(self, name, words):
         self.refused(f'{name}: {{identification: {{class: ABCD}}}}', (

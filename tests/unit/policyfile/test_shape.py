@@ -29,6 +29,7 @@ class ShapeTest(refusals.Case):
         ['list', '- a\n', 1, 1, 'the file is a list'],
         ['text', 'gpus\n', 1, 1, 'the file is a single value'],
         ['null', 'null\n', 1, 1, 'the file is a single value'],
+        ['empty quotes', "''\n", 1, 1, 'the file is a single value'],
         ['paragraph without anything', 'p:\n', 1, 1, 'paragraph is empty'],
         ['paragraph of text', 'p: all\n', 1, 1, 'paragraph is a single'],
         ['paragraph that is a list', 'p: [a]\n', 1, 1, 'paragraph is a list'],
@@ -159,6 +160,11 @@ class MessageTest(unittest.TestCase):
         lines = str(found).splitlines()
         self.assertEqual(101, len(lines))
         self.assertEqual('  and 150 more', lines[-1])
+
+    def test_a_hundred_problems_are_shown(self):
+        found = problems_of(''.join(f'p{i}:\n' for i in range(100)))
+        self.assertEqual(100, len(str(found).splitlines()))
+        self.assertNotIn('more', str(found))
 
     def test_problem_of_the_whole_file(self):
         self.assertEqual(
