@@ -1,0 +1,48 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Reads the documents as text; Sphinx is not needed."""
+
+import pathlib
+import re
+import textwrap
+
+ROOT = pathlib.Path(__file__).parents[3]
+SOURCE = ROOT / 'doc' / 'source'
+
+_BLOCK = re.compile(
+    r'^(?P<indent> *)\.\. code-block:: (?P<language>\S+)\n\n'
+    r'(?P<body>(?:(?P=indent) +\S.*\n|\s*\n)+)',
+    re.MULTILINE,
+)
+
+
+def documents():
+    """Give name, as in toctrees, and text of each document."""
+    found = {
+        str(path.relative_to(SOURCE).with_suffix('')): path.read_text()
+        for path in sorted(SOURCE.rglob('*.rst'))
+    }
+    return {**found, 'README': (ROOT / 'README.rst').read_text()}
+
+
+def blocks(language):
+    """Give document and text of each code block of a language."""
+    for name, text in documents().items():
+        for block in _BLOCK.finditer(f'{text}\n'):
+            if block['language'] == language:
+                yield name, textwrap.dedent(block['body'])
+
+
+def words(text):
+    """Give a text with single spaces, so that line breaks don't matter."""
+    return ' '.join(text.split())

@@ -1,0 +1,94 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The examples of the documentation are run."""
+
+import re
+import unittest
+
+from nova.api.validation.extra_specs import validators
+
+from nova_powervm import policyfile
+from nova_powervm.domain import claims
+from tests.unit.docs import pages
+
+_PROPERTY = re.compile(r'--property (\S+?)=(\S+)')
+_GROUP = re.compile(r'(?:resources|trait)(\d+):')
+
+
+class InventoryTest(unittest.TestCase):
+    def test_every_example_is_a_good_file(self):
+        examples = list(pages.blocks('yaml'))
+        for name, text in examples:
+            with self.subTest(document=name):
+                policy = policyfile.parse(text, name)
+                self.assertTrue(policy.paragraphs)
+        self.assertLessEqual(
+            {'README', 'admin/devices', 'configuration/inventory'},
+            {name for name, _ in examples},
+        )
+
+
+class FlavorTest(unittest.TestCase):
+    """Extra specs of flavors, and what nova itself says of them."""
+
+    def test_every_extra_spec_is_accepted_by_nova(self):
+        for _, key, value in self.properties():
+            validators.validate(key, value)
+
+    def test_every_group_asks_for_a_device(self):
+        # nova accepts traits1:..., too, and takes it for a group "s1".
+        for name, specs in self.flavors():
+            numbers = {
+                match[1] for key in specs if (match := _GROUP.match(key))
+            }
+            asked = {
+                key.split(':')[0].removeprefix('resources')
+                for key in specs
+                if key.startswith('resources')
+            }
+            self.assertEqual(asked, numbers, name)
+            unknown = [
+                key
+                for key in specs
+                if not _GROUP.match(key) and key != 'group_policy'
+            ]
+            self.assertEqual([], unknown, name)
+            if len(numbers) > 1:
+                self.assertIn(specs['group_policy'], ('none', 'isolate'))
+            self.assertEqual(
+                len(numbers), sum(claims.requested_amounts(specs).values())
+            )
+
+    def test_every_group_asks_for_novas_devices(self):
+        for name, specs in self.flavors():
+            for key in specs:
+                match = _GROUP.match(key)
+                if match:
+                    owner = f'trait{match[1]}:OWNER_NOVA'
+                    self.assertEqual('required', specs.get(owner), name)
+
+    def flavors(self):
+        """Give document and extra specs of each flavor that is set."""
+        found = [
+            (name, dict(_PROPERTY.findall(command)))
+            for name, text in pages.blocks('console')
+            for command in re.split(r'^[$#] ', text, flags=re.MULTILINE)
+            if 'flavor' in command and '--property' in command
+        ]
+        self.assertGreaterEqual(len(found), 3)
+        return found
+
+    def properties(self):
+        for name, specs in self.flavors():
+            for key, value in specs.items():
+                yield name, key, value

@@ -1,0 +1,212 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""What the table of the specifications' clauses names has to exist."""
+
+import ast
+import dataclasses
+import re
+import unittest
+
+from tests.unit.docs import pages
+
+PAGE = 'contributor/spec-coverage'
+
+_ROW = re.compile(
+    r'^   \* - (?P<number>\S+)\n'
+    r'     - (?P<clause>.*(?:\n       .*)*)\n'
+    r'     - (?P<held>.*(?:\n       .*)*)$',
+    re.MULTILINE,
+)
+_TEST = re.compile(r'``(tests\.[\w.]+)``')
+_DOCUMENT = re.compile(r'``doc: ([\w/-]+)``')
+_DIFFERENCE = re.compile(r':ref:`difference (\d+) <difference-(\d+)>`')
+_IN_WORDS = re.compile(
+    r'\bdone by \S+'
+    r'|\bopen: (?:part [2-4]|later)\b'
+    r'|\bnot in scope: \S+'
+)
+#: Letter of a specification in the numbers of its rows, and the number of
+#: rows that it has at least.
+SPECIFICATIONS = {'D': 90, 'C': 45, 'V': 25, 'O': 40, 'N': 20}
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """One clause."""
+
+    number: str
+    clause: str
+    held: str
+
+    @property
+    def tests(self):
+        return _TEST.findall(self.held)
+
+    @property
+    def documents(self):
+        return _DOCUMENT.findall(self.held)
+
+    @property
+    def has_status(self):
+        return bool(
+            self.tests
+            or self.documents
+            or _DIFFERENCE.search(self.held)
+            or _IN_WORDS.search(self.held)
+        )
+
+
+def rows(text):
+    """Read the rows of the tables; the heads are none."""
+    return [
+        Row(match['number'], *map(pages.words, match.group('clause', 'held')))
+        for match in _ROW.finditer(text)
+        if match['number'] != 'No.'
+    ]
+
+
+def exists(test):
+    """Whether a test, a class or a module of tests is there.
+
+    The sources are parsed, not imported.
+    """
+    parts = test.split('.')
+    for end in range(len(parts), 0, -1):
+        path = pages.ROOT.joinpath(*parts[:end]).with_suffix('.py')
+        if path.is_file():
+            tree = ast.parse(path.read_text())
+            return _holds(tree, parts[end:])
+    return False
+
+
+def _holds(node, names):
+    if not names:
+        return True
+    first, *rest = names
+    return any(
+        _holds(child, rest)
+        for child in node.body
+        if isinstance(child, ast.ClassDef | ast.FunctionDef)
+        and child.name == first
+    )
+
+
+class SpecCoverageTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.text = pages.documents()[PAGE]
+        cls.rows = rows(cls.text)
+
+    def test_every_row_is_read(self):
+        entries = re.findall(r'^   \* - (\S+)$', self.text, re.MULTILINE)
+        self.assertEqual(
+            [entry for entry in entries if entry != 'No.'],
+            [row.number for row in self.rows],
+        )
+
+    def test_rows_are_numbered(self):
+        counts = dict.fromkeys(SPECIFICATIONS, 0)
+        for row in self.rows:
+            letter = row.number[0]
+            counts[letter] += 1
+            self.assertEqual(f'{letter}{counts[letter]}', row.number)
+        for letter, least in SPECIFICATIONS.items():
+            self.assertGreaterEqual(counts[letter], least, letter)
+
+    def test_every_clause_has_a_status(self):
+        self.assertEqual([], [row for row in self.rows if not row.has_status])
+
+    def test_every_test_exists(self):
+        missing = [
+            (row.number, test)
+            for row in self.rows
+            for test in row.tests
+            if not exists(test)
+        ]
+        self.assertEqual([], missing)
+
+    def test_every_document_exists(self):
+        known = pages.documents()
+        missing = [
+            (row.number, document)
+            for row in self.rows
+            for document in row.documents
+            if document not in known
+        ]
+        self.assertEqual([], missing)
+
+    def test_every_difference_exists(self):
+        numbers = re.findall(
+            r'^\.\. _difference-(\d+):\n\n(\d+)\. ',
+            pages.documents()['admin/differences'],
+            re.MULTILINE,
+        )
+        known = [str(number) for number in range(1, len(numbers) + 1)]
+        self.assertEqual([(n, n) for n in known], numbers)
+        named = {
+            pair for row in self.rows for pair in _DIFFERENCE.findall(row.held)
+        }
+        # Each difference is one from some clause.
+        self.assertEqual({(n, n) for n in known}, named)
+
+    def test_literals_are_understood(self):
+        # A test or a document with a slip of the pen is not passed over.
+        for row in self.rows:
+            literals = re.findall(r'``(.*?)``', row.held)
+            for literal in literals:
+                if literal.startswith(('tests', 'doc')):
+                    self.assertIn(
+                        literal,
+                        [*row.tests, *(f'doc: {d}' for d in row.documents)],
+                        row.number,
+                    )
+
+
+class CheckTest(unittest.TestCase):
+    """The checks find what is wrong."""
+
+    THIS = 'tests.unit.docs.test_spec_coverage'
+
+    def test_exists(self):
+        for name in ('', '.CheckTest', '.CheckTest.test_exists'):
+            self.assertTrue(exists(self.THIS + name), name)
+
+    def test_does_not_exist(self):
+        for name in (
+            self.THIS + '.Nobody',
+            self.THIS + '.CheckTest.test_nothing',
+            self.THIS + '.CheckTest.test_exists.more',
+            'tests.unit.docs.test_nothing',
+            'tests.nowhere.at.all',
+        ):
+            self.assertFalse(exists(name), name)
+
+    def test_status(self):
+        for held, expected in (
+            ('``tests.unit``', True),
+            ('``doc: index``', True),
+            ('done by nova', True),
+            (':ref:`difference 3 <difference-3>`', True),
+            ('open: part 4', True),
+            ('open: later', True),
+            ('not in scope: the reason', True),
+            ('', False),
+            ('open', False),
+            ('open: part 9', False),
+            ('not in scope', False),
+            ('fine', False),
+        ):
+            self.assertEqual(
+                expected, Row('D1', 'A clause.', held).has_status, held
+            )
