@@ -68,7 +68,8 @@ def normalise(element: Element, namespace: str | None = None) -> Element:
     its own there), everything else stays as it was sent.
     """
     namespace = namespace or etree.QName(element).namespace
-    result = etree.Element(element.tag, nsmap={None: namespace})
+    nsmap = {None: namespace} if namespace else None
+    result = etree.Element(element.tag, nsmap=nsmap)
     for name, value in element.attrib.items():
         if name == 'href':
             value = _HREF_HOST.sub('', value)  # noqa: PLW2901

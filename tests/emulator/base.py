@@ -1,0 +1,147 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""What the contract tests share: an emulator and pypowervm talking to it."""
+
+import gc
+import logging
+import re
+import unittest
+import warnings
+
+from pypowervm import adapter as pvm_adapter
+from pypowervm import exceptions
+from pypowervm.utils import lpar_builder
+from pypowervm.wrappers import base_partition as bp
+from pypowervm.wrappers import logical_partition as lpar
+from pypowervm.wrappers import managed_system as ms
+
+from nova_powervm.emulator import fixture
+
+# Slots of the default world.
+GPUS = (0x21010020, 0x21010021, 0x21010022, 0x21020024)
+NVME = 0x21010030
+EMPTY = 0x21010040
+SRIOV = 0x21010023
+VIOS_SLOT = 0x21010011
+FOREIGN_SLOT = 0x2101002B
+
+
+class EmulatorTestCase(unittest.TestCase):
+    """A test with an emulator of its own and a pypowervm session."""
+
+    world = None
+
+    def setUp(self):
+        super().setUp()
+        quieten(self)
+        self.emulator = start(self, world=self.world)
+        self.control = self.emulator.control
+        self.adapter = adapter_for(self.emulator)
+        # A session logs off when it is collected, which must be before the
+        # emulator stops.
+        self.addCleanup(self._drop_session)
+
+    def _drop_session(self):
+        self.adapter = None
+        for name in list(vars(self)):
+            if not name.startswith('_') and name not in ('emulator', 'world'):
+                delattr(self, name)
+        gc.collect()
+
+    def system(self):
+        """Return the only managed system, read now."""
+        (system,) = ms.System.get(self.adapter)
+        return system
+
+    def slot(self, drc_index):
+        """Return one I/O slot of the system, read now."""
+        (found,) = (
+            slot
+            for slot in self.system().asio_config.io_slots
+            if slot.drc_index == drc_index
+        )
+        return found
+
+    def build(self, name='vm1', slots=(), required=True, **attributes):
+        """Return an LPAR that is not created yet."""
+        values = {
+            'name': name,
+            'memory': 2048,
+            'vcpu': 2,
+            'proc_units': 0.5,
+            'phys_io_slots': [
+                bp.IOSlot.bld(self.adapter, False, slot, required=required)
+                for slot in slots
+            ],
+            **attributes,
+        }
+        standardize = lpar_builder.DefaultStandardize(self.system())
+        return lpar_builder.LPARBuilder(
+            self.adapter, values, standardize
+        ).build()
+
+    def create(self, name='vm1', slots=(), **attributes):
+        """Create an LPAR and return it."""
+        return self.build(name, slots, **attributes).create()
+
+    def read(self, uuid):
+        """Return an LPAR, read now."""
+        return lpar.LPAR.get(self.adapter, uuid=uuid)
+
+    def assert_refused(self, status, message, function, *args, **kwargs):
+        """Assert that the emulator refuses, and return the exception."""
+        with self.assertRaises(exceptions.HttpError) as caught:
+            function(*args, **kwargs)
+        self.assertEqual(status, caught.exception.response.status)
+        self.assertRegex(str(caught.exception), message)
+        return caught.exception
+
+
+def quieten(test):
+    """Keep what pypowervm warns of and logs out of the test's output."""
+    context = warnings.catch_warnings()
+    context.__enter__()
+    test.addCleanup(context.__exit__, None, None, None)
+    warnings.simplefilter('ignore')
+    logging.disable(logging.CRITICAL)
+    test.addCleanup(logging.disable, logging.NOTSET)
+
+
+def start(test, world=None, **options):
+    """Start an emulator that stops when the test ends."""
+    emulator = fixture.Emulator(world, **options)
+    emulator.start()
+    test.addCleanup(emulator.stop)
+    return emulator
+
+
+def session_for(emulator, password=True):
+    """Log on with a password, or without one by file."""
+    return pvm_adapter.Session(
+        emulator.host,
+        emulator.username if password else None,
+        emulator.password if password else None,
+        protocol='http',
+        port=emulator.port,
+        certpath=None,
+    )
+
+
+def adapter_for(emulator, password=True):
+    """Return an adapter with a session of its own."""
+    return pvm_adapter.Adapter(session_for(emulator, password))
+
+
+def without_host(text):
+    """Return a text with the hosts of REST URLs taken out."""
+    return re.sub(r'https?://[^/]+(?=/rest/api/)', '', text)

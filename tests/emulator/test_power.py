@@ -1,0 +1,256 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""PowerOn and PowerOff, through pypowervm's power tasks and jobs."""
+
+from pypowervm import exceptions
+from pypowervm.tasks import memory
+from pypowervm.tasks import power
+from pypowervm.tasks import power_opts
+from pypowervm.wrappers import job
+from pypowervm.wrappers import virtual_io_server as vios
+
+from tests.emulator import base
+
+HARD = power_opts.PowerOffOpts().vsp_hard
+
+
+class PowerTest(base.EmulatorTestCase):
+    def setUp(self):
+        super().setUp()
+        self.lpar = self.create(slots=base.GPUS[:1])
+
+    def refresh(self):
+        self.lpar = self.read(self.lpar.uuid)
+        return self.lpar
+
+    def test_on_and_off(self):
+        before = self.system().memory_free
+        power.power_on(self.lpar, None)
+        self.assertEqual('running', self.refresh().state)
+        self.assertEqual('inactive', self.lpar.rmc_state)
+        self.assertEqual(before - 2048, self.system().memory_free)
+        power.power_off(self.lpar, None, force_immediate=True)
+        self.assertEqual('not activated', self.refresh().state)
+        self.assertEqual(before, self.system().memory_free)
+
+    def test_progressive_off_without_rmc(self):
+        power.power_on(self.lpar, None)
+        power.power_off_progressive(self.refresh())
+        self.assertEqual('not activated', self.refresh().state)
+        self.assertNotIn('osshutdown', self.operations())
+
+    def test_progressive_off_with_rmc(self):
+        power.power_on(self.lpar, None)
+        self.control.set_partition('vm1', rmc_state='active')
+        self.assertTrue(self.refresh().capabilities.io_dlpar)
+        power.power_off_progressive(self.lpar)
+        self.assertEqual('not activated', self.refresh().state)
+
+    def operations(self):
+        return [
+            item['parameters'].get('operation') for item in self.control.jobs()
+        ]
+
+    def test_os_shutdown_without_rmc(self):
+        power.power_on(self.lpar, None)
+        self.control.set_partition('vm1', rmc_state='active')
+        seen = self.refresh()
+        self.control.set_partition('vm1', rmc_state='inactive')
+        with self.assertRaisesRegex(exceptions.VMPowerOffFailure, 'HSCL0DB4'):
+            power.PowerOp.stop(
+                seen, opts=power_opts.PowerOffOpts().os_normal()
+            )
+
+    def test_reboot(self):
+        power.power_on(self.lpar, None)
+        free = self.system().memory_free
+        power.PowerOp.stop(self.refresh(), opts=HARD().restart())
+        self.assertEqual('running', self.refresh().state)
+        self.assertEqual(free, self.system().memory_free)
+
+    def test_dump_and_restart(self):
+        power.power_on(self.lpar, None)
+        opts = power_opts.PowerOffOpts().operation('dumprestart')
+        power.PowerOp.stop(self.refresh(), opts=opts)
+        self.assertEqual('running', self.refresh().state)
+
+    def run_job(self, name, **parameters):
+        template = self.adapter.read(
+            'LogicalPartition',
+            self.lpar.uuid,
+            suffix_type='do',
+            suffix_parm=name,
+        )
+        wrapper = job.Job.wrap(template)
+        wrapper.run_job(
+            self.lpar.uuid,
+            job_parms=[
+                wrapper.create_job_parameter(*item)
+                for item in parameters.items()
+            ],
+        )
+
+    def test_already_on(self):
+        self.run_job('PowerOn')
+        with self.assertRaisesRegex(exceptions.JobRequestFailed, 'HSCL3681'):
+            self.run_job('PowerOn')
+        power.power_on(self.refresh(), None)
+
+    def test_already_off(self):
+        with self.assertRaisesRegex(exceptions.JobRequestFailed, 'HSCL1558'):
+            self.run_job('PowerOff', operation='shutdown')
+        power.PowerOp.stop(self.lpar, opts=HARD())
+        with self.assertRaises(exceptions.VMPowerOffFailure):
+            power.PowerOp.stop(self.lpar, opts=HARD().restart())
+
+    def test_unknown_shutdown(self):
+        with self.assertRaisesRegex(exceptions.JobRequestFailed, 'explode'):
+            self.run_job('PowerOff', operation='explode')
+
+    def test_unknown_operation(self):
+        with self.assertRaises(exceptions.HttpNotFound):
+            self.run_job('Explode')
+
+    def test_required_slot_is_gone(self):
+        self.control.pull('21010020', remove=True)
+        with self.assertRaisesRegex(
+            exceptions.VMPowerOnFailure, '21010020, which is not there'
+        ):
+            power.power_on(self.lpar, None)
+        self.assertEqual('not activated', self.refresh().state)
+
+    def test_required_slot_has_another_owner(self):
+        self.control.set_owner('21010020', 'database', profiles=False)
+        with self.assertRaisesRegex(
+            exceptions.VMPowerOnFailure, '21010020, which belongs to database'
+        ):
+            power.power_on(self.lpar, None)
+
+    def test_slot_that_is_not_required_is_gone(self):
+        other = self.create('vm2', slots=[base.NVME], required=False)
+        self.control.pull('21010030', remove=True)
+        power.power_on(other, None)
+        self.assertEqual('running', self.read(other.uuid).state)
+        # An update keeps what the profile says of a slot that is gone.
+        self.control.set_partition('vm2', state='not activated')
+        other = self.read(other.uuid)
+        other.name = 'vm3'
+        (slot,) = other.update().io_config.io_slots
+        self.assertIn('NVMe', slot.description)
+
+    def test_restart_of_a_vios(self):
+        (found,) = vios.VIOS.get(self.adapter)
+        power.PowerOp.stop(found, opts=HARD())
+        power.PowerOp.start(found)
+        self.assertEqual('active', vios.VIOS.get(self.adapter)[0].rmc_state)
+
+    def test_jobs_are_deleted(self):
+        power.power_on(self.lpar, None)
+        self.assertEqual([], self.control.jobs())
+
+    def test_memory_overhead(self):
+        overhead, free = memory.calculate_memory_overhead_on_host(
+            self.adapter,
+            self.system().uuid,
+            reserved_mem_data={'desired_mem': 1024, 'max_mem': 32768},
+        )
+        self.assertEqual(768, overhead)
+        self.assertEqual(self.system().memory_free, free)
+
+
+class ManualJobTest(base.EmulatorTestCase):
+    """Jobs that wait for the control plane; read one by one, not polled."""
+
+    def setUp(self):
+        super().setUp()
+        self.lpar = self.create()
+        self.control.set_job_mode('manual')
+
+    def submit(self, operation):
+        path = {
+            'root_type': 'LogicalPartition',
+            'root_id': self.lpar.uuid,
+        }
+        template = self.adapter.read(
+            **path, suffix_type='do', suffix_parm=operation
+        )
+        request = template.entry.element
+        return job.Job.wrap(self.adapter.create_job(request, **path))
+
+    def status(self, job_id):
+        wrapper = job.Job.wrap(self.adapter.read_job(job_id))
+        return wrapper.job_status, wrapper.get_job_message()
+
+    def state(self):
+        return self.read(self.lpar.uuid).state
+
+    def test_steps(self):
+        started = self.submit('PowerOn')
+        self.assertEqual('NOT_STARTED', started.job_status)
+        self.assertEqual('not activated', self.state())
+        (moved,) = self.control.advance_jobs()
+        self.assertEqual('RUNNING', moved['status'])
+        self.assertEqual('starting', self.state())
+        self.control.advance_jobs(started.job_id)
+        self.assertEqual(('COMPLETED_OK', ''), self.status(started.job_id))
+        self.assertEqual('running', self.state())
+        self.assertEqual([], self.control.advance_jobs())
+        self.adapter.delete('jobs', started.job_id)
+        with self.assertRaises(exceptions.HttpNotFound):
+            self.status(started.job_id)
+
+    def test_off(self):
+        self.control.set_partition('vm1', state='running')
+        started = self.submit('PowerOff')
+        self.control.advance_jobs()
+        self.assertEqual('shutting down', self.state())
+        self.control.advance_jobs(to_end=True)
+        self.assertEqual('not activated', self.state())
+        self.assertEqual('COMPLETED_OK', self.status(started.job_id)[0])
+
+    def test_cancel(self):
+        free = self.system().memory_free
+        started = self.submit('PowerOn')
+        self.control.advance_jobs()
+        self.adapter.update(
+            None,
+            None,
+            root_type='jobs',
+            root_id=started.job_id,
+            suffix_type='cancel',
+        )
+        self.assertEqual(
+            'CANCELED_WHILE_RUNNING', self.status(started.job_id)[0]
+        )
+        self.assertEqual('not activated', self.state())
+        self.assertEqual(free, self.system().memory_free)
+
+    def test_a_running_job_cannot_be_deleted(self):
+        started = self.submit('PowerOn')
+        self.control.advance_jobs()
+        self.assert_refused(
+            409, 'is running', self.adapter.delete, 'jobs', started.job_id
+        )
+
+    def test_planned_failure(self):
+        self.control.plan_job('PowerOn', 'the firmware says no')
+        started = self.submit('PowerOn')
+        self.control.advance_jobs(to_end=True)
+        self.assertEqual(
+            ('COMPLETED_WITH_ERROR', 'the firmware says no'),
+            self.status(started.job_id),
+        )
+        self.assertEqual('not activated', self.state())
+        self.control.set_job_mode('immediate')
+        power.power_on(self.lpar, None)
+        self.assertEqual('running', self.state())

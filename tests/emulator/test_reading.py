@@ -1,0 +1,258 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Feeds, entries, search, quick properties and SELF links."""
+
+import json
+
+from lxml import etree
+from pypowervm import const
+from pypowervm import exceptions
+from pypowervm.wrappers import logical_partition as lpar
+from pypowervm.wrappers import managed_system as ms
+from pypowervm.wrappers import virtual_io_server as vios
+
+from tests.emulator import base
+
+
+class SystemTest(base.EmulatorTestCase):
+    def test_default_world(self):
+        system = self.system()
+        self.assertEqual('operating', system.system_state)
+        self.assertEqual('9009', system.mtms.machine_type)
+        self.assertEqual(262144, system.memory_configurable)
+        self.assertEqual(32, system.proc_units_configurable)
+        self.assertEqual(256, system.memory_region_size)
+        self.assertEqual(
+            ('default', 'POWER8', 'POWER9_Base', 'POWER9'),
+            system.proc_compat_modes,
+        )
+        self.assertTrue(
+            system.get_capability('ioslot_owner_assignment_capable')
+        )
+        self.assertEqual(system.uuid, self.adapter.sys_uuid)
+
+    def test_capacity_is_what_active_partitions_left(self):
+        system = self.system()
+        self.assertEqual(
+            262144 - 8192 - 8192 - 2560 - 16384, system.memory_free
+        )
+        self.assertEqual(32 - 1 - 0.5 - 2, system.proc_units_avail)
+
+    def test_slots_of_the_default_world(self):
+        slots = {
+            slot.drc_index: slot for slot in self.system().asio_config.io_slots
+        }
+        for drc_index in base.GPUS:
+            gpu = slots[drc_index]
+            self.assertEqual(0x10DE, gpu.pci_vendor_id)
+            self.assertEqual(0x1DB6, gpu.pci_dev_id)
+            self.assertEqual(0x0302, gpu.pci_class)
+            self.assertIsNone(gpu.part_uuid)
+        self.assertIsNone(slots[base.GPUS[3]].pci_subsys_dev_id)
+        self.assertEqual('Empty slot', slots[base.EMPTY].description)
+        self.assertEqual(0xFFFF, slots[base.EMPTY].pci_vendor_id)
+        self.assertEqual(0xFFFF, slots[base.EMPTY].pci_dev_id)
+        self.assertEqual('vios1', slots[base.VIOS_SLOT].part_name)
+        self.assertEqual('Virtual IO Server', slots[base.VIOS_SLOT].part_type)
+        # The capture has the device id as the vendor id.
+        self.assertEqual(0x1014, slots[base.VIOS_SLOT].pci_vendor_id)
+        self.assertEqual(0x034A, slots[base.VIOS_SLOT].pci_dev_id)
+
+    def test_one_adapter_is_in_sriov_mode(self):
+        (adapter,) = self.system().asio_config.sriov_adapters
+        self.assertEqual('Sriov', adapter.mode)
+        self.assertEqual(str(base.SRIOV), adapter.id)
+        name = self.slot(base.SRIOV).drc_name
+        self.assertEqual(name, adapter.phys_loc_code)
+        self.assertTrue(adapter.phys_ports)
+
+    def test_search(self):
+        system = self.system()
+        (found,) = ms.System.wrap(
+            self.adapter.read(
+                'ManagedSystem',
+                suffix_type='search',
+                suffix_parm=f"(SystemName=='{system.system_name}')",
+            )
+        )
+        self.assertEqual(system.uuid, found.uuid)
+
+    def test_unknown_system(self):
+        with self.assertRaises(exceptions.HttpNotFound):
+            ms.System.get(self.adapter, uuid=self.create().uuid)
+
+
+class PartitionTest(base.EmulatorTestCase):
+    def test_feeds(self):
+        names = {found.name for found in lpar.LPAR.get(self.adapter)}
+        self.assertEqual({'novalink', 'database', 'archive'}, names)
+        (found,) = vios.VIOS.get(self.adapter)
+        self.assertEqual('vios1', found.name)
+        self.assertEqual('running', found.state)
+        self.assertEqual('active', found.rmc_state)
+        self.assertEqual(
+            {base.VIOS_SLOT, 0x21010028},
+            {slot.drc_index for slot in found.io_config.io_slots},
+        )
+
+    def test_children_of_the_system(self):
+        feed = lpar.LPAR.get(self.adapter, parent=self.system())
+        self.assertEqual(3, len(feed))
+        one = lpar.LPAR.get(
+            self.adapter, uuid=feed[0].uuid, parent=self.system()
+        )
+        self.assertEqual(feed[0].name, one.name)
+        self.assertEqual(
+            f'/rest/api/uom/ManagedSystem/{self.system().uuid}'
+            f'/LogicalPartition/{one.uuid}?group=None',
+            base.without_host(one.href),
+        )
+
+    def test_child_of_another_system(self):
+        with self.assertRaises(exceptions.HttpNotFound):
+            self.adapter.read(
+                'ManagedSystem',
+                '00000000-0000-0000-0000-000000000000',
+                'LogicalPartition',
+            )
+
+    def test_management_partition(self):
+        (found,) = (
+            partition
+            for partition in lpar.LPAR.get(self.adapter)
+            if partition.is_mgmt_partition
+        )
+        self.assertEqual('novalink', found.name)
+
+    def test_search_by_name(self):
+        (found,) = lpar.LPAR.search(self.adapter, name='database')
+        self.assertEqual(3, found.id)
+
+    def test_search_by_a_name_with_odd_characters(self):
+        created = self.create("my vm/1 & 'x'")
+        (found,) = lpar.LPAR.search(self.adapter, name="my vm/1 & 'x'")
+        self.assertEqual(created.uuid, found.uuid)
+
+    def test_search_negated(self):
+        found = lpar.LPAR.search(self.adapter, negate=True, name='database')
+        self.assertEqual({'novalink', 'archive'}, {p.name for p in found})
+
+    def test_search_without_result(self):
+        self.assertEqual([], lpar.LPAR.search(self.adapter, name='none'))
+
+    def test_search_for_a_vios_by_id(self):
+        (found,) = vios.VIOS.search(self.adapter, id=2)
+        self.assertEqual('vios1', found.name)
+
+    def test_search_that_is_none(self):
+        self.assert_refused(
+            400,
+            'is not a search',
+            self.adapter.read,
+            'LogicalPartition',
+            suffix_type='search',
+            suffix_parm='PartitionName',
+        )
+
+    def test_quick_property(self):
+        created = self.create()
+
+        def quick(name):
+            answer = self.adapter.read(
+                'LogicalPartition', created.uuid, None, None, 'quick', name
+            )
+            return json.loads(answer.body)
+
+        self.assertEqual('not activated', quick('PartitionState'))
+        self.assertEqual(created.id, quick('PartitionID'))
+        self.assertEqual('AIX/Linux', quick('PartitionType'))
+        self.assertEqual('false', quick('HasDedicatedProcessors'))
+        self.assertEqual(0.5, quick('CurrentProcessingUnits'))
+        self.assertIsNone(quick('CurrentProcessors'))
+        with self.assertRaises(exceptions.HttpNotFound):
+            quick('Colour')
+
+    def test_all_quick_properties(self):
+        answer = self.adapter.read(
+            'LogicalPartition', self.create().uuid, suffix_type='quick'
+        )
+        self.assertEqual('vm1', json.loads(answer.body)['PartitionName'])
+        answer = self.adapter.read(
+            'LogicalPartition', suffix_type='quick', suffix_parm='All'
+        )
+        self.assertEqual(4, len(json.loads(answer.body)))
+
+    def test_quick_properties_of_other_kinds(self):
+        system = self.system()
+        answer = self.adapter.read(
+            'ManagedSystem', system.uuid, None, None, 'quick', 'MTMS'
+        )
+        self.assertEqual('9009-22A*EMU0001', json.loads(answer.body))
+        answer = self.adapter.read(
+            'VirtualIOServer',
+            vios.VIOS.get(self.adapter)[0].uuid,
+            suffix_type='quick',
+        )
+        self.assertEqual('active', json.loads(answer.body)['RMCState'])
+
+    def test_uuid_in_any_case(self):
+        created = self.create()
+        self.assertEqual(created.name, self.read(created.uuid.lower()).name)
+
+
+class GroupTest(base.EmulatorTestCase):
+    def elements(self, **query):
+        entry = self.adapter.read('VirtualIOServer', self.uuid, **query).entry
+        return {
+            etree.QName(child).localname for child in entry.element.element
+        }
+
+    def setUp(self):
+        super().setUp()
+        self.uuid = vios.VIOS.get(self.adapter)[0].uuid
+
+    def test_none(self):
+        elements = self.elements()
+        self.assertIn('PartitionName', elements)
+        self.assertNotIn('VirtualSCSIMappings', elements)
+        self.assertNotIn('MediaRepositories', elements)
+
+    def test_some(self):
+        elements = self.elements(xag=[const.XAG.VIO_SMAP])
+        self.assertIn('VirtualSCSIMappings', elements)
+        self.assertNotIn('VirtualFibreChannelMappings', elements)
+
+    def test_the_default_is_everything(self):
+        elements = self.elements(xag=[])
+        self.assertIn('VirtualFibreChannelMappings', elements)
+        self.assertIn('MediaRepositories', elements)
+
+    def test_self_links_repeat_the_groups(self):
+        found = vios.VIOS.get(
+            self.adapter, xag=[const.XAG.VIO_SMAP, const.XAG.VIO_FMAP]
+        )[0]
+        self.assertTrue(
+            found.href.endswith('?group=ViosFCMapping,ViosSCSIMapping')
+        )
+        self.assertFalse(
+            vios.VIOS.get(self.adapter, xag=[])[0].href.count('?')
+        )
+
+    def test_update_keeps_the_other_groups(self):
+        found = vios.VIOS.get(self.adapter, uuid=self.uuid)
+        found.allow_perf_data_collection = True
+        found.update()
+        self.assertIn('VirtualSCSIMappings', self.elements(xag=[]))
+        again = vios.VIOS.get(self.adapter, uuid=self.uuid)
+        self.assertTrue(again.allow_perf_data_collection)
+        self.assertEqual(2, len(again.io_config.io_slots))
