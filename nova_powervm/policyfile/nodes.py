@@ -103,6 +103,7 @@ def text(
         return None
     if not isinstance(node, yaml.ScalarNode):
         findings.add(node.start_mark, f'{subject} is {form(node)}', accepted)
+        check_unused(node, findings)
         return None
     value = str(node.value)
     if not value:
@@ -155,22 +156,10 @@ def entries(
     """
     first_lines: dict[str, int] = {}
     for key_node, value in node.value:
-        if key_node.tag == _MERGE and not key_node.style:
-            findings.add(
-                key_node.start_mark,
-                '<< is a merge key of YAML, which is not accepted',
-                'write the keys out',
-            )
+        key = _key(key_node, findings, subject, accepted)
+        if key is None:
             check_unused(value, findings)
             continue
-        key = text(key_node, findings, subject, accepted)
-        if key is None:
-            if is_refused(key_node) or not isinstance(
-                key_node, yaml.ScalarNode
-            ):
-                check_unused(value, findings)
-                continue
-            key = str(key_node.value)
         if key in first_lines:
             findings.add(
                 key_node.start_mark,
@@ -180,6 +169,26 @@ def entries(
             )
         first_lines.setdefault(key, key_node.start_mark.line + 1)
         yield key, key_node, value
+
+
+def _key(
+    node: yaml.Node,
+    findings: problems.Findings,
+    subject: str,
+    accepted: str,
+) -> str | None:
+    """Read a key; None if it can't even be named."""
+    if node.tag == _MERGE:
+        findings.add(
+            node.start_mark,
+            '<< is a merge key of YAML, which is not accepted',
+            'write the keys out',
+        )
+        return None
+    key = text(node, findings, subject, accepted)
+    if key is None and isinstance(node, yaml.ScalarNode):
+        return None if is_refused(node) else str(node.value)
+    return key
 
 
 def check_unused(node: yaml.Node, findings: problems.Findings) -> None:

@@ -221,7 +221,6 @@ def _read_name(
     what, accepted = subject
     name = nodes.text(node, findings, what, accepted)
     if name is None:
-        nodes.check_unused(node, findings)
         return None
     problem = problem_with(name)
     if not problem:
