@@ -56,10 +56,13 @@ def environment(stack: stack_lib.Stack) -> dict[str, str]:
 
 def openrc(stack: stack_lib.Stack) -> str:
     """Return a file for the shell to read."""
-    return ''.join(
-        f'export {name}={shlex.quote(value)}\n'
+    lines = [
+        f'export {name}={shlex.quote(value)}'
         for name, value in environment(stack).items()
-    )
+    ]
+    address = stack_lib.ADDRESS
+    lines.append(f'export no_proxy="{address}${{no_proxy:+,$no_proxy}}"')
+    return '\n'.join(lines) + '\n'
 
 
 def clouds_yaml(stack: stack_lib.Stack) -> str:

@@ -14,6 +14,7 @@
 
 import argparse
 import collections.abc
+import os
 import pathlib
 import shutil
 import signal
@@ -35,6 +36,10 @@ _USAGE = 2
 # What a shell reports of a program that Ctrl-C ended.
 _INTERRUPTED = 130
 
+#: What ends a run early. A shell starts its background jobs with SIGINT
+#: ignored, so Python's own handling of it is not to be relied on.
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
 
 def main(argv: collections.abc.Sequence[str] | None = None) -> int:
     """Run the demonstration; return the status for the shell.
@@ -48,7 +53,11 @@ def main(argv: collections.abc.Sequence[str] | None = None) -> int:
         print(f'demo: {error}', file=sys.stderr)
         return _USAGE
     _say(f'everything of this run is in {state_dir}')
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    for number in _SIGNALS:
+        signal.signal(number, signal.default_int_handler)
+    # Wherever this machine's requests go by default, these stay on it. The
+    # children inherit it.
+    os.environ['no_proxy'] = os.environ['NO_PROXY'] = stack_lib.ADDRESS
     status = _WRONG
     try:
         status = _in_state_dir(state_dir, arguments)
@@ -102,7 +111,7 @@ def _in_state_dir(
             return _with_children(state_dir, supervisor, arguments)
         finally:
             # Another Ctrl-C must not keep the children from being ended.
-            for number in (signal.SIGINT, signal.SIGTERM):
+            for number in _SIGNALS:
                 signal.signal(number, signal.SIG_IGN)
 
 

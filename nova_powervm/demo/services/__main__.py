@@ -28,7 +28,10 @@ PROJECTS = ('glance', 'keystone', 'neutron', 'nova')
 
 
 def main() -> None:
-    """Serve one project until the process is told to end."""
+    """Serve one project until the process is told to end.
+
+    It ends with status 1 if the project does not start, whatever the reason.
+    """
     parser = argparse.ArgumentParser(prog='nova_powervm.demo.services')
     parser.add_argument('project', choices=PROJECTS)
     parser.add_argument('--state-dir', type=pathlib.Path, required=True)
@@ -37,11 +40,18 @@ def main() -> None:
     # The projects read the command line too, and would not know these.
     sys.argv = [arguments.project]
     warnings.simplefilter('ignore')
-    module = importlib.import_module(
-        f'nova_powervm.demo.services.{arguments.project}'
-    )
-    module.serve(stack_lib.load(arguments.state_dir))
-    threading.Event().wait()
+    try:
+        module = importlib.import_module(
+            f'nova_powervm.demo.services.{arguments.project}'
+        )
+        module.serve(stack_lib.load(arguments.state_dir))
+        threading.Event().wait()
+    except BaseException:
+        # By then a project may have threads that would keep the process, and
+        # with it the launcher, waiting for an API that never comes.
+        sys.excepthook(*sys.exc_info())
+        sys.stderr.flush()
+        os._exit(1)
 
 
 def _end_with_launcher() -> None:
