@@ -20,7 +20,6 @@ from typing import Any
 
 from oslo_log import log as logging
 from pypowervm import adapter as pvm_adapter
-from pypowervm import const
 from pypowervm import exceptions as pvm
 from pypowervm.tasks import power
 from pypowervm.tasks import power_opts
@@ -91,7 +90,7 @@ class RestPartitions:
                 response = self._adapter.read(
                     _LPAR.schema_type,
                     root_id=uuid,
-                    suffix_type=const.SUFFIX_TYPE_QUICK,
+                    suffix_type='quick',
                     suffix_parm='PartitionState',
                 )
             except pvm.HttpNotFound as error:

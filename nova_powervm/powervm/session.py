@@ -54,6 +54,12 @@ class Session(pvm_adapter.Session):
         kwargs['verify'] = self._verify
         return super().request(method, path, *args, **kwargs)
 
+    def close(self) -> None:
+        """Log off now, rather than whenever the session is collected."""
+        if self.has_event_listener:
+            self._eventlistener.shutdown()
+        self._logoff()
+
 
 def connect(
     server: options.Server, sleep: Callable[[float], None] = time.sleep

@@ -81,7 +81,9 @@ class PowerVMDriver(driver.ComputeDriver):
 
     def cleanup_host(self, host: str) -> None:
         """Log off."""
-        self._running = None
+        if self._running is not None:
+            self._running.close()
+            self._running = None
 
     def get_available_nodes(self, refresh: bool = False) -> list[str]:
         """Give the one node, named as the host."""

@@ -12,13 +12,16 @@
 
 """Puts the driver's parts together."""
 
+import contextlib
 import dataclasses
+from collections.abc import Callable
 from typing import Any
 
 from oslo_log import log as logging
 
 from nova_powervm.conf import powervm as options
 from nova_powervm.domain import host as host_domain
+from nova_powervm.domain import policy as policies
 from nova_powervm.ops import devices
 from nova_powervm.ops import host
 from nova_powervm.ops import lifecycle
@@ -45,6 +48,7 @@ class Services:
     :param power: Runs and stops them.
     :param partitions: The LPARs themselves.
     :param records: Nova's records of instances.
+    :param close: Logs off from the host.
     """
 
     host: host.HostOps
@@ -53,6 +57,7 @@ class Services:
     power: power.PowerOps
     partitions: ports.Partitions
     records: ports.Records
+    close: Callable[[], None]
 
 
 def start(
@@ -73,6 +78,23 @@ def start(
         {'count': len(policy.paragraphs), 'source': policy.source},
     )
     adapter = session.connect(settings.server)
+    with contextlib.ExitStack() as undo:
+        undo.callback(adapter.session.close)
+        services = _assemble(settings, nodename, virtapi, policy, adapter)
+        snapshot = services.host.read()
+        services.devices.check(snapshot)
+        _warn(settings, snapshot.view, cpu_ratio)
+        undo.pop_all()
+    return services
+
+
+def _assemble(
+    settings: options.Settings,
+    nodename: str,
+    virtapi: Any,
+    policy: policies.Policy,
+    adapter: Any,
+) -> Services:
     managed = system.RestSystem(adapter, settings.server)
     lpars = partitions.RestPartitions(adapter, managed)
     nova_records = records.NovaRecords()
@@ -85,9 +107,6 @@ def start(
         placement.ReportClientPlacement(virtapi),
         devices.namer(nodename, settings.provider_names),
     )
-    snapshot = reader.read()
-    device_ops.check(snapshot)
-    _warn(settings, snapshot.view, cpu_ratio)
     return Services(
         host=reader,
         devices=device_ops,
@@ -97,6 +116,7 @@ def start(
         power=power.PowerOps(lpars),
         partitions=lpars,
         records=nova_records,
+        close=adapter.session.close,
     )
 
 

@@ -1,0 +1,266 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Whole nova services with our driver, over an emulated host."""
+
+import os
+import sys
+import textwrap
+
+import fixtures
+import os_traits
+from nova import context as nova_context
+from nova import objects
+from nova.tests.functional import integrated_helpers
+from nova.virt import node as virt_node
+from oslo_utils import uuidutils
+
+import nova_powervm.virt.driver  # noqa: F401  registers the options
+from nova_powervm.emulator import fixture
+from tests.functional import rest
+
+GPUS = textwrap.dedent("""\
+    gpus:
+      identification:
+        vendor_id: "10DE"
+        device_id: "1DB6"
+      resource_class: CUSTOM_GPU
+      traits: [CUSTOM_TESLA_V100]
+    """)
+
+_GPU = {
+    'description': '3D Controller',
+    'vendor_id': '10DE',
+    'device_id': '1DB6',
+    'class': '0302',
+    'revision_id': 'A1',
+}
+
+
+def gpu_groups(number):
+    """Give the extra specs of one group that asks for any GPU of Nova's."""
+    prefix = f'trait{number}:CUSTOM_POWERVM_IOSLOT'
+    return {
+        f'resources{number}:CUSTOM_GPU': '1',
+        f'{prefix}_VENDOR_ID_10DE': 'required',
+        f'{prefix}_DEVICE_ID_1DB6': 'required',
+        f'trait{number}:{os_traits.OWNER_NOVA}': 'required',
+    }
+
+
+def location_trait(drc_name):
+    """Give the trait of a location code, as the specification makes it."""
+    return os_traits.normalize_name(f'POWERVM_IOSLOT_DRC_NAME_{drc_name}')
+
+
+class EmulatedHost(fixtures.Fixture):
+    """One emulated host that stops with the test."""
+
+    def __init__(self, name, world=None):
+        super().__init__()
+        self._name = name
+        self._world = world
+
+    def _setUp(self):
+        self.emulator = fixture.Emulator(
+            self._world,
+            # Each host makes uuids of its own.
+            seed=sum(self._name.encode()),
+            password=uuidutils.generate_uuid(),
+            event_wait=0,
+        )
+        self.emulator.start()
+        self.addCleanup(self.emulator.stop)
+        self.reader = rest.Host(
+            self.emulator.url, self.emulator.username, self.emulator.password
+        )
+
+
+class PowerVMTestCase(
+    integrated_helpers.ProviderUsageBaseTestCase,
+    integrated_helpers.InstanceHelperMixin,
+):
+    """Starts nova's services; a test starts the hosts that it needs."""
+
+    compute_driver = 'powervm_ext.driver.PowerVMDriver'
+    inventory = GPUS
+
+    def setUp(self):
+        paste = os.path.join(sys.prefix, 'etc', 'nova', 'api-paste.ini')
+        self.flags(api_paste_config=paste, group='wsgi')
+        super().setUp()
+        self.hosts = {}
+        self._node_uuids = {}
+        self._inventories = {}
+        # The images of nova's fixture are for x86.
+        self.image = self._create_image({'architecture': 'ppc64le'})['id']
+
+    # Hosts
+
+    def start_host(self, name='host1', world=None, **options):
+        """Start an emulated host and the nova-compute that runs it.
+
+        :param options: See configure.
+        """
+        self.hosts[name] = self.useFixture(EmulatedHost(name, world))
+        self.configure(name, **options)
+        return self._start_compute(name)
+
+    def restart_host(self, name='host1', **options):
+        """Stop a nova-compute and start a new one of the same host."""
+        self.computes[name].stop()
+        self.configure(name, **options)
+        return self._start_compute(name)
+
+    def configure(self, name, inventory=None, mode=0o644, **options):
+        """Set what the nova-compute that starts next finds.
+
+        :param inventory: Text of its file; False for no file, None for what
+            it had before.
+        :param mode: Of the file.
+        :param options: Of the group [powervm].
+        """
+        if inventory is None:
+            inventory = self._inventories.get(name, self.inventory)
+        self._inventories[name] = inventory
+        directory = self.useFixture(fixtures.TempDir()).path
+        path = os.path.join(directory, 'inventory.yaml')
+        if inventory is not False:
+            with open(path, 'w') as file:
+                file.write(inventory)
+            os.chmod(path, mode)
+        emulator = self.hosts[name].emulator
+        self.flags(
+            group='powervm',
+            **{
+                'inventory_file': path,
+                'rest_url': emulator.url,
+                'rest_username': emulator.username,
+                'rest_password': emulator.password,
+                'rest_connect_timeout': 0,
+            }
+            | options,
+        )
+        # All services of the test share a process, and so nova's cache.
+        virt_node.LOCAL_NODE_UUID = self._node_uuids.setdefault(
+            name, uuidutils.generate_uuid()
+        )
+
+    def control(self, name='host1'):
+        """Give the emulated host's control plane."""
+        return self.hosts[name].emulator.control
+
+    # Instances
+
+    def boot(self, extra_specs, expected='ACTIVE', **sizes):
+        """Boot a server with a flavor of its own and give it as it ends."""
+        self.flavors = getattr(self, 'flavors', 0) + 1
+        sizes = {
+            'memory_mb': 512,
+            'vcpu': 1,
+            'disk': 0,
+            'ephemeral': 0,
+        } | sizes
+        flavor = self._create_flavor(
+            name=f'flavor{self.flavors}',
+            id=1000 + self.flavors,
+            extra_spec=extra_specs,
+            **sizes,
+        )
+        return self._create_server(
+            image_uuid=self.image,
+            flavor_id=flavor,
+            networks='none',
+            expected_state=expected,
+        )
+
+    def instance(self, server):
+        """Read Nova's record of a server."""
+        return objects.Instance.get_by_uuid(
+            nova_context.get_admin_context(),
+            server['id'],
+            expected_attrs=['resources'],
+        )
+
+    # The host as its REST API tells it
+
+    def lpar(self, server, host='host1'):
+        """Give a server's LPAR, or None."""
+        first = f'{int(server["id"][0], 16) & 7:x}'
+        uuid = (first + server['id'][1:]).upper()
+        return self.hosts[host].reader.lpars().get(uuid)
+
+    def lpar_named(self, name, host='host1'):
+        """Give an LPAR by its name, or None."""
+        lpars = self.hosts[host].reader.lpars().values()
+        return next((lpar for lpar in lpars if lpar.name == name), None)
+
+    def slot(self, index, host='host1'):
+        """Give a slot by its DRC index."""
+        return self.hosts[host].reader.slots()[index]
+
+    def slot_owner(self, index, host='host1'):
+        """Give the uuid of the LPAR that owns a slot, or None."""
+        return self.slot(index, host).owner
+
+    def plug_gpu(self, index, host='host1'):
+        """Put one more GPU into a slot."""
+        self.control(host).plug(index, _GPU)
+
+    # Placement
+
+    def slot_providers(self, host='host1'):
+        """Give the providers of a host's slots, by DRC index."""
+        root = self._get_provider_uuid_by_host(host)
+        return {
+            int(provider['name'][-8:], 16): provider
+            for provider in self._get_all_rps_in_a_tree(root)
+            if provider['name'].startswith('PowerVM IOSlot')
+        }
+
+    def slot_classes(self, host='host1'):
+        """Give the resource classes of each slot's provider."""
+        return {
+            index: set(self._get_provider_inventory(provider['uuid']))
+            for index, provider in self.slot_providers(host).items()
+        }
+
+    def allocated_slots(self, server):
+        """Give the DRC indexes that Placement allocated to a server."""
+        host = server['OS-EXT-SRV-ATTR:host']
+        allocations = self._get_allocations_by_server_uuid(server['id'])
+        return sorted(
+            index
+            for index, provider in self.slot_providers(host).items()
+            if provider['uuid'] in allocations
+        )
+
+    def generation(self, uuid):
+        """Give a provider's generation."""
+        return self._get_resource_provider_by_uuid(uuid)['generation']
+
+    def generations(self):
+        """Give the generation of every provider."""
+        return {p['uuid']: p['generation'] for p in self._get_all_providers()}
+
+    def reserve(self, uuid, resource_class, reserved):
+        """Set a provider's reserved, as an operator does."""
+        record = self._get_provider_inventory(uuid)[resource_class]
+        self._update_inventory(
+            uuid,
+            {
+                'resource_provider_generation': self.generation(uuid),
+                'inventories': {
+                    resource_class: record | {'reserved': reserved}
+                },
+            },
+        )

@@ -1,0 +1,399 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""What the driver publishes in Placement, and what becomes of it."""
+
+import os_traits
+
+from tests.functional import base
+
+#: A paragraph for slots that must not be offered, whatever the file says.
+EVERYTHING = (
+    base.GPUS
+    + """\
+owned-by-the-vios:
+  identification: {drc_index: "21010011"}
+in-sriov-mode:
+  identification: {drc_index: "21010023"}
+of-another-partition:
+  identification: {drc_index: "2101002B"}
+empty:
+  identification: {drc_index: "21010040"}
+"""
+)
+
+NOTHING = '# no device is offered\n'
+
+GPU_SLOTS = {0x21010020, 0x21010021, 0x21010022, 0x21020024}
+
+
+class ProviderTree(base.PowerVMTestCase):
+    """One nested provider for each slot that the file allows."""
+
+    def test_one_child_of_the_compute_node_for_each_slot(self):
+        self.start_host()
+
+        root = self._get_provider_uuid_by_host('host1')
+        children = self.slot_providers()
+        self.assertEqual(GPU_SLOTS, set(children))
+        for index, provider in children.items():
+            self.assertEqual(
+                f'PowerVM IOSlot host1 {index:08X}', provider['name']
+            )
+            self.assertEqual(root, provider['parent_provider_uuid'])
+            self.assertEqual(root, provider['root_provider_uuid'])
+
+    def test_the_whole_tree_is_found_from_any_child(self):
+        self.start_host()
+        child = self.slot_providers()[0x21010020]['uuid']
+
+        tree = set(self._get_all_rp_uuids_in_a_tree(child))
+
+        expected = {p['uuid'] for p in self.slot_providers().values()}
+        expected.add(self._get_provider_uuid_by_host('host1'))
+        self.assertEqual(expected, tree)
+
+    def test_inventory_is_one_whole_device(self):
+        self.start_host()
+
+        for provider in self.slot_providers().values():
+            inventory = self._get_provider_inventory(provider['uuid'])
+            self.assertEqual(
+                {
+                    'CUSTOM_GPU': {
+                        'total': 1,
+                        'reserved': 0,
+                        'min_unit': 1,
+                        'max_unit': 1,
+                        'step_size': 1,
+                        'allocation_ratio': 1.0,
+                    }
+                },
+                inventory,
+            )
+
+    def test_traits_of_a_slot(self):
+        self.start_host()
+
+        provider = self.slot_providers()[0x21010020]
+        prefix = 'CUSTOM_POWERVM_IOSLOT_'
+        self.assertEqual(
+            {
+                f'{prefix}VENDOR_ID_10DE',
+                f'{prefix}DEVICE_ID_1DB6',
+                f'{prefix}SUBSYS_VENDOR_ID_10DE',
+                f'{prefix}SUBSYS_DEVICE_ID_124A',
+                f'{prefix}CLASS_0302',
+                f'{prefix}REVISION_ID_A1',
+                f'{prefix}DRC_INDEX_21010020',
+                f'{prefix}DRC_NAME_U78D2_001_EMU0001_P1_C3',
+                os_traits.OWNER_NOVA,
+                'CUSTOM_TESLA_V100',
+            },
+            set(self._get_provider_traits(provider['uuid'])),
+        )
+
+    def test_a_property_that_is_not_reported_gives_no_trait(self):
+        self.start_host()
+
+        provider = self.slot_providers()[0x21020024]
+        traits = self._get_provider_traits(provider['uuid'])
+        self.assertEqual([], [t for t in traits if 'SUBSYS' in t])
+
+    def test_slots_that_can_not_be_given_away_are_not_offered(self):
+        self.start_host(inventory=EVERYTHING)
+
+        self.assertEqual(GPU_SLOTS, set(self.slot_providers()))
+        log = self.stdlog.logger.output
+        self.assertIn('it is owned by VIOS vios1', log)
+        self.assertIn('it is owned by partition database', log)
+        self.assertIn('in SR-IOV mode', log)
+        self.assertIn('the slot is empty', log)
+
+    def test_without_a_file_no_device_is_offered(self):
+        self.start_host(inventory=False)
+
+        self.assertEqual({}, self.slot_providers())
+
+    def test_the_default_class_is_ioslot(self):
+        self.start_host(inventory='nvme:\n  identification: {class: "0108"}\n')
+
+        classes = {
+            name
+            for provider in self.slot_providers().values()
+            for name in self._get_provider_inventory(provider['uuid'])
+        }
+        self.assertEqual({'CUSTOM_IOSLOT'}, classes)
+
+    def test_the_root_has_the_hosts_resources_with_novas_options(self):
+        self.flags(
+            reserved_host_memory_mb=1024,
+            reserved_host_cpus=1,
+            cpu_allocation_ratio=2.0,
+        )
+        self.start_host()
+
+        root = self._get_provider_uuid_by_host('host1')
+        inventory = self._get_provider_inventory(root)
+        self.assertEqual(
+            (32, 1, 2.0),
+            (
+                inventory['VCPU']['total'],
+                inventory['VCPU']['reserved'],
+                inventory['VCPU']['allocation_ratio'],
+            ),
+        )
+        self.assertEqual(262144, inventory['MEMORY_MB']['total'])
+        self.assertEqual(1024, inventory['MEMORY_MB']['reserved'])
+        self.assertGreater(inventory['DISK_GB']['total'], 0)
+
+    def test_a_second_update_changes_nothing(self):
+        self.start_host()
+        before = self.generations()
+
+        self._run_periodics()
+
+        self.assertEqual(before, self.generations())
+
+
+class Restart(base.PowerVMTestCase):
+    """A nova-compute that comes back knows its providers."""
+
+    def test_provider_uuids_stay(self):
+        self.start_host()
+        server = self.boot(base.gpu_groups(1))
+        before = {i: p['uuid'] for i, p in self.slot_providers().items()}
+
+        self.restart_host()
+
+        after = {i: p['uuid'] for i, p in self.slot_providers().items()}
+        self.assertEqual(before, after)
+        self.assertEqual('running', self.lpar(server).state)
+
+    def test_an_instance_can_be_built_and_deleted_after_it(self):
+        self.start_host()
+        old = self.boot(base.gpu_groups(1))
+        self.restart_host()
+
+        new = self.boot(base.gpu_groups(1))
+
+        self.assertNotEqual(
+            self.allocated_slots(old), self.allocated_slots(new)
+        )
+        self._delete_server(old)
+        self.assertIsNone(self.lpar(old))
+
+    def test_the_specifications_short_name_is_adopted(self):
+        self.flags(provider_names='spec', group='powervm')
+        self.start_host()
+        before = self.slot_providers()
+        self.assertEqual(
+            {f'PowerVM IOSlot {index:08X}' for index in GPU_SLOTS},
+            {provider['name'] for provider in before.values()},
+        )
+
+        self.flags(provider_names='node', group='powervm')
+        self.restart_host()
+
+        after = self.slot_providers()
+        for index, provider in before.items():
+            self.assertEqual(provider['uuid'], after[index]['uuid'])
+            self.assertEqual(provider['name'], after[index]['name'])
+
+
+class Orphans(base.PowerVMTestCase):
+    """Providers whose slot is no longer offered."""
+
+    def test_a_free_one_of_an_earlier_process_goes(self):
+        self.start_host()
+        self.assertEqual(GPU_SLOTS, set(self.slot_providers()))
+
+        self.restart_host(inventory=NOTHING)
+
+        self.assertEqual({}, self.slot_providers())
+
+    def test_an_allocated_one_is_withdrawn_and_goes_when_it_is_free(self):
+        self.start_host()
+        server = self.boot(base.gpu_groups(1))
+        (slot,) = self.allocated_slots(server)
+
+        self.restart_host(inventory=NOTHING)
+
+        (kept,) = self.slot_providers().items()
+        self.assertEqual(slot, kept[0])
+        uuid = kept[1]['uuid']
+        inventory = self._get_provider_inventory(uuid)
+        self.assertEqual(1, inventory['CUSTOM_GPU']['reserved'])
+        traits = self._get_provider_traits(uuid)
+        self.assertIn('CUSTOM_POWERVM_WITHDRAWN', traits)
+        self.assertIn(server['id'], self.stdlog.logger.output)
+
+        self._delete_server(server)
+        self._run_periodics()
+
+        self.assertEqual({}, self.slot_providers())
+
+    def test_a_withdrawn_one_that_is_offered_again_is_as_before(self):
+        self.start_host()
+        server = self.boot(base.gpu_groups(1))
+        (slot,) = self.allocated_slots(server)
+        self.restart_host(inventory=NOTHING)
+
+        self.restart_host(inventory=base.GPUS)
+
+        uuid = self.slot_providers()[slot]['uuid']
+        inventory = self._get_provider_inventory(uuid)
+        self.assertEqual(0, inventory['CUSTOM_GPU']['reserved'])
+        self.assertNotIn(
+            'CUSTOM_POWERVM_WITHDRAWN', self._get_provider_traits(uuid)
+        )
+
+    def test_a_pulled_card_goes_and_comes_back(self):
+        self.start_host()
+        self.control().pull('21010021')
+
+        self._run_periodics()
+        self.assertEqual(GPU_SLOTS - {0x21010021}, set(self.slot_providers()))
+
+        self.plug_gpu('21010021')
+        self._run_periodics()
+        self.assertEqual(GPU_SLOTS, set(self.slot_providers()))
+
+    def test_a_slot_that_another_partition_takes_is_not_offered(self):
+        self.start_host()
+        self.control().set_owner('21010021', self.lpar_named('archive').uuid)
+
+        self._run_periodics()
+
+        self.assertEqual(GPU_SLOTS - {0x21010021}, set(self.slot_providers()))
+
+    def test_the_class_of_an_allocated_slot_stays_until_it_is_free(self):
+        self.start_host()
+        server = self.boot(base.gpu_groups(1))
+        (slot,) = self.allocated_slots(server)
+        renamed = base.GPUS.replace('CUSTOM_GPU', 'PGPU')
+
+        self.restart_host(inventory=renamed)
+
+        self.assertEqual(
+            {
+                index: {'CUSTOM_GPU' if index == slot else 'PGPU'}
+                for index in GPU_SLOTS
+            },
+            self.slot_classes(),
+        )
+
+        self._delete_server(server)
+        self._run_periodics()
+
+        self.assertEqual(
+            {index: {'PGPU'} for index in GPU_SLOTS}, self.slot_classes()
+        )
+
+
+class Foreign(base.PowerVMTestCase):
+    """What others put below the compute node is left alone."""
+
+    def add_child(self, name, traits=()):
+        root = self._get_provider_uuid_by_host('host1')
+        provider = self.placement.post(
+            '/resource_providers',
+            {'name': name, 'parent_provider_uuid': root},
+            version='1.20',
+        ).body
+        if traits:
+            self._set_provider_traits(provider['uuid'], list(traits))
+        return provider['uuid']
+
+    def test_a_provider_with_another_name_stays(self):
+        self.start_host(inventory=NOTHING)
+        uuid = self.add_child('somebody else')
+
+        self.restart_host(inventory=NOTHING)
+        self._run_periodics()
+
+        root = self._get_provider_uuid_by_host('host1')
+        self.assertIn(uuid, self._get_all_rp_uuids_in_a_tree(root))
+
+    def test_an_operators_reserved_and_trait_stay(self):
+        self.start_host()
+        uuid = self.slot_providers()[0x21010020]['uuid']
+        self._create_trait('CUSTOM_QUARANTINE')
+        traits = self._get_provider_traits(uuid)
+        self._set_provider_traits(uuid, [*traits, 'CUSTOM_QUARANTINE'])
+        self.reserve(uuid, 'CUSTOM_GPU', 1)
+
+        self.restart_host()
+        self._run_periodics()
+
+        inventory = self._get_provider_inventory(uuid)
+        self.assertEqual(1, inventory['CUSTOM_GPU']['reserved'])
+        self.assertIn('CUSTOM_QUARANTINE', self._get_provider_traits(uuid))
+
+    def test_a_flavor_that_lands_on_cyborgs_provider_is_not_built(self):
+        self.start_host(inventory=NOTHING)
+        uuid = self.add_child('cyborg device', [os_traits.OWNER_CYBORG])
+        self._create_resource_class('CUSTOM_GPU')
+        self._set_inventory(
+            uuid,
+            {
+                'resource_provider_generation': self.generation(uuid),
+                'inventories': {'CUSTOM_GPU': {'total': 1}},
+            },
+        )
+        self.restart_host(inventory=NOTHING)
+
+        server = self.boot({'resources1:CUSTOM_GPU': '1'}, expected='ERROR')
+
+        self.assertIn('Cyborg', server['fault']['message'])
+        self.assertIn('OWNER_NOVA', server['fault']['message'])
+        self.assertIsNone(self.lpar(server))
+
+
+class TwoHosts(base.PowerVMTestCase):
+    """Two hosts with the same machine, file and DRC indexes."""
+
+    def setUp(self):
+        super().setUp()
+        self.start_host('host1')
+        self.start_host('host2')
+
+    def test_both_publish_all_their_slots(self):
+        for host in ('host1', 'host2'):
+            providers = self.slot_providers(host)
+            self.assertEqual(GPU_SLOTS, set(providers))
+            self.assertEqual(
+                {f'PowerVM IOSlot {host} {index:08X}' for index in GPU_SLOTS},
+                {provider['name'] for provider in providers.values()},
+            )
+
+    def test_an_instance_takes_the_slot_of_its_own_host_only(self):
+        groups = {
+            'resources1:CUSTOM_GPU': '1',
+            'trait1:CUSTOM_POWERVM_IOSLOT_DRC_INDEX_21010020': 'required',
+        }
+        first, second = self.boot(groups), self.boot(groups)
+
+        hosts = {server['OS-EXT-SRV-ATTR:host'] for server in (first, second)}
+        self.assertEqual({'host1', 'host2'}, hosts)
+        for server in (first, second):
+            host = server['OS-EXT-SRV-ATTR:host']
+            lpar = self.lpar(server, host)
+            self.assertEqual({0x21010020: True}, lpar.slots)
+            self.assertEqual(lpar.uuid, self.slot_owner(0x21010020, host))
+
+    def test_one_hosts_file_does_not_touch_the_other(self):
+        self.restart_host('host1', inventory=NOTHING)
+        self._run_periodics()
+
+        self.assertEqual({}, self.slot_providers('host1'))
+        self.assertEqual(GPU_SLOTS, set(self.slot_providers('host2')))

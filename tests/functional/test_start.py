@@ -1,0 +1,125 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""A nova-compute that must not start says why, once and clearly."""
+
+import os
+
+from nova import exception as nova_exception
+
+from tests.functional import base
+
+
+class RefusesToStart(base.PowerVMTestCase):
+    """Bad configuration stops nova-compute at once."""
+
+    def refused(self, **options):
+        error = self.assertRaises(
+            nova_exception.InvalidConfiguration, self.start_host, **options
+        )
+        return str(error)
+
+    def test_an_unknown_key_with_its_line(self):
+        message = self.refused(
+            inventory=base.GPUS.replace('device_id', 'product_id')
+        )
+
+        self.assertIn('line 4', message)
+        self.assertIn('product_id', message)
+        self.assertIn('did you mean device_id', message)
+
+    def test_a_key_twice(self):
+        message = self.refused(
+            inventory=base.GPUS.replace('device_id', 'vendor_id')
+        )
+
+        self.assertIn('line 4', message)
+        self.assertIn('vendor_id', message)
+
+    def test_a_device_in_two_paragraphs(self):
+        message = self.refused(
+            inventory=base.GPUS
+            + 'again:\n  identification: {drc_index: "21010020"}\n'
+        )
+
+        self.assertIn('21010020', message)
+        self.assertIn("paragraph 'gpus' (line 1)", message)
+        self.assertIn("paragraph 'again'", message)
+
+    def test_a_file_that_everybody_can_write(self):
+        message = self.refused(mode=0o666)
+
+        self.assertIn('chmod o-w', message)
+
+    def test_a_url_without_credentials(self):
+        message = self.refused(rest_username=None)
+
+        self.assertIn('rest_username', message)
+
+    def test_a_url_that_is_none(self):
+        message = self.refused(rest_url='novalink:12443')
+
+        self.assertIn('rest_url', message)
+
+    def test_a_wrong_password(self):
+        message = self.refused(rest_password='wrong')
+
+        self.assertIn('refused the login', message)
+        self.assertNotIn('wrong', message)
+
+    def test_no_volume_group_of_that_name(self):
+        message = self.refused(volume_group_name='nowhere')
+
+        self.assertIn('nowhere', message)
+
+    def test_a_server_that_does_not_answer(self):
+        error = self.assertRaises(
+            nova_exception.HypervisorUnavailable,
+            self.start_host,
+            rest_url='http://127.0.0.1:1',
+        )
+
+        self.assertIn('http://127.0.0.1:1', str(error))
+        self.assertIn('does not answer', str(error))
+
+
+class Starts(base.PowerVMTestCase):
+    """What is awkward but no reason to stay down."""
+
+    def test_the_password_is_in_no_log(self):
+        self.start_host()
+
+        password = self.hosts['host1'].password
+        self.assertNotIn(password, self.stdlog.logger.output)
+
+    def test_more_promised_than_there_is_warns(self):
+        self.flags(proc_units_factor=1.0, group='powervm')
+        self.flags(cpu_allocation_ratio=4.0)
+        self.start_host()
+
+        self.assertIn(
+            'promise 128.0 processing units', self.stdlog.logger.output
+        )
+
+    def test_local_session_by_file(self):
+        # The local session's server is found by pypowervm's own hook.
+        self.assertNotIn('PYPOWERVM_SESSION_CONFIG', os.environ)
+        self.start_host(local_session=True)
+
+        self.assertNotEqual({}, self.slot_providers())
+
+    def test_foreign_partitions_are_no_instances(self):
+        compute = self.start_host()
+
+        self.assertEqual([], compute.manager.driver.list_instance_uuids())
+        self.assertEqual([], compute.manager.driver.list_instances())
+        self.assertIsNotNone(self.lpar_named('database'))
