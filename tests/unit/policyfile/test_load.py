@@ -146,8 +146,8 @@ class LoadTest(unittest.TestCase):
         self.refused('can not be read', path='a\0b')
 
     def test_not_utf8(self):
-        self.path.write_bytes(b'# caf\xe9\n')
-        self.refused('line 1, column 6', 'not UTF-8')
+        self.path.write_bytes(b'# \xe9\n')
+        self.refused('line 1, column 3', 'not UTF-8')
 
     def test_largest(self):
         self.write(GOOD + '#' * (1024 * 1024 - len(GOOD)))

@@ -242,6 +242,10 @@ class KeyTest(refusals.Case):
         self.assertEqual(2, len(found), str(found))
         self.assertIn("key 'b' stands there twice", found[1].what)
 
+    def test_what_a_name_that_has_to_be_quoted_stands_for(self):
+        found = problems_of('1: {}\n')
+        self.assertEqual(['', '1'], [p.paragraph for p in found], str(found))
+
     @ddt.named_data(
         ['alias', '*p : {}\n', 1],
         ['list', '? [a]\n: {}\n', 3],
