@@ -1,0 +1,42 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The checklist for a real host, held against the emulated one."""
+
+import doctest
+import gc
+import unittest
+
+from pypowervm import adapter
+
+from tests.emulator import base
+from tests.unit.docs import pages
+
+PAGE = 'contributor/novalink-checklist'
+
+
+class ChecklistTest(unittest.TestCase):
+    def test_the_emulator_does_what_the_checklist_says(self):
+        base.quieten(self)
+        emulator = base.start(self)
+        # A session logs off when it is collected.
+        self.addCleanup(gc.collect)
+        values = {'a': adapter.Adapter(base.session_for(emulator))}
+        # The steps are one session; a later one uses names of earlier ones.
+        steps = [text for name, text in pages.blocks('pycon') if name == PAGE]
+        self.assertGreater(len(steps), 10)
+        example = doctest.DocTestParser().get_doctest(
+            '\n'.join(steps), values, PAGE, None, 0
+        )
+        said = []
+        doctest.DocTestRunner(verbose=False).run(example, out=said.append)
+        self.assertEqual('', ''.join(said))
