@@ -1,0 +1,203 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Injected failures, and the journal that shows them."""
+
+from pypowervm import exceptions
+from pypowervm.wrappers import http_error
+from pypowervm.wrappers import logical_partition as lpar
+from pypowervm.wrappers import managed_system as ms
+
+from nova_powervm.emulator import errors
+from tests.emulator import base
+
+
+class FaultTest(base.EmulatorTestCase):
+    def names(self):
+        return {found.name for found in lpar.LPAR.get(self.adapter)}
+
+    def test_status_before(self):
+        planned = self.build()
+        self.control.add_fault(
+            method='PUT', match='LogicalPartition', status=500, message='no'
+        )
+        error = self.assert_refused(500, 'no', planned.create)
+        self.assertEqual(500, http_error.HttpError.wrap(error.response).status)
+        self.assertNotIn('vm1', self.names())
+        planned.create()
+
+    def test_status_after(self):
+        planned = self.build(slots=base.GPUS[:1])
+        self.control.add_fault(
+            match='LogicalPartition.create', status=503, phase='after'
+        )
+        self.assert_refused(503, 'Injected', planned.create)
+        self.assertIn('vm1', self.names())
+        self.assertEqual('vm1', self.slot(base.GPUS[0]).part_name)
+
+    def test_drop_before(self):
+        planned = self.build()
+        self.control.add_fault(method='PUT', drop=True)
+        with self.assertRaises(exceptions.ConnectionError):
+            planned.create()
+        self.assertNotIn('vm1', self.names())
+
+    def test_drop_after(self):
+        planned = self.build()
+        self.control.add_fault(method='PUT', drop=True, phase='after')
+        with self.assertRaises(exceptions.ConnectionError):
+            planned.create()
+        self.assertIn('vm1', self.names())
+        (record,) = (
+            record
+            for record in self.control.journal()
+            if record['label'] == 'LogicalPartition.create'
+        )
+        self.assertIsNone(record['status'])
+        self.assertEqual(1, record['fault'])
+
+    def test_delay_longer_than_the_client_waits(self):
+        self.control.add_fault(match='ManagedSystem.feed', delay=60)
+        with self.assertRaises(exceptions.TimeoutError):
+            self.adapter.read('ManagedSystem', timeout=0.1)
+        self.assertEqual(1, len(ms.System.get(self.adapter)))
+
+    def test_delay_only(self):
+        self.control.add_fault(match='ManagedSystem.feed', delay=0.001)
+        self.assertEqual(1, len(ms.System.get(self.adapter)))
+        self.assertEqual(1, self.control.faults()[0]['applied'])
+
+    def test_nth(self):
+        self.control.add_fault(match='ManagedSystem', nth=3, status=500)
+        self.system()
+        self.system()
+        self.assert_refused(500, '.', self.system)
+        self.system()
+
+    def test_every(self):
+        self.control.add_fault(status=500, nth=2, every=True)
+        self.system()
+        self.assert_refused(500, '.', self.system)
+        self.assert_refused(500, '.', self.system)
+        self.control.clear_faults()
+        self.system()
+
+    def test_nth_of_any_request(self):
+        """Sweep: let each request of an operation fail in its turn."""
+        self.control.clear_journal()
+        self.create('counted')
+        count = len(self.control.journal())
+        for nth in range(1, count + 1):
+            with self.subTest(nth=nth):
+                self.control.clear_journal()
+                self.control.add_fault(nth=nth, status=500)
+                name = f'vm{nth}'
+                self.assert_refused(500, '.', self.create, name)
+                failed = [
+                    record['number']
+                    for record in self.control.journal()
+                    if record['fault']
+                ]
+                first = self.control.journal()[0]['number']
+                self.assertEqual([first + nth - 1], failed)
+                self.control.clear_faults()
+                self.assertNotIn(name, self.names())
+
+    def test_path_with_its_query(self):
+        self.control.add_fault(match=r'search/.*database', status=500)
+        self.assertEqual([], lpar.LPAR.search(self.adapter, name='x'))
+        self.assert_refused(
+            500, '.', lpar.LPAR.search, self.adapter, name='database'
+        )
+
+    def test_label_as_a_whole(self):
+        self.control.add_fault(match='LogicalPartition.feed', status=500)
+        self.system()
+        self.assert_refused(500, '.', self.names)
+
+    def test_two_faults_at_once(self):
+        self.control.add_fault(status=500)
+        self.control.add_fault(status=501)
+        self.assert_refused(500, '.', self.system)
+        self.system()
+        self.assertEqual(
+            [1, 0], [fault['applied'] for fault in self.control.faults()]
+        )
+
+    def test_unauthorized(self):
+        self.control.add_fault(match='ManagedSystem', status=401)
+        self.assertEqual(1, len(ms.System.get(self.adapter)))
+        self.assertEqual(2, self.control.journal_counts()['PUT Logon.create'])
+
+    def test_failing_logon(self):
+        self.control.add_fault(match='Logon', status=404)
+        with self.assertRaises(exceptions.HttpNotFound):
+            base.session_for(self.emulator)
+
+    def test_a_busy_vios(self):
+        self.control.add_fault(
+            match='VirtualIOServer', status=500, message='HSCL3205 busy'
+        )
+        error = self.assert_refused(
+            500, 'HSCL3205', self.adapter.read, 'VirtualIOServer'
+        )
+        wrapper = http_error.HttpError.wrap(error.response)
+        self.assertTrue(wrapper.is_vios_busy())
+
+    def test_faults_that_could_not_happen(self):
+        for message, fault in (
+            ('phase', {'status': 500, 'phase': 'during'}),
+            ('from 1', {'status': 500, 'nth': 0}),
+            ('give a status', {}),
+            ('status of an error', {'status': 200}),
+            ('match', {'status': 500, 'match': '('}),
+        ):
+            with self.assertRaisesRegex(errors.ControlError, message):
+                self.control.add_fault(**fault)
+        self.assertEqual([], self.control.faults())
+
+
+class JournalTest(base.EmulatorTestCase):
+    def test_records(self):
+        self.control.clear_journal()
+        self.system()
+        (record,) = self.control.journal()
+        self.assertEqual(
+            {
+                'number': 2,
+                'method': 'GET',
+                'path': '/rest/api/uom/ManagedSystem?group=None',
+                'label': 'ManagedSystem.feed',
+                'status': 200,
+                'fault': None,
+            },
+            record,
+        )
+
+    def test_counts(self):
+        self.create().delete()
+        counts = self.control.journal_counts()
+        self.assertEqual(1, counts['PUT LogicalPartition.create'])
+        self.assertEqual(1, counts['DELETE LogicalPartition.delete'])
+
+    def test_what_is_not_in_the_api(self):
+        self.assert_refused(404, 'no URI', self.adapter.read, 'Nonsense')
+        self.assert_refused(
+            405,
+            'PUT',
+            self.adapter._request,
+            'PUT',
+            '/rest/api/uom/ManagedSystem',
+            headers={},
+        )
+        labels = [record['label'] for record in self.control.journal()]
+        self.assertEqual(['unknown', 'not_allowed'], labels[-2:])
