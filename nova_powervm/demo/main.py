@@ -121,6 +121,10 @@ def _with_children(
     arguments: argparse.Namespace,
 ) -> int:
     began = time.monotonic()
+    if arguments.json:
+        # Neither the steps of an earlier run nor, at the end, a path that
+        # can't be written.
+        report.write(arguments.json, [])
     stack = launcher.launch(
         state_dir, supervisor, steps_lib.inventory_text(), _say
     )

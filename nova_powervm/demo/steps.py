@@ -50,6 +50,12 @@ _BY_IDS = (
     'OWNER_NOVA',
 )
 
+_CURED = (
+    '',
+    "The specification's sample says traits1: and PRODUCT_ID, and no policy;",
+    'the keys that work are trait1:, DEVICE_ID and group_policy.',
+)
+
 # Two servers get three, and one of these is then asked for again.
 _GPUS_NEEDED = 3
 
@@ -201,7 +207,7 @@ class Demonstration:
         # A GPU that is still free; another one is left for group 1.
         free = [index for index in self._gpus if index not in self._taken]
         self._wanted = free[-1]
-        return self._flavor(
+        expected, observed, shown = self._flavor(
             'gpu.two',
             {
                 **gpu_group(1, *_BY_IDS),
@@ -209,6 +215,7 @@ class Demonstration:
                 'group_policy': 'isolate',
             },
         )
+        return expected, observed, [*shown, *_CURED]
 
     def _boot_one(self) -> Outcome:
         self._image = self._cloud.create_image()
