@@ -12,6 +12,8 @@
 
 """Creating, changing and deleting LPARs, and what hardware refuses."""
 
+from concurrent import futures
+
 from pypowervm import exceptions
 from pypowervm.wrappers import base_partition as bp
 from pypowervm.wrappers import http_error
@@ -101,6 +103,33 @@ class CreateTest(base.EmulatorTestCase):
         after = self.system()
         self.assertEqual(before.memory_free - 2048, after.memory_free)
         self.assertEqual(before.proc_units_avail - 0.5, after.proc_units_avail)
+
+
+class ConcurrencyTest(base.EmulatorTestCase):
+    def test_one_of_many_gets_the_slot(self):
+        planned = [
+            self.build(f'vm{number}', slots=base.GPUS[:1])
+            for number in range(8)
+        ]
+
+        def create(lpar_):
+            try:
+                return lpar_.create().name
+            except exceptions.HttpError as error:
+                return error.response.status
+
+        with futures.ThreadPoolExecutor(8) as pool:
+            results = list(pool.map(create, planned))
+        self.assertEqual(7, results.count(409))
+        (winner,) = set(results) - {409}
+        self.assertEqual(winner, self.slot(base.GPUS[0]).part_name)
+
+    def test_ids_are_given_once(self):
+        planned = [self.build(f'vm{number}') for number in range(8)]
+        with futures.ThreadPoolExecutor(8) as pool:
+            made = list(pool.map(lambda lpar_: lpar_.create(), planned))
+        self.assertEqual(8, len({lpar_.id for lpar_ in made}))
+        self.assertEqual(8, len({lpar_.uuid for lpar_ in made}))
 
 
 class RefusedCreateTest(base.EmulatorTestCase):

@@ -113,6 +113,14 @@ class PowerTest(base.EmulatorTestCase):
         with self.assertRaises(exceptions.VMPowerOffFailure):
             power.PowerOp.stop(self.lpar, opts=HARD().restart())
 
+    def test_ibm_i_needs_no_rmc(self):
+        created = self.create('ibmi', env='OS400')
+        power.power_on(created, None)
+        seen = self.read(created.uuid)
+        self.assertTrue(seen.can_modify_io()[0])
+        power.PowerOp.stop(seen, opts=power_opts.PowerOffOpts().os_normal())
+        self.assertEqual('not activated', self.read(created.uuid).state)
+
     def test_unknown_shutdown(self):
         with self.assertRaisesRegex(exceptions.JobRequestFailed, 'explode'):
             self.run_job('PowerOff', operation='explode')

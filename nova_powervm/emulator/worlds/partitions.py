@@ -16,6 +16,7 @@ from typing import Any
 
 from nova_powervm.emulator import captures
 from nova_powervm.emulator import content
+from nova_powervm.emulator import errors
 from nova_powervm.emulator.state import derive
 from nova_powervm.emulator.state import host as host_module
 from nova_powervm.emulator.state import lpars
@@ -72,7 +73,7 @@ def _build_captured(host: Host, system: System, kind: str, spec: Spec) -> None:
     for name, value in values.items():
         if value is not None:
             partition.put(name, value)
-    host.add(partition, quiet=True)
+    _add(host, partition)
 
 
 def _build_described(
@@ -99,6 +100,14 @@ def _build_described(
     partition = lpars.build(host, system, kind, uuid, element)
     state = spec.get('state', partition_module.NOT_ACTIVATED)
     derive.set_state(partition, state, spec.get('rmc_state', 'inactive'))
+    _add(host, partition)
+
+
+def _add(host: Host, partition: Partition) -> None:
+    if host.find(partition.kind, partition.uuid) is not None:
+        raise errors.WorldError(
+            [f'{partition.kind} {partition.uuid} is there more than once']
+        )
     host.add(partition, quiet=True)
 
 

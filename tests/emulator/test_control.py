@@ -1,0 +1,341 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The control plane, in the process and over HTTP."""
+
+import inspect
+import json
+import unittest
+import urllib.error
+import urllib.request
+
+from pypowervm.wrappers import managed_system as ms
+
+from nova_powervm.emulator import client
+from nova_powervm.emulator import control
+from nova_powervm.emulator import control_http
+from nova_powervm.emulator import errors
+from nova_powervm.emulator import worlds
+from tests.emulator import base
+
+
+class Verbs:
+    """The tests, for either form of the control plane."""
+
+    def test_state(self):
+        (system,) = self.control.state()['systems']
+        self.assertEqual(self.system().uuid, system['uuid'])
+        self.assertEqual(226816, system['memory_available'])
+        self.assertTrue(system['reports_slot_owners'])
+        slots = {slot['drc_index']: slot for slot in system['slots']}
+        self.assertEqual(
+            {
+                'drc_index': '21010020',
+                'drc_name': 'U78D2.001.EMU0001-P1-C3',
+                'description': '3D Controller',
+                'vendor_id': '10DE',
+                'device_id': '1DB6',
+                'subsystem_vendor_id': '10DE',
+                'subsystem_device_id': '124A',
+                'revision_id': 'A1',
+                'class': '0302',
+                'owner': None,
+                'assignable': True,
+                'sriov': False,
+            },
+            slots['21010020'],
+        )
+        self.assertEqual('vios1', slots['21010011']['owner'])
+        self.assertTrue(slots['21010023']['sriov'])
+        partitions = {item['name']: item for item in system['partitions']}
+        self.assertEqual('running', partitions['vios1']['state'])
+        self.assertEqual(
+            [{'drc_index': '2101002B', 'required': False}],
+            partitions['database']['slots'],
+        )
+
+    def test_plug_into_an_empty_slot(self):
+        slot = self.control.plug(
+            '21010040',
+            {'description': 'FPGA', 'vendor_id': '10EE', 'class': '1200'},
+        )
+        self.assertEqual('FPGA', slot['description'])
+        read = self.slot(0x21010040)
+        self.assertEqual(0x10EE, read.pci_vendor_id)
+        self.assertEqual(0x1200, read.pci_class)
+        self.assertIsNone(read.pci_dev_id)
+        self.assertEqual('U78D2.001.EMU0001-P1-C1', read.drc_name)
+
+    def test_plug_a_new_slot(self):
+        self.control.plug('2101fff0', {'description': 'FPGA'})
+        self.assertEqual('FPGA', self.slot(0x2101FFF0).description)
+        self.create(slots=[0x2101FFF0])
+
+    def test_plug_a_new_empty_slot(self):
+        self.assertEqual(
+            'Empty slot', self.control.plug('2101FFF0')['description']
+        )
+
+    def test_plug_keeps_the_owner(self):
+        self.create(slots=base.GPUS[:1])
+        slot = self.control.plug('21010020', {'description': 'FPGA'})
+        self.assertEqual('vm1', slot['owner'])
+        self.assertEqual('vm1', self.slot(base.GPUS[0]).part_name)
+
+    def test_plug_an_adapter_in_sriov_mode(self):
+        self.control.plug('21010048', {'description': 'NIC', 'sriov': True})
+        ids = {
+            adapter.id for adapter in self.system().asio_config.sriov_adapters
+        }
+        self.assertEqual({str(base.SRIOV), str(0x21010048)}, ids)
+        self.assert_refused(
+            409, 'SR-IOV', self.build(slots=[0x21010048]).create
+        )
+
+    def test_plug_nonsense(self):
+        for index, card in (
+            ('xyz', None),
+            ('21010040', {'vendor_id': 'nope'}),
+            ('21010040', {'colour': 'red'}),
+            ('21010040', {'owner': 'database'}),
+            ('123456789', None),
+        ):
+            with self.assertRaises(errors.ControlError):
+                self.control.plug(index, card)
+
+    def test_pull_a_card(self):
+        self.control.pull('21010020')
+        slot = self.slot(base.GPUS[0])
+        self.assertEqual('Empty slot', slot.description)
+        self.assertEqual(0xFFFF, slot.pci_vendor_id)
+
+    def test_pull_a_slot(self):
+        self.control.pull('21010020', remove=True)
+        self.assertNotIn(
+            base.GPUS[0],
+            [slot.drc_index for slot in self.system().asio_config.io_slots],
+        )
+        with self.assertRaisesRegex(errors.ControlError, '21010020'):
+            self.control.pull('21010020')
+
+    def test_set_owner(self):
+        created = self.create(slots=base.GPUS[:1])
+        for name in ('archive', 4, created.uuid, None):
+            self.control.set_owner('21010020', name)
+        self.assertIsNone(self.slot(base.GPUS[0]).part_uuid)
+        self.assertEqual([], list(self.read(created.uuid).io_config.io_slots))
+        self.control.set_owner('21010020', 'archive')
+        self.assertEqual(4, self.slot(base.GPUS[0]).part_id)
+        (archive,) = ms.System.get(self.adapter)
+        self.assertTrue(archive)
+
+    def test_set_owner_without_profiles(self):
+        created = self.create(slots=base.GPUS[:1])
+        self.control.set_owner('21010020', 'archive', profiles=False)
+        (slot,) = self.read(created.uuid).io_config.io_slots
+        self.assertEqual(base.GPUS[0], slot.drc_index)
+        self.assertEqual('archive', self.slot(base.GPUS[0]).part_name)
+        self.read(created.uuid).delete()
+        self.assertEqual('archive', self.slot(base.GPUS[0]).part_name)
+
+    def test_set_owner_to_nobody_known(self):
+        with self.assertRaisesRegex(errors.ControlError, 'nobody'):
+            self.control.set_owner('21010020', 'nobody')
+
+    def test_set_partition(self):
+        state = self.control.set_partition('archive', 'open firmware', 'none')
+        self.assertEqual('open firmware', state['state'])
+        self.assertEqual('none', state['rmc_state'])
+        with self.assertRaisesRegex(errors.ControlError, "'asleep'"):
+            self.control.set_partition('archive', 'asleep')
+
+    def test_job_mode(self):
+        self.control.set_job_mode('manual')
+        self.assertEqual('manual', self.control.state()['job_mode'])
+        with self.assertRaisesRegex(errors.ControlError, "'slow'"):
+            self.control.set_job_mode('slow')
+        with self.assertRaisesRegex(errors.ControlError, "'7'"):
+            self.control.advance_jobs('7')
+        self.assertEqual([], self.control.jobs())
+
+    def test_plan_job(self):
+        self.control.plan_job('PowerOn', 'no')
+        with self.assertRaisesRegex(errors.ControlError, 'COMPLETED_OK'):
+            self.control.plan_job('PowerOn', 'no', 'COMPLETED_OK')
+
+    def test_reset(self):
+        before = self.control.state()
+        self.create(slots=base.GPUS)
+        self.control.set_job_mode('manual')
+        self.control.add_fault(status=500, nth=99)
+        self.control.reset()
+        self.assertEqual(before, self.control.state())
+        self.assertEqual([], self.control.faults())
+        self.assertEqual([], self.control.journal())
+        # The session is still good.
+        self.system()
+
+    def test_load_world(self):
+        self.control.load_world({'systems': [{'name': 'other'}]})
+        self.assertEqual('other', self.system().system_name)
+
+    def test_load_a_world_that_is_none(self):
+        before = self.control.state()
+        for world in (
+            {'systems': []},
+            {'systems': [{'capture': {'file': 'none.txt'}}]},
+        ):
+            with self.assertRaises(errors.ControlError):
+                self.control.load_world(world)
+        self.assertEqual(before, self.control.state())
+
+    def test_the_rest(self):
+        self.control.emit_event('CACHE_CLEARED')
+        self.control.set_password('new')
+        self.assertEqual(1, self.control.expire_sessions())
+        self.control.clear_faults()
+        self.control.clear_journal()
+        self.assertEqual({}, self.control.journal_counts())
+
+
+class InProcessTest(Verbs, base.EmulatorTestCase):
+    """The control object."""
+
+
+class OverHttpTest(Verbs, base.EmulatorTestCase):
+    """The client, and what it does not show."""
+
+    def setUp(self):
+        super().setUp()
+        self.control = client.Client(self.emulator.url)
+
+    def request(self, path, body=None, method=None):
+        request = urllib.request.Request(
+            f'{self.emulator.url}/control/v1/{path}',
+            data=body,
+            method=method,
+        )
+        try:
+            with urllib.request.urlopen(request) as response:
+                return response.status, json.load(response)
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code, json.load(error)
+
+    def test_reading_verbs_by_get(self):
+        for verb in control_http.READING:
+            self.assertEqual(200, self.request(verb)[0])
+
+    def test_changing_verbs_by_get(self):
+        self.assertEqual(405, self.request('reset')[0])
+
+    def test_unknown_verb(self):
+        status, answer = self.request('_host', b'{}')
+        self.assertEqual(404, status)
+        self.assertIn('_host', answer['error'])
+
+    def test_wrong_arguments(self):
+        for body, message in (
+            (b'{}', 'drc_index'),
+            (b'{"drc_index": "21010020", "nonsense": 1}', 'nonsense'),
+            (b'{', 'not JSON'),
+            (b'[]', 'not a JSON object'),
+        ):
+            status, answer = self.request('plug', body)
+            self.assertEqual(400, status)
+            self.assertIn(message, answer['error'])
+
+    def test_not_in_the_journal(self):
+        self.control.clear_journal()
+        self.control.state()
+        self.assertEqual([], self.control.journal())
+
+
+class ClientTest(unittest.TestCase):
+    def test_it_has_every_verb(self):
+        for verb in control_http.verbs():
+            self.assertEqual(
+                inspect.signature(getattr(control.Control, verb)),
+                inspect.signature(getattr(client.Client, verb)),
+                verb,
+            )
+
+    def test_reading_verbs_exist(self):
+        self.assertLessEqual(control_http.READING, control_http.verbs())
+
+
+class TwoSystemsTest(base.EmulatorTestCase):
+    def setUp(self):
+        self.world = {
+            'systems': [
+                {'name': name, 'slots': [{'drc_index': '21010020'}]}
+                for name in ('first', 'second')
+            ]
+        }
+        super().setUp()
+
+    def slots(self, name):
+        return [
+            slot['description']
+            for system in self.control.state()['systems']
+            for slot in system['slots']
+            if system['name'] == name
+        ]
+
+    def test_a_system_is_named(self):
+        self.control.plug('21010020', {'description': 'FPGA'}, system='second')
+        self.assertEqual(['Empty slot'], self.slots('first'))
+        self.assertEqual(['FPGA'], self.slots('second'))
+
+    def test_no_system_is_named(self):
+        with self.assertRaisesRegex(errors.ControlError, '2 systems'):
+            self.control.pull('21010020')
+
+    def test_partitions_of_each(self):
+        first, second = ms.System.get(self.adapter)
+        standard = self.build_for(first)
+        self.assert_refused(400, 'several systems', standard.create)
+        standard.create(parent=second)
+        # Names are unique on one system only.
+        self.build_for(first).create(parent=first)
+        counts = [
+            len(system['partitions'])
+            for system in self.control.state()['systems']
+        ]
+        self.assertEqual([1, 1], counts)
+
+    def build_for(self, system):
+        self.system = lambda: system
+        return self.build(memory=256)
+
+
+class WorldOwnersTest(base.EmulatorTestCase):
+    """A host that does not say who owns its slots."""
+
+    def setUp(self):
+        self.world = worlds.default()
+        self.world['systems'][0]['reports_slot_owners'] = False
+        super().setUp()
+
+    def test_owners_show_in_profiles_only(self):
+        self.assertFalse(
+            self.system().get_capability('ioslot_owner_assignment_capable')
+        )
+        self.assertIsNone(self.slot(base.VIOS_SLOT).part_name)
+        created = self.create(slots=base.GPUS[:1])
+        self.assertIsNone(self.slot(base.GPUS[0]).part_uuid)
+        self.assertEqual(1, len(created.io_config.io_slots))
+
+    def test_the_rules_are_the_same(self):
+        self.assert_refused(
+            409, 'vios1', self.build(slots=[base.VIOS_SLOT]).create
+        )

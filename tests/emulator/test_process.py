@@ -1,0 +1,154 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The command, several emulators at once, and what is imported."""
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import textwrap
+import unittest
+
+from pypowervm.wrappers import logical_partition as lpar
+from pypowervm.wrappers import managed_system as ms
+
+from nova_powervm.emulator import client
+from nova_powervm.emulator import fixture
+from nova_powervm.emulator import main
+from tests.emulator import base
+
+COMMAND = [sys.executable, '-m', 'nova_powervm.emulator.main']
+
+
+class ImportTest(unittest.TestCase):
+    def test_without_the_driver_nova_and_pypowervm(self):
+        """Serve the default world with their code out of reach."""
+        program = textwrap.dedent(
+            """
+            import sys
+
+            class Block:
+                def find_spec(self, name, path=None, target=None):
+                    root, _, rest = name.partition('.')
+                    inside = root == 'nova_powervm' and rest
+                    foreign = inside and rest.split('.')[0] != 'emulator'
+                    # The folder of pypowervm may be looked up, no module
+                    # of it may be loaded.
+                    if root in ('nova', 'oslo_config') or foreign:
+                        raise ImportError(f'{name} is blocked')
+                    return None
+
+            sys.meta_path.insert(0, Block())
+            from nova_powervm.emulator import client, fixture, main
+            with fixture.Emulator() as emulator:
+                state = client.Client(emulator.url).state()
+                assert len(state['systems'][0]['slots']) == 14, state
+            loaded = {name.partition('.')[0] for name in sys.modules}
+            assert not loaded & {'nova', 'pypowervm', 'oslo_log'}, loaded
+            """
+        )
+        subprocess.run([sys.executable, '-c', program], check=True)
+
+
+class TwoEmulatorsTest(unittest.TestCase):
+    def test_hosts_with_equal_slots_do_not_mix(self):
+        base.quieten(self)
+        first = base.start(self, seed=1)
+        second = base.start(self, seed=2)
+        adapters = [base.adapter_for(first), base.adapter_for(second)]
+        systems = [ms.System.get(adapter)[0] for adapter in adapters]
+        self.assertNotEqual(systems[0].uuid, systems[1].uuid)
+        indexes = [
+            [slot.drc_index for slot in system.asio_config.io_slots]
+            for system in systems
+        ]
+        self.assertEqual(*indexes)
+        first.control.set_owner('21010020', 'archive')
+        owners = [
+            {
+                slot['drc_index']: slot['owner']
+                for slot in emulator.control.state()['systems'][0]['slots']
+            }['21010020']
+            for emulator in (first, second)
+        ]
+        self.assertEqual(['archive', None], owners)
+        first.control.expire_sessions()
+        self.assertEqual(3, len(lpar.LPAR.get(adapters[1])))
+        counts = second.control.journal_counts()
+        self.assertEqual(1, counts['PUT Logon.create'])
+        adapters.clear()
+
+
+class FixtureTest(unittest.TestCase):
+    def test_attributes(self):
+        with fixture.Emulator(username='me', password='secret') as emulator:
+            self.assertEqual(f'http://127.0.0.1:{emulator.port}', emulator.url)
+            self.assertEqual('me', emulator.username)
+            self.assertEqual('secret', emulator.password)
+
+    def test_the_port_is_free_again(self):
+        emulator = fixture.Emulator().start()
+        port = emulator.port
+        emulator.stop()
+        with self.assertRaises(OSError):
+            client.Client(f'http://127.0.0.1:{port}', timeout=1).state()
+
+
+class CommandTest(unittest.TestCase):
+    def test_first_line_and_end(self):
+        with subprocess.Popen(
+            [*COMMAND, '--port', '0', '--seed', '7'],
+            stdout=subprocess.PIPE,
+            text=True,
+        ) as process:
+            url = process.stdout.readline().strip()
+            self.assertRegex(url, r'^http://127\.0\.0\.1:\d+$')
+            state = client.Client(url).state()
+            self.assertEqual(14, len(state['systems'][0]['slots']))
+            process.send_signal(signal.SIGTERM)
+            self.assertEqual(0, process.wait(30))
+
+    def test_world(self):
+        with tempfile.NamedTemporaryFile('w', suffix='.yaml') as file:
+            json.dump({'systems': [{'name': 'machine'}]}, file)
+            file.flush()
+            with subprocess.Popen(
+                [*COMMAND, '--world', file.name],
+                stdout=subprocess.PIPE,
+                text=True,
+            ) as process:
+                url = process.stdout.readline().strip()
+                state = client.Client(url).state()
+                process.terminate()
+        self.assertEqual('machine', state['systems'][0]['name'])
+
+    def test_a_world_that_is_none(self):
+        done = subprocess.run(
+            [*COMMAND, '--world', os.devnull],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        self.assertEqual(1, done.returncode)
+        self.assertIn('None is not of type', done.stderr)
+
+    def test_unknown_option(self):
+        with (
+            self.assertRaises(SystemExit),
+            tempfile.TemporaryFile('w') as stderr,
+            contextlib.redirect_stderr(stderr),
+        ):
+            main.main(['--nonsense'])

@@ -1,0 +1,241 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""World documents: what they may say, and what becomes of it."""
+
+import pathlib
+import tempfile
+import unittest
+
+import jsonschema
+
+from nova_powervm.emulator import app
+from nova_powervm.emulator import errors
+from nova_powervm.emulator import worlds
+
+UUID = '10e1f2a3-0000-4000-8000-00000000000a'
+VM = {'name': 'vm', 'memory': 256, 'processors': 1}
+
+
+def system_of(**keys):
+    return {'systems': [{'name': 'machine', **keys}]}
+
+
+class CheckTest(unittest.TestCase):
+    def assert_problems(self, world, *expected):
+        with self.assertRaises(errors.WorldError) as caught:
+            worlds.check(world)
+        problems = caught.exception.problems
+        self.assertEqual(len(expected), len(problems), problems)
+        for pattern, problem in zip(sorted(expected), problems, strict=True):
+            self.assertRegex(problem, pattern)
+
+    def test_schema(self):
+        jsonschema.Draft202012Validator.check_schema(worlds.schema())
+
+    def test_every_mapping_is_strict(self):
+        def mappings(node):
+            if isinstance(node, dict):
+                if node.get('type') == 'object':
+                    yield node
+                for value in node.values():
+                    yield from mappings(value)
+            elif isinstance(node, list):
+                for value in node:
+                    yield from mappings(value)
+
+        found = list(mappings(worlds.schema()))
+        self.assertGreater(len(found), 5)
+        for mapping in found:
+            self.assertIs(False, mapping['additionalProperties'])
+
+    def test_default(self):
+        self.assertEqual(worlds.default(), worlds.check(worlds.default()))
+
+    def test_no_document(self):
+        self.assert_problems(None, "the document: None is not of type 'obj")
+
+    def test_every_problem_with_its_path(self):
+        self.assert_problems(
+            system_of(
+                colour='red',
+                serial='short',
+                slots=[
+                    {'drc_index': '21010020', 'vendor_id': '10DEX'},
+                    {'drc_index': 21010021},
+                    {},
+                ],
+                partitions=[{**VM, 'state': 'asleep'}],
+            ),
+            r"systems\[0\].partitions\[0\].state: 'asleep' is not one of",
+            r"systems\[0\].serial: 'short' does not match",
+            r"systems\[0\].slots\[0\].vendor_id: '10DEX' does not match",
+            r'systems\[0\].slots\[1\].drc_index: 21010021 is not of type',
+            r"systems\[0\].slots\[2\]: 'drc_index' is a required property",
+            r'systems\[0\]: Additional properties .*colour',
+        )
+
+    def test_names_are_required(self):
+        self.assert_problems(
+            {'systems': [{'partitions': [{}]}]},
+            r'systems\[0\].partitions\[0\]: memory is required',
+            r'systems\[0\].partitions\[0\]: name is required',
+            r'systems\[0\].partitions\[0\]: processors is required',
+            r'systems\[0\]: name is required without capture',
+        )
+
+    def test_repetitions(self):
+        self.assert_problems(
+            system_of(
+                uuid=UUID,
+                slots=[{'drc_index': 'abcdef01'}, {'drc_index': 'ABCDEF01'}],
+                virtual_io_servers=[{**VM, 'id': 1}],
+                partitions=[{**VM, 'id': 1, 'uuid': UUID.upper()}],
+            ),
+            r'partitions\[0\].id: 1 is also at .*servers\[0\].id',
+            r"partitions\[0\].name: 'vm' is also at .*servers\[0\].name",
+            rf"partitions\[0\].uuid: '{UUID}' is also at systems\[0\].uuid",
+            r"slots\[1\].drc_index: 'ABCDEF01' is also at .*slots\[0\]",
+        )
+
+    def test_owners(self):
+        self.assert_problems(
+            system_of(
+                slots=[
+                    {'drc_index': '21010020', 'owner': 'nobody'},
+                    {'drc_index': '21010021', 'owner': 'vm', 'sriov': True},
+                ],
+                partitions=[VM],
+            ),
+            r"slots\[0\].owner: there is no partition 'nobody'",
+            r'slots\[1\]: an adapter in SR-IOV mode has no owner',
+        )
+
+
+class BuildTest(unittest.TestCase):
+    def state(self, world, **options):
+        application = app.make_app(world, **options)
+        self.addCleanup(application.close)
+        return application.control.state()
+
+    def test_captures_that_are_not_there(self):
+        for capture, message in (
+            ({'file': 'none.txt'}, 'none.txt is not a capture'),
+            ({'file': 'logon.xml'}, 'logon.xml'),
+            ({'file': 'lpar.txt'}, 'no ManagedSystem as entry 0'),
+            ({'file': 'managedsystem.txt', 'entry': 3}, 'as entry 3'),
+        ):
+            with self.assertRaisesRegex(errors.WorldError, message):
+                self.state({'systems': [{'capture': capture}]})
+
+    def test_a_partition_captured_twice(self):
+        capture = {'capture': {'file': 'lpar.txt'}}
+        with self.assertRaisesRegex(errors.WorldError, 'more than once'):
+            self.state(system_of(partitions=[capture, capture]))
+
+    def test_a_captured_partition_can_be_changed(self):
+        world = system_of(
+            partitions=[
+                {
+                    'capture': {'file': 'lpar.txt', 'entry': 2},
+                    'name': 'other',
+                    'id': 99,
+                    'uuid': 'random',
+                    'state': 'not activated',
+                }
+            ]
+        )
+        (partition,) = self.state(world)['systems'][0]['partitions']
+        self.assertEqual('other', partition['name'])
+        self.assertEqual(99, partition['id'])
+        self.assertEqual('not activated', partition['state'])
+
+    def test_slots_of_captured_partitions(self):
+        world = system_of(
+            slots=[
+                {'drc_index': f'{number:08X}'}
+                for number in range(553713680, 553713689)
+            ],
+            virtual_io_servers=[
+                {'capture': {'file': 'fake_vios_hosting_vios_feed.txt'}}
+            ],
+        )
+        system = self.state(world)['systems'][0]
+        owners = [slot['owner'] for slot in system['slots']]
+        self.assertEqual(8, owners.count('novalink_106CCC7'))
+
+    def test_ids(self):
+        world = system_of(
+            partitions=[VM, {**VM, 'name': 'first', 'id': 1}],
+        )
+        partitions = self.state(world)['systems'][0]['partitions']
+        self.assertEqual(
+            {'first': 1, 'vm': 2}, {p['name']: p['id'] for p in partitions}
+        )
+
+    def test_capacity(self):
+        world = system_of(
+            memory={'configurable': 4096, 'hypervisor': 1024},
+            processors={'configurable': 4},
+            partitions=[
+                {**VM, 'state': 'running', 'processor_units': 0.5},
+                {**VM, 'name': 'ded', 'state': 'running', 'dedicated': True},
+                {**VM, 'name': 'off'},
+            ],
+        )
+        system = self.state(world)['systems'][0]
+        self.assertEqual(4096 - 1024 - 512, system['memory_available'])
+        self.assertEqual(2.5, system['processor_units_available'])
+
+    def test_types(self):
+        world = system_of(partitions=[{**VM, 'type': 'OS400'}])
+        (partition,) = self.state(world)['systems'][0]['partitions']
+        self.assertEqual('OS400', partition['type'])
+
+    def test_seeds(self):
+        first = self.state(None, seed=1)['systems'][0]
+        second = self.state(None, seed=2)['systems'][0]
+        again = self.state(None, seed=1)['systems'][0]
+        self.assertEqual(first, again)
+        self.assertNotEqual(first['uuid'], second['uuid'])
+        uuids = {p['uuid'] for p in first['partitions']}
+        self.assertFalse(uuids & {p['uuid'] for p in second['partitions']})
+
+    def test_given_uuid(self):
+        state = self.state(system_of(uuid=UUID.upper()))
+        self.assertEqual(UUID, state['systems'][0]['uuid'])
+
+
+class FileTest(unittest.TestCase):
+    def write(self, text):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        path = pathlib.Path(folder.name, 'world.yaml')
+        path.write_text(text)
+        return str(path)
+
+    def test_good(self):
+        path = self.write('systems: [{name: machine}]')
+        self.assertEqual(system_of(), worlds.load_file(path))
+
+    def test_bad(self):
+        for text, message in (
+            ('systems: [', 'is not YAML'),
+            ('', 'None is not'),
+            ('systems: 1', 'systems: 1 is not of type'),
+        ):
+            with self.assertRaisesRegex(errors.WorldError, message):
+                worlds.load_file(self.write(text))
+
+    def test_missing(self):
+        with self.assertRaisesRegex(errors.WorldError, 'No such file'):
+            worlds.load_file('/nonexistent/world.yaml')
