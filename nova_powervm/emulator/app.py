@@ -12,6 +12,7 @@
 
 """The WSGI application: from HTTP to handlers and back."""
 
+import functools
 import logging
 import threading
 from collections.abc import Iterable
@@ -92,16 +93,6 @@ class Application:
         self._emulation = emulation
         self.control = Control(emulation, world)
         self._closed = threading.Event()
-        self._routes = routing.Map(
-            [
-                routing.Rule(
-                    route.rule, methods=[route.method], endpoint=route
-                )
-                for route in routes.ROUTES
-            ],
-            merge_slashes=False,
-            strict_slashes=False,
-        )
 
     def close(self) -> None:
         """Let every waiting request go, and delete session files."""
@@ -137,7 +128,7 @@ class Application:
     def _match(
         self, request: wrappers.Request
     ) -> tuple[routes.Route, Mapping[str, Any]]:
-        adapter = self._routes.bind_to_environ(request.environ)
+        adapter = _url_map().bind_to_environ(request.environ)
         try:
             return adapter.match()
         except exceptions.MethodNotAllowed:
@@ -190,6 +181,16 @@ class Application:
             LOG.exception('%s %s failed', call.method, path)
             failure = errors.RestError('The emulator has a defect, see log.')
             return _error_answer(call, failure, path)
+
+
+@functools.cache
+def _url_map() -> routing.Map:
+    """Return the route table, compiled; it has no state."""
+    rules = [
+        routing.Rule(route.rule, methods=[route.method], endpoint=route)
+        for route in routes.ROUTES
+    ]
+    return routing.Map(rules, merge_slashes=False, strict_slashes=False)
 
 
 def _call(request: wrappers.Request, now: float) -> exchange.Call:

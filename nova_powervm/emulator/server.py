@@ -47,7 +47,7 @@ class Server:
         )
         self._thread = threading.Thread(
             target=self._server.serve_forever,
-            kwargs={'poll_interval': 0.05},
+            kwargs={'poll_interval': 0.02},
             name='powervm-emulator',
             daemon=True,
         )

@@ -158,18 +158,13 @@ class ListenerTest(base.EmulatorTestCase):
         self.handler = Handler()
         self.listener = self.adapter.session.get_event_listener()
         self.listener.subscribe(self.handler)
-        self.addCleanup(self.release)
-        self.thread = self.listener._pthread
+        self.addCleanup(self.release, self.listener._pthread)
 
-    def release(self):
+    def release(self, thread):
         self.listener.unsubscribe(self.handler)
-
-    def _drop_session(self):
-        thread = self.thread
-        # The last poll of the thread ends with the emulator's.
+        # The last poll of the thread ends with the emulator.
         self.emulator._application.close()
         thread.join(LONG)
-        super()._drop_session()
 
     def test_events_arrive(self):
         created = self.create()

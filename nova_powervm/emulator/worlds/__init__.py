@@ -12,6 +12,8 @@
 
 """World documents: what the emulated host is when it starts."""
 
+import copy
+import functools
 import importlib.resources
 import json
 import pathlib
@@ -41,7 +43,7 @@ def schema() -> dict[str, Any]:
 def default() -> World:
     """Return the world that the emulator starts with."""
     file = importlib.resources.files(_PACKAGE) / 'worlds' / 'default.yaml'
-    return parse(file.read_text(encoding='utf-8'), 'the default world')
+    return copy.deepcopy(_default(file.read_text(encoding='utf-8')))
 
 
 def load_file(path: str) -> World:
@@ -74,10 +76,9 @@ def check(document: object) -> World:
 
     :raises errors.WorldError: with every problem and the path to its value.
     """
-    validator = jsonschema.Draft202012Validator(schema())
     problems = [
         f'{_path(error.absolute_path)}: {error.message}'
-        for error in validator.iter_errors(document)
+        for error in _validator().iter_errors(document)
     ]
     if not problems and isinstance(document, dict):
         problems = list(checks.problems(document))
@@ -93,6 +94,16 @@ def build(host: host_module.Host, world: World) -> None:
     :raises errors.WorldError: a capture that it names is not there.
     """
     builder.build(host, world)
+
+
+@functools.cache
+def _default(text: str) -> World:
+    return parse(text, 'the default world')
+
+
+@functools.cache
+def _validator() -> jsonschema.Draft202012Validator:
+    return jsonschema.Draft202012Validator(schema())
 
 
 def _path(parts: Any) -> str:
