@@ -11,7 +11,3 @@
 # under the License.
 
 """Tests of the documentation against the code."""
-
-# Nova chooses its concurrency mode when this is imported, before anything
-# else of nova.
-import nova.tests.functional  # noqa: F401
