@@ -106,8 +106,8 @@ class Control:
         with self._lock:
             target = self._system(system)
             builder.build_slot(target, spec)
-            self._host.touch(target)
-            slot = target.get_slot(int(spec['drc_index'], 16))
+            slot = _slot(target, spec['drc_index'])
+            ownership.show(self._host, target, slot)
             return summary.slot(target, slot)
 
     def pull(
@@ -125,9 +125,10 @@ class Control:
             slot = _slot(target, drc_index)
             if remove:
                 target.remove_slot(slot.drc_index)
+                self._host.touch(target)
             else:
                 slot.set_card(slots_module.Card())
-            self._host.touch(target)
+                ownership.show(self._host, target, slot)
 
     def set_owner(
         self,

@@ -229,7 +229,9 @@ def _check_changes(host: Host, partition: Partition, body: Element) -> None:
     ):
         rules.check_dynamic(partition, 'I/O slots')
         rules.check_slots(system, body, partition)
-    rules.check_compatibility(system, body)
+    mode = 'PendingProcessorCompatibilityMode'
+    if content.text(body, mode) != partition.text(mode):
+        rules.check_compatibility(system, body)
 
 
 def _differs(old: Element, new: Element, path: str) -> bool:

@@ -103,6 +103,17 @@ def force(
     host.touch(system)
 
 
+def show(host: Host, system: System, slot: Slot) -> None:
+    """Write what sits in a slot to the profiles that name it."""
+    for partition in host.of_type(Partition, system):
+        required = partition.profile_slots.get(slot.drc_index)
+        if required is not None:
+            partition.drop_profile_slot(slot.drc_index)
+            partition.add_profile_slot(slot, required)
+            host.touch(partition)
+    host.touch(system)
+
+
 def owns(partition: Partition, slot: Slot) -> bool:
     """Whether a slot is a partition's own."""
     return (

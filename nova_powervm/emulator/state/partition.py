@@ -107,7 +107,11 @@ class Partition(resource.Resource):
     @property
     def can_change_when_active(self) -> bool:
         """Whether the guest takes part in dynamic changes (DLPAR)."""
-        return self.type == IBM_I or self.rmc_state == RMC_ACTIVE
+        return (
+            self.type == IBM_I
+            or self.rmc_state == RMC_ACTIVE
+            or self.boolean('IsManagementPartition')
+        )
 
     @property
     def memory(self) -> int:

@@ -126,6 +126,38 @@ _PROCESSORS = (
     'RuntimeSharingMode',
     'CurrentSharedProcessorConfiguration',
 )
+_MEMORY = (
+    'Metadata',
+    'ActiveMemoryExpansionEnabled',
+    'ActiveMemorySharingEnabled',
+    'BarrierSynchronizationRegisterArrayCount',
+    'DesiredHugePageCount',
+    'DesiredMemory',
+    'ExpansionFactor',
+    'PhysicalPageTableRatio',
+    'HardwarePageTableRatio',
+    'MaximumHugePageCount',
+    'MaximumMemory',
+    'MinimumHugePageCount',
+    'MinimumMemory',
+    'CurrentBarrierSynchronizationRegisterArrays',
+    'CurrentExpansionFactor',
+    'CurrentPhysicalPageTableRatio',
+    'CurrentHardwarePageTableRatio',
+    'CurrentHugePageCount',
+    'CurrentMaximumHugePageCount',
+    'CurrentMaximumMemory',
+    'CurrentMemory',
+    'CurrentMinimumHugePageCount',
+    'CurrentMinimumMemory',
+    'MemoryExpansionEnabled',
+    'RedundantErrorPathReportingEnabled',
+    'RequiredMinimumForMaximum',
+    'RuntimeHugePageCount',
+    'RuntimeMemory',
+    'RuntimeMinimumMemory',
+    'SharedMemoryEnabled',
+)
 _IO = (
     'Metadata',
     'HostChannelAdapters',
@@ -145,6 +177,7 @@ def sort_partition(element: content.Element, kind: str) -> None:
     content.sort_children(element, PARTITION[kind])
     for path, order in (
         (partition.PROCESSORS, _PROCESSORS),
+        (partition.MEMORY, _MEMORY),
         (partition.IO, _IO),
     ):
         section = content.find(element, path)

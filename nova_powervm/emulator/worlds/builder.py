@@ -154,7 +154,7 @@ def build_slot(system: System, spec: Spec) -> None:
         slot.set_card(card(spec))
     elif 'description' in spec:
         slot.set_card(card(spec))
-    slot.assignable = spec.get('assignable', True)
+    slot.assignable = spec.get('assignable', slot.assignable)
     if 'bus_group_required' in spec:
         content.put(
             slot.element, 'BusGroupingRequired', spec['bus_group_required']
