@@ -133,7 +133,7 @@ def correct_ids(slot: content.Element) -> None:
     Knows the wrong ones by :data:`VENDORS`; leaves all others as they are.
     """
     reported = content.integer(slot, 'PCIVendorID')
-    if content.text(slot, 'Description') == slots.EMPTY:
+    if slots.Slot(slot).is_empty:
         content.put(slot, 'PCIDeviceID', 0xFFFF)
     elif reported in VENDORS:
         content.put(slot, 'PCIVendorID', VENDORS[reported])

@@ -115,9 +115,10 @@ class Control:
     ) -> None:
         """Take the card out of a slot.
 
-        :param remove: take the slot itself away. A partition that has it in
-            its profile keeps it there; if it is required the partition
-            cannot be activated.
+        A partition that has the slot in its profile keeps it there; if it
+        is required the partition cannot be activated.
+
+        :param remove: take the slot itself away.
         :param system: uuid or name; needed if there are several.
         """
         with self._lock:
@@ -355,7 +356,7 @@ def _slot(system: System, drc_index: str) -> slots_module.Slot:
 def _index(drc_index: str) -> int:
     try:
         return int(drc_index, 16)
-    except ValueError as error:
+    except (TypeError, ValueError) as error:
         raise errors.ControlError(
             f'{drc_index!r} is not a DRC index in hexadecimal'
         ) from error

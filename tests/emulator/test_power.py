@@ -137,6 +137,15 @@ class PowerTest(base.EmulatorTestCase):
             power.power_on(self.lpar, None)
         self.assertEqual('not activated', self.refresh().state)
 
+    def test_card_of_a_required_slot_is_gone(self):
+        self.control.pull('21010020')
+        with self.assertRaisesRegex(
+            exceptions.VMPowerOnFailure, '21010020, which is empty'
+        ):
+            power.power_on(self.lpar, None)
+        self.control.plug('21010020', {'description': 'another'})
+        power.power_on(self.lpar, None)
+
     def test_required_slot_has_another_owner(self):
         self.control.set_owner('21010020', 'database', profiles=False)
         with self.assertRaisesRegex(

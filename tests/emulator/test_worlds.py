@@ -215,7 +215,7 @@ class BuildTest(unittest.TestCase):
         self.assertEqual(UUID, state['systems'][0]['uuid'])
 
 
-class FileTest(unittest.TestCase):
+class YamlTest(unittest.TestCase):
     def write(self, text):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)

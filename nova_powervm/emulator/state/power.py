@@ -161,13 +161,20 @@ def _check_activation(partition: Partition) -> None:
             f'processor units and {system.units_available:g} are available.'
         )
     for drc_index, required in partition.profile_slots.items():
-        slot = system.find_slot(drc_index)
-        if required and (slot is None or not ownership.owns(partition, slot)):
-            reason = 'is not there'
-            if slot is not None:
-                holder = slot.owner.name if slot.owner else 'no partition'
-                reason = f'belongs to {holder}'
+        problem = _slot_problem(partition, drc_index)
+        if required and problem:
             raise JobError(
                 f'The partition {partition.name} requires the I/O slot '
-                f'{drc_index:08X}, which {reason}.'
+                f'{drc_index:08X}, which {problem}.'
             )
+
+
+def _slot_problem(partition: Partition, drc_index: int) -> str:
+    """Return why a partition cannot have a slot of its profile, or nothing."""
+    slot = partition.system.find_slot(drc_index)
+    if slot is None:
+        return 'is not there'
+    if not ownership.owns(partition, slot):
+        holder = slot.owner.name if slot.owner else 'no partition'
+        return f'belongs to {holder}'
+    return 'is empty' if slot.is_empty else ''

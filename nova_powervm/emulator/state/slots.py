@@ -124,6 +124,11 @@ class Slot:
         """What sits in the slot, in words."""
         return content.text(self.element, 'Description')
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether no card is in the slot."""
+        return self.description == EMPTY
+
     def set_card(self, card: Card) -> None:
         """Put a card into the slot, or take it out with ``Card()``."""
         values = {

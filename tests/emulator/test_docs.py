@@ -1,0 +1,73 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The contributor's page says what there is."""
+
+import inspect
+import pathlib
+import unittest
+
+from nova_powervm.emulator import control
+from nova_powervm.emulator import control_http
+from nova_powervm.emulator import main
+from nova_powervm.emulator import routes
+from nova_powervm.emulator import worlds
+
+ROOT = pathlib.Path(__file__).parents[2]
+PAGE = ROOT / 'doc' / 'source' / 'contributor' / 'emulator.rst'
+
+
+class PageTest(unittest.TestCase):
+    def setUp(self):
+        super().setUp()
+        self.text = PAGE.read_text()
+
+    def assert_named(self, names):
+        missing = {name for name in names if f'``{name}``' not in self.text}
+        self.assertEqual(set(), missing)
+
+    def test_labels(self):
+        self.assert_named(route.label for route in routes.ROUTES)
+
+    def test_verbs_and_their_arguments(self):
+        verbs = control_http.verbs()
+        self.assert_named(verbs)
+        for verb in verbs:
+            parameters = inspect.signature(
+                getattr(control.Control, verb)
+            ).parameters
+            self.assert_named(name for name in parameters if name != 'self')
+
+    def test_keys_of_worlds(self):
+        def keys(node):
+            if isinstance(node, dict):
+                yield from node.get('properties', {})
+                for value in node.values():
+                    yield from keys(value)
+
+        # correct_ids is shown with its value.
+        self.assert_named(set(keys(worlds.schema())) - {'correct_ids'})
+
+    def test_options(self):
+        for action in main._parser()._actions:
+            self.assertIn(
+                f'``{action.option_strings[-1]}', self.text + '``--help'
+            )
+
+    def test_example(self):
+        block = self.text.partition('.. code-block:: yaml\n\n')[2]
+        lines = []
+        for line in block.splitlines():
+            if line and not line.startswith('   '):
+                break
+            lines.append(line)
+        worlds.parse('\n'.join(lines), 'the example')
