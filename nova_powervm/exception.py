@@ -41,6 +41,14 @@ class PowerVMError(Exception):
         self.fields = fields
         super().__init__(self.message.format(**fields))
 
+    @property
+    def summary(self) -> str:
+        """The message for a server's fault, which names the instance itself.
+
+        Nova cuts faults after 255 characters, so the cure stands early.
+        """
+        return str(self)
+
 
 class ConfigurationError(PowerVMError):
     """An option or a file that the operator wrote can't be used."""
@@ -142,10 +150,9 @@ class ProcessorsRefused(PowerVMError):
     code = 'powervm.partition.processors'
     elsewhere = False
     message = (
-        'The flavor asks for {vcpus} vCPUs; with '
-        '[powervm]proc_units_factor={factor} that is {units} processing '
-        'units, but the host needs at least {minimum} units per virtual '
-        'processor. Raise the option to {minimum} or more.'
+        'With [powervm]proc_units_factor={factor} the {vcpus} vCPUs of the '
+        'flavor get {units} processing units, but the host needs {minimum} '
+        'for each. Raise the option to {minimum} or more.'
     )
 
 
@@ -154,6 +161,11 @@ class ClaimFailed(PowerVMError):
 
     code = 'powervm.device.claim'
     message = 'Instance {instance}: {reason}'
+
+    @property
+    def summary(self) -> str:
+        """The reason alone."""
+        return str(self.fields['reason'])
 
 
 class ForeignDevice(ClaimFailed):

@@ -14,5 +14,10 @@
 
 import os
 
-# nova.tests.functional chooses its concurrency mode when it is imported.
+# One process runs tests with and without nova, and nova wants to choose its
+# concurrency mode before any library brings in eventlet.
 os.environ.setdefault('OS_NOVA_DISABLE_EVENTLET_PATCHING', '1')
+
+from nova import monkey_patch  # noqa: E402
+
+monkey_patch.patch(backend='threading')

@@ -125,9 +125,9 @@ def _refuse_accelerators(
     if taken:
         raise exception.ForeignDevice(
             instance=instance,
-            reason=f'its flavor was allocated the provider(s) '
-            f'{", ".join(taken)} that Cyborg manages, which takes a device '
-            "profile. Add traitN:OWNER_NOVA=required to the flavor's groups.",
+            reason='its flavor took a device that Cyborg manages. Add '
+            "traitN:OWNER_NOVA=required to the flavor's groups, or use a "
+            f'device profile. Provider: {", ".join(taken)}',
         )
 
 

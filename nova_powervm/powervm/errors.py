@@ -81,7 +81,8 @@ def _reason(error: pvm.HttpError) -> str:
 def retried(method: Callable[_P, _R]) -> Callable[_P, _R]:
     """Try a method up to three times while its errors are passing ones.
 
-    Only for what can be done twice without harm: reading and deleting.
+    Only for what can be done twice without harm: reading, deleting, and
+    starting or stopping what may be started or stopped already.
     """
 
     @functools.wraps(method)

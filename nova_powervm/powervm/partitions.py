@@ -149,6 +149,7 @@ class RestPartitions:
         ):
             self._adapter.delete(_LPAR.schema_type, root_id=uuid)
 
+    @errors.retried
     def power_on(self, lpar: partition.Partition) -> None:
         """Start an LPAR; one that runs already is fine."""
         with (
@@ -157,6 +158,7 @@ class RestPartitions:
         ):
             power.PowerOp.start(lpar.handle)
 
+    @errors.retried
     def power_off(
         self, lpar: partition.Partition, *, hard: bool, timeout: int = 0
     ) -> None:

@@ -12,9 +12,11 @@
 
 """The session with the PowerVM REST server."""
 
+import contextlib
 import socket
 import time
 from collections.abc import Callable
+from collections.abc import Iterator
 from typing import Any
 
 import tenacity
@@ -82,7 +84,20 @@ def connect(
         sleep=sleep,
         reraise=True,
     )
-    return pvm_adapter.Adapter(retrying(_log_on, server))
+    with _quiet_client():
+        return pvm_adapter.Adapter(retrying(_log_on, server))
+
+
+@contextlib.contextmanager
+def _quiet_client() -> Iterator[None]:
+    """Keep pypowervm from logging every try; we log one line a minute."""
+    logger = logging.getLogger(pvm_adapter.__name__).logger
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
 
 
 class _MinuteLog:
@@ -143,7 +158,9 @@ def _port(server: options.Server) -> int:
 
 
 def _probe(server: options.Server) -> None:
-    """See whether anybody listens, which pypowervm would log each time."""
+    """See whether anybody listens, which pypowervm takes minutes to tell."""
+    if server.url is None:
+        return
     address = (server.parts.hostname, _port(server))
     try:
         socket.create_connection(address, timeout=_PROBE_TIMEOUT).close()

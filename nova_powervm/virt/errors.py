@@ -60,9 +60,9 @@ def of_build(
     our message. (After a last failed try, nova's own message stands there.)
     """
     if error.elsewhere:
-        return nova_exception.InstanceDeployFailure(reason=str(error))
+        return nova_exception.InstanceDeployFailure(reason=error.summary)
     return nova_exception.BuildAbortException(
-        instance_uuid=instance, reason=str(error)
+        instance_uuid=instance, reason=error.summary
     )
 
 

@@ -10,6 +10,4 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-# Nova chooses its concurrency mode when this is imported, before anything
-# else of nova.
-import nova.tests.functional  # noqa: F401
+"""Tests that run nova."""

@@ -15,6 +15,7 @@
 import os
 import sys
 import textwrap
+import time
 
 import fixtures
 import os_traits
@@ -162,7 +163,10 @@ class PowerVMTestCase(
     # Instances
 
     def boot(self, extra_specs, expected='ACTIVE', **sizes):
-        """Boot a server with a flavor of its own and give it as it ends."""
+        """Boot a server with a flavor of its own and give it as it ends.
+
+        :param expected: Status to wait for; None for any that is an end.
+        """
         self.flavors = getattr(self, 'flavors', 0) + 1
         sizes = {
             'memory_mb': 512,
@@ -176,12 +180,21 @@ class PowerVMTestCase(
             extra_spec=extra_specs,
             **sizes,
         )
-        return self._create_server(
-            image_uuid=self.image,
-            flavor_id=flavor,
-            networks='none',
-            expected_state=expected,
+        request = self._build_server(
+            image_uuid=self.image, flavor_id=flavor, networks='none'
         )
+        server = self.api.post_server({'server': request})
+        if expected is not None:
+            return self._wait_for_state_change(server, expected)
+        return self._wait_until_built(server['id'])
+
+    def _wait_until_built(self, uuid):
+        for _ in range(200):
+            server = self.api.get_server(uuid)
+            if server['status'] in ('ACTIVE', 'ERROR'):
+                return server
+            time.sleep(0.1)
+        self.fail(f'server {uuid} is still {server["status"]}')
 
     def instance(self, server):
         """Read Nova's record of a server."""
@@ -255,12 +268,18 @@ class PowerVMTestCase(
     def reserve(self, uuid, resource_class, reserved):
         """Set a provider's reserved, as an operator does."""
         record = self._get_provider_inventory(uuid)[resource_class]
-        self._update_inventory(
-            uuid,
+        self.set_inventory(
+            uuid, {resource_class: record | {'reserved': reserved}}
+        )
+
+    def set_inventory(self, uuid, inventories):
+        """Replace a provider's inventories."""
+        answer = self.placement.put(
+            f'/resource_providers/{uuid}/inventories',
             {
                 'resource_provider_generation': self.generation(uuid),
-                'inventories': {
-                    resource_class: record | {'reserved': reserved}
-                },
+                'inventories': inventories,
             },
+            version='1.26',
         )
+        self.assertEqual(200, answer.status, answer.body)

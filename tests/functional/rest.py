@@ -56,7 +56,7 @@ class Host:
 
     def __init__(self, url, username, password):
         self._netloc = urllib.parse.urlsplit(url).netloc
-        self._token = self._log_on(username, password)
+        self._credentials = (username, password)
 
     def lpars(self):
         """Give all partitions but the VIOSes, by upper-case uuid."""
@@ -70,17 +70,18 @@ class Host:
         found = map(_slot, feed.iterfind('.//{*}IOSlots/{*}IOSlot'))
         return {slot.drc_index: slot for slot in found}
 
-    def _log_on(self, username, password):
+    def _log_on(self):
+        # Each time anew: tests end all sessions.
         document = self._request(
             'PUT',
             '/rest/api/web/Logon',
-            _LOGON.format(username, password),
+            _LOGON.format(*self._credentials),
             {'Content-Type': _WEB + 'LogonRequest'},
         )
         return document.findtext('.//{*}X-API-Session')
 
     def _get(self, path):
-        headers = {'X-API-Session': self._token}
+        headers = {'X-API-Session': self._log_on()}
         return self._request('GET', path, None, headers)
 
     def _request(self, method, path, body, headers):

@@ -343,13 +343,7 @@ class Foreign(base.PowerVMTestCase):
         self.start_host(inventory=NOTHING)
         uuid = self.add_child('cyborg device', [os_traits.OWNER_CYBORG])
         self._create_resource_class('CUSTOM_GPU')
-        self._set_inventory(
-            uuid,
-            {
-                'resource_provider_generation': self.generation(uuid),
-                'inventories': {'CUSTOM_GPU': {'total': 1}},
-            },
-        )
+        self.set_inventory(uuid, {'CUSTOM_GPU': {'total': 1}})
         self.restart_host(inventory=NOTHING)
 
         server = self.boot({'resources1:CUSTOM_GPU': '1'}, expected='ERROR')

@@ -14,9 +14,15 @@
 
 import os
 
+import fixtures
 from nova import exception as nova_exception
 
 from tests.functional import base
+
+HOOK = """
+def session_config(session):
+    session.dest = '{url}'
+"""
 
 
 class RefusesToStart(base.PowerVMTestCase):
@@ -98,7 +104,7 @@ class Starts(base.PowerVMTestCase):
     def test_the_password_is_in_no_log(self):
         self.start_host()
 
-        password = self.hosts['host1'].password
+        password = self.hosts['host1'].emulator.password
         self.assertNotIn(password, self.stdlog.logger.output)
 
     def test_more_promised_than_there_is_warns(self):
@@ -111,11 +117,21 @@ class Starts(base.PowerVMTestCase):
         )
 
     def test_local_session_by_file(self):
-        # The local session's server is found by pypowervm's own hook.
-        self.assertNotIn('PYPOWERVM_SESSION_CONFIG', os.environ)
-        self.start_host(local_session=True)
+        # A local session is for port 12080 of this machine. pypowervm's own
+        # hook lets the emulator stand there.
+        directory = self.useFixture(fixtures.TempDir()).path
+        hook = os.path.join(directory, 'session_config.py')
+        emulated = self.useFixture(base.EmulatedHost('local'))
+        with open(hook, 'w') as file:
+            file.write(HOOK.format(url=emulated.emulator.url))
+        self.useFixture(
+            fixtures.EnvironmentVariable('PYPOWERVM_SESSION_CONFIG', hook)
+        )
+        self.start_host(rest_url=None, rest_username=None, rest_password=None)
 
         self.assertNotEqual({}, self.slot_providers())
+        requests = emulated.emulator.control.journal_counts()
+        self.assertGreater(requests['GET ManagedSystem.feed'], 0)
 
     def test_foreign_partitions_are_no_instances(self):
         compute = self.start_host()
