@@ -25,8 +25,10 @@ LPARS = (
     '5B1C2D3E-0000-4000-8000-000000000002',
     '6B1C2D3E-0000-4000-8000-000000000003',
 )
-#: Few values, so that slots and paragraphs meet often.
-IDS = st.sampled_from((None, 0, 0x0302, 0x1014, 0x10DE, 0xFFFF))
+#: Few values and some of them often, so that slots and paragraphs meet and
+#: many slots are free.
+IDS = st.sampled_from((0x10DE, 0x10DE, 0x10DE, 0x1014, None, 0xFFFF))
+RARELY = st.sampled_from((False, False, False, False, True))
 INDEXES = st.integers(1, 5).map(lambda number: 0x21010000 + number)
 CLASSES = st.sampled_from(('CUSTOM_GPU', 'CUSTOM_IOSLOT', 'PGPU'))
 TEXT = st.text(st.characters(exclude_categories=['Cs']))
@@ -49,8 +51,8 @@ host_slots = st.builds(
     subsys_device_id=IDS,
     pci_class=IDS,
     revision_id=st.none() | st.integers(0, 0xFF),
-    owner=st.none() | owners,
-    sriov=st.booleans(),
+    owner=st.one_of(st.none(), st.none(), owners),
+    sriov=RARELY,
 )
 any_slots = st.builds(
     slots.Slot,
@@ -72,11 +74,11 @@ def _values(key):
         return INDEXES.map(slots.format_drc_index)
     if key == 'revision_id':
         return st.integers(0, 0xFF).map('{:02X}'.format)
-    return IDS.map(lambda value: f'{value or 0:04X}')
+    return st.sampled_from(('10DE', '10DE', '1014', 'FFFF'))
 
 
 identifications = st.sets(
-    st.sampled_from(list(policy.PROPERTIES)), min_size=0, max_size=2
+    st.sampled_from(list(policy.PROPERTIES)), max_size=2
 ).flatmap(lambda keys: st.fixed_dictionaries({k: _values(k) for k in keys}))
 paragraphs = st.builds(
     policy.Paragraph,

@@ -18,6 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nova_powervm.domain import matching
+from nova_powervm.domain import names
 from nova_powervm.domain import slots
 from tests.property import strategies
 
@@ -68,9 +69,29 @@ class JudgeTest(unittest.TestCase):
         self.assertEqual(
             [v.slot for v in verdicts if v.offered], [d.slot for d in found]
         )
-        for device in found:
-            self.assertIn('OWNER_NOVA', device.traits)
+        offered = [verdict for verdict in verdicts if verdict.offered]
+        for device, verdict in zip(found, offered, strict=True):
+            (paragraph,) = verdict.paragraphs
+            self.assertEqual(paragraph.resource_class, device.resource_class)
+            self.assertEqual(
+                {'OWNER_NOVA', *paragraph.traits},
+                device.traits - names.generated_traits(device.slot),
+            )
         self.assertEqual(len(found), len({d.slot.drc_index for d in found}))
+
+    @given(situations)
+    def test_conflicts_are_devices_that_two_paragraphs_take(self, situation):
+        policy, host_slots, _ = situation
+        expected = [
+            slot
+            for slot in host_slots
+            if not slot.is_empty
+            and sum(p.identifies(slot) for p in policy.paragraphs) > 1
+        ]
+        found = matching.conflicts(matching.judge(*situation))
+        self.assertEqual(expected, [verdict.slot for verdict in found])
+        for verdict in found:
+            self.assertFalse(verdict.offered)
 
     @given(situations, strategies.paragraphs)
     def test_one_paragraph_more_offers_or_conflicts(self, situation, extra):

@@ -105,6 +105,31 @@ class PlanTest(unittest.TestCase):
                 )
 
     @given(situations())
+    def test_what_is_free_becomes_what_the_file_says(self, situation):
+        devices, providers, _ = situation
+        nobody = {provider.uuid: () for provider in providers}
+        plan = plan_for(devices, providers, nobody)
+        self.assertEqual((), plan.of(Action.KEEP_CLASS, Action.WITHDRAW))
+        offered = plan.of(Action.CREATE, Action.PUBLISH)
+        self.assertEqual(
+            {d.slot.drc_index: (d.resource_class,) for d in devices},
+            {entry.drc_index: entry.resource_classes for entry in offered},
+        )
+        for device, entry in zip(devices, offered, strict=True):
+            self.assertLessEqual(device.traits, entry.traits)
+
+    @given(situations())
+    def test_an_answer_is_needed_about_the_questionable_only(self, situation):
+        devices, providers, consumers = situation
+        pairing = planning.pair(devices, providers)
+        asked = {provider.uuid for provider in pairing.questionable}
+        some = {u: held for u, held in consumers.items() if u in asked}
+        self.assertEqual(
+            plan_for(devices, providers, consumers),
+            plan_for(devices, providers, some),
+        )
+
+    @given(situations())
     def test_reserved_by_others_is_never_lowered(self, situation):
         devices, providers, consumers = situation
         plan = plan_for(devices, providers, consumers)
