@@ -27,7 +27,12 @@ _GROUP = re.compile(r'(?:resources|trait)(\d+):')
 
 class InventoryTest(unittest.TestCase):
     def test_every_example_is_a_good_file(self):
-        examples = list(pages.blocks('yaml'))
+        examples = [
+            (name, text)
+            for name, text in pages.blocks('yaml')
+            # Worlds are YAML, too; the emulator's tests build them.
+            if name != 'contributor/emulator'
+        ]
         for name, text in examples:
             with self.subTest(document=name):
                 policy = policyfile.parse(text, name)

@@ -37,7 +37,7 @@ _IN_WORDS = re.compile(
 )
 #: Letter of a specification in the numbers of its rows, and the number of
 #: rows that it has at least.
-SPECIFICATIONS = {'D': 90, 'C': 45, 'V': 25, 'O': 40, 'N': 20}
+SPECIFICATIONS = {'D': 98, 'C': 61, 'V': 32, 'O': 44, 'N': 27}
 
 
 @dataclasses.dataclass(frozen=True)
