@@ -18,6 +18,6 @@ import os
 # concurrency mode before any library brings in eventlet.
 os.environ.setdefault('OS_NOVA_DISABLE_EVENTLET_PATCHING', '1')
 
-from nova import monkey_patch  # noqa: E402
+from nova import monkey_patch
 
 monkey_patch.patch(backend='threading')

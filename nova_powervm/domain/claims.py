@@ -77,6 +77,7 @@ def resolve(
     providers: Mapping[str, SlotProvider],
     requested: Mapping[str, int],
     accelerators: Collection[str] = (),
+    device_classes: Collection[str] = (),
 ) -> tuple[Claim, ...]:
     """Find the slots that an instance was allocated on this host.
 
@@ -90,6 +91,8 @@ def resolve(
     :param providers: Provider uuid to provider, of this host.
     :param requested: Resource class to the amount that the flavor asks for.
     :param accelerators: Uuids of Cyborg's providers of this host.
+    :param device_classes: Classes of the inventory file. What is asked for
+        of these has to be a slot of this host, known provider or not.
     :returns: The claims, by DRC index.
     :raises exception.ClaimFailed: The allocations are missing, don't cover
         what the flavor asks for, or name a device of Cyborg's that no
@@ -109,7 +112,14 @@ def resolve(
         if uuid in providers
         for resource_class, amount in record['resources'].items()
     ]
-    _check_amounts(instance, granted, providers.values(), requested)
+    ours = set(device_classes).union(
+        *(provider.resource_classes for provider in providers.values())
+    )
+    _check_amounts(
+        instance,
+        granted,
+        {rc: amount for rc, amount in requested.items() if rc in ours},
+    )
     claims = {
         Claim(provider.uuid, provider.drc_index) for provider, _, _ in granted
     }
@@ -134,7 +144,6 @@ def _refuse_accelerators(
 def _check_amounts(
     instance: str,
     granted: Iterable[tuple[SlotProvider, str, int]],
-    providers: Iterable[SlotProvider],
     requested: Mapping[str, int],
 ) -> None:
     got: dict[str, int] = {}
@@ -147,8 +156,7 @@ def _check_amounts(
                 f'{slots.format_drc_index(provider.drc_index)} is allocated '
                 f'{amount} times; a slot is one device',
             )
-    ours = {rc for provider in providers for rc in provider.resource_classes}
-    for resource_class in sorted(ours & set(requested)):
+    for resource_class in sorted(requested):
         wanted, have = requested[resource_class], got.get(resource_class, 0)
         if have < wanted:
             raise exception.ClaimFailed(

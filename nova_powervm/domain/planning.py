@@ -33,6 +33,7 @@ from nova_powervm.domain import slots
 TOTAL = 1
 
 _SPARE = slots.Reason('spare', 'another provider stands for its slot')
+_TWIN = slots.Reason('twin', 'another provider of its slot is allocated')
 
 Inventory = Mapping[str, Mapping[str, Any]]
 
@@ -186,8 +187,16 @@ def make_plan(
     :param name_of: Makes the name of a new provider from a DRC index.
     :param reasons: DRC index to why that slot is not offered.
     """
+    taken = {
+        names.slot_of_provider(orphan.name)
+        for orphan in pairing.orphans
+        if not allocations.is_free(orphan)
+    }
     published = (
-        _publish(device, provider, allocations, name_of)
+        # A slot of two providers must not be given away twice.
+        _withdraw(provider, device.slot.drc_index, _TWIN, ())
+        if provider and device.slot.drc_index in taken
+        else _publish(device, provider, allocations, name_of)
         for device, provider in pairing.wanted
     )
     spare = {

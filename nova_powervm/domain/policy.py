@@ -128,6 +128,11 @@ class Policy:
     paragraphs: tuple[Paragraph, ...] = ()
     source: str = 'no inventory file'
 
+    @property
+    def resource_classes(self) -> frozenset[str]:
+        """The classes that any paragraph gives to devices."""
+        return frozenset(p.resource_class for p in self.paragraphs)
+
 
 def normal_value(key: str, value: str) -> str:
     """Bring an identification value into the form that is compared."""
@@ -184,6 +189,11 @@ def problem_with_trait(name: str) -> str | None:
         return f'trait {name} belongs to the driver: it says who owns a device'
     if name in RESERVED_TRAITS:
         return f'trait {name} can not be set here: {RESERVED_TRAITS[name]}'
+    if name.startswith(('COMPUTE_', 'MISC_SHARES_')):
+        return (
+            f'trait {name} can not be set here: it is about a compute node or '
+            'a shared provider, and would change what is scheduled to it'
+        )
     if _is_custom(name) or name in _standard_traits():
         return None
     return (

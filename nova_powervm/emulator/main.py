@@ -15,7 +15,6 @@
 import argparse
 import signal
 import sys
-import threading
 from collections.abc import Sequence
 
 from nova_powervm.emulator import app
@@ -23,6 +22,8 @@ from nova_powervm.emulator import emulation
 from nova_powervm.emulator import errors
 from nova_powervm.emulator import server
 from nova_powervm.emulator import worlds
+
+_STOPPING = (signal.SIGINT, signal.SIGTERM)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -46,12 +47,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except errors.WorldError as error:
         print(error, file=sys.stderr)
         return 1
-    stop = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stop.set())
+    # Blocked here and in every thread to come, they wait for sigwait: a
+    # handler could run just before this thread goes to sleep.
+    signal.pthread_sigmask(signal.SIG_BLOCK, _STOPPING)
     running.start()
     print(running.url, flush=True)
-    stop.wait()
+    signal.sigwait(_STOPPING)
     application.close()
     running.stop()
     return 0

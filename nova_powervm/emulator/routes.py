@@ -21,16 +21,20 @@ from nova_powervm.emulator.handlers import jobs
 from nova_powervm.emulator.handlers import logon
 from nova_powervm.emulator.handlers import partition
 from nova_powervm.emulator.handlers import resources
+from nova_powervm.emulator.handlers import volumes
 from nova_powervm.emulator.state import partition as partition_state
 from nova_powervm.emulator.state import system as system_state
+from nova_powervm.emulator.state import volumes as volumes_state
 
 SYSTEM = system_state.KIND
 LPAR = partition_state.LPAR
 VIOS = partition_state.VIOS
+VOLUME_GROUP = volumes_state.KIND
 
 UOM = '/rest/api/uom'
 WEB = '/rest/api/web'
 UNDER_SYSTEM = f'{UOM}/{SYSTEM}/<system>'
+UNDER_VIOS = f'{UOM}/{VIOS}/<vios>'
 
 
 @dataclasses.dataclass(frozen=True)
@@ -110,6 +114,18 @@ ROUTES: tuple[Route, ...] = (
     *_reading(VIOS, UNDER_SYSTEM),
     *_writing(VIOS, UNDER_SYSTEM),
     *_operating(VIOS, UNDER_SYSTEM),
+    Route(
+        'GET',
+        f'{UNDER_VIOS}/{VOLUME_GROUP}',
+        volumes.feed,
+        f'{VOLUME_GROUP}.feed',
+    ),
+    Route(
+        'GET',
+        f'{UNDER_VIOS}/{VOLUME_GROUP}/<uuid>',
+        volumes.entry,
+        f'{VOLUME_GROUP}.read',
+    ),
     Route('GET', f'{UOM}/jobs/<job_id>', jobs.read, 'Job.read'),
     Route('DELETE', f'{UOM}/jobs/<job_id>', jobs.delete, 'Job.delete'),
     Route('POST', f'{UOM}/jobs/<job_id>/cancel', jobs.cancel, 'Job.cancel'),

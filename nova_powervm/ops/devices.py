@@ -13,6 +13,7 @@
 """Devices: what is published of them, and who gets which."""
 
 from collections.abc import Callable
+from collections.abc import Collection
 from collections.abc import Iterable
 from collections.abc import Mapping
 from typing import Any
@@ -133,6 +134,7 @@ class DeviceOps:
             {**remembered, **self._providers},
             claims.requested_amounts(extra_specs),
             self._accelerators,
+            self._policy.resource_classes,
         )
 
     def assignments(
@@ -162,7 +164,7 @@ class DeviceOps:
         )
 
     def _tell(
-        self, plan: planning.Plan, verdicts: Iterable[matching.Verdict]
+        self, plan: planning.Plan, verdicts: Collection[matching.Verdict]
     ) -> None:
         """Log each decision once, until it changes."""
         lines = {
@@ -170,17 +172,17 @@ class DeviceOps:
             for v in verdicts
             if v.reason
         }
-        warnings = set()
+        levels = {
+            v.slot.drc_index: logging.ERROR
+            for v in matching.conflicts(verdicts)
+        }
         for entry in plan.entries:
             lines[entry.drc_index] = _describe(entry)
             if entry.consumers or entry.action is planning.Action.WITHDRAW:
-                warnings.add(entry.drc_index)
+                levels.setdefault(entry.drc_index, logging.WARNING)
         for index, line in lines.items():
             if self._told.get(index) != line:
-                LOG.log(
-                    logging.WARNING if index in warnings else logging.INFO,
-                    line,
-                )
+                LOG.log(levels.get(index, logging.INFO), line)
         self._told = lines
 
 
@@ -213,12 +215,13 @@ def _describe(entry: planning.Entry) -> str:
             return f'Offering {where} as {offer}: {entry.reason}'
         case planning.Action.DELETE:
             return f'Removing {where}: {entry.reason}'
-    holders = ', '.join(entry.consumers) or 'not known to Placement'
-    return (
-        f'Withdrawing {where}: {entry.reason}. It is still allocated; the '
-        f'consumer is {holders}. Give the slot back to the host or delete '
-        'or move the instance; the provider goes when it is free.'
+    cure = (
+        f'It is allocated to {", ".join(entry.consumers)}: give the slot back '
+        'to the host, or delete or move the instance'
+        if entry.consumers
+        else 'It stays until Placement says that it is free'
     )
+    return f'Withdrawing {where}: {entry.reason}. {cure}.'
 
 
 def namer(nodename: str, style: str) -> Callable[[int], str]:

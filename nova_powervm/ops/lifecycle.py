@@ -76,6 +76,8 @@ class LifecycleOps:
         self._host = host
         self._devices = devices
         self._factor = proc_units_factor
+        # Nova destroys what a failed build made; these were there before.
+        self._spared: set[str] = set()
 
     def spawn(self, build: Build) -> None:
         """Make and start the LPAR of an instance.
@@ -107,6 +109,15 @@ class LifecycleOps:
         :raises exception.PowerVMError: The host refused or did not answer.
         """
         uuid = partition.lpar_uuid(instance)
+        if uuid in self._spared:
+            self._spared.discard(uuid)
+            LOG.warning(
+                'LPAR %(uuid)s of instance %(instance)s was running before '
+                'its build failed, so it is left alone. Deleting the server '
+                'deletes it.',
+                {'uuid': uuid, 'instance': instance},
+            )
+            return
         lpar = self._partitions.find(uuid)
         if lpar is None:
             LOG.info('Instance %s has no LPAR; nothing to delete.', instance)
@@ -147,7 +158,7 @@ class LifecycleOps:
         """Find what an interrupted build of this instance left behind.
 
         One that differs is removed if it is off. A running one is somebody's
-        work, so it is left alone.
+        work, so it is left alone, also by the clean-up that Nova runs next.
 
         :raises exception.PartitionConflict: It runs and differs.
         """
@@ -156,6 +167,7 @@ class LifecycleOps:
         if lpar is None or not different:
             return lpar
         if states.power(lpar.state) is not states.Power.OFF:
+            self._spared.add(spec.uuid)
             raise exception.PartitionConflict(
                 name=spec.name,
                 uuid=spec.uuid,

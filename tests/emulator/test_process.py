@@ -108,31 +108,30 @@ class FixtureTest(unittest.TestCase):
 
 
 class CommandTest(unittest.TestCase):
+    def start(self, *arguments):
+        """Start the command; it is gone after the test, whatever happens."""
+        process = subprocess.Popen(
+            [*COMMAND, *arguments], stdout=subprocess.PIPE, text=True
+        )
+        self.addCleanup(process.stdout.close)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        return process, process.stdout.readline().strip()
+
     def test_first_line_and_end(self):
-        with subprocess.Popen(
-            [*COMMAND, '--port', '0', '--seed', '7'],
-            stdout=subprocess.PIPE,
-            text=True,
-        ) as process:
-            url = process.stdout.readline().strip()
-            self.assertRegex(url, r'^http://127\.0\.0\.1:\d+$')
-            state = client.Client(url).state()
-            self.assertEqual(14, len(state['systems'][0]['slots']))
-            process.send_signal(signal.SIGTERM)
-            self.assertEqual(0, process.wait(30))
+        process, url = self.start('--port', '0', '--seed', '7')
+        self.assertRegex(url, r'^http://127\.0\.0\.1:\d+$')
+        state = client.Client(url).state()
+        self.assertEqual(14, len(state['systems'][0]['slots']))
+        process.send_signal(signal.SIGTERM)
+        self.assertEqual(0, process.wait(30))
 
     def test_world(self):
         with tempfile.NamedTemporaryFile('w', suffix='.yaml') as file:
             json.dump({'systems': [{'name': 'machine'}]}, file)
             file.flush()
-            with subprocess.Popen(
-                [*COMMAND, '--world', file.name],
-                stdout=subprocess.PIPE,
-                text=True,
-            ) as process:
-                url = process.stdout.readline().strip()
-                state = client.Client(url).state()
-                process.terminate()
+            _, url = self.start('--world', file.name)
+            state = client.Client(url).state()
         self.assertEqual('machine', state['systems'][0]['name'])
 
     def test_a_world_that_is_none(self):

@@ -148,6 +148,7 @@ class PowerVMTestCase(
                 'rest_username': emulator.username,
                 'rest_password': emulator.password,
                 'rest_connect_timeout': 0,
+                'volume_group_name': 'image_pool',
             }
             | options,
         )

@@ -306,8 +306,12 @@ class HalfMade(base.PowerVMTestCase):
             services.lifecycle.spawn,
             self.build_of(server),
         )
+        # What nova-compute does after a failed spawn.
+        services.lifecycle.destroy(server['id'])
 
         self.assertEqual('running', self.lpar(server).state)
+        self._delete_server(server)
+        self.assertIsNone(self.lpar(server))
 
     def build_of(self, server):
         """Say again what nova-compute asked of the driver."""

@@ -154,7 +154,14 @@ class ProviderTree(base.PowerVMTestCase):
         )
         self.assertEqual(262144, inventory['MEMORY_MB']['total'])
         self.assertEqual(1024, inventory['MEMORY_MB']['reserved'])
-        self.assertGreater(inventory['DISK_GB']['total'], 0)
+        self.assertEqual(2048, inventory['DISK_GB']['total'])
+
+    def test_without_a_volume_group_there_is_no_disk(self):
+        self.start_host(volume_group_name=None)
+
+        root = self._get_provider_uuid_by_host('host1')
+        self.assertNotIn('DISK_GB', self._get_provider_inventory(root))
+        self.assertIn('offers no DISK_GB', self.stdlog.logger.output)
 
     def test_a_second_update_changes_nothing(self):
         self.start_host()

@@ -117,6 +117,9 @@ def set_state(partition: Partition, state: str, rmc_state: str) -> None:
     running = state == partition_module.RUNNING
     reference = REFERENCE_ON.get(partition.type, '')
     partition.put('ReferenceCode', reference if running else REFERENCE_OFF)
+    # No clock runs: a partition was always booted just now, unless its
+    # world says otherwise.
+    partition.put('Uptime', 0)
     dlpar = running and partition.can_change_when_active
     for resource in _DLPAR:
         name = f'DynamicLogicalPartition{resource}Capable'

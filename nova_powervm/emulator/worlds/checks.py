@@ -64,6 +64,7 @@ def _partitions(system: dict[str, Any], path: str) -> Iterator[str]:
     names = []
     ids = []
     for where, partition in _all_partitions(system, path):
+        yield from _volume_groups(partition, where)
         if 'name' in partition:
             names.append((f'{where}.name', partition['name']))
         if 'id' in partition:
@@ -75,6 +76,17 @@ def _partitions(system: dict[str, Any], path: str) -> Iterator[str]:
                 yield f'{where}: {key} is required without capture'
     yield from _repeated(names, {})
     yield from _repeated(ids, {})
+
+
+def _volume_groups(partition: dict[str, Any], where: str) -> Iterator[str]:
+    groups = partition.get('volume_groups', ())
+    if groups and '.partitions[' in where:
+        yield f'{where}: only a Virtual I/O Server has volume groups'
+    for number, group in enumerate(groups):
+        if group.get('free', 0) > group['capacity']:
+            yield f'{where}.volume_groups[{number}]: free beyond capacity'
+    names = [(where, group['name']) for group in groups]
+    yield from _repeated(names, {})
 
 
 def _all_partitions(

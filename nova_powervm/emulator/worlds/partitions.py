@@ -22,6 +22,7 @@ from nova_powervm.emulator.state import host as host_module
 from nova_powervm.emulator.state import lpars
 from nova_powervm.emulator.state import partition as partition_module
 from nova_powervm.emulator.state import system as system_module
+from nova_powervm.emulator.state import volumes
 
 Element = content.Element
 Host = host_module.Host
@@ -47,13 +48,28 @@ def build(host: Host, system: System, spec: Spec) -> None:
     ]
     wanted.sort(key=lambda pair: 'id' not in pair[1])
     for kind, partition in wanted:
-        if 'capture' in partition:
-            _build_captured(host, system, kind, partition)
-        else:
-            _build_described(host, system, kind, partition)
+        make = _build_captured if 'capture' in partition else _build_described
+        made = make(host, system, kind, partition)
+        for group in partition.get('volume_groups', ()):
+            host.add(_volume_group(host, made, group), quiet=True)
 
 
-def _build_captured(host: Host, system: System, kind: str, spec: Spec) -> None:
+def _volume_group(
+    host: Host, vios: Partition, spec: Spec
+) -> volumes.VolumeGroup:
+    capacity = float(spec['capacity'])
+    return volumes.VolumeGroup(
+        host.new_uuid(),
+        vios,
+        spec['name'],
+        capacity,
+        float(spec.get('free', capacity)),
+    )
+
+
+def _build_captured(
+    host: Host, system: System, kind: str, spec: Spec
+) -> Partition:
     """Make a partition that is as it was captured, but for what is given."""
     named = spec['capture']
     capture = captures.get(named['file'], named.get('entry', 0), kind)
@@ -73,12 +89,12 @@ def _build_captured(host: Host, system: System, kind: str, spec: Spec) -> None:
     for name, value in values.items():
         if value is not None:
             partition.put(name, value)
-    _add(host, partition)
+    return _add(host, partition)
 
 
 def _build_described(
     host: Host, system: System, kind: str, spec: Spec
-) -> None:
+) -> Partition:
     """Make a partition from nothing but its description."""
     element = content.new(
         kind,
@@ -100,15 +116,18 @@ def _build_described(
     partition = lpars.build(host, system, kind, uuid, element)
     state = spec.get('state', partition_module.NOT_ACTIVATED)
     derive.set_state(partition, state, spec.get('rmc_state', 'inactive'))
-    _add(host, partition)
+    if 'uptime' in spec:
+        partition.put('Uptime', spec['uptime'])
+    return _add(host, partition)
 
 
-def _add(host: Host, partition: Partition) -> None:
+def _add(host: Host, partition: Partition) -> Partition:
     if host.find(partition.kind, partition.uuid) is not None:
         raise errors.WorldError(
             [f'{partition.kind} {partition.uuid} is there more than once']
         )
     host.add(partition, quiet=True)
+    return partition
 
 
 def _uuid(host: Host, spec: Spec, default: str) -> str:

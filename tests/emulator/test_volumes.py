@@ -1,0 +1,83 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Volume groups and uptime, read with pypowervm."""
+
+from pypowervm import exceptions
+from pypowervm.tasks import partition as partition_tasks
+from pypowervm.tasks import storage as storage_tasks
+from pypowervm.wrappers import storage
+from pypowervm.wrappers import virtual_io_server
+
+from nova_powervm.emulator import errors
+from nova_powervm.emulator import worlds
+from tests.emulator import base
+
+
+class VolumeGroupTest(base.EmulatorTestCase):
+    def test_groups_of_a_vios(self):
+        (vios,) = virtual_io_server.VIOS.get(self.adapter)
+        groups = storage.VG.get(self.adapter, parent=vios)
+        self.assertEqual(
+            {'rootvg': (278.0, 200.0), 'image_pool': (2048.0, 2000.0)},
+            {
+                group.name: (group.capacity, group.available_size)
+                for group in groups
+            },
+        )
+
+    def test_a_group_is_found_by_name_and_refreshed(self):
+        vios, group = storage_tasks.find_vg(self.adapter, 'image_pool')
+        self.assertEqual('vios1', vios.name)
+        self.assertIs(group, group.refresh())
+
+    def test_no_such_group(self):
+        self.assertRaises(
+            exceptions.VGNotFound,
+            storage_tasks.find_vg,
+            self.adapter,
+            'nowhere',
+        )
+
+    def test_a_group_of_another_vios(self):
+        _, group = storage_tasks.find_vg(self.adapter, 'image_pool')
+        self.assertRaises(
+            exceptions.HttpNotFound,
+            storage.VG.get,
+            self.adapter,
+            uuid=group.uuid,
+            parent_type='VirtualIOServer',
+            parent_uuid='00000000-0000-4000-8000-000000000000',
+        )
+
+
+class UptimeTest(base.EmulatorTestCase):
+    def test_the_management_partition_has_been_up(self):
+        partition = partition_tasks.get_mgmt_partition(self.adapter)
+        self.assertEqual(1048000, partition.uptime)
+
+
+class WorldTest(base.EmulatorTestCase):
+    def test_what_no_host_can_have(self):
+        world = worlds.default()
+        system = world['systems'][0]
+        group = {'name': 'vg', 'capacity': 10, 'free': 11}
+        system['virtual_io_servers'][0]['volume_groups'] = [group, group]
+        system['partitions'][2]['volume_groups'] = [
+            {'name': 'x', 'capacity': 1}
+        ]
+        with self.assertRaises(errors.WorldError) as caught:
+            self.control.load_world(world)
+        text = str(caught.exception)
+        self.assertIn('volume_groups[0]: free beyond capacity', text)
+        self.assertIn("'vg' is also at", text)
+        self.assertIn('only a Virtual I/O Server has volume groups', text)

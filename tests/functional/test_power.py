@@ -1,0 +1,152 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Power and what Nova asks about its instances."""
+
+from nova import utils
+
+from tests.functional import base
+
+
+class Power(base.PowerVMTestCase):
+    """On, off and restart through Nova's API."""
+
+    def setUp(self):
+        super().setUp()
+        self.start_host()
+        self.server = self.boot(base.gpu_groups(1))
+        self.control().clear_journal()
+
+    def jobs(self):
+        """Give the jobs' operations since the boot, with parameters."""
+        return [
+            (record['path'].rpartition('/')[2])
+            for record in self.control().journal()
+            if record['label'] == 'LogicalPartition.job'
+        ]
+
+    def test_stop_and_start(self):
+        slots = self.lpar(self.server).slots
+
+        self._stop_server(self.server)
+        self.assertEqual('not activated', self.lpar(self.server).state)
+        self.assertEqual(slots, self.lpar(self.server).slots)
+
+        self._start_server(self.server)
+        self.assertEqual('running', self.lpar(self.server).state)
+        self.assertEqual(slots, self.lpar(self.server).slots)
+
+    def test_soft_reboot_is_one_job(self):
+        self._reboot_server(self.server)
+
+        self.assertEqual('running', self.lpar(self.server).state)
+        self.assertEqual(['PowerOff'], self.jobs())
+
+    def test_a_soft_reboot_that_fails_becomes_a_hard_one(self):
+        self.control().plan_job('PowerOff', 'the guest does not listen')
+
+        self._reboot_server(self.server)
+
+        self.assertEqual('running', self.lpar(self.server).state)
+        self.assertEqual(['PowerOff', 'PowerOff'], self.jobs())
+
+    def test_hard_reboot_of_a_running_one(self):
+        self._reboot_server(self.server, hard=True)
+
+        self.assertEqual('running', self.lpar(self.server).state)
+        self.assertEqual(['PowerOff'], self.jobs())
+
+    def test_hard_reboot_of_a_stopped_one_starts_it(self):
+        self._stop_server(self.server)
+        self.control().clear_journal()
+
+        self._reboot_server(self.server, hard=True)
+
+        self.assertEqual('running', self.lpar(self.server).state)
+        self.assertEqual(['PowerOn'], self.jobs())
+
+    def test_a_stop_that_the_guest_ignores_is_hard_in_the_end(self):
+        self.control().plan_job('PowerOff', 'the guest does not listen')
+
+        self._stop_server(self.server)
+
+        self.assertEqual('not activated', self.lpar(self.server).state)
+
+    def test_a_stopped_instance_is_deleted(self):
+        self._stop_server(self.server)
+        self.control().clear_journal()
+
+        self._delete_server(self.server)
+
+        self.assertIsNone(self.lpar(self.server))
+        self.assertEqual([], self.jobs())
+
+
+class Records(base.PowerVMTestCase):
+    """What the driver tells Nova of instances and host."""
+
+    def setUp(self):
+        super().setUp()
+        self.compute = self.start_host()
+        self.driver = self.compute.manager.driver
+
+    def test_instances_are_those_of_novas_records(self):
+        servers = [self.boot({}) for _ in range(3)]
+
+        self.assertEqual(
+            sorted(server['id'] for server in servers),
+            self.driver.list_instance_uuids(),
+        )
+        self.assertEqual(3, self.driver.get_num_instances())
+        self.assertEqual(
+            {server['OS-EXT-SRV-ATTR:instance_name'] for server in servers},
+            set(self.driver.list_instances()),
+        )
+
+    def test_a_deleted_record_does_not_make_an_lpar_foreign(self):
+        server = self.boot({})
+        # Nova deletes the record while the host can't be reached.
+        self.instance(server).destroy()
+
+        self.assertEqual([server['id']], self.driver.list_instance_uuids())
+
+    def test_an_instance_exists_while_its_lpar_does(self):
+        server = self.boot({})
+        instance = self.instance(server)
+        self.assertTrue(self.driver.instance_exists(instance))
+
+        self.driver.destroy(None, instance, [])
+
+        self.assertFalse(self.driver.instance_exists(instance))
+
+    def test_hypervisor_details(self):
+        self.boot({}, memory_mb=1024)
+        self._run_periodics()
+
+        with self.microversion_of_details():
+            (hypervisor,) = self.api.api_get('/os-hypervisors/detail').body[
+                'hypervisors'
+            ]
+
+        self.assertEqual('host1', hypervisor['hypervisor_hostname'])
+        self.assertEqual('phyp', hypervisor['hypervisor_type'])
+        self.assertEqual(32, hypervisor['vcpus'])
+        self.assertEqual(262144, hypervisor['memory_mb'])
+
+    def test_uptime_is_the_management_partitions(self):
+        self.assertRegex(
+            self.driver.get_host_uptime(), r'^up \d+ days, [ \d]\d:\d\d$'
+        )
+
+    def microversion_of_details(self):
+        # Later ones leave the numbers out.
+        return utils.temporary_mutation(self.api, microversion='2.87')
