@@ -101,9 +101,9 @@ class Cloud:
         return str(image.id)
 
     def create_flavor(self, name: str, extra_specs: dict[str, str]) -> None:
-        """Create a small flavor without a disk, with these extra specs."""
+        """Create a flavor of the specification's sizes, with extra specs."""
         flavor = self._api.compute.create_flavor(
-            name=name, ram=2048, vcpus=1, disk=0
+            name=name, ram=2048, vcpus=1, disk=100
         )
         self._api.compute.create_flavor_extra_specs(flavor, extra_specs)
 

@@ -118,6 +118,8 @@ def nova(stack: stack_lib.Stack) -> Sections:
             'rest_username': stack.host.username,
             'rest_password': stack.host.password,
             'inventory_file': stack.inventory_file,
+            # Of the emulator's default world.
+            'volume_group_name': 'image_pool',
         },
         'wsgi': {'api_paste_config': stack.etc / 'api-paste.ini'},
         'api_database': _database(stack, 'nova_api'),

@@ -45,6 +45,7 @@ class TestFiles(unittest.TestCase):
                 'rest_username': 'user',
                 'rest_password': 'rest-secret',
                 'inventory_file': '/state/etc/inventory.yaml',
+                'volume_group_name': 'image_pool',
             },
             {
                 key: value

@@ -136,3 +136,27 @@ class ResolveTest(unittest.TestCase):
         self.assertEqual(
             ['21010020'], resolve(allocations, {'CUSTOM_GPU': 1}, ['c0'])
         )
+
+    def test_a_class_of_the_file_that_no_known_provider_has(self):
+        allocations = {'unknown': {'resources': {'CUSTOM_GPU': 1}}}
+        with self.assertRaisesRegex(exception.ClaimFailed, 'asks for 1'):
+            claims.resolve(
+                'instance',
+                allocations,
+                {},
+                {'CUSTOM_GPU': 1},
+                device_classes=('CUSTOM_GPU',),
+            )
+
+    def test_a_class_that_is_no_devices(self):
+        allocations = {'root': {'resources': {'CUSTOM_LICENSE': 1}}}
+        self.assertEqual(
+            (),
+            claims.resolve(
+                'instance',
+                allocations,
+                {},
+                {'CUSTOM_LICENSE': 1},
+                device_classes=('CUSTOM_GPU',),
+            ),
+        )

@@ -242,6 +242,19 @@ class PairTest(unittest.TestCase):
             )
             self.assertIn('another provider', plan.entries[1].reason)
 
+    def test_of_two_for_one_slot_none_is_offered_while_one_is_allocated(self):
+        plan = make_plan(
+            [device()],
+            [provider(SHORT), provider()],
+            {SHORT: ['instance'], NAME: []},
+        )
+        self.assertEqual(
+            [(Action.WITHDRAW, NAME), (Action.WITHDRAW, SHORT)],
+            [(entry.action, entry.name) for entry in plan.entries],
+        )
+        for entry in plan.entries:
+            self.assertEqual({'CUSTOM_GPU': record(1)}, entry.inventory)
+
     def test_two_for_one_slot_that_is_gone(self):
         plan = make_plan(
             [], [provider(), provider(SHORT)], {NAME: [], SHORT: ['i']}
