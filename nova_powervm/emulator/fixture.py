@@ -22,7 +22,7 @@ from nova_powervm.emulator import worlds
 
 
 class Emulator:
-    """An emulator on a free port of the loopback interface.
+    """An emulator on the loopback interface.
 
     Use it as a context manager, or call :meth:`start` and :meth:`stop`.
     Several may run in one process; each is a host of its own.
@@ -32,6 +32,7 @@ class Emulator:
     :param username: of the one user who can log on with a password.
     :param password: of that user.
     :param event_wait: seconds that a poll for events waits.
+    :param port: to listen on; 0 takes one that is free.
     """
 
     def __init__(
@@ -42,6 +43,7 @@ class Emulator:
         username: str = 'admin',
         password: str = 'abc123',  # noqa: S107 - a test credential
         event_wait: float = emulation.EVENT_WAIT,
+        port: int = 0,
     ) -> None:
         self.username = username
         self.password = password
@@ -52,7 +54,7 @@ class Emulator:
             seed=seed,
             event_wait=event_wait,
         )
-        self._server = server.Server(self._application, '127.0.0.1', 0)
+        self._server = server.Server(self._application, '127.0.0.1', port)
 
     @property
     def control(self) -> control_module.Control:

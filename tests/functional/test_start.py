@@ -17,6 +17,7 @@ import os
 import fixtures
 from nova import exception as nova_exception
 
+from nova_powervm.emulator import worlds
 from tests.functional import base
 
 HOOK = """
@@ -86,6 +87,16 @@ class RefusesToStart(base.PowerVMTestCase):
         message = self.refused(volume_group_name='nowhere')
 
         self.assertIn('nowhere', message)
+
+    def test_more_than_one_system(self):
+        second = {'name': 'other', 'uuid': 'random'}
+        world = worlds.default()
+        world['systems'].append(second)
+
+        message = self.refused(world=world)
+
+        self.assertIn('manages 2 systems', message)
+        self.assertIn('other', message)
 
     def test_a_server_that_does_not_answer(self):
         error = self.assertRaises(

@@ -1,0 +1,135 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Logging on to a REST server that is not there, late, or refuses."""
+
+import contextlib
+import socket
+import threading
+import types
+import unittest
+
+import fixtures
+
+from nova_powervm import exception
+from nova_powervm.conf import powervm as options
+from nova_powervm.emulator import fixture
+from nova_powervm.powervm import session
+
+
+def server(url, **values):
+    """Say how to reach an emulator."""
+    return options.Server(
+        url=url,
+        **{'username': 'admin', 'password': 'abc123', 'connect_timeout': 0}
+        | values,
+    )
+
+
+def free_port():
+    """Find a port on which nobody listens."""
+    with contextlib.closing(socket.socket()) as probe:
+        probe.bind(('127.0.0.1', 0))
+        return probe.getsockname()[1]
+
+
+class ConnectTest(unittest.TestCase):
+    def test_log_on(self):
+        with fixture.Emulator() as emulator:
+            adapter = session.connect(server(emulator.url))
+            self.assertEqual('PVM', adapter.session.mc_type)
+            adapter.session.close()
+            self.assertEqual(0, emulator.control.state()['sessions'])
+
+    def test_nobody_listens(self):
+        url = f'http://127.0.0.1:{free_port()}'
+        with self.assertRaises(exception.RestUnreachable) as caught:
+            session.connect(server(url))
+        self.assertIn(url, str(caught.exception))
+
+    def test_a_server_that_comes_late_is_waited_for(self):
+        port = free_port()
+        url = f'http://127.0.0.1:{port}'
+        tries = []
+
+        def appear(seconds):
+            tries.append(seconds)
+            if len(tries) == 2:
+                # The try that follows finds the server.
+                self.enterContext(fixture.Emulator(port=port))
+
+        adapter = session.connect(server(url, connect_timeout=60), appear)
+        adapter.session.close()
+        self.assertEqual(2, len(tries))
+
+    def test_a_wrong_password_is_not_tried_twice(self):
+        with fixture.Emulator() as emulator:
+            with self.assertRaises(exception.RestRefusedLogin) as caught:
+                session.connect(
+                    server(emulator.url, password='x', connect_timeout=60)
+                )
+            self.assertEqual(
+                {'PUT Logon.create': 1}, emulator.control.journal_counts()
+            )
+        self.assertIn('rest_password', str(caught.exception))
+
+    def test_a_server_that_is_starting_is_waited_for(self):
+        with fixture.Emulator() as emulator:
+            emulator.control.add_fault(match='Logon.create', status=503)
+            adapter = session.connect(
+                server(emulator.url, connect_timeout=60), lambda seconds: None
+            )
+            adapter.session.close()
+
+    def test_pypowervm_logs_as_before_afterwards(self):
+        logger = self.enterContext(fixtures.FakeLogger('pypowervm.adapter'))
+        with fixture.Emulator() as emulator:
+            adapter = session.connect(server(emulator.url))
+            self.assertNotIn('logging on', logger.output)
+            adapter.session.close()
+            self.assertIn('logging off', logger.output)
+
+
+class MinuteLogTest(unittest.TestCase):
+    def test_one_line_a_minute(self):
+        logger = self.enterContext(fixtures.FakeLogger(session.LOG.name))
+        log = session._MinuteLog(server('http://a:1', connect_timeout=300))
+        outcome = types.SimpleNamespace(exception=lambda: 'no route')
+        for waited in range(0, 181, 2):
+            log(
+                types.SimpleNamespace(
+                    seconds_since_start=float(waited), outcome=outcome
+                )
+            )
+        lines = logger.output.splitlines()
+        self.assertEqual(4, len(lines), lines)
+        self.assertIn('for 60 of 300 seconds', lines[1])
+        self.assertIn('no route', lines[1])
+
+
+class ThreadsTest(unittest.TestCase):
+    def test_an_expired_session_is_opened_once_for_all_threads(self):
+        with fixture.Emulator() as emulator:
+            adapter = session.connect(server(emulator.url))
+            emulator.control.expire_sessions()
+            emulator.control.clear_journal()
+            threads = [
+                threading.Thread(target=adapter.read, args=['ManagedSystem'])
+                for _ in range(4)
+            ]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            counts = emulator.control.journal_counts()
+            self.assertEqual(1, counts['PUT Logon.create'])
+            adapter.session.close()
