@@ -100,6 +100,13 @@ class RestError(PowerVMError):
     message = 'PowerVM REST {action} failed: {reason}'
 
 
+class RestBusy(RestError):
+    """The server can't serve the request just now."""
+
+    code = 'powervm.rest.busy'
+    retryable = True
+
+
 class RestConflict(RestError):
     """Somebody else changed the resource meanwhile (HTTP 412)."""
 
@@ -169,7 +176,7 @@ class ClaimFailed(PowerVMError):
 
 
 class ForeignDevice(ClaimFailed):
-    """The flavor took a device of Cyborg's without a device profile."""
+    """The flavor took a device that is not this driver's to give."""
 
     code = 'powervm.device.foreign'
     elsewhere = False
@@ -181,5 +188,5 @@ class DevicesDiffer(PowerVMError):
     code = 'powervm.device.readback'
     message = (
         'LPAR {name} was made with the slots [{wanted}] but the host reports '
-        '[{found}]: {reason}. The LPAR is removed again.'
+        '[{found}]: {reason}. Look at the LPAR and the slots with pvmctl.'
     )

@@ -20,6 +20,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from nova_powervm import exception
+from nova_powervm.domain import policy
 from nova_powervm.domain import slots
 
 # Nova's syntax: resources[_a-zA-Z0-9-]{0,64}:<class>=<amount>
@@ -55,6 +56,18 @@ class Claim:
         return slots.format_drc_index(self.drc_index)
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Others:
+    """Providers below the compute node that are not ours.
+
+    :param accelerators: Uuids of those that Cyborg owns.
+    :param strangers: Uuids of all of them.
+    """
+
+    accelerators: frozenset[str] = frozenset()
+    strangers: frozenset[str] = frozenset()
+
+
 def requested_amounts(extra_specs: Mapping[str, str]) -> dict[str, int]:
     """Add up what a flavor's resource groups ask for.
 
@@ -76,7 +89,7 @@ def resolve(
     allocations: Mapping[str, Mapping[str, Any]] | None,
     providers: Mapping[str, SlotProvider],
     requested: Mapping[str, int],
-    accelerators: Collection[str] = (),
+    others: Others | None = None,
     device_classes: Collection[str] = (),
 ) -> tuple[Claim, ...]:
     """Find the slots that an instance was allocated on this host.
@@ -90,7 +103,7 @@ def resolve(
         did not answer, which is no reason to build without devices.
     :param providers: Provider uuid to provider, of this host.
     :param requested: Resource class to the amount that the flavor asks for.
-    :param accelerators: Uuids of Cyborg's providers of this host.
+    :param others: The host's providers that are not ours.
     :param device_classes: Classes of the inventory file. What is asked for
         of these has to be a slot of this host, known provider or not.
     :returns: The claims, by DRC index.
@@ -105,7 +118,7 @@ def resolve(
             'which devices belong to the instance. See the nova-compute log '
             'for the failed request to Placement.',
         )
-    _refuse_accelerators(instance, allocations, accelerators)
+    _refuse_others(instance, allocations, requested, others or Others())
     granted = [
         (providers[uuid], resource_class, int(amount))
         for uuid, record in allocations.items()
@@ -126,18 +139,39 @@ def resolve(
     return tuple(sorted(claims, key=lambda claim: claim.drc_index))
 
 
-def _refuse_accelerators(
+def _refuse_others(
     instance: str,
     allocations: Mapping[str, Mapping[str, Any]],
-    accelerators: Collection[str],
+    requested: Mapping[str, int],
+    others: Others,
 ) -> None:
-    taken = sorted(set(allocations) & set(accelerators))
-    if taken:
+    """Refuse devices that nobody would attach.
+
+    What Neutron and Nova's PCI tracker keep below the compute node is asked
+    for in other ways than by a flavor's groups, or is of standard classes.
+    """
+    cyborgs = sorted(set(allocations) & others.accelerators)
+    if cyborgs:
         raise exception.ForeignDevice(
             instance=instance,
             reason='its flavor took a device that Cyborg manages. Add '
             "traitN:OWNER_NOVA=required to the flavor's groups, or use a "
-            f'device profile. Provider: {", ".join(taken)}',
+            f'device profile. Provider: {", ".join(cyborgs)}',
+        )
+    strangers = sorted(
+        uuid
+        for uuid in set(allocations) & others.strangers
+        if any(
+            rc in requested and policy.may_be_device(rc)
+            for rc in allocations[uuid]['resources']
+        )
+    )
+    if strangers:
+        raise exception.ForeignDevice(
+            instance=instance,
+            reason='its flavor took a device that this driver did not '
+            "publish. Add traitN:OWNER_NOVA=required to the flavor's groups. "
+            f'Provider: {", ".join(strangers)}',
         )
 
 

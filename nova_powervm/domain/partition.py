@@ -13,12 +13,15 @@
 """How an instance's size and identity become those of an LPAR."""
 
 import dataclasses
+import hashlib
+import re
 from typing import Any
 
 from nova_powervm import exception
 
 #: PowerVM's limit on the length of a partition's name.
 LPAR_NAME_LIMIT = 31
+_REFUSED = re.compile(r'[^A-Za-z0-9._ -]')
 #: PowerVM hands out processing units in hundredths.
 _UNITS_DIGITS = 2
 
@@ -138,8 +141,18 @@ def instance_uuids(lpar: str) -> tuple[str, str]:
 
 
 def lpar_name(instance_name: str) -> str:
-    """Fit an instance's name (not its display name) to PowerVM's limit."""
-    return instance_name[:LPAR_NAME_LIMIT]
+    """Fit an instance's name (not its display name) to PowerVM's rules.
+
+    A name that is too long is cut and given a digest, so that names with a
+    long common beginning stay different.
+
+    :returns: At most 31 characters, all of which PowerVM accepts.
+    """
+    name = _REFUSED.sub('_', instance_name)
+    if len(name) <= LPAR_NAME_LIMIT:
+        return name
+    digest = hashlib.sha256(instance_name.encode()).hexdigest()[:8]
+    return f'{name[: LPAR_NAME_LIMIT - len(digest) - 1]}-{digest}'
 
 
 def check_memory(memory_mb: int, region_mb: int) -> None:

@@ -33,7 +33,7 @@ from nova_powervm.domain import slots
 TOTAL = 1
 
 _SPARE = slots.Reason('spare', 'another provider stands for its slot')
-_TWIN = slots.Reason('twin', 'another provider of its slot is allocated')
+_TWIN = slots.Reason('twin', 'another provider of its slot is in use')
 
 Inventory = Mapping[str, Mapping[str, Any]]
 
@@ -105,15 +105,22 @@ class Plan:
 
 
 class Allocations:
-    """Who holds allocations of the providers that were asked about.
+    """What Placement says now of the providers that were asked about.
 
     :param consumers: Provider uuid to the uuids of its consumers, for each
         provider that Placement gave an answer about. A provider without an
         answer counts as allocated: doubt never leads to deletion.
+    :param reserved: Uuids of those that have units reserved. Nova's copy of
+        a provider may be minutes old.
     """
 
-    def __init__(self, consumers: Mapping[str, Collection[str]]) -> None:
+    def __init__(
+        self,
+        consumers: Mapping[str, Collection[str]],
+        reserved: Collection[str] = (),
+    ) -> None:
         self._consumers = consumers
+        self._reserved = frozenset(reserved)
 
     def of(self, provider: Provider) -> tuple[str, ...]:
         """Give the known consumers of a provider."""
@@ -123,6 +130,17 @@ class Allocations:
         """Whether Placement said that nobody holds the provider."""
         consumers = self._consumers.get(provider.uuid)
         return consumers is not None and not consumers
+
+    def in_use(self, provider: Provider) -> bool:
+        """Whether it is, or may be, allocated, or an operator reserved it."""
+        return not self.is_free(provider) or self.is_reserved(provider)
+
+    def is_reserved(self, provider: Provider) -> bool:
+        """Whether somebody other than the driver has reserved it."""
+        return bool(_reserved(provider)) or (
+            provider.uuid in self._reserved
+            and names.WITHDRAWN_TRAIT not in provider.traits
+        )
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -190,7 +208,7 @@ def make_plan(
     taken = {
         names.slot_of_provider(orphan.name)
         for orphan in pairing.orphans
-        if not allocations.is_free(orphan)
+        if allocations.in_use(orphan)
     }
     published = (
         # A slot of two providers must not be given away twice.
@@ -265,6 +283,16 @@ def _remove(
     reason = reasons.get(index) or slots.Reason(
         'gone', 'the host no longer reports the slot'
     )
+    if allocations.is_reserved(provider):
+        # Deleting it would forget that somebody took the device out of use.
+        quarantine = slots.Reason(
+            'reserved', f'{reason}, but an operator has reserved it'
+        )
+        # Not marked: the driver must never lower this reserve.
+        return dataclasses.replace(
+            _withdraw(provider, index, quarantine, allocations.of(provider)),
+            traits=provider.traits,
+        )
     if allocations.is_free(provider):
         return Entry(
             action=Action.DELETE,

@@ -178,6 +178,11 @@ def problem_with_resource_class(name: str) -> str | None:
     return f"'{name}' is no resource class for a device: {accepted}"
 
 
+def may_be_device(resource_class: str) -> bool:
+    """Whether a resource class can be that of a device."""
+    return problem_with_resource_class(resource_class) is None
+
+
 def problem_with_trait(name: str) -> str | None:
     """Say why the file can't set this trait, or None."""
     if name.startswith(GENERATED_PREFIX):

@@ -54,7 +54,7 @@ class DeviceOps:
         self._name_of = name_of
         # Replaced as a whole, never changed: spawn reads them in threads.
         self._providers: Mapping[str, claims.SlotProvider] = {}
-        self._accelerators: frozenset[str] = frozenset()
+        self._others = claims.Others()
         self._told: Mapping[int, str] = {}
 
     def check(self, snapshot: host_ops.Snapshot) -> None:
@@ -103,14 +103,17 @@ class DeviceOps:
         self,
         providers: Mapping[str, claims.SlotProvider],
         accelerators: Iterable[str],
+        everything: Iterable[str],
     ) -> None:
         """Remember what the provider tree holds after an update.
 
         :param providers: Uuid to each provider of a slot.
         :param accelerators: Uuids of the tree's providers that are Cyborg's.
+        :param everything: Uuids of all that stood below the compute node.
         """
         self._providers = dict(providers)
-        self._accelerators = frozenset(accelerators)
+        strangers = frozenset(everything) - set(providers)
+        self._others = claims.Others(frozenset(accelerators), strangers)
 
     def claim(
         self,
@@ -133,7 +136,7 @@ class DeviceOps:
             allocations,
             {**remembered, **self._providers},
             claims.requested_amounts(extra_specs),
-            self._accelerators,
+            self._others,
             self._policy.resource_classes,
         )
 

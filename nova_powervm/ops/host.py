@@ -13,10 +13,10 @@
 """The host: what is read in each cycle, and what it offers Nova."""
 
 import dataclasses
-import threading
 
 from oslo_log import log as logging
 
+from nova_powervm import exception
 from nova_powervm.domain import host
 from nova_powervm.domain import slots
 from nova_powervm.ops import ports
@@ -56,7 +56,6 @@ class HostOps:
         self._system = system
         self._storage = storage
         self._records = records
-        self._lock = threading.Lock()
         self._known_lpars: frozenset[str] = frozenset()
         self._last: Snapshot | None = None
 
@@ -79,18 +78,33 @@ class HostOps:
         :raises exception.RestError: The server answered with an error.
         :raises exception.RestUnreachable: It did not answer.
         """
-        with self._lock:
-            view = self._system.read()
-            self._last = Snapshot(
-                view=view,
-                disk=self._storage.capacity(),
-                instance_lpars=self._instance_lpars(view),
-            )
-            return self._last
+        view = self._system.read()
+        self._last = Snapshot(
+            view=view,
+            disk=self._capacity(),
+            instance_lpars=self._instance_lpars(view),
+        )
+        return self._last
 
     def uptime(self) -> int:
         """Give the seconds since the management partition was booted."""
         return self._system.uptime()
+
+    def _capacity(self) -> host.DiskCapacity:
+        """Read the storage; in a running service the last size will do.
+
+        Devices are looked after even while a Virtual I/O Server is down.
+        """
+        try:
+            return self._storage.capacity()
+        except exception.PowerVMError as error:
+            if self._last is None:
+                raise
+            LOG.warning(
+                'The disk capacity stays as last read: %(error)s',
+                {'error': error},
+            )
+            return self._last.disk
 
     def _instance_lpars(self, view: host.HostView) -> frozenset[str]:
         """Ask Nova which of the slots' owners are instances of its own.

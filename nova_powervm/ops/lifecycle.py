@@ -76,8 +76,6 @@ class LifecycleOps:
         self._host = host
         self._devices = devices
         self._factor = proc_units_factor
-        # Nova destroys what a failed build made; these were there before.
-        self._spared: set[str] = set()
 
     def spawn(self, build: Build) -> None:
         """Make and start the LPAR of an instance.
@@ -109,15 +107,6 @@ class LifecycleOps:
         :raises exception.PowerVMError: The host refused or did not answer.
         """
         uuid = partition.lpar_uuid(instance)
-        if uuid in self._spared:
-            self._spared.discard(uuid)
-            LOG.warning(
-                'LPAR %(uuid)s of instance %(instance)s was running before '
-                'its build failed, so it is left alone. Deleting the server '
-                'deletes it.',
-                {'uuid': uuid, 'instance': instance},
-            )
-            return
         lpar = self._partitions.find(uuid)
         if lpar is None:
             LOG.info('Instance %s has no LPAR; nothing to delete.', instance)
@@ -157,8 +146,8 @@ class LifecycleOps:
     ) -> partition.Partition | None:
         """Find what an interrupted build of this instance left behind.
 
-        One that differs is removed if it is off. A running one is somebody's
-        work, so it is left alone, also by the clean-up that Nova runs next.
+        One that differs is removed if it is off. A running one fails the
+        build; it is Nova that removes it then, by destroying the instance.
 
         :raises exception.PartitionConflict: It runs and differs.
         """
@@ -167,12 +156,12 @@ class LifecycleOps:
         if lpar is None or not different:
             return lpar
         if states.power(lpar.state) is not states.Power.OFF:
-            self._spared.add(spec.uuid)
             raise exception.PartitionConflict(
                 name=spec.name,
                 uuid=spec.uuid,
                 reason=f'it exists, is {lpar.state} and differs: '
-                + '; '.join(different),
+                + '; '.join(different)
+                + '. Nova removes it now; build the server again',
             )
         LOG.warning(
             'LPAR %(name)s is left from an interrupted build and differs '
@@ -203,15 +192,16 @@ class LifecycleOps:
 
     def _clean_up(self, build: Build, spec: partition.PartitionSpec) -> None:
         """Remove what was made; the first error stays the one reported."""
-        LOG.error(
-            'Instance %(instance)s could not be built; LPAR %(name)s is '
-            'removed.',
-            {'instance': build.instance, 'name': spec.name},
-        )
         try:
             lpar = self._partitions.find(spec.uuid)
-            if lpar is not None:
-                self._remove(lpar)
+            if lpar is None:
+                return
+            LOG.warning(
+                'Instance %(instance)s could not be built; removing LPAR '
+                '%(name)s.',
+                {'instance': build.instance, 'name': spec.name},
+            )
+            self._remove(lpar)
         except exception.PowerVMError as error:
             LOG.error(
                 'LPAR %(name)s (%(uuid)s) could not be removed after its '

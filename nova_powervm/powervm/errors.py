@@ -33,13 +33,6 @@ _PRECONDITION_FAILED = 412
 _PASSING = (408, 429, 502, 503, 504)
 
 
-class RestBusy(exception.RestError):
-    """The server can't serve the request just now."""
-
-    code = 'powervm.rest.busy'
-    retryable = True
-
-
 @contextlib.contextmanager
 def translated(action: str, server: object = '') -> Iterator[None]:
     """Turn pypowervm's exceptions of a block into ours.
@@ -56,6 +49,13 @@ def translated(action: str, server: object = '') -> Iterator[None]:
         raise exception.RestUnreachable(
             server=server, reason=f'{action}: {error}'
         ) from error
+    except pvm.HttpUnauth as error:
+        raise exception.RestRefusedLogin(
+            server=server or 'the host',
+            username='the configured user',
+            reason=f'{action}: the session has ended and a new one was '
+            'refused; it is tried again after a few minutes',
+        ) from error
     except pvm.HttpError as error:
         raise _of_status(error)(
             action=action, reason=_reason(error)
@@ -68,7 +68,7 @@ def _of_status(error: pvm.HttpError) -> type[exception.RestError]:
     status = error.response.status
     if status == _PRECONDITION_FAILED:
         return exception.RestConflict
-    return RestBusy if status in _PASSING else exception.RestError
+    return exception.RestBusy if status in _PASSING else exception.RestError
 
 
 def _reason(error: pvm.HttpError) -> str:
@@ -92,7 +92,7 @@ def retried(method: Callable[_P, _R]) -> Callable[_P, _R]:
                 lambda error: getattr(error, 'retryable', False)
             ),
             stop=tenacity.stop_after_attempt(3),
-            wait=tenacity.wait_exponential(multiplier=0.2),
+            wait=tenacity.wait_exponential(multiplier=0.25),
             reraise=True,
         )
         return attempts(method, *args, **kwargs)

@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable
 from collections.abc import Iterator
 from typing import Any
+from typing import TypeVar
 
 import tenacity
 from oslo_log import log as logging
@@ -30,9 +31,15 @@ from nova_powervm.conf import powervm as options
 
 LOG = logging.getLogger(__name__)
 
+_R = TypeVar('_R')
+
 _PROBE_TIMEOUT = 5
 _POLL_SECONDS = 2
 _LOG_SECONDS = 60
+#: No answer takes longer; pypowervm would wait for twenty minutes.
+_ANSWER_SECONDS = 300
+#: After a refused logon, so that a wrong password does not lock the account.
+_PAUSE_SECONDS = 300
 _FORBIDDEN = (401, 403)
 
 
@@ -45,19 +52,40 @@ class Session(pvm_adapter.Session):
     :param kwargs: For pypowervm's own session.
     """
 
+    _relogin_unsafe: bool
+
     def __init__(self, verify: str | bool, **kwargs: Any) -> None:
         self._verify = verify
-        super().__init__(certpath=None, **kwargs)
+        self._refused_at: float | None = None
+        self._closed = False
+        super().__init__(certpath=None, timeout=_ANSWER_SECONDS, **kwargs)
 
     def request(
         self, method: str, path: str, *args: Any, **kwargs: Any
     ) -> Any:
-        """Send a request with our own idea of verification."""
+        """Send a request with our own idea of verification.
+
+        pypowervm never logs on again once that was refused. This session
+        tries again after a pause, for a password that was changed and a
+        server that was not ready.
+        """
         kwargs['verify'] = self._verify
+        if kwargs.get('login') is not True:
+            self._forgive()
         return super().request(method, path, *args, **kwargs)
+
+    def _forgive(self) -> None:
+        if not self._relogin_unsafe or self._closed:
+            self._refused_at = None
+        elif self._refused_at is None:
+            self._refused_at = time.monotonic()
+        elif time.monotonic() - self._refused_at >= _PAUSE_SECONDS:
+            LOG.info('Trying again to log on to the PowerVM REST server.')
+            self._relogin_unsafe = False
 
     def close(self) -> None:
         """Log off now, rather than whenever the session is collected."""
+        self._closed = True
         if self.has_event_listener:
             self._eventlistener.shutdown()
         self._logoff()
@@ -74,6 +102,21 @@ def connect(
     :raises exception.RestRefusedLogin: The credentials are wrong.
     :raises exception.RestError: It answered the logon with another error.
     """
+    return pvm_adapter.Adapter(wait_for(server, _log_on, server, sleep=sleep))
+
+
+def wait_for(
+    server: options.Server,
+    function: Callable[..., _R],
+    *args: Any,
+    sleep: Callable[[float], None] = time.sleep,
+) -> _R:
+    """Call a function until its errors are no longer passing ones.
+
+    :param server: ``connect_timeout`` bounds the wait.
+    :param function: What to call with ``args``.
+    :param sleep: Waits between two tries.
+    """
     retrying = tenacity.Retrying(
         retry=tenacity.retry_if_exception(
             lambda error: getattr(error, 'retryable', False)
@@ -85,7 +128,7 @@ def connect(
         reraise=True,
     )
     with _quiet_client():
-        return pvm_adapter.Adapter(retrying(_log_on, server))
+        return retrying(function, *args)
 
 
 @contextlib.contextmanager

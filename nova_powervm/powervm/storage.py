@@ -77,6 +77,7 @@ class VolumeGroup:
             raise exception.ConfigurationError(
                 reason=f"[powervm]volume_group_name = '{self._name}': no "
                 'Virtual I/O Server of the host has a volume group of this '
-                'name. `pvmctl vg list` shows those that there are.'
+                'name, or the one that has it is not running. `pvmctl vg '
+                'list` shows those that there are.'
             ) from error
         return group

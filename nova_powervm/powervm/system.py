@@ -36,6 +36,7 @@ from nova_powervm.powervm import errors
 LOG = logging.getLogger(__name__)
 
 _Owners = dict[int, slots.Owner]
+_IO_CONFIGURATION = 'AssociatedSystemIOConfiguration'
 
 
 class RestSystem:
@@ -71,8 +72,22 @@ class RestSystem:
         with self._lock:
             unchanged = not self._fetch()
             if self._view is None or not (unchanged and self._reports_owners):
-                self._view = self._translate()
+                try:
+                    self._view = self._checked(self._translate())
+                except exception.RestBusy:
+                    # Unchanged next time, it must not pass for good.
+                    self._wrapper = None
+                    raise
             return self._view
+
+    def _checked(self, view: host.HostView) -> host.HostView:
+        """Refuse a reading in which all slots are gone at once."""
+        if self._view and self._view.io_slots and not view.io_slots:
+            raise exception.RestBusy(
+                action='reading the managed system',
+                reason='it reports no I/O slot any more',
+            )
+        return view
 
     @errors.retried
     def uptime(self) -> int:
@@ -106,6 +121,11 @@ class RestSystem:
             return True
 
     def _only(self, feed: list[Any]) -> managed_system.System:
+        if not feed:
+            raise exception.RestBusy(
+                action='reading the managed system',
+                reason=f'{self._server} knows no managed system yet',
+            )
         if len(feed) != 1:
             raise exception.WrongSystemCount(
                 server=self._server,
@@ -137,18 +157,19 @@ class RestSystem:
         )
 
     def _slots(self) -> Iterator[slots.Slot]:
+        if self._wrapper.element.find(_IO_CONFIGURATION) is None:
+            # A host that recovers says so; it does not mean "no slots".
+            raise exception.RestBusy(
+                action='reading the managed system',
+                reason='it does not report its I/O configuration',
+            )
         config = self._wrapper.asio_config
-        if config is None:
-            return
         sriov = frozenset(_sriov_indexes(config))
         owners = None if self._reports_owners else self._owners_by_profile()
         for wrapper in config.io_slots:
             if not wrapper.drc_index:
-                LOG.warning(
-                    'The host reports an I/O slot without a DRC index (%s); '
-                    'it is left out.',
-                    wrapper.description,
-                )
+                # Nothing can be done with a slot that has no name.
+                LOG.debug('No DRC index: %s', wrapper.description)
                 continue
             owner = (
                 _reported_owner(wrapper)

@@ -25,6 +25,7 @@ from oslo_log import log as logging
 from nova_powervm import conf
 from nova_powervm import exception
 from nova_powervm.domain import partition
+from nova_powervm.domain import states
 from nova_powervm.ops import host as host_ops
 from nova_powervm.virt import errors
 from nova_powervm.virt import translate
@@ -75,7 +76,6 @@ class PowerVMDriver(driver.ComputeDriver):
             is bad; nova-compute stops.
         """
         self._node = host
-        self._node_uuid = virt_node.get_local_node_uuid()
         ratio = CONF.cpu_allocation_ratio or CONF.initial_cpu_allocation_ratio
         self._running = wiring.start(self._settings, host, self.virtapi, ratio)
 
@@ -91,15 +91,25 @@ class PowerVMDriver(driver.ComputeDriver):
 
     def get_nodenames_by_uuid(
         self, refresh: bool = False
-    ) -> dict[str | None, str | None]:
+    ) -> dict[str, str | None]:
         """Give the one node by the uuid that Nova keeps for it."""
-        return {self._node_uuid: self._node}
+        return {self._local_uuid(): self._node}
+
+    def _local_uuid(self) -> str:
+        """Give Nova's uuid of this node, asked for once.
+
+        Not in init_host: Nova checks afterwards that an existing service has
+        not lost its identity, and asking writes a new one.
+        """
+        if self._node_uuid is None:
+            self._node_uuid = str(virt_node.get_local_node_uuid())
+        return self._node_uuid
 
     def get_available_resource(self, nodename: str) -> dict[str, Any]:
         """Read the host; all REST work of a cycle is done here."""
         snapshot = self._ops().host.read()
         return {
-            'uuid': self._node_uuid,
+            'uuid': self._local_uuid(),
             **translate.available_resource(snapshot, nodename),
         }
 
@@ -116,7 +126,9 @@ class PowerVMDriver(driver.ComputeDriver):
         children = tree.read(provider_tree, nodename)
         plan = self._ops().devices.plan(snapshot, children.direct)
         providers = tree.apply(provider_tree, nodename, plan)
-        self._ops().devices.publish(providers, children.accelerators)
+        self._ops().devices.publish(
+            providers, children.accelerators, children.everything
+        )
 
     def _update_root(
         self, provider_tree: Any, nodename: str, snapshot: host_ops.Snapshot
@@ -180,10 +192,19 @@ class PowerVMDriver(driver.ComputeDriver):
     def get_info(
         self, instance: Any, use_cache: bool = True
     ) -> hardware.InstanceInfo:
-        """Give the instance's power state."""
-        return translate.instance_info(
-            self._ops().power.state(_lpar(instance))
-        )
+        """Give the instance's power state.
+
+        A host that does not answer makes it unknown, which Nova passes over:
+        neither a starting nova-compute nor the instance shall suffer.
+        """
+        try:
+            state = self._ops().power.state(_lpar(instance))
+        except (exception.RestUnreachable, exception.RestError) as error:
+            LOG.warning(
+                'The power state is unknown: %s', error, instance=instance
+            )
+            state = states.Power.UNKNOWN
+        return translate.instance_info(state)
 
     # Life cycle
 

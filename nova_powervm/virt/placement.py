@@ -38,19 +38,18 @@ class ReportClientPlacement:
     def consumers(
         self, providers: Collection[planning.Provider]
     ) -> planning.Allocations:
-        """Find who holds allocations of these providers, one request each.
+        """Find who holds these providers, with two requests for each.
 
         Never raises: a provider that Placement gives no answer about is left
         out, and so counts as allocated.
         """
-        context = nova_context.get_admin_context()
-        client = self._virtapi.reportclient
         found: dict[str, tuple[str, ...]] = {}
+        reserved: set[str] = set()
         for provider in providers:
             try:
-                answer = client.get_allocations_for_resource_provider(
-                    context, provider.uuid
-                )
+                consumers = self._consumers(provider.uuid)
+                if self._is_reserved(provider.uuid):
+                    reserved.add(provider.uuid)
             except (
                 nova_exception.ResourceProviderAllocationRetrievalFailed,
                 keystone.ClientException,
@@ -61,5 +60,23 @@ class ReportClientPlacement:
                     {'name': provider.name, 'error': error},
                 )
             else:
-                found[provider.uuid] = tuple(answer.allocations)
-        return planning.Allocations(found)
+                found[provider.uuid] = consumers
+        return planning.Allocations(found, reserved)
+
+    def _consumers(self, uuid: str) -> tuple[str, ...]:
+        client = self._virtapi.reportclient
+        answer = client.get_allocations_for_resource_provider(
+            nova_context.get_admin_context(), uuid
+        )
+        return tuple(answer.allocations)
+
+    def _is_reserved(self, uuid: str) -> bool:
+        answer = self._virtapi.reportclient.get(
+            f'/resource_providers/{uuid}/inventories'
+        )
+        if not answer:
+            raise nova_exception.ResourceProviderAllocationRetrievalFailed(
+                rp_uuid=uuid, error=answer.text
+            )
+        inventories = answer.json()['inventories'].values()
+        return any(record['reserved'] for record in inventories)

@@ -19,11 +19,14 @@ from typing import Any
 import os_resource_classes
 import os_traits
 from nova import objects
+from oslo_log import log as logging
 
 from nova_powervm.domain import claims
 from nova_powervm.domain import names
 from nova_powervm.domain import planning
 from nova_powervm.domain import slots
+
+LOG = logging.getLogger(__name__)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -32,10 +35,12 @@ class Children:
 
     :param direct: Its direct children, which may be ours.
     :param accelerators: Uuids of the providers that Cyborg owns.
+    :param everything: Uuids of all of them.
     """
 
     direct: tuple[planning.Provider, ...]
     accelerators: frozenset[str]
+    everything: frozenset[str]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -78,6 +83,7 @@ def read(tree: Any, nodename: str) -> Children:
             for data in below
             if os_traits.OWNER_CYBORG in data.traits
         ),
+        everything=frozenset(data.uuid for data in below),
     )
 
 
@@ -117,6 +123,18 @@ def apply(
     for entry in plan.entries:
         if entry.action is planning.Action.DELETE:
             tree.remove(entry.uuid)
+            continue
+        if entry.uuid is None and tree.exists(entry.name):
+            LOG.error(
+                "Slot %(slot)08X is not offered: provider '%(name)s' exists, "
+                'but is no direct child of %(node)s. Delete or rename it in '
+                'Placement.',
+                {
+                    'slot': entry.drc_index,
+                    'name': entry.name,
+                    'node': nodename,
+                },
+            )
             continue
         uuid = entry.uuid or tree.new_child(entry.name, nodename)
         _write(tree, uuid, entry)

@@ -81,7 +81,7 @@ def start(
     with contextlib.ExitStack() as undo:
         undo.callback(adapter.session.close)
         services = _assemble(settings, nodename, virtapi, policy, adapter)
-        snapshot = services.host.read()
+        snapshot = session.wait_for(settings.server, services.host.read)
         services.devices.check(snapshot)
         _warn(settings, snapshot.view, cpu_ratio)
         undo.pop_all()

@@ -14,6 +14,7 @@
 
 import os_traits
 
+from nova_powervm.emulator import worlds
 from tests.functional import base
 
 #: A paragraph for slots that must not be offered, whatever the file says.
@@ -358,6 +359,104 @@ class Foreign(base.PowerVMTestCase):
         self.assertIn('Cyborg', server['fault']['message'])
         self.assertIn('OWNER_NOVA', server['fault']['message'])
         self.assertIsNone(self.lpar(server))
+
+    def test_a_flavor_that_lands_on_a_strangers_device_is_not_built(self):
+        self.start_host(inventory=NOTHING)
+        uuid = self.add_child('a device')
+        self.set_inventory(uuid, {'FPGA': {'total': 1}})
+        self.restart_host()
+
+        server = self.boot({'resources1:FPGA': '1'}, expected='ERROR')
+
+        self.assertIn('OWNER_NOVA', server['fault']['message'])
+        self.assertIsNone(self.lpar(server))
+
+    def test_a_grandchild_with_a_name_of_ours_costs_its_slot_only(self):
+        self.start_host(inventory=NOTHING)
+        self.placement.post(
+            '/resource_providers',
+            {
+                'name': 'PowerVM IOSlot host1 21010020',
+                'parent_provider_uuid': self.add_child('somebody'),
+            },
+            version='1.20',
+        )
+
+        self.restart_host(inventory=base.GPUS)
+
+        root = self._get_provider_uuid_by_host('host1')
+        self.assertEqual(
+            GPU_SLOTS - {0x21010020},
+            {
+                index
+                for index, provider in self.slot_providers().items()
+                if provider['parent_provider_uuid'] == root
+            },
+        )
+        self.assertIn('no direct child', self.stdlog.logger.output)
+
+
+class OtherHosts(base.PowerVMTestCase):
+    """Hosts that report less, or trouble."""
+
+    def world(self, **changes):
+        world = worlds.default()
+        world['systems'][0].update(changes)
+        return world
+
+    def test_owners_are_found_where_the_system_does_not_report_them(self):
+        self.start_host(
+            world=self.world(reports_slot_owners=False), inventory=EVERYTHING
+        )
+        self.assertIsNone(self.slot_owner(0x21010011))
+
+        self.assertEqual(GPU_SLOTS, set(self.slot_providers()))
+
+        server = self.boot(base.gpu_groups(1))
+        self._run_periodics()
+
+        self.assertEqual(GPU_SLOTS, set(self.slot_providers()))
+        self._delete_server(server)
+
+    def test_a_host_that_reports_no_slot_any_more_loses_no_provider(self):
+        self.start_host()
+        indexes = [
+            slot['drc_index']
+            for slot in self.control().state()['systems'][0]['slots']
+        ]
+        for index in indexes:
+            self.control().pull(index, remove=True)
+
+        self._run_periodics()
+
+        self.assertEqual(GPU_SLOTS, set(self.slot_providers()))
+        self.assertIn('reports no I/O slot', self.stdlog.logger.output)
+
+    def test_devices_are_looked_after_while_storage_is_down(self):
+        self.start_host()
+        self.control().add_fault(match='VolumeGroup', status=500, every=True)
+        self.control().pull('21010021')
+
+        self._run_periodics()
+
+        self.assertEqual(GPU_SLOTS - {0x21010021}, set(self.slot_providers()))
+        root = self._get_provider_uuid_by_host('host1')
+        inventory = self._get_provider_inventory(root)
+        self.assertEqual(2048, inventory['DISK_GB']['total'])
+
+    def test_an_operators_quarantine_outlives_the_card(self):
+        self.start_host()
+        uuid = self.slot_providers()[0x21010021]['uuid']
+        self.reserve(uuid, 'CUSTOM_GPU', 1)
+        self.control().pull('21010021')
+        self._run_periodics()
+
+        self.plug_gpu('21010021')
+        self._run_periodics()
+
+        self.assertEqual(uuid, self.slot_providers()[0x21010021]['uuid'])
+        inventory = self._get_provider_inventory(uuid)
+        self.assertEqual(1, inventory['CUSTOM_GPU']['reserved'])
 
 
 class TwoHosts(base.PowerVMTestCase):

@@ -16,8 +16,10 @@ import os
 
 import fixtures
 from nova import exception as nova_exception
+from nova.virt import node as virt_node
 
 from nova_powervm.emulator import worlds
+from nova_powervm.virt import driver
 from tests.functional import base
 
 HOOK = """
@@ -111,6 +113,64 @@ class RefusesToStart(base.PowerVMTestCase):
 
 class Starts(base.PowerVMTestCase):
     """What is awkward but no reason to stay down."""
+
+    def test_a_host_that_is_still_starting_is_waited_for(self):
+        self.hosts['host1'] = self.useFixture(base.EmulatedHost('host1'))
+        self.configure('host1', rest_connect_timeout=30)
+        self.control().add_fault(match='ManagedSystem', status=503, nth=1)
+        for number in (2, 3):
+            self.control().add_fault(
+                match='ManagedSystem', status=503, nth=number
+            )
+
+        self._start_compute('host1')
+
+        self.assertNotEqual({}, self.slot_providers())
+
+    def test_a_lost_node_identity_is_left_to_nova(self):
+        # Nova refuses to start an existing service without one, after
+        # init_host; asking for it would write a new one.
+        self.hosts['host1'] = self.useFixture(base.EmulatedHost('host1'))
+        self.configure('host1')
+        virt_node.LOCAL_NODE_UUID = None
+        loaded = driver.PowerVMDriver(None)
+
+        loaded.init_host('host1')
+        self.addCleanup(loaded.cleanup_host, 'host1')
+
+        self.assertIsNone(virt_node.LOCAL_NODE_UUID)
+
+    def test_a_host_that_does_not_tell_a_power_state(self):
+        self.start_host()
+        server = self.boot({})
+        self.control().add_fault(
+            match='LogicalPartition.quick', status=500, every=True
+        )
+
+        self.restart_host()
+
+        self.assertEqual('running', self.lpar(server).state)
+        self.assertEqual('ACTIVE', self.api.get_server(server['id'])['status'])
+
+    def test_a_refused_logon_is_tried_again_later(self):
+        compute = self.start_host()
+        password = self.hosts['host1'].emulator.password
+        self.control().set_password('changed')
+        self.control().expire_sessions()
+        self._run_periodics()
+        self.assertIn('was refused', self.stdlog.logger.output)
+        self.control().set_password(password)
+
+        # A wrong password must not lock the account: not tried at once ...
+        self.control().clear_journal()
+        self._run_periodics()
+        self.assertNotIn('PUT Logon.create', self.control().journal_counts())
+
+        # ... but after a pause.
+        self.stub_out('nova_powervm.powervm.session._PAUSE_SECONDS', 0)
+        self._run_periodics()
+        self.assertIn('PUT Logon.create', self.control().journal_counts())
+        self.assertIsNotNone(compute.manager.driver.get_host_uptime())
 
     def test_the_password_is_in_no_log(self):
         self.start_host()

@@ -109,13 +109,26 @@ class PlanTest(unittest.TestCase):
         devices, providers, _ = situation
         nobody = {provider.uuid: () for provider in providers}
         plan = plan_for(devices, providers, nobody)
-        self.assertEqual((), plan.of(Action.KEEP_CLASS, Action.WITHDRAW))
+        self.assertEqual((), plan.of(Action.KEEP_CLASS))
+        # Nothing but an operator's reserve keeps a free provider.
+        kept = {entry.drc_index for entry in plan.of(Action.WITHDRAW)}
+        reserved = {
+            names.slot_of_provider(provider.name)
+            for provider in providers
+            if names.WITHDRAWN_TRAIT not in provider.traits
+            and any(
+                record.get('reserved')
+                for record in provider.inventory.values()
+            )
+        }
+        self.assertLessEqual(kept, reserved)
         offered = plan.of(Action.CREATE, Action.PUBLISH)
+        free = [d for d in devices if d.slot.drc_index not in kept]
         self.assertEqual(
-            {d.slot.drc_index: (d.resource_class,) for d in devices},
+            {d.slot.drc_index: (d.resource_class,) for d in free},
             {entry.drc_index: entry.resource_classes for entry in offered},
         )
-        for device, entry in zip(devices, offered, strict=True):
+        for device, entry in zip(free, offered, strict=True):
             self.assertLessEqual(device.traits, entry.traits)
 
     @given(situations())

@@ -38,7 +38,11 @@ def held(resource_class='CUSTOM_GPU', amount=1):
 
 def resolve(allocations, requested, accelerators=()):
     found = claims.resolve(
-        'the-instance', allocations, PROVIDERS, requested, accelerators
+        'the-instance',
+        allocations,
+        PROVIDERS,
+        requested,
+        claims.Others(frozenset(accelerators), frozenset(accelerators)),
     )
     return [str(claim) for claim in found]
 
@@ -160,3 +164,22 @@ class ResolveTest(unittest.TestCase):
                 device_classes=('CUSTOM_GPU',),
             ),
         )
+
+    def test_a_device_of_a_stranger(self):
+        others = claims.Others(strangers=frozenset({'s1'}))
+        for name, refused in (('FPGA', True), ('NET_BW_EGR_KILOBIT', False)):
+            allocations = {'s1': {'resources': {name: 1}}}
+            with self.subTest(name):
+                arguments = ('i', allocations, {}, {name: 1}, others)
+                if refused:
+                    with self.assertRaisesRegex(
+                        exception.ForeignDevice, 'OWNER_NOVA.*s1'
+                    ):
+                        claims.resolve(*arguments)
+                else:
+                    self.assertEqual((), claims.resolve(*arguments))
+
+    def test_a_strangers_class_that_no_group_asked_for(self):
+        others = claims.Others(strangers=frozenset({'s1'}))
+        allocations = {'s1': {'resources': {'CUSTOM_PCI_8086': 1}}}
+        self.assertEqual((), claims.resolve('i', allocations, {}, {}, others))

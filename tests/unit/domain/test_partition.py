@@ -46,10 +46,19 @@ class IdentityTest(unittest.TestCase):
     @ddt.named_data(
         ['short', 'instance-00000001', 'instance-00000001'],
         ['longest', 'n' * 31, 'n' * 31],
-        ['too long', 'n' * 31 + 'x', 'n' * 31],
+        ['too long', 'n' * 31 + 'x', 'n' * 22 + '-4330a103'],
+        ['refused characters', 'a*b|c', 'a_b_c'],
     )
     def test_name(self, name, expected):
         self.assertEqual(expected, partition.lpar_name(name))
+
+    def test_long_names_with_one_beginning_stay_different(self):
+        names = {
+            partition.lpar_name(f'production-frankfurt-zone-1-{number:08x}')
+            for number in range(100)
+        }
+        self.assertEqual(100, len(names))
+        self.assertEqual({31}, set(map(len, names)))
 
 
 @ddt.ddt

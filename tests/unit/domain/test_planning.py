@@ -210,6 +210,24 @@ class OrphanTest(unittest.TestCase):
         self.assertEqual({'CUSTOM_GPU': record(1)}, entry.inventory)
         self.assertEqual({'CUSTOM_A'}, entry.traits)
 
+    def test_reserved_by_the_operator_and_free(self):
+        entry = only_entry((), [provider(reserved=1)], {NAME: []})
+        self.assertEqual(Action.WITHDRAW, entry.action)
+        self.assertNotIn(WITHDRAWN, entry.traits)
+        self.assertIn('operator has reserved it', entry.reason)
+
+    def test_reserved_by_the_operator_since_nova_last_looked(self):
+        plan = planning.make_plan(
+            planning.pair((), [provider()]),
+            planning.Allocations({f'uuid of {NAME}': ()}, [f'uuid of {NAME}']),
+            name_of,
+            {},
+        )
+        (entry,) = plan.entries
+        self.assertEqual(Action.WITHDRAW, entry.action)
+        self.assertNotIn(WITHDRAWN, entry.traits)
+        self.assertEqual({'CUSTOM_GPU': record(1)}, entry.inventory)
+
     def test_all_classes_are_withdrawn(self):
         entry = only_entry([], [provider(classes=['CUSTOM_A', 'CUSTOM_B'])])
         self.assertEqual(
