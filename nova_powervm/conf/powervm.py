@@ -66,6 +66,8 @@ Related options:
 File with the certificate authorities to trust for an https ``rest_url``.
 
 If unset, those of the system are trusted. Certificates are always verified.
+The environment variables REQUESTS_CA_BUNDLE and CURL_CA_BUNDLE of nova-compute
+win over this option.
 """,
     ),
     cfg.IntOpt(

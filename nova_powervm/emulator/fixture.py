@@ -33,6 +33,7 @@ class Emulator:
     :param password: of that user.
     :param event_wait: seconds that a poll for events waits.
     :param port: to listen on; 0 takes one that is free.
+    :param tls: files of a certificate and its key, None for no TLS.
     """
 
     def __init__(
@@ -44,6 +45,7 @@ class Emulator:
         password: str = 'abc123',  # noqa: S107 - a test credential
         event_wait: float = emulation.EVENT_WAIT,
         port: int = 0,
+        tls: tuple[str, str] | None = None,
     ) -> None:
         self.username = username
         self.password = password
@@ -54,7 +56,7 @@ class Emulator:
             seed=seed,
             event_wait=event_wait,
         )
-        self._server = server.Server(self._application, '127.0.0.1', port)
+        self._server = server.Server(self._application, '127.0.0.1', port, tls)
 
     @property
     def control(self) -> control_module.Control:
@@ -73,7 +75,7 @@ class Emulator:
 
     @property
     def url(self) -> str:
-        """``http://host:port``."""
+        """``http://host:port``, or https."""
         return self._server.url
 
     def start(self) -> Self:

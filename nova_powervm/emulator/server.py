@@ -37,13 +37,24 @@ class Server:
 
     :param host: the address to listen on.
     :param port: the port, 0 for any that is free.
+    :param tls: files of the certificate and its key, None for no TLS.
     """
 
     def __init__(
-        self, application: 'WSGIApplication', host: str, port: int
+        self,
+        application: 'WSGIApplication',
+        host: str,
+        port: int,
+        tls: tuple[str, str] | None = None,
     ) -> None:
+        self._scheme = 'https' if tls else 'http'
         self._server = serving.make_server(
-            host, port, application, threaded=True, request_handler=_Handler
+            host,
+            port,
+            application,
+            threaded=True,
+            request_handler=_Handler,
+            ssl_context=tls,
         )
         self._thread = threading.Thread(
             target=self._server.serve_forever,
@@ -58,7 +69,7 @@ class Server:
     def url(self) -> str:
         """The URL that clients use."""
         host = f'[{self.host}]' if ':' in self.host else self.host
-        return f'http://{host}:{self.port}'
+        return f'{self._scheme}://{host}:{self.port}'
 
     def start(self) -> None:
         """Start to serve."""

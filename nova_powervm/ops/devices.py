@@ -222,7 +222,7 @@ def _describe(entry: planning.Entry) -> str:
         f'It is allocated to {", ".join(entry.consumers)}: give the slot back '
         'to the host, or delete or move the instance'
         if entry.consumers
-        else 'It stays until Placement says that it is free'
+        else 'It stays until it is free and nobody reserves it'
     )
     return f'Withdrawing {where}: {entry.reason}. {cure}.'
 

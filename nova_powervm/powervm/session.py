@@ -13,6 +13,7 @@
 """The session with the PowerVM REST server."""
 
 import contextlib
+import os
 import socket
 import time
 from collections.abc import Callable
@@ -32,6 +33,9 @@ from nova_powervm.conf import powervm as options
 LOG = logging.getLogger(__name__)
 
 _R = TypeVar('_R')
+
+#: What the library requests takes before the file that it is given.
+CA_VARIABLES = ('REQUESTS_CA_BUNDLE', 'CURL_CA_BUNDLE')
 
 _PROBE_TIMEOUT = 5
 _POLL_SECONDS = 2
@@ -185,6 +189,13 @@ def _open(server: options.Server) -> Session:
     if server.url is None:
         return Session(verify=False)
     parts = server.parts
+    stronger = [name for name in CA_VARIABLES if os.environ.get(name)]
+    if server.cafile and stronger:
+        LOG.warning(
+            'The environment variable %(variable)s of nova-compute wins over '
+            '[powervm]rest_cafile.',
+            {'variable': ' and '.join(stronger)},
+        )
     return Session(
         verify=(server.cafile or True) if parts.scheme == 'https' else False,
         host=parts.hostname,

@@ -13,12 +13,21 @@
 """Logging on to a REST server that is not there, late, or refuses."""
 
 import contextlib
+import datetime
+import ipaddress
+import os
 import socket
 import threading
 import types
 import unittest
 
 import fixtures
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509 import oid
+from pypowervm import exceptions as pvm_exceptions
 
 from nova_powervm import exception
 from nova_powervm.conf import powervm as options
@@ -97,6 +106,88 @@ class ConnectTest(unittest.TestCase):
             self.assertNotIn('logging on', logger.output)
             adapter.session.close()
             self.assertIn('logging off', logger.output)
+
+
+class TlsTest(unittest.TestCase):
+    """Certificates are verified, in the logon and afterwards."""
+
+    def setUp(self):
+        super().setUp()
+        # They would win over rest_cafile.
+        for variable in session.CA_VARIABLES:
+            self.enterContext(fixtures.EnvironmentVariable(variable))
+        directory = self.enterContext(fixtures.TempDir()).path
+        self.certificate = os.path.join(directory, 'cert.pem')
+        key = os.path.join(directory, 'key.pem')
+        make_certificate(self.certificate, key)
+        self.emulator = self.enterContext(
+            fixture.Emulator(tls=(self.certificate, key))
+        )
+
+    def test_an_unknown_authority_is_refused(self):
+        with self.assertRaises(exception.ConfigurationError) as caught:
+            session.connect(server(self.emulator.url))
+        self.assertIn('rest_cafile', str(caught.exception))
+        self.assertEqual({}, self.emulator.control.journal_counts())
+
+    def test_the_file_of_authorities(self):
+        adapter = session.connect(
+            server(self.emulator.url, cafile=self.certificate)
+        )
+        self.assertEqual(1, len(adapter.read('ManagedSystem').feed.entries))
+        adapter.session.close()
+
+    def test_a_variable_that_wins_over_the_file_is_named(self):
+        logger = self.enterContext(fixtures.FakeLogger(session.LOG.name))
+        self.enterContext(
+            fixtures.EnvironmentVariable('CURL_CA_BUNDLE', self.certificate)
+        )
+        adapter = session.connect(
+            server(self.emulator.url, cafile='/other.pem')
+        )
+        adapter.session.close()
+        self.assertIn('CURL_CA_BUNDLE', logger.output)
+
+    def test_each_request_is_verified(self):
+        adapter = session.connect(
+            server(self.emulator.url, cafile=self.certificate)
+        )
+        # As if somebody else answered from now on.
+        adapter.session._verify = True
+        self.assertRaises(
+            pvm_exceptions.SSLError, adapter.read, 'ManagedSystem'
+        )
+
+
+def make_certificate(path, key_path):
+    """Write a self-signed certificate for 127.0.0.1, and its key."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name(
+        [x509.NameAttribute(oid.NameOID.COMMON_NAME, '127.0.0.1')]
+    )
+    now = datetime.datetime.now(datetime.UTC)
+    address = x509.IPAddress(ipaddress.ip_address('127.0.0.1'))
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - datetime.timedelta(days=1))
+        .not_valid_after(now + datetime.timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([address]), False)
+        .sign(key, hashes.SHA256())
+    )
+    with open(path, 'wb') as file:
+        file.write(certificate.public_bytes(serialization.Encoding.PEM))
+    with open(key_path, 'wb') as file:
+        file.write(
+            key.private_bytes(
+                serialization.Encoding.PEM,
+                serialization.PrivateFormat.PKCS8,
+                serialization.NoEncryption(),
+            )
+        )
 
 
 class MinuteLogTest(unittest.TestCase):
