@@ -66,7 +66,8 @@ Related options:
 File with the certificate authorities to trust for an https ``rest_url``.
 
 If unset, those of the system are trusted. Certificates are always verified.
-The environment variables REQUESTS_CA_BUNDLE and CURL_CA_BUNDLE of nova-compute
+
+The variables REQUESTS_CA_BUNDLE and CURL_CA_BUNDLE, if set in the environment,
 win over this option.
 """,
     ),
