@@ -147,11 +147,14 @@ class Application:
         """Return the answer to a request, None to drop the connection."""
         if fault is None:
             return self._handle(call, route, arguments, path)
-        if fault.delay:
-            self._closed.wait(fault.delay)
+        after = fault.phase == 'after'
         fails = bool(fault.status or fault.drop)
         answer = None
-        if fault.phase == 'after' or not fails:
+        if after:
+            answer = self._handle(call, route, arguments, path)
+        if fault.delay:
+            self._closed.wait(fault.delay)
+        if not after and not fails:
             answer = self._handle(call, route, arguments, path)
         if not fails:
             return answer

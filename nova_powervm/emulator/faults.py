@@ -35,8 +35,9 @@ class Fault:
     :ivar status: of the error that is answered; 0 for none.
     :ivar message: of the error.
     :ivar drop: close the connection without an answer.
-    :ivar delay: seconds to wait first; with neither status nor drop the
-        request is then answered as usual.
+    :ivar delay: seconds to wait, before the request is handled or after it
+        as the phase says; with neither status nor drop the request is then
+        answered as usual.
     :ivar seen: how many requests have matched so far.
     :ivar applied: how many of them failed.
     """

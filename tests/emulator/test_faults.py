@@ -76,6 +76,15 @@ class FaultTest(base.EmulatorTestCase):
         self.assertEqual(1, len(ms.System.get(self.adapter)))
         self.assertEqual(1, self.control.faults()[0]['applied'])
 
+    def test_delay_after_the_change(self):
+        planned = self.build()
+        self.control.add_fault(
+            match='LogicalPartition.create', delay=60, phase='after'
+        )
+        with self.assertRaises(exceptions.TimeoutError):
+            self.adapter.create(planned, 'LogicalPartition', timeout=0.5)
+        self.assertIn('vm1', self.names())
+
     def test_nth(self):
         self.control.add_fault(match='ManagedSystem', nth=3, status=500)
         self.system()

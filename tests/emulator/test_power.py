@@ -252,6 +252,61 @@ class ManualJobTest(base.EmulatorTestCase):
         self.assertEqual('not activated', self.state())
         self.assertEqual(free, self.system().memory_free)
 
+    def advance(self):
+        """Finish every job and return how the last ended."""
+        return self.control.advance_jobs(to_end=True)[-1]['status']
+
+    def test_partition_is_deleted_before_the_start(self):
+        free = self.system().memory_free
+        started = self.submit('PowerOn')
+        self.lpar.delete()
+        self.assertEqual('FAILED_BEFORE_COMPLETION', self.advance())
+        self.assertEqual(free, self.system().memory_free)
+        self.assertIn('gone', self.status(started.job_id)[1])
+
+    def test_partition_is_deleted_in_between(self):
+        free = self.system().memory_free
+        self.submit('PowerOn')
+        self.control.advance_jobs()
+        self.control.set_job_mode('immediate')
+        power.PowerOp.stop(self.read(self.lpar.uuid), opts=HARD())
+        self.read(self.lpar.uuid).delete()
+        # Another with its uuid is not the one that the job is about.
+        self.create('vm2', uuid=self.lpar.uuid)
+        self.assertEqual('FAILED_BEFORE_COMPLETION', self.advance())
+        self.assertEqual('not activated', self.state())
+        self.assertEqual(free, self.system().memory_free)
+
+    def test_cancel_after_the_partition_is_deleted(self):
+        free = self.system().memory_free
+        started = self.submit('PowerOn')
+        self.control.advance_jobs()
+        self.control.set_partition('vm1', state='not activated')
+        self.read(self.lpar.uuid).delete()
+        self.adapter.update(
+            None,
+            None,
+            root_type='jobs',
+            root_id=started.job_id,
+            suffix_type='cancel',
+        )
+        self.assertEqual(free, self.system().memory_free)
+
+    def test_on_is_overtaken(self):
+        self.submit('PowerOn')
+        self.control.advance_jobs()
+        self.control.set_partition('vm1', state='not activated')
+        self.assertEqual('COMPLETED_WITH_ERROR', self.advance())
+        self.assertEqual('not activated', self.state())
+
+    def test_off_is_overtaken(self):
+        self.control.set_partition('vm1', state='running')
+        self.submit('PowerOff')
+        self.control.advance_jobs()
+        self.control.set_partition('vm1', state='error')
+        self.assertEqual('COMPLETED_WITH_ERROR', self.advance())
+        self.assertEqual('error', self.state())
+
     def test_a_running_job_cannot_be_deleted(self):
         started = self.submit('PowerOn')
         self.control.advance_jobs()

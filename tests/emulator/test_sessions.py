@@ -87,6 +87,13 @@ class SessionTest(base.EmulatorTestCase):
         with self.assertRaises(exceptions.HttpUnauth):
             ms.System.get(self.adapter)
 
+    def test_token_of_another_emulator_with_the_seed(self):
+        other = base.session_for(base.start(self))
+        base.forget(other)
+        own = self.adapter.session._sessToken
+        self.assertEqual(len(own), len(other._sessToken))
+        self.assertNotEqual(own, other._sessToken)
+
     def test_logoff(self):
         base.session_for(self.emulator)
         gc.collect()

@@ -15,6 +15,7 @@
 import contextlib
 import dataclasses
 import random
+import secrets
 import threading
 import time
 import uuid as uuid_module
@@ -48,7 +49,8 @@ class Host:
 
     :param username: of the one user who can log on with a password.
     :param password: of that user.
-    :param seed: of every value that hardware would choose at random.
+    :param seed: of every value that hardware would choose at random, but
+        for session tokens.
     :param clock: gives the time in seconds.
     """
 
@@ -62,14 +64,12 @@ class Host:
         self.condition = threading.Condition(threading.RLock())
         self.clock = clock
         self._seed = seed
-        # Not cryptography: equal seeds must give equal worlds. Tokens have a
-        # source of their own, since none may come twice after a reset.
+        # Not cryptography: equal seeds must give equal worlds.
         self.random = random.Random(seed)  # noqa: S311
-        self._token_random = random.Random(f'{seed} tokens')  # noqa: S311
         self.behaviour = Behaviour()
         self.events = events_module.Events(self.condition, clock)
         self.sessions = sessions_module.Sessions(
-            username, password, self._new_token
+            username, password, _new_token
         )
         self._resources: dict[str, dict[str, Resource]] = {}
         self._revision = 0
@@ -162,9 +162,12 @@ class Host:
         bits = self.random.getrandbits(128) & ~(1 << 127)
         return str(uuid_module.UUID(int=bits, version=4))
 
-    def _new_token(self) -> str:
-        return f'{self._token_random.getrandbits(512):0128x}'
-
     def _stamp(self, resource: Resource) -> None:
         self._revision += 1
         resource.revision = self._revision
+
+
+def _new_token() -> str:
+    # Not of the seed: a client's token must not be good for another host,
+    # nor for this one when it has been started again.
+    return secrets.token_hex(64)

@@ -187,7 +187,8 @@ class Jobs:
         """End a job that has not ended, leaving the state as it was."""
         job = self.get(job_id)
         if not job.is_finished:
-            job.operation.abort()
+            if not self._is_gone(job.operation.target):
+                job.operation.abort()
             job.status = Status.CANCELED
             job.message = 'The job was canceled.'
         return job
@@ -199,6 +200,10 @@ class Jobs:
             Status.RUNNING: self._finish,
         }
         while not job.is_finished:
+            if self._is_gone(job.operation.target):
+                # There is nothing left to change or to change back.
+                self._fail(job, Status.FAILED, 'Its resource is gone.')
+                return
             steps[job.status](job)
             if not to_end:
                 return
@@ -219,6 +224,9 @@ class Jobs:
 
     def __iter__(self) -> Iterator[Job]:
         return iter(tuple(self._jobs.values()))
+
+    def _is_gone(self, target: Resource) -> bool:
+        return self._host.find(target.kind, target.uuid) is not target
 
     def _start(self, job: Job) -> None:
         try:

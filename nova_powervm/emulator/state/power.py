@@ -12,6 +12,8 @@
 
 """PowerOn and PowerOff of partitions."""
 
+from typing import ClassVar
+
 from nova_powervm.emulator.state import derive
 from nova_powervm.emulator.state import host as host_module
 from nova_powervm.emulator.state import jobs
@@ -26,9 +28,13 @@ OPERATIONS = ('shutdown', 'osshutdown', 'dumprestart')
 
 
 class _PowerOperation(jobs.Operation):
-    """An operation that changes the state of one partition."""
+    """An operation that changes the state of one partition.
+
+    :cvar during: the state of the partition while the operation runs.
+    """
 
     target: Partition
+    during: ClassVar[str]
 
     def start(self) -> None:
         self.check()
@@ -43,12 +49,27 @@ class _PowerOperation(jobs.Operation):
 
     def abort(self) -> None:
         before = getattr(self, '_before', None)
-        if before is not None and before[0] != self.target.state:
+        # Any other state was set by somebody else since, and stays.
+        if before is not None and self.target.state == self.during:
             set_state(self.host, self.target, *before)
+
+    def check_during(self) -> None:
+        """Refuse to finish what something else has overtaken.
+
+        :raises JobError: the partition is no longer in the state that the
+            start of the operation gave it.
+        """
+        if self.target.state != self.during:
+            raise JobError(
+                f'The state of the partition {self.target.name} has become '
+                f'{self.target.state} and is not {self.during} any more.'
+            )
 
 
 class PowerOn(_PowerOperation):
     """Activate a partition."""
+
+    during = partition_module.STARTING
 
     def check(self) -> None:
         """See the base class."""
@@ -62,12 +83,11 @@ class PowerOn(_PowerOperation):
     def start(self) -> None:
         """See the base class."""
         super().start()
-        set_state(
-            self.host, self.target, partition_module.STARTING, 'inactive'
-        )
+        set_state(self.host, self.target, self.during, 'inactive')
 
     def finish(self) -> dict[str, str]:
         """See the base class."""
+        self.check_during()
         _run(self.host, self.target)
         return {'returnCode': '0'}
 
@@ -78,6 +98,8 @@ class PowerOff(_PowerOperation):
     Parameters: ``operation`` is one of ``OPERATIONS``, ``restart`` true to
     activate it again, ``immediate`` is accepted and makes no difference.
     """
+
+    during = partition_module.SHUTTING_DOWN
 
     @property
     def restarts(self) -> bool:
@@ -107,15 +129,11 @@ class PowerOff(_PowerOperation):
     def start(self) -> None:
         """See the base class."""
         super().start()
-        set_state(
-            self.host,
-            self.target,
-            partition_module.SHUTTING_DOWN,
-            self.target.rmc_state,
-        )
+        set_state(self.host, self.target, self.during, self.target.rmc_state)
 
     def finish(self) -> dict[str, str]:
         """See the base class."""
+        self.check_during()
         if self.restarts:
             _run(self.host, self.target)
         else:
