@@ -65,6 +65,27 @@ class OneDevice(base.PowerVMTestCase):
             {}, self._get_allocations_by_server_uuid(server['id'])
         )
 
+    def test_rebuild_keeps_the_slot(self):
+        server = self.boot(base.gpu_groups(1))
+        slots = self.allocated_slots(server)
+        other = self.glance.create(
+            None,
+            {
+                'name': 'another image',
+                'status': 'active',
+                'disk_format': 'raw',
+                'container_format': 'bare',
+                'properties': {'architecture': 'ppc64le'},
+            },
+        )
+
+        self._rebuild_server(server, other['id'])
+
+        self.assertEqual(slots, self.allocated_slots(server))
+        lpar = self.lpar(server)
+        self.assertEqual('running', lpar.state)
+        self.assertEqual(dict.fromkeys(slots, True), lpar.slots)
+
     def test_an_instance_without_devices_gets_no_slot(self):
         server = self.boot({})
 
