@@ -22,7 +22,14 @@ make_venv
 cd "$CHECKOUT"
 export OS_NOVA_DISABLE_EVENTLET_PATCHING=1
 result=0
+before=$(cat .stestr/next-stream 2>/dev/null || echo none)
 "$VENV/bin/stestr" run "$@" || result=$?
+if [ "$(cat .stestr/next-stream 2>/dev/null || echo none)" = "$before" ]; then
+    # No test ran: stestr still has the run before.
+    echo '0 passed, 0 failed, 0 skipped'
+    exit 1
+fi
 "$VENV/bin/stestr" slowest || true
-"$VENV/bin/python" tools/closing_line.py < <("$VENV/bin/stestr" last --subunit) || result=1
+"$VENV/bin/python" tools/closing_line.py \
+    < <("$VENV/bin/stestr" last --subunit) || result=1
 exit "$result"

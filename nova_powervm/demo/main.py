@@ -48,6 +48,10 @@ def main(argv: collections.abc.Sequence[str] | None = None) -> int:
     """
     arguments = _parser().parse_args(argv)
     try:
+        if arguments.json:
+            # Neither the steps of an earlier run nor, at the end, a path that
+            # can't be written.
+            report.write(arguments.json, [])
         state_dir = stack_lib.make_state_dir(arguments.state_dir)
     except OSError as error:
         print(f'demo: {error}', file=sys.stderr)
@@ -78,7 +82,7 @@ def main(argv: collections.abc.Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog='nova-powervm-demo',
+        prog='tools/demo.sh',
         description='Start a small OpenStack with the PowerVM driver and an '
         'emulated PowerVM host, and demonstrate device passthrough on it.',
     )
@@ -121,10 +125,6 @@ def _with_children(
     arguments: argparse.Namespace,
 ) -> int:
     began = time.monotonic()
-    if arguments.json:
-        # Neither the steps of an earlier run nor, at the end, a path that
-        # can't be written.
-        report.write(arguments.json, [])
     stack = launcher.launch(
         state_dir, supervisor, steps_lib.inventory_text(), _say
     )

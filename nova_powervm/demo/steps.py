@@ -53,7 +53,8 @@ _BY_IDS = (
 _CURED = (
     '',
     "The specification's sample says traits1: and PRODUCT_ID, and no policy;",
-    'the keys that work are trait1:, DEVICE_ID and group_policy.',
+    'the keys that work are trait1:, DEVICE_ID and group_policy. OWNER_NOVA',
+    "keeps Nova from a device of Cyborg's.",
 )
 
 # Two servers get three, and one of these is then asked for again.
@@ -211,7 +212,11 @@ class Demonstration:
             'gpu.two',
             {
                 **gpu_group(1, *_BY_IDS),
-                **gpu_group(2, expectation.drc_index_trait(self._wanted)),
+                **gpu_group(
+                    2,
+                    expectation.drc_index_trait(self._wanted),
+                    'OWNER_NOVA',
+                ),
                 'group_policy': 'isolate',
             },
         )

@@ -220,7 +220,7 @@ def _describe(entry: planning.Entry) -> str:
             return f'Removing {where}: {entry.reason}'
     cure = (
         f'It is allocated to {", ".join(entry.consumers)}: give the slot back '
-        'to the host, or delete or move the instance'
+        'to the host, or delete the instance'
         if entry.consumers
         else 'It stays until it is free and nobody reserves it'
     )

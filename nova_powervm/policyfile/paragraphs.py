@@ -37,10 +37,13 @@ _NAME_ACCEPTED = 'a paragraph has a name of text, such as gpus, and a colon'
 # taken as if the key was not there: that would offer too much.
 _NOT_YET = {
     'allow': (
-        'leave it out: devices that a paragraph identifies are allowed, all '
-        'others are denied'
+        'to deny devices remove the whole paragraph, for what no paragraph '
+        'identifies is denied; to allow them leave out the line with allow'
     ),
-    'one_time_use': 'leave it out; devices can be used again and again',
+    'one_time_use': (
+        'to keep used devices from other instances remove the whole '
+        'paragraph; without the line they are offered again and again'
+    ),
 }
 
 

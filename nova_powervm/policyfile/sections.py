@@ -23,8 +23,16 @@ from nova_powervm.domain import policy
 from nova_powervm.policyfile import nodes
 from nova_powervm.policyfile import problems
 
-_EXAMPLES = {2: 'A1', 4: '10DE', 8: '21010020'}
-_EXAMPLE_DRC_NAME = 'U78CB.001.WZS0JZB-P1-C2'
+_EXAMPLES = {
+    'vendor_id': '10DE',
+    'device_id': '1DB6',
+    'subsys_vendor_id': '10DE',
+    'subsys_device_id': '124A',
+    'class': '0302',
+    'revision_id': 'A1',
+    'drc_index': '21010020',
+    'drc_name': 'U78CB.001.WZS0JZB-P1-C2',
+}
 _CLASS_ACCEPTED = (
     'resource_class takes CUSTOM_ and capital letters, digits or _, such as '
     'CUSTOM_GPU; or PGPU; or FPGA. Without the key it is '
@@ -133,11 +141,11 @@ def _value_accepted(key: str) -> str:
     if digits is None:
         return (
             f'{key} ({meaning}) takes text as PowerVM reports it, such as '
-            f'{nodes.quoted(_EXAMPLE_DRC_NAME)}'
+            f'{nodes.quoted(_EXAMPLES[key])}'
         )
     return (
         f'{key} ({meaning}) takes {digits} hexadecimal digits without 0x, '
-        f'such as {nodes.quoted(_EXAMPLES[digits])}'
+        f'such as {nodes.quoted(_EXAMPLES[key])}'
     )
 
 

@@ -17,6 +17,7 @@ from typing import ClassVar
 
 import nova.conf
 from nova import exception as nova_exception
+from nova.virt import configdrive
 from nova.virt import driver
 from nova.virt import hardware
 from nova.virt import node as virt_node
@@ -308,6 +309,7 @@ def _warn_of_what_is_left_out(
             ("the image's disk", True),
             (f'{len(network_info or ())} port(s)', bool(network_info)),
             (f'{len(volumes)} volume(s)', bool(volumes)),
+            ('the config drive', configdrive.required_by(instance)),
         )
         if there
     ]

@@ -17,6 +17,7 @@ from typing import Any
 from nova.compute import power_state
 from nova.objects import fields
 from nova.virt import hardware
+from oslo_utils import timeutils
 
 from nova_powervm.domain import states
 from nova_powervm.ops import host as host_ops
@@ -89,8 +90,16 @@ def available_resource(
 
 
 def uptime(seconds: int) -> str:
-    """Say an uptime in the way of the command of that name."""
+    """Say an uptime in the whole form of the command of that name.
+
+    The client of Nova's API leaves out any other form. Users and load are
+    unknown, so they are zero.
+    """
+    now = timeutils.utcnow()
     minutes, _ = divmod(seconds, 60)
     hours, minutes = divmod(minutes, 60)
     days, hours = divmod(hours, 24)
-    return f'up {days} days, {hours:2}:{minutes:02}'
+    return (
+        f'{now:%H:%M:%S} up {days} days, {hours:2}:{minutes:02},  0 users,  '
+        'load average: 0.00, 0.00, 0.00'
+    )

@@ -144,7 +144,10 @@ class Records(base.PowerVMTestCase):
 
     def test_uptime_is_the_management_partitions(self):
         self.assertRegex(
-            self.driver.get_host_uptime(), r'^up \d+ days, [ \d]\d:\d\d$'
+            self.driver.get_host_uptime(),
+            # What the openstack client takes apart.
+            r'^(.+)\sup\s+12 days,  3:06,\s+(.+)\susers?,'
+            r'\s+load average:\s(.+),\s(.+),\s(.+)$',
         )
 
     def microversion_of_details(self):
