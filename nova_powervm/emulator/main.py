@@ -24,6 +24,7 @@ from nova_powervm.emulator import server
 from nova_powervm.emulator import worlds
 
 _STOPPING = (signal.SIGINT, signal.SIGTERM)
+_LAST_PORT = 65535
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -31,7 +32,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     The first line of standard output is the emulator's URL.
 
-    :returns: the exit status: 0, or 1 for a world that is not possible.
+    :returns: the exit status: 0, or 1 for a world that is not possible or a
+        port that cannot be had.
     """
     options = _parser().parse_args(arguments)
     try:
@@ -47,6 +49,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except errors.WorldError as error:
         print(error, file=sys.stderr)
         return 1
+    except OSError as error:
+        where = f'{options.host} port {options.port}'
+        print(f'cannot listen on {where}: {error}', file=sys.stderr)
+        return 1
     # Blocked here and in every thread to come, they wait for sigwait: a
     # handler could run just before this thread goes to sleep.
     signal.pthread_sigmask(signal.SIG_BLOCK, _STOPPING)
@@ -56,6 +62,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     application.close()
     running.stop()
     return 0
+
+
+def _port(text: str) -> int:
+    if not text.isdecimal() or int(text) > _LAST_PORT:
+        raise argparse.ArgumentTypeError(
+            f'{text!r} is not a port, 0 to {_LAST_PORT}'
+        )
+    return int(text)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -77,7 +91,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         '--port',
-        type=int,
+        type=_port,
         default=0,
         help='the port to listen on; 0, the default, takes one that is free',
     )

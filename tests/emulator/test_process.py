@@ -13,9 +13,11 @@
 """The command, several emulators at once, and what is imported."""
 
 import contextlib
+import io
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -143,6 +145,28 @@ class CommandTest(unittest.TestCase):
         )
         self.assertEqual(1, done.returncode)
         self.assertIn('None is not of type', done.stderr)
+
+    def test_port_that_is_in_use(self):
+        with socket.create_server(('127.0.0.1', 0)) as taken:
+            port = str(taken.getsockname()[1])
+            done = subprocess.run(
+                [*COMMAND, '--port', port],
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+        self.assertEqual(1, done.returncode)
+        self.assertRegex(done.stderr, f'^cannot listen on .* port {port}: ')
+
+    def test_what_is_no_port(self):
+        for text in ('65536', '-1', 'http'):
+            stderr = io.StringIO()
+            with (
+                self.assertRaises(SystemExit),
+                contextlib.redirect_stderr(stderr),
+            ):
+                main.main([f'--port={text}'])
+            self.assertIn(f'{text!r} is not a port', stderr.getvalue())
 
     def test_unknown_option(self):
         with (
