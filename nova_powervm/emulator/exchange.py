@@ -119,7 +119,7 @@ class Call:
         listed = list(resources)
         if not listed:
             return NO_CONTENT
-        tags = ''.join(resource.etag(self.groups) for resource in listed)
+        tags = ' '.join(resource.etag(self.groups) for resource in listed)
         etag = str(zlib.crc32(tags.encode()) & 0x7FFFFFFF)
         if self._has(etag):
             return Answer(304, etag=etag)

@@ -18,6 +18,7 @@ from pypowervm.utils import transaction
 from pypowervm.wrappers import logical_partition as lpar
 from pypowervm.wrappers import virtual_io_server as vios
 
+from nova_powervm.emulator.state import groups
 from tests.emulator import base
 
 
@@ -47,6 +48,17 @@ class EtagTest(base.EmulatorTestCase):
         first = vios.VIOS.get(self.adapter)[0]
         second = vios.VIOS.get(self.adapter, xag=[const.XAG.VIO_SMAP])[0]
         self.assertNotEqual(first.etag, second.etag)
+
+    def test_every_choice_of_groups_has_its_own(self):
+        names = sorted(groups.EXTENDED)
+        choices = [None, *(names[:count] for count in range(len(names)))]
+        choices += [[name] for name in names[1:]]
+        resource = next(
+            self.emulator._application._emulation.host.all('VirtualIOServer')
+        )
+        etags = {resource.etag(groups.Groups(choice)) for choice in choices}
+        self.assertEqual(len(choices), len(etags))
+        self.assertTrue(all(resource.is_current(etag) for etag in etags))
 
     def test_refresh_without_change(self):
         found = lpar.LPAR.get(self.adapter)[0]

@@ -143,6 +143,11 @@ class PartitionTest(base.EmulatorTestCase):
         (found,) = lpar.LPAR.search(self.adapter, name="my vm/1 & 'x'")
         self.assertEqual(created.uuid, found.uuid)
 
+    def test_search_is_unquoted_once(self):
+        self.create('vm%41')
+        (found,) = lpar.LPAR.search(self.adapter, name='vm%41')
+        self.assertEqual('vm%41', found.name)
+
     def test_search_negated(self):
         found = lpar.LPAR.search(self.adapter, negate=True, name='database')
         self.assertEqual({'novalink', 'archive'}, {p.name for p in found})

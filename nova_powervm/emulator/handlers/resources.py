@@ -13,7 +13,6 @@
 """Reading, for every kind of resource: feed, entry, search, quick."""
 
 import re
-import urllib.parse
 from collections.abc import Callable
 
 from nova_powervm.emulator import emulation as emulation_module
@@ -90,7 +89,7 @@ def search(kind: str) -> Handler:
     """Return the handler of searches: ``(PartitionName=='a')`` or ``!=``."""
 
     def handle(emulation: Emulation, call: Call, expression: str) -> Answer:
-        parts = _SEARCH.match(urllib.parse.unquote(expression))
+        parts = _SEARCH.match(expression)
         if parts is None:
             raise errors.BadRequest(f'{expression!r} is not a search.')
         wanted = parts['operator'] == '=='

@@ -50,9 +50,13 @@ class Groups:
         return cls(name for name in value.split(',') if name != 'None')
 
     @property
-    def key(self) -> str:
-        """A name of this selection, the same for the same groups."""
-        return '*' if self.names is None else ','.join(sorted(self.names))
+    def mask(self) -> int:
+        """A bit for each extended group, set if the selection shows it."""
+        return sum(
+            1 << bit
+            for bit, name in enumerate(sorted(EXTENDED))
+            if self.names is None or name in self.names
+        )
 
     def shows(self, element: content.Element) -> bool:
         """Whether the element is part of what the request is about."""

@@ -12,7 +12,6 @@
 
 """What every resource of the REST API has in common."""
 
-import zlib
 from typing import Self
 
 from nova_powervm.emulator import content
@@ -21,6 +20,8 @@ from nova_powervm.emulator.state import groups as groups_module
 Groups = groups_module.Groups
 
 API = '/rest/api/uom'
+_ALL_BITS = 0xFFFFFFFF
+_GROUP_BITS = len(groups_module.EXTENDED)
 
 
 class Resource:
@@ -60,13 +61,11 @@ class Resource:
     def etag(self, groups: Groups) -> str:
         """Return the entity tag of this revision as seen through groups.
 
-        A signed 32-bit number, as K2 makes them. The low four bits tell
-        representations apart, the others revisions: see :meth:`is_current`.
+        A signed 32-bit number, as K2 makes them. The low bits are the
+        groups, the others the revision: see :meth:`is_current`.
         """
-        return _signed(
-            (self._revision_hash() & ~0xF)
-            | (zlib.crc32(groups.key.encode()) & 0xF)
-        )
+        number = self.revision << _GROUP_BITS | groups.mask
+        return _signed(number & _ALL_BITS)
 
     def is_current(self, etag: str) -> bool:
         """Whether an entity tag names this revision, through any groups.
@@ -74,10 +73,11 @@ class Resource:
         A client may delete without groups what it read with some.
         """
         try:
-            number = int(etag.strip('"')) & 0xFFFFFFFF
+            number = int(etag.strip('"')) & _ALL_BITS
         except ValueError:
             return False
-        return number & ~0xF == self._revision_hash() & ~0xF
+        current = (self.revision << _GROUP_BITS) & _ALL_BITS
+        return number >> _GROUP_BITS == current >> _GROUP_BITS
 
     def view(self, groups: Groups) -> content.Element:
         """Return a copy of the content that has only the groups' parts."""
@@ -113,9 +113,6 @@ class Resource:
         """Set the value at a path of the content."""
         content.put(self.element, path, value)
         return self
-
-    def _revision_hash(self) -> int:
-        return zlib.crc32(f'{self.kind}/{self.uuid}/{self.revision}'.encode())
 
 
 def _signed(number: int) -> str:
