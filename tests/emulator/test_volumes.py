@@ -65,6 +65,15 @@ class UptimeTest(base.EmulatorTestCase):
         partition = partition_tasks.get_mgmt_partition(self.adapter)
         self.assertEqual(1048000, partition.uptime)
 
+    def test_only_a_new_state_resets_it(self):
+        name = partition_tasks.get_mgmt_partition(self.adapter).name
+        self.control.set_partition(name, rmc_state='busy')
+        partition = partition_tasks.get_mgmt_partition(self.adapter)
+        self.assertEqual(1048000, partition.uptime)
+        self.control.set_partition(name, state='error')
+        partition = partition_tasks.get_mgmt_partition(self.adapter)
+        self.assertEqual(0, partition.uptime)
+
 
 class WorldTest(base.EmulatorTestCase):
     def test_what_no_host_can_have(self):

@@ -112,14 +112,18 @@ def set_identity(partition: Partition, partition_id: int, mac: int) -> None:
 
 def set_state(partition: Partition, state: str, rmc_state: str) -> None:
     """Write the state, and everything that follows from it."""
+    if (
+        partition.state != state
+        or content.find(partition.element, 'Uptime') is None
+    ):
+        # No clock runs: a partition was always booted just now, unless its
+        # world says otherwise.
+        partition.put('Uptime', 0)
     partition.put('PartitionState', state)
     partition.put('ResourceMonitoringControlState', rmc_state)
     running = state == partition_module.RUNNING
     reference = REFERENCE_ON.get(partition.type, '')
     partition.put('ReferenceCode', reference if running else REFERENCE_OFF)
-    # No clock runs: a partition was always booted just now, unless its
-    # world says otherwise.
-    partition.put('Uptime', 0)
     dlpar = running and partition.can_change_when_active
     for resource in _DLPAR:
         name = f'DynamicLogicalPartition{resource}Capable'

@@ -239,9 +239,7 @@ def _differs(old: Element, new: Element, path: str) -> bool:
 
     What the host derives may be missing in what a client sends.
     """
-    had = _wanted(old, path)
-    wants = _wanted(new, path)
-    return any(had.get(name) != value for name, value in wants.items())
+    return _wanted(old, path) != _wanted(new, path)
 
 
 def _wanted(element: Element, path: str) -> dict[str, float | str]:
