@@ -12,6 +12,7 @@
 
 """The WSGI application: from HTTP to handlers and back."""
 
+import dataclasses
 import functools
 import logging
 import threading
@@ -50,6 +51,12 @@ def _unknown(_: Emulation, call: exchange.Call) -> exchange.Answer:
 
 def _not_allowed(_: Emulation, call: exchange.Call) -> exchange.Answer:
     raise errors.MethodNotAllowed(f'{call.method} of {call.path} is not done.')
+
+
+def _unreadable(
+    _: Emulation, _call: exchange.Call, **_arguments: Any
+) -> exchange.Answer:
+    raise errors.BadRequest('The body of the request cannot be read.')
 
 
 # What the route table has no row for.
@@ -111,8 +118,14 @@ class Application:
         return response(environ, start_response)
 
     def _respond(self, request: wrappers.Request) -> wrappers.Response:
-        call = _call(request, self._emulation.host.clock())
         route, arguments = self._match(request)
+        try:
+            body = request.get_data()
+        except (exceptions.HTTPException, OSError):
+            # It is shorter than it says, or its chunks are none.
+            body = b''
+            route = dataclasses.replace(route, handler=_unreadable)
+        call = _call(request, body, self._emulation.host.clock())
         label = route.label
         path = f'{call.path}?{call.query}' if call.query else call.path
         record = self._emulation.journal.begin(call.method, path, label)
@@ -196,14 +209,14 @@ def _url_map() -> routing.Map:
     return routing.Map(rules, merge_slashes=False, strict_slashes=False)
 
 
-def _call(request: wrappers.Request, now: float) -> exchange.Call:
+def _call(request: wrappers.Request, body: bytes, now: float) -> exchange.Call:
     return exchange.Call(
         method=request.method,
         path=request.path,
-        query=request.query_string.decode(),
+        query=request.query_string.decode(errors='replace'),
         parameters=request.args.to_dict(),
         headers={name.title(): value for name, value in request.headers},
-        body=request.get_data(),
+        body=body,
         base=request.host_url.rstrip('/'),
         now=now,
     )

@@ -100,7 +100,7 @@ class Writer:
     def _link(self, element: content.Element, path: str) -> None:
         link = _sub(element, 'link')
         link.set('rel', 'SELF')
-        link.set('href', self._base + path)
+        link.set('href', content.clean(self._base + path))
 
     def _add_base(self, element: content.Element) -> None:
         for node in element.xpath('descendant-or-self::*[@href]'):

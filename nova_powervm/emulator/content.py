@@ -37,6 +37,7 @@ Element: TypeAlias = etree._Element
 Value: TypeAlias = str | int | float | bool
 
 _HREF_HOST = re.compile(r'^https?://[^/]+(?=/rest/api/)')
+_NOT_XML = re.compile('[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]')
 # Entities and external subsets have no place in the REST API.
 _PARSER = etree.XMLParser(
     resolve_entities=False,
@@ -49,7 +50,8 @@ _PARSER = etree.XMLParser(
 def parse(document: bytes | str) -> Element:
     """Return the root of an XML document, namespaces normalised.
 
-    :raises errors.BadRequest: the document is not well-formed.
+    :raises errors.BadRequest: the document is not well-formed, or has a
+        document type.
     """
     data = document.encode() if isinstance(document, str) else document
     try:
@@ -58,6 +60,8 @@ def parse(document: bytes | str) -> Element:
         raise errors.BadRequest(
             f'The body is not well-formed XML: {error}'
         ) from error
+    if root.getroottree().docinfo.doctype:
+        raise errors.BadRequest('The body has a document type.')
     return normalise(root)
 
 
@@ -121,7 +125,15 @@ def as_text(value: Value) -> str:
         return 'true' if value else 'false'
     if isinstance(value, float):
         return f'{value:.2f}'.rstrip('0').rstrip('.')
-    return str(value)
+    return clean(str(value))
+
+
+def clean(value: str) -> str:
+    """Return a text with the characters replaced that XML cannot have.
+
+    Clients can send them in paths and headers, which refusals repeat.
+    """
+    return _NOT_XML.sub('\N{REPLACEMENT CHARACTER}', value)
 
 
 def find(element: Element, path: str) -> Element | None:

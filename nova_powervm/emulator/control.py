@@ -124,6 +124,7 @@ class Control:
         with self._lock:
             target = self._system(system)
             slot = _slot(target, drc_index)
+            target.remove_adapter(slot.drc_index)
             if remove:
                 target.remove_slot(slot.drc_index)
                 self._host.touch(target)

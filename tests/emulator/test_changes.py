@@ -12,6 +12,10 @@
 
 """Updates that leave values out or that make no sense."""
 
+import http.client
+
+from pypowervm.wrappers import virtual_io_server
+
 from tests.emulator import base
 
 MEMORY = 'PartitionMemoryConfiguration'
@@ -58,3 +62,74 @@ class MissingTest(base.EmulatorTestCase):
             f'{PROCESSORS}/SharedProcessorConfiguration/DesiredProcessingUnits'
         ).text = 'inf'
         self.assert_refused(400, 'not a number', wrong.create)
+
+
+class ManagementTest(base.EmulatorTestCase):
+    def test_a_client_cannot_say_who_manages(self):
+        planned = self.build()
+        planned.set_parm_value('IsManagementPartition', 'true')
+        created = planned.create()
+        self.assertFalse(created.is_mgmt_partition)
+        created.set_parm_value('IsManagementPartition', 'true')
+        self.assertFalse(created.update().is_mgmt_partition)
+
+
+class ChildrenTest(base.EmulatorTestCase):
+    def test_volume_groups_go_with_their_vios(self):
+        host = self.emulator._application._emulation.host
+        self.control.set_partition('vios1', state='not activated')
+        (vios,) = virtual_io_server.VIOS.get(self.adapter)
+        vios.delete()
+        self.assertEqual([], list(host.all('VolumeGroup')))
+
+
+class OddRequestTest(base.EmulatorTestCase):
+    """Requests that pypowervm does not make."""
+
+    def request(self, method, path, headers, body=b''):
+        """Send a request byte by byte and return the status and answer."""
+        connection = http.client.HTTPConnection(
+            self.emulator.host, self.emulator.port, timeout=30
+        )
+        self.addCleanup(connection.close)
+        connection.putrequest(method, path)
+        token = self.adapter.session._sessToken
+        for item in ({'X-API-Session': token} | headers).items():
+            connection.putheader(*item)
+        connection.endheaders()
+        connection.send(body)
+        connection.sock.shutdown(1)
+        response = connection.getresponse()
+        return response.status, response.read().decode()
+
+    def test_control_characters(self):
+        path = '/rest/api/uom/ManagedSystem'
+        for suffix in ('/%01', '%00?a=%02'):
+            status, text = self.request('GET', path + suffix, {})
+            self.assertEqual(404, status)
+            self.assertIn('HttpErrorResponse', text)
+        status, _ = self.request('GET', f'{path}?group=%01', {})
+        self.assertEqual(200, status)
+        status, _ = self.request('GET', f'{path}/x', {'X-Odd': '\x01'})
+        self.assertEqual(404, status)
+
+    def test_bodies_that_cannot_be_read(self):
+        path = '/rest/api/uom/LogicalPartition'
+        for headers in (
+            {'Content-Length': '1000'},
+            {'Transfer-Encoding': 'chunked'},
+        ):
+            status, text = self.request('PUT', path, headers, b'nonsense')
+            self.assertEqual(400, status)
+            self.assertIn('cannot be read', text)
+
+    def test_document_type(self):
+        body = b'<!DOCTYPE a [<!ENTITY b "c">]><a>&b;</a>'
+        status, text = self.request(
+            'PUT',
+            '/rest/api/uom/LogicalPartition',
+            {'Content-Length': str(len(body))},
+            body,
+        )
+        self.assertEqual(400, status)
+        self.assertIn('document type', text)

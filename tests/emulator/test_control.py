@@ -121,6 +121,13 @@ class Verbs:
         self.assertEqual('Empty slot', slot.description)
         self.assertEqual(0xFFFF, slot.pci_vendor_id)
 
+    def test_pull_an_adapter_in_sriov_mode(self):
+        for remove in (False, True):
+            self.control.reset()
+            self.control.pull('21010023', remove=remove)
+            adapters = self.system().asio_config.sriov_adapters
+            self.assertEqual([], list(adapters))
+
     def test_pull_a_slot(self):
         self.control.pull('21010020', remove=True)
         self.assertNotIn(

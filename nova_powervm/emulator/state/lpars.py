@@ -21,6 +21,7 @@ from nova_powervm.emulator.state import groups as groups_module
 from nova_powervm.emulator.state import host as host_module
 from nova_powervm.emulator.state import ownership
 from nova_powervm.emulator.state import partition as partition_module
+from nova_powervm.emulator.state import resource as resource_module
 from nova_powervm.emulator.state import rules
 from nova_powervm.emulator.state import schema
 from nova_powervm.emulator.state import system as system_module
@@ -30,6 +31,8 @@ Host = host_module.Host
 Partition = partition_module.Partition
 System = system_module.System
 
+# Only the host says which partition manages it.
+_MANAGEMENT = ('IsManagementPartition', 'PowerVMManagementCapable')
 # What a client cannot change, whatever it posts.
 _READ_ONLY = (
     'Metadata',
@@ -45,6 +48,7 @@ _READ_ONLY = (
     'LogicalSerialNumber',
     'MACAddressPrefix',
     'ReferenceCode',
+    *_MANAGEMENT,
 )
 # How the names of the values begin that a client chooses.
 _WANTED = ('Desired', 'Maximum', 'Minimum', 'HasDedicated')
@@ -66,6 +70,7 @@ def create(host: Host, system: System, kind: str, body: Element) -> Partition:
     _check_kind(kind, body)
     uuid = _wanted_uuid(host, body)
     rules.check_uuid(host, uuid)
+    content.remove(body, _MANAGEMENT)
     partition = build(host, system, kind, uuid, body)
     rules.check_type(kind, partition.type)
     rules.check_name(host, system, partition.name, uuid)
@@ -143,11 +148,13 @@ def update(
 
 
 def delete(host: Host, partition: Partition) -> None:
-    """Delete a partition and free its slots.
+    """Delete a partition with its children and free its slots.
 
     :raises errors.Conflict: it is active.
     """
     rules.check_not_active(partition)
+    for child in host.of_type(resource_module.Resource, partition):
+        host.remove(child)
     host.remove(partition)
     ownership.release(host, partition)
 
@@ -199,7 +206,9 @@ def _keep_read_only(partition: Partition, body: Element) -> None:
     """Put back what the client cannot change or did not send at all."""
     for name in _READ_ONLY:
         old = content.find(partition.element, name)
-        if old is not None:
+        if old is None:
+            content.remove(body, [name])
+        else:
             content.replace(body, content.copy(old))
     for old in partition.element:
         if content.find(body, content.local_name(old)) is None:

@@ -143,6 +143,14 @@ class System(resource.Resource):
         slot = self._slots.pop(drc_index)
         slot.element.getparent().remove(slot.element)
 
+    def remove_adapter(self, drc_index: int) -> None:
+        """Remove the SR-IOV adapter of a slot, if it has one."""
+        path = f'{IO}/SRIOVAdapters/IOAdapterChoice'
+        for choice in content.find_all(self.element, path):
+            found = content.integer(choice, 'SRIOVAdapter/AdapterID')
+            if found == drc_index:
+                choice.getparent().remove(choice)
+
     def in_sriov_mode(self, slot: Slot) -> bool:
         """Whether the hypervisor owns the slot's adapter for SR-IOV."""
         path = f'{IO}/SRIOVAdapters/IOAdapterChoice/SRIOVAdapter'
