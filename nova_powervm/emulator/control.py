@@ -18,6 +18,7 @@ JSON types, DRC indexes eight hexadecimal digits, partitions named by uuid,
 name or id.
 """
 
+import copy
 import dataclasses
 from typing import Any
 
@@ -76,7 +77,8 @@ class Control:
         :raises errors.WorldError: it is not a possible world; nothing has
             changed then.
         """
-        checked = worlds.check(world)
+        # The caller may go on to change its own.
+        checked = worlds.check(copy.deepcopy(world))
         with self._lock:
             with self._host.loading():
                 worlds.build(self._host, checked)
@@ -221,17 +223,19 @@ class Control:
     ) -> None:
         """Let the next job of an operation fail when it is to end.
 
-        :param operation: ``PowerOn`` or ``PowerOff``.
+        :param operation: of ``emulation.OPERATIONS``, such as ``PowerOn``.
         :param message: of the failure.
         :param status: the job's status then.
         """
         finished = tuple(
-            known
-            for known in jobs_module.Status
-            if known not in jobs_module.UNFINISHED
-            and known is not jobs_module.Status.OK
+            ending
+            for ending in jobs_module.Status
+            if ending not in jobs_module.UNFINISHED
+            and ending is not jobs_module.Status.OK
         )
         _check_choice('status', status, finished)
+        known = sorted({name for _, name in emulation_module.OPERATIONS})
+        _check_choice('operation', operation, tuple(known))
         outcome = jobs_module.Outcome(jobs_module.Status(status), message)
         with self._lock:
             self._emulation.jobs.plan(operation, outcome)

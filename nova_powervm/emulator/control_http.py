@@ -14,17 +14,23 @@
 
 ``POST /control/v1/{verb}`` with the arguments as a JSON object, or ``GET``
 for the verbs that only read. Answers are JSON: the verb's result, or
-``{"error": ...}`` with status 400, or 404 for a verb that is not there.
+``{"error": ...}`` with status 400, 404 for a verb that is not there, or 500
+for a defect of the emulator.
 """
 
 import inspect
 import json
+import logging
+import types
+import typing
 from typing import Any
 
 from werkzeug import wrappers
 
 from nova_powervm.emulator import control as control_module
 from nova_powervm.emulator import errors
+
+LOG = logging.getLogger(__name__)
 
 PREFIX = '/control/v1/'
 READING = frozenset(('state', 'jobs', 'faults', 'journal', 'journal_counts'))
@@ -54,20 +60,44 @@ def respond(
         return _response({'error': f'{verb} needs a POST'}, 405)
     try:
         return _response(_call(control, verb, request.get_data()))
-    except (errors.ControlError, TypeError) as error:
+    except errors.ControlError as error:
         return _response({'error': str(error)}, 400)
+    except Exception:
+        LOG.exception('%s failed', verb)
+        problem = 'The emulator has a defect, see log.'
+        return _response({'error': problem}, 500)
 
 
 def _call(control: control_module.Control, verb: str, body: bytes) -> Any:
     try:
         arguments = json.loads(body or b'{}')
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise errors.ControlError(f'the body is not JSON: {error}') from error
     if not isinstance(arguments, dict):
         raise errors.ControlError('the body is not a JSON object')
     function = getattr(control, verb)
-    inspect.signature(function).bind(**arguments)
+    try:
+        inspect.signature(function).bind(**arguments)
+    except TypeError as error:
+        raise errors.ControlError(str(error)) from error
+    hints = typing.get_type_hints(function)
+    for name, value in arguments.items():
+        if not _fits(value, hints[name]):
+            raise errors.ControlError(f'{name} cannot be {value!r}')
     return function(**arguments)
+
+
+def _fits(value: Any, hint: Any) -> bool:
+    """Whether a JSON value is of the type of a verb's argument."""
+    if isinstance(hint, types.UnionType):
+        return any(_fits(value, part) for part in typing.get_args(hint))
+    type_ = typing.get_origin(hint) or hint
+    if isinstance(value, bool):
+        # Python takes it for a number.
+        return type_ is bool
+    if type_ is float:
+        return isinstance(value, int | float)
+    return isinstance(value, type_)
 
 
 def _response(value: Any, status: int = 200) -> wrappers.Response:

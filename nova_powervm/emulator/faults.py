@@ -18,6 +18,7 @@ import threading
 
 from nova_powervm.emulator import errors
 
+MAX_DELAY = 600
 PHASES = ('before', 'after')
 
 
@@ -64,6 +65,8 @@ class Fault:
             raise errors.ControlError(f'phase {self.phase!r} not in {PHASES}')
         if self.nth < 1:
             raise errors.ControlError('nth counts from 1')
+        if not 0 <= self.delay <= MAX_DELAY:
+            raise errors.ControlError(f'delay is 0 to {MAX_DELAY} seconds')
         if not (self.status or self.drop or self.delay):
             raise errors.ControlError('give a status, drop or a delay')
         if self.status and not 400 <= self.status <= 599:

@@ -15,6 +15,7 @@
 import inspect
 import json
 import unittest
+import unittest.mock
 import urllib.error
 import urllib.request
 
@@ -24,6 +25,7 @@ from nova_powervm.emulator import client
 from nova_powervm.emulator import control
 from nova_powervm.emulator import control_http
 from nova_powervm.emulator import errors
+from nova_powervm.emulator import summary
 from nova_powervm.emulator import worlds
 from tests.emulator import base
 
@@ -179,6 +181,8 @@ class Verbs:
         self.control.plan_job('PowerOn', 'no')
         with self.assertRaisesRegex(errors.ControlError, 'COMPLETED_OK'):
             self.control.plan_job('PowerOn', 'no', 'COMPLETED_OK')
+        with self.assertRaisesRegex(errors.ControlError, "'Explode'"):
+            self.control.plan_job('Explode', 'no')
 
     def test_reset(self):
         before = self.control.state()
@@ -194,6 +198,13 @@ class Verbs:
 
     def test_load_world(self):
         self.control.load_world({'systems': [{'name': 'other'}]})
+        self.assertEqual('other', self.system().system_name)
+
+    def test_a_world_that_is_changed_afterwards(self):
+        world = {'systems': [{'name': 'other'}]}
+        self.control.load_world(world)
+        world['systems'][0]['name'] = 'changed'
+        self.control.reset()
         self.assertEqual('other', self.system().system_name)
 
     def test_load_a_world_that_is_none(self):
@@ -245,6 +256,30 @@ class OverHttpTest(Verbs, base.EmulatorTestCase):
 
     def test_changing_verbs_by_get(self):
         self.assertEqual(405, self.request('reset')[0])
+
+    def test_arguments_of_another_type(self):
+        for verb, arguments in (
+            ('set_password', {'password': 1}),
+            ('pull', {'drc_index': 5}),
+            ('plug', {'drc_index': '21010020', 'card': []}),
+            ('set_partition', {'partition': None, 'state': 'running'}),
+            ('add_fault', {'status': '500'}),
+            ('add_fault', {'status': True}),
+            ('add_fault', {'delay': '1'}),
+            ('load_world', {'world': 'default'}),
+        ):
+            body = json.dumps(arguments).encode()
+            status, answer = self.request(verb, body)
+            self.assertEqual(400, status, answer)
+            self.assertIn('cannot be', answer['error'])
+
+    def test_a_defect_is_told_in_json(self):
+        with unittest.mock.patch.object(
+            summary, 'state', side_effect=KeyError
+        ):
+            status, answer = self.request('state')
+        self.assertEqual(500, status)
+        self.assertIn('defect', answer['error'])
 
     def test_unknown_verb(self):
         status, answer = self.request('_host', b'{}')

@@ -169,6 +169,9 @@ class FaultTest(base.EmulatorTestCase):
             ('give a status', {}),
             ('status of an error', {'status': 200}),
             ('match', {'status': 500, 'match': '('}),
+            ('delay', {'delay': -1}),
+            ('delay', {'delay': 601}),
+            ('delay', {'delay': float('nan')}),
         ):
             with self.assertRaisesRegex(errors.ControlError, message):
                 self.control.add_fault(**fault)
