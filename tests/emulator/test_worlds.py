@@ -239,3 +239,15 @@ class YamlTest(unittest.TestCase):
     def test_missing(self):
         with self.assertRaisesRegex(errors.WorldError, 'No such file'):
             worlds.load_file('/nonexistent/world.yaml')
+
+    def test_what_yaml_cannot_hold(self):
+        for text in ('a: 2020-99-99', '[' * 5000, 'a: "\x01"'):
+            with self.assertRaisesRegex(errors.WorldError, 'is not YAML'):
+                worlds.parse(text, 'it')
+
+    def test_not_utf_8(self):
+        with tempfile.NamedTemporaryFile() as file:
+            file.write(b'systems: \xff')
+            file.flush()
+            with self.assertRaisesRegex(errors.WorldError, file.name):
+                worlds.load_file(file.name)

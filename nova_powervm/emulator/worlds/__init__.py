@@ -53,8 +53,8 @@ def load_file(path: str) -> World:
     """
     try:
         text = pathlib.Path(path).read_text(encoding='utf-8')
-    except OSError as error:
-        raise errors.WorldError([str(error)]) from error
+    except (OSError, UnicodeError) as error:
+        raise errors.WorldError([f'{path}: {error}']) from error
     return parse(text, path)
 
 
@@ -66,7 +66,8 @@ def parse(text: str, name: str) -> World:
     """
     try:
         document = yaml.safe_load(text)
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        # The last two: a date that is none, lists that are too deep.
         raise errors.WorldError([f'{name} is not YAML: {error}']) from error
     return check(document)
 
