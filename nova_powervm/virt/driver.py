@@ -48,7 +48,7 @@ class PowerVMDriver(driver.ComputeDriver):
     :param virtapi: Nova's VirtAPI.
     """
 
-    # True only of what is there; see the support matrix.
+    # True only of what is there.
     capabilities: ClassVar[dict[str, bool]] = dict(
         driver.ComputeDriver.capabilities
     )
