@@ -245,6 +245,13 @@ class YamlTest(unittest.TestCase):
             with self.assertRaisesRegex(errors.WorldError, 'is not YAML'):
                 worlds.parse(text, 'it')
 
+    def test_a_key_that_is_there_twice(self):
+        with self.assertRaises(errors.WorldError) as caught:
+            worlds.parse('systems:\n- name: a\n  name: b\n', 'twice')
+        text = str(caught.exception)
+        self.assertIn("'name' is there twice", text)
+        self.assertIn('line 3', text)
+
     def test_not_utf_8(self):
         with tempfile.NamedTemporaryFile() as file:
             file.write(b'systems: \xff')

@@ -65,11 +65,31 @@ def parse(text: str, name: str) -> World:
     :raises errors.WorldError: it is not a world.
     """
     try:
-        document = yaml.safe_load(text)
+        document = yaml.load(text, _Loader)  # noqa: S506 - a SafeLoader
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         # The last two: a date that is none, lists that are too deep.
         raise errors.WorldError([f'{name} is not YAML: {error}']) from error
     return check(document)
+
+
+class _Loader(yaml.SafeLoader):
+    """Refuses a key that stands twice in one mapping."""
+
+    def construct_mapping(
+        self, node: yaml.MappingNode, deep: bool = False
+    ) -> dict[Any, Any]:
+        """Return a mapping's values.
+
+        :raises yaml.YAMLError: a key stands there twice.
+        """
+        seen = set()
+        for key, _ in node.value:
+            if key.value in seen:
+                raise yaml.constructor.ConstructorError(
+                    None, None, f'{key.value!r} is there twice', key.start_mark
+                )
+            seen.add(key.value)
+        return super().construct_mapping(node, deep)
 
 
 def check(document: object) -> World:
