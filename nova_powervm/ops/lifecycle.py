@@ -22,7 +22,6 @@ from oslo_log import log as logging
 
 from nova_powervm import exception
 from nova_powervm.domain import claims
-from nova_powervm.domain import host as host_domain
 from nova_powervm.domain import partition
 from nova_powervm.domain import states
 from nova_powervm.ops import devices as device_ops
@@ -124,10 +123,11 @@ class LifecycleOps:
         uuid = partition.lpar_uuid(build.instance)
         # The host's sizes never change; its slots do.
         view = self._host.view() if claimed else self._host.last.view
+        partition.check_memory(build.memory_mb, view.memory_region_mb)
         return partition.PartitionSpec(
             uuid=uuid,
             name=partition.lpar_name(build.name),
-            memory_mb=self._memory(build, view),
+            memory_mb=build.memory_mb,
             vcpus=build.vcpus,
             proc_units=partition.proc_units(
                 build.vcpus, self._factor, view.min_units_per_vcpu
@@ -136,10 +136,6 @@ class LifecycleOps:
                 build.instance, uuid, claimed, view
             ),
         )
-
-    def _memory(self, build: Build, view: host_domain.HostView) -> int:
-        partition.check_memory(build.memory_mb, view.memory_region_mb)
-        return build.memory_mb
 
     def _existing(
         self, spec: partition.PartitionSpec
@@ -172,17 +168,15 @@ class LifecycleOps:
         return None
 
     def _create(self, spec: partition.PartitionSpec) -> partition.Partition:
+        lost: exception.PowerVMError | None = None
         try:
             self._partitions.create(spec)
-        except exception.RestUnreachable:
-            # The answer was lost; the LPAR may have been made all the same.
-            lpar = self._partitions.find(spec.uuid)
-            if lpar is None:
-                raise
-            return lpar
+        except exception.RestUnreachable as error:
+            # The LPAR may have been made although the answer was lost.
+            lost = error
         lpar = self._partitions.find(spec.uuid)
         if lpar is None:
-            raise exception.PartitionNotFound(uuid=spec.uuid)
+            raise lost or exception.PartitionNotFound(uuid=spec.uuid)
         return lpar
 
     def _remove(self, lpar: partition.Partition) -> None:

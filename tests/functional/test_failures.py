@@ -277,6 +277,23 @@ class HalfMade(base.PowerVMTestCase):
             {}, self._get_allocations_by_server_uuid(server['id'])
         )
 
+    def test_a_failed_build_cleans_up_before_nova_does(self):
+        self.start_host()
+        server = self.boot(base.gpu_groups(1))
+        (slot,) = self.allocated_slots(server)
+        services = self.computes['host1'].manager.driver._ops()
+        services.lifecycle.destroy(server['id'])
+        self.control().plan_job('PowerOn', 'HSCL0000 no power')
+
+        self.assertRaises(
+            exception.RestError,
+            services.lifecycle.spawn,
+            self.build_of(server),
+        )
+
+        self.assertIsNone(self.lpar(server))
+        self.assertIsNone(self.slot_owner(slot))
+
     def test_a_build_takes_over_what_it_finds(self):
         self.start_host()
         server = self.boot(base.gpu_groups(1))
