@@ -190,3 +190,66 @@ class DevicesDiffer(PowerVMError):
         'LPAR {name} was made with the slots [{wanted}] but the host reports '
         '[{found}]: {reason}. Look at the LPAR and the slots with pvmctl.'
     )
+
+
+class InstanceRefused(PowerVMError):
+    """The instance wants something that this driver does not do."""
+
+    code = 'powervm.instance.refused'
+    elsewhere = False
+    message = 'Instance {instance} can not be built by this driver: {reason}'
+
+    @property
+    def summary(self) -> str:
+        """The reason alone."""
+        return f'PowerVM: {self.fields["reason"]}'
+
+
+class ImageRefused(PowerVMError):
+    """The image can't be put on a virtual disk."""
+
+    code = 'powervm.image.refused'
+    elsewhere = False
+    message = 'Image {image} is refused: {reason}.'
+
+
+class ImageDamaged(PowerVMError):
+    """The bytes that Glance sent are not those that it keeps a hash of."""
+
+    code = 'powervm.image.damaged'
+    retryable = True
+    elsewhere = False
+    message = (
+        'Image {image} arrived damaged: {reason}. Compare it with its '
+        'os_hash_value in Glance and upload it anew if it differs.'
+    )
+
+
+class RootDiskTooSmall(PowerVMError):
+    """The image does not fit the flavor's root disk."""
+
+    code = 'powervm.disk.small'
+    elsewhere = False
+    message = (
+        'Image {image} needs a root disk of {needed_gb} GB, the flavor has '
+        '{flavor_gb} GB. Take a larger flavor.'
+    )
+
+
+class PortRefused(PowerVMError):
+    """A port can't be connected."""
+
+    code = 'powervm.port.refused'
+    elsewhere = False
+    message = 'Port {port} can not be connected: {reason}.'
+
+
+class PortsNotPlugged(PowerVMError):
+    """Neutron did not tell in time that the ports are connected."""
+
+    code = 'powervm.port.timeout'
+    elsewhere = False
+    message = (
+        'Neutron did not report port(s) {ports} plugged within {seconds} '
+        'seconds ([DEFAULT]vif_plugging_timeout): {reason}.'
+    )

@@ -13,12 +13,20 @@
 """Options of one nova-compute service on one PowerVM host."""
 
 import dataclasses
+import re
 import urllib.parse
+from collections.abc import Iterable
+from collections.abc import Mapping
 from typing import Any
 
 from oslo_config import cfg
 
 from nova_powervm import exception
+from nova_powervm.domain import network
+
+_MAPPING = re.compile(
+    r'(?P<network>[^:]+):(?P<switch>[^/]+?)(/(?P<pvid>\d{1,4}))?$'
+)
 
 GROUP = cfg.OptGroup(
     'powervm',
@@ -119,12 +127,72 @@ keep the name that they have.
 """,
     ),
     cfg.StrOpt(
+        'disk_driver',
+        default='localdisk',
+        help="""
+How the disks of instances are kept.
+
+``localdisk`` makes them in a volume group of a Virtual I/O Server. Others can
+be added as entry points of ``nova_powervm.disk_drivers``.
+
+Related options:
+
+* ``[powervm]volume_group_name`` is needed by ``localdisk``.
+""",
+    ),
+    cfg.StrOpt(
         'volume_group_name',
         help="""
-Volume group of a Virtual I/O Server whose size is the host's DISK_GB.
+Volume group of a Virtual I/O Server in which the disks of instances are made.
 
-If unset, the host offers no DISK_GB, and flavors with a disk are not scheduled
-to it.
+Its size is the host's DISK_GB; what others keep in it is reserved. If several
+Virtual I/O Servers have a group of this name, put the server's name before it:
+``vios1/datavg``.
+
+If unset, the host offers no DISK_GB and can't build instances.
+""",
+    ),
+    cfg.StrOpt(
+        'media_volume_group_name',
+        default='rootvg',
+        help="""
+Volume group for the media repository, which holds the config drives.
+
+It is one of the Virtual I/O Server that has ``volume_group_name``. A media
+repository that the server has already is used, wherever it is.
+""",
+    ),
+    cfg.IntOpt(
+        'media_repository_gb',
+        default=1,
+        min=1,
+        help="""
+Size in GB of the media repository, if one has to be made.
+
+A config drive takes about half a megabyte.
+""",
+    ),
+    cfg.ListOpt(
+        'bridge_mappings',
+        default=[],
+        help="""
+Which Shared Ethernet bridge serves which physical network of Neutron.
+
+Each item is ``PHYSICAL_NETWORK:SWITCH`` with the name of the bridge's virtual
+switch, or ``PHYSICAL_NETWORK:SWITCH/PVID`` where the switch has several
+bridges, e.g. ``default:ETHERNET0,storage:ETHERNET1/4093``.
+
+If empty, the only bridge of the host serves every network.
+""",
+    ),
+    cfg.BoolOpt(
+        'provision_vlans',
+        default=True,
+        help="""
+Whether VLANs of ports are added to the Shared Ethernet bridges.
+
+If false, a port whose VLAN is not on its bridge is refused: for sites that
+provision the bridges by other means. VLANs are never removed.
 """,
     ),
 ]
@@ -168,7 +236,14 @@ class Settings:
     inventory_file: str = '/etc/nova/inventory.yaml'
     proc_units_factor: float = 0.1
     provider_names: str = 'node'
+    disk_driver: str = 'localdisk'
     volume_group: str | None = None
+    media_volume_group: str = 'rootvg'
+    media_repository_gb: int = 1
+    bridge_mappings: Mapping[str, network.BridgeName] = dataclasses.field(
+        default_factory=dict
+    )
+    provision_vlans: bool = True
 
 
 def take(group: Any) -> Settings:
@@ -188,10 +263,32 @@ def take(group: Any) -> Settings:
         inventory_file=group.inventory_file,
         proc_units_factor=group.proc_units_factor,
         provider_names=group.provider_names,
+        disk_driver=group.disk_driver,
         volume_group=group.volume_group_name,
+        media_volume_group=group.media_volume_group_name,
+        media_repository_gb=group.media_repository_gb,
+        bridge_mappings=_bridge_mappings(group.bridge_mappings),
+        provision_vlans=group.provision_vlans,
     )
     _check_server(settings.server)
     return settings
+
+
+def _bridge_mappings(items: Iterable[str]) -> dict[str, network.BridgeName]:
+    mappings: dict[str, network.BridgeName] = {}
+    for item in items:
+        found = _MAPPING.match(item)
+        if found is None or found['network'] in mappings:
+            what = 'can not be understood' if found is None else 'is double'
+            raise exception.ConfigurationError(
+                reason=f"[powervm]bridge_mappings: '{item}' {what}; an item "
+                'looks like default:ETHERNET0 or default:ETHERNET0/4093, and '
+                'each physical network has one'
+            )
+        mappings[found['network']] = network.BridgeName(
+            found['switch'], int(found['pvid']) if found['pvid'] else None
+        )
+    return mappings
 
 
 def _check_server(server: Server) -> None:

@@ -20,10 +20,17 @@ from nova_powervm.domain import slots
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class DiskCapacity:
-    """The storage that instances' disks are made on, in whole GiB."""
+    """The storage that instances' disks are made on, in whole GiB.
+
+    :param total_gb: Its size.
+    :param used_gb: What is taken of it, by whomever.
+    :param reserved_gb: What is taken by something that Placement does not
+        count: other people's disks, media, and disks of flavors without one.
+    """
 
     total_gb: int = 0
     used_gb: int = 0
+    reserved_gb: int = 0
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -50,7 +50,7 @@ class HostOps:
     def __init__(
         self,
         system: ports.System,
-        storage: ports.Storage,
+        storage: ports.Disks,
         records: ports.Records,
     ) -> None:
         self._system = system

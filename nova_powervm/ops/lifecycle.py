@@ -10,25 +10,48 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Making and removing the LPAR of an instance."""
+"""Making and removing an instance: its LPAR, disks and adapters."""
 
 import contextlib
 import dataclasses
+from collections.abc import Callable
 from collections.abc import Iterable
 from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import Any
 
 from oslo_log import log as logging
 
 from nova_powervm import exception
 from nova_powervm.domain import claims
+from nova_powervm.domain import host
+from nova_powervm.domain import image
+from nova_powervm.domain import network
 from nova_powervm.domain import partition
+from nova_powervm.domain import slots
 from nova_powervm.domain import states
+from nova_powervm.domain import storage
 from nova_powervm.ops import devices as device_ops
 from nova_powervm.ops import host as host_ops
+from nova_powervm.ops import images as image_ops
+from nova_powervm.ops import network as network_ops
 from nova_powervm.ops import ports
 
 LOG = logging.getLogger(__name__)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Root:
+    """The root disk of an instance, made of an image.
+
+    :param image: The image as Glance describes it.
+    :param source: Gives its bytes.
+    :param flavor_gb: The flavor's ``root_gb``; 0 for the image's own size.
+    """
+
+    image: image.Image
+    source: ports.Source
+    flavor_gb: int
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -42,6 +65,11 @@ class Build:
     :param extra_specs: Extra specs of its flavor.
     :param allocations: As Nova hands them over.
     :param remembered: Slot providers that Nova stored with the instance.
+    :param root: Its root disk.
+    :param ports: Its ports.
+    :param config_drive: Makes the contents of its config drive, given the
+        slots that it gets; None for no config drive.
+    :param plugging: What the ports are plugged in; it may wait at its end.
     :param power_on: Whether it is started.
     """
 
@@ -52,7 +80,24 @@ class Build:
     extra_specs: Mapping[str, str]
     allocations: Mapping[str, Mapping[str, Any]] | None
     remembered: Mapping[str, claims.SlotProvider]
+    root: Root
+    ports: Sequence[network.Port] = ()
+    config_drive: Callable[[Sequence[slots.Slot]], bytes] | None = None
+    plugging: Callable[[], contextlib.AbstractContextManager[None]] = (
+        contextlib.nullcontext
+    )
     power_on: bool = True
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Plan:
+    """A build of which all was checked that can be."""
+
+    spec: partition.PartitionSpec
+    contents: image.Contents
+    root_gb: int
+    connections: Sequence[network.Connection]
+    iso: bytes | None
 
 
 class LifecycleOps:
@@ -61,6 +106,9 @@ class LifecycleOps:
     :param partitions: The host's LPARs.
     :param host: Reads the host.
     :param devices: Finds the slots.
+    :param images: Examines images.
+    :param disks: Where disks are made.
+    :param networks: Connects ports.
     :param proc_units_factor: Processing units per virtual processor.
     """
 
@@ -69,38 +117,49 @@ class LifecycleOps:
         partitions: ports.Partitions,
         host: host_ops.HostOps,
         devices: device_ops.DeviceOps,
+        images: image_ops.ImageOps,
+        disks: ports.Disks,
+        networks: network_ops.NetworkOps,
         proc_units_factor: float,
     ) -> None:
         self._partitions = partitions
         self._host = host
         self._devices = devices
+        self._images = images
+        self._disks = disks
+        self._networks = networks
         self._factor = proc_units_factor
 
     def spawn(self, build: Build) -> None:
-        """Make and start the LPAR of an instance.
+        """Make and start the LPAR of an instance, with disk and ports.
 
         Nothing is made before all that can be checked was checked. Whatever
-        fails later, the LPAR is removed again.
+        fails later, all that was made is removed again.
 
         :raises exception.ClaimFailed: The devices are not there.
         :raises exception.MemorySizeRefused: The memory size can't be given.
         :raises exception.ProcessorsRefused: The processors can't be given.
+        :raises exception.ImageRefused: The image is not fit for a disk.
+        :raises exception.PortRefused: A port can't be connected.
         :raises exception.PowerVMError: The host refused or did not answer.
         """
-        spec = self._specify(build)
-        lpar = self._existing(spec)
+        plan = self._plan(build)
+        self._clear(plan.spec)
         with contextlib.ExitStack() as undo:
-            undo.callback(self._clean_up, build, spec)
-            lpar = lpar or self._create(spec)
-            _check_slots(lpar, spec)
+            undo.callback(self._clean_up, build, plan.spec)
+            lpar = self._create(plan.spec)
+            _check_slots(lpar, plan.spec)
+            with build.plugging():
+                self._networks.plug(lpar.uuid, plan.connections)
+                self._store(lpar.uuid, build, plan)
             if build.power_on:
                 self._partitions.power_on(lpar)
             undo.pop_all()
 
     def destroy(self, instance: str) -> None:
-        """Stop and delete the LPAR of an instance; none is fine.
+        """Stop and delete the LPAR of an instance and its disks.
 
-        Its slots become free with it.
+        Its slots become free with it. What is gone already is fine.
 
         :param instance: The instance's uuid.
         :raises exception.PowerVMError: The host refused or did not answer.
@@ -108,21 +167,58 @@ class LifecycleOps:
         uuid = partition.lpar_uuid(instance)
         lpar = self._partitions.find(uuid)
         if lpar is None:
-            LOG.info('Instance %s has no LPAR; nothing to delete.', instance)
-            return
-        self._remove(lpar)
+            LOG.info('Instance %s has no LPAR to delete.', instance)
+        self._remove(uuid, lpar)
 
-    def _specify(self, build: Build) -> partition.PartitionSpec:
-        """Check what can be checked and say what the LPAR shall be."""
+    def _plan(self, build: Build) -> _Plan:
+        """Check what can be checked, cheap things first."""
+        self._networks.check(build.ports)
         claimed = self._devices.claim(
             build.instance,
             build.allocations,
             build.extra_specs,
             build.remembered,
         )
-        uuid = partition.lpar_uuid(build.instance)
         # The host's sizes never change; its slots do.
         view = self._host.view() if claimed else self._host.last.view
+        spec = self._specify(build, claimed, view)
+        connections = self._networks.connect(build.ports)
+        root = build.root
+        contents = self._images.examine(root.image, root.source)
+        return _Plan(
+            spec=spec,
+            contents=contents,
+            root_gb=storage.root_disk_gb(
+                root.flavor_gb, contents.disk_bytes, root.image.id
+            ),
+            connections=connections,
+            iso=build.config_drive
+            and build.config_drive(_slots(spec, view.io_slots)),
+        )
+
+    def _store(self, lpar: str, build: Build, plan: _Plan) -> None:
+        """Make the disks and media of an LPAR and connect them."""
+        stored = [
+            self._disks.make_root(
+                storage.root_disk_name(lpar, build.root.flavor_gb),
+                plan.root_gb,
+                plan.contents,
+                build.root.source,
+            )
+        ]
+        if plan.iso is not None:
+            name = storage.config_drive_name(lpar)
+            stored.append(self._disks.make_medium(name, plan.iso))
+        self._disks.attach(lpar, stored)
+
+    def _specify(
+        self,
+        build: Build,
+        claimed: Sequence[claims.Claim],
+        view: host.HostView,
+    ) -> partition.PartitionSpec:
+        """Say what the LPAR shall be, if the host can make it."""
+        uuid = partition.lpar_uuid(build.instance)
         partition.check_memory(build.memory_mb, view.memory_region_mb)
         return partition.PartitionSpec(
             uuid=uuid,
@@ -137,35 +233,30 @@ class LifecycleOps:
             ),
         )
 
-    def _existing(
-        self, spec: partition.PartitionSpec
-    ) -> partition.Partition | None:
-        """Find what an interrupted build of this instance left behind.
+    def _clear(self, spec: partition.PartitionSpec) -> None:
+        """Remove what an interrupted build of this instance left behind.
 
-        One that differs is removed if it is off. A running one fails the
-        build; it is Nova that removes it then, by destroying the instance.
+        Half of a disk may have been written, so nothing is used again. A
+        running LPAR fails the build; it is Nova that removes it then, by
+        destroying the instance.
 
-        :raises exception.PartitionConflict: It runs and differs.
+        :raises exception.PartitionConflict: It runs.
         """
         lpar = self._partitions.find(spec.uuid)
-        different = lpar.differences(spec) if lpar else []
-        if lpar is None or not different:
-            return lpar
+        if lpar is None:
+            return
         if states.power(lpar.state) is not states.Power.OFF:
             raise exception.PartitionConflict(
                 name=spec.name,
                 uuid=spec.uuid,
-                reason=f'it exists, is {lpar.state} and differs: '
-                + '; '.join(different)
-                + '. Nova removes it now; build the server again',
+                reason=f'it exists and is {lpar.state}. Nova removes it now; '
+                'build the server again',
             )
         LOG.warning(
-            'LPAR %(name)s is left from an interrupted build and differs '
-            '(%(how)s); it is made anew.',
-            {'name': lpar.name, 'how': '; '.join(different)},
+            'LPAR %s is left from an interrupted build; it is made anew.',
+            lpar.name,
         )
-        self._partitions.delete(lpar.uuid)
-        return None
+        self._remove(spec.uuid, lpar)
 
     def _create(self, spec: partition.PartitionSpec) -> partition.Partition:
         lost: exception.PowerVMError | None = None
@@ -179,30 +270,46 @@ class LifecycleOps:
             raise lost or exception.PartitionNotFound(uuid=spec.uuid)
         return lpar
 
-    def _remove(self, lpar: partition.Partition) -> None:
-        if states.power(lpar.state) is not states.Power.OFF:
+    def _remove(self, uuid: str, lpar: partition.Partition | None) -> None:
+        """Remove an LPAR and its disks.
+
+        The LPAR goes last: as long as it is there, Nova knows of it, and a
+        removal that was interrupted is done again.
+        """
+        if lpar and states.power(lpar.state) is not states.Power.OFF:
             self._partitions.power_off(lpar, hard=True)
-        self._partitions.delete(lpar.uuid)
+        self._disks.remove(uuid)
+        if lpar:
+            self._partitions.delete(uuid)
 
     def _clean_up(self, build: Build, spec: partition.PartitionSpec) -> None:
         """Remove what was made; the first error stays the one reported."""
+        LOG.warning(
+            'Instance %(instance)s could not be built; removing LPAR '
+            '%(name)s and its disks.',
+            {'instance': build.instance, 'name': spec.name},
+        )
         try:
-            lpar = self._partitions.find(spec.uuid)
-            if lpar is None:
-                return
-            LOG.warning(
-                'Instance %(instance)s could not be built; removing LPAR '
-                '%(name)s.',
-                {'instance': build.instance, 'name': spec.name},
-            )
-            self._remove(lpar)
+            self._remove(spec.uuid, self._partitions.find(spec.uuid))
         except exception.PowerVMError as error:
             LOG.error(
-                'LPAR %(name)s (%(uuid)s) could not be removed after its '
-                'build failed: %(error)s. Nova tries once more; see that it '
-                'is gone with `pvmctl lpar list`.',
-                {'name': spec.name, 'uuid': spec.uuid, 'error': error},
+                'LPAR %(name)s (%(uuid)s) and its disks %(stem)s* could not '
+                'be removed after its build failed: %(error)s. Nova tries '
+                'once more; see that they are gone with `pvmctl lpar list` '
+                'and `pvmctl vdisk list`.',
+                {
+                    'name': spec.name,
+                    'uuid': spec.uuid,
+                    'stem': storage.stem(spec.uuid),
+                    'error': error,
+                },
             )
+
+
+def _slots(
+    spec: partition.PartitionSpec, known: Iterable[slots.Slot]
+) -> list[slots.Slot]:
+    return [slot for slot in known if slot.drc_index in spec.drc_indexes]
 
 
 def _check_slots(

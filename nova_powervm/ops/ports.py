@@ -16,12 +16,18 @@
 :mod:`nova_powervm.virt` those of Nova and Placement.
 """
 
+import dataclasses
 from collections.abc import Collection
 from collections.abc import Iterable
+from collections.abc import Iterator
 from collections.abc import Mapping
+from collections.abc import Sequence
+from typing import Any
 from typing import Protocol
 
 from nova_powervm.domain import host
+from nova_powervm.domain import image
+from nova_powervm.domain import network
 from nova_powervm.domain import partition
 from nova_powervm.domain import planning
 
@@ -40,11 +46,92 @@ class System(Protocol):
         """Give the seconds since the management partition was booted."""
 
 
-class Storage(Protocol):
-    """Where the instances' disks are made."""
+@dataclasses.dataclass(frozen=True, slots=True)
+class Stored:
+    """A virtual disk or medium that was made.
+
+    :param name: Its name.
+    :param handle: What the port that made it needs to attach it; opaque.
+    """
+
+    name: str
+    handle: Any = dataclasses.field(compare=False, repr=False)
+
+
+class Source(Protocol):
+    """Gives the bytes of an image, from the beginning each time."""
+
+    def __call__(self) -> Iterator[bytes]:
+        """Open the image.
+
+        Closing the iterator ends the transfer. What goes wrong is raised
+        while reading.
+        """
+
+
+class Disks(Protocol):
+    """A way to keep the disks of instances; ``[powervm]disk_driver``."""
 
     def capacity(self) -> host.DiskCapacity:
         """Give the size of the storage and how much of it is taken."""
+
+    def make_root(
+        self, name: str, size_gb: int, contents: image.Contents, source: Source
+    ) -> Stored:
+        """Make a root disk and write an image onto it.
+
+        Nothing is left of a disk that could not be filled.
+
+        :param name: Of the disk.
+        :param size_gb: Its size in GiB.
+        :param contents: What the image holds; the host checks it.
+        :param source: Gives the image's bytes.
+        :raises exception.ImageDamaged: Other bytes came.
+        """
+
+    def make_medium(self, name: str, iso: bytes) -> Stored:
+        """Make a virtual optical medium.
+
+        :param name: Of the medium.
+        :param iso: Its contents.
+        """
+
+    def attach(self, lpar: str, stored: Sequence[Stored]) -> None:
+        """Connect storage to an LPAR; what is connected already is fine.
+
+        :param lpar: Upper-case PowerVM uuid.
+        """
+
+    def remove(self, lpar: str) -> None:
+        """Disconnect and delete all storage of an LPAR; none is fine.
+
+        :param lpar: Upper-case PowerVM uuid; the LPAR itself may be gone.
+        """
+
+
+class Networks(Protocol):
+    """The virtual Ethernet of the host."""
+
+    def bridges(self) -> Sequence[network.Bridge]:
+        """Read the Shared Ethernet bridges."""
+
+    def provision(
+        self, bridge: network.Bridge, vlans: Collection[int]
+    ) -> None:
+        """Let a bridge carry VLANs; those that it carries stay."""
+
+    def adapters(self, lpar: str) -> Sequence[network.Adapter]:
+        """Read the client network adapters of an LPAR.
+
+        :param lpar: Upper-case PowerVM uuid.
+        :raises exception.PartitionNotFound: There is no such LPAR.
+        """
+
+    def plug(self, lpar: str, adapter: network.Adapter) -> None:
+        """Give an LPAR an adapter; one with its MAC address is fine."""
+
+    def unplug(self, lpar: str, mac: str) -> None:
+        """Take the adapter with a MAC address from an LPAR; none is fine."""
 
 
 class Partitions(Protocol):

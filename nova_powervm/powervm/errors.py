@@ -29,6 +29,9 @@ _P = ParamSpec('_P')
 _R = TypeVar('_R')
 
 _PRECONDITION_FAILED = 412
+_TRIES = 3
+#: How often others may be faster. Each time one of them got on.
+_RACES = 60
 #: The server is busy or restarting.
 _PASSING = (408, 429, 502, 503, 504)
 
@@ -91,10 +94,48 @@ def retried(method: Callable[_P, _R]) -> Callable[_P, _R]:
             retry=tenacity.retry_if_exception(
                 lambda error: getattr(error, 'retryable', False)
             ),
-            stop=tenacity.stop_after_attempt(3),
+            stop=tenacity.stop_after_attempt(_TRIES),
             wait=tenacity.wait_exponential(multiplier=0.25),
             reraise=True,
         )
         return attempts(method, *args, **kwargs)
 
     return retrying
+
+
+def contended(method: Callable[_P, _R]) -> Callable[_P, _R]:
+    """Try a read-change-write again for as long as others are faster.
+
+    The server answers 412 to a write whose ETag is outdated; nothing was
+    lost then, and the method starts anew with what the other one wrote.
+    Other passing errors are given as many tries as :func:`retried` does: the
+    method has to find out that a lost answer did its work.
+    """
+
+    @functools.wraps(method)
+    def retrying(*args: _P.args, **kwargs: _P.kwargs) -> _R:
+        attempts = tenacity.Retrying(
+            retry=tenacity.retry_if_exception(
+                lambda error: getattr(error, 'retryable', False)
+            ),
+            stop=_Patience(),
+            wait=tenacity.wait_random_exponential(multiplier=0.02, max=1),
+            reraise=True,
+        )
+        return attempts(method, *args, **kwargs)
+
+    return retrying
+
+
+class _Patience:
+    """Ends the tries of one call of a contended method."""
+
+    def __init__(self) -> None:
+        self._failures = 0
+
+    def __call__(self, state: tenacity.RetryCallState) -> bool:
+        error = state.outcome.exception() if state.outcome else None
+        if isinstance(error, exception.RestConflict):
+            return state.attempt_number >= _RACES
+        self._failures += 1
+        return self._failures >= _TRIES

@@ -72,8 +72,14 @@ class Session(pvm_adapter.Session):
         pypowervm never logs on again once that was refused. This session
         tries again after a pause, for a password that was changed and a
         server that was not ready.
+
+        An upload whose session has ended fails: pypowervm would log on and
+        send it again, but from a stream that was read already, and so leave
+        an empty disk without an error.
         """
         kwargs['verify'] = self._verify
+        if kwargs.get('filehandle') is not None:
+            kwargs['relogin'] = False
         if kwargs.get('login') is not True:
             self._forgive()
         return super().request(method, path, *args, **kwargs)

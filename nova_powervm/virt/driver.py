@@ -12,6 +12,9 @@
 
 """The compute driver: translates, makes one call, returns."""
 
+import functools
+from collections.abc import Callable
+from collections.abc import Sequence
 from typing import Any
 from typing import ClassVar
 
@@ -26,11 +29,17 @@ from oslo_log import log as logging
 from nova_powervm import conf
 from nova_powervm import exception
 from nova_powervm.domain import partition
+from nova_powervm.domain import slots
 from nova_powervm.domain import states
 from nova_powervm.ops import host as host_ops
+from nova_powervm.virt import configdrives
+from nova_powervm.virt import devicetags
 from nova_powervm.virt import errors
+from nova_powervm.virt import images
+from nova_powervm.virt import refusals
 from nova_powervm.virt import translate
 from nova_powervm.virt import tree
+from nova_powervm.virt import vifs
 from nova_powervm.virt import wiring
 
 CONF = nova.conf.CONF
@@ -49,9 +58,13 @@ class PowerVMDriver(driver.ComputeDriver):
     """
 
     # True only of what is there.
-    capabilities: ClassVar[dict[str, bool]] = dict(
-        driver.ComputeDriver.capabilities
-    )
+    capabilities: ClassVar[dict[str, bool]] = {
+        **driver.ComputeDriver.capabilities,
+        'supports_attach_interface': True,
+        'supports_device_tagging': True,
+        'supports_image_type_raw': True,
+        'supports_image_type_qcow2': True,
+    }
 
     def __init__(self, virtapi: Any) -> None:
         super().__init__(virtapi)
@@ -146,7 +159,8 @@ class PowerVMDriver(driver.ComputeDriver):
                 ),
                 tree.DISK_GB: tree.RootResource(
                     snapshot.disk.total_gb,
-                    self._get_reserved_host_disk_gb_from_config(),
+                    snapshot.disk.reserved_gb
+                    + self._get_reserved_host_disk_gb_from_config(),
                 ),
             },
             self._get_allocation_ratios(present),
@@ -224,13 +238,31 @@ class PowerVMDriver(driver.ComputeDriver):
     ) -> None:
         """Make the instance's LPAR with exactly the slots it was allocated.
 
+        Its disk is made of its image, and each port gets an adapter.
+
         :raises nova.exception.InstanceDeployFailure: It failed here; nova
             may try another host. Nothing is left behind.
         :raises nova.exception.BuildAbortException: It would fail anywhere.
         """
-        _warn_of_what_is_left_out(instance, network_info, block_device_info)
-        build = translate.build(instance, allocations, power_on=power_on)
         try:
+            refusals.check(instance, image_meta, block_device_info)
+            glance = images.GlanceImage(context, image_meta.id)
+            instance.device_metadata = devicetags.metadata(
+                context, instance, network_info
+            )
+            build = translate.build(
+                instance,
+                allocations,
+                translate.root(instance, glance),
+                ports=vifs.ports(network_info),
+                config_drive=_config_drive(
+                    instance, network_info, injected_files, admin_password
+                ),
+                plugging=functools.partial(
+                    vifs.plugging, self.virtapi, instance, network_info
+                ),
+                power_on=power_on,
+            )
             self._ops().lifecycle.spawn(build)
         except exception.PowerVMError as error:
             raise errors.of_build(error, instance.uuid) from error
@@ -244,7 +276,10 @@ class PowerVMDriver(driver.ComputeDriver):
         destroy_disks: bool = True,
         destroy_secrets: bool = True,
     ) -> None:
-        """Remove the instance's LPAR, which frees its slots; none is fine."""
+        """Remove the instance's LPAR, which frees its slots; none is fine.
+
+        Its disks and config drive go with it.
+        """
         self._ops().lifecycle.destroy(instance.uuid)
 
     def cleanup(
@@ -294,28 +329,85 @@ class PowerVMDriver(driver.ComputeDriver):
         """Restart the instance, 'SOFT' or 'HARD'."""
         self._ops().power.reboot(_lpar(instance), hard=reboot_type == 'HARD')
 
+    # Networks
+
+    def plug_vifs(self, instance: Any, network_info: Any) -> None:
+        """Give the instance's LPAR the adapters that it has lost.
+
+        Nova calls this for every instance while nova-compute starts, so it
+        logs what it can't do: one instance must not stop the service.
+        """
+        try:
+            self._ops().network.restore(
+                _lpar(instance), vifs.ports(network_info)
+            )
+        except exception.PowerVMError as error:
+            LOG.error(
+                'The network adapters can not be checked: %s',
+                error,
+                instance=instance,
+            )
+
+    def unplug_vifs(self, instance: Any, network_info: Any) -> None:
+        """Take the adapters of ports from the instance's LPAR."""
+        self._ops().network.detach(_lpar(instance), vifs.ports(network_info))
+
+    def attach_interface(
+        self, context: Any, instance: Any, image_meta: Any, vif: Any
+    ) -> None:
+        """Connect one more port; a running instance needs RMC for it.
+
+        :raises nova.exception.InterfaceAttachFailed: The host refused.
+        """
+        try:
+            self._ops().network.attach(_lpar(instance), vifs.port(vif))
+        except exception.PowerVMError as error:
+            LOG.error(
+                'Port %(port)s can not be attached: %(error)s',
+                {'port': vif['id'], 'error': error},
+                instance=instance,
+            )
+            raise nova_exception.InterfaceAttachFailed(
+                instance_uuid=instance.uuid
+            ) from error
+
+    def detach_interface(self, context: Any, instance: Any, vif: Any) -> None:
+        """Disconnect a port; one that is not connected is fine.
+
+        :raises nova.exception.InterfaceDetachFailed: The host refused.
+        """
+        try:
+            self._ops().network.detach(_lpar(instance), [vifs.port(vif)])
+        except exception.PowerVMError as error:
+            LOG.error(
+                'Port %(port)s can not be detached: %(error)s',
+                {'port': vif['id'], 'error': error},
+                instance=instance,
+            )
+            raise nova_exception.InterfaceDetachFailed(
+                instance_uuid=instance.uuid
+            ) from error
+
 
 def _lpar(instance: Any) -> str:
     return partition.lpar_uuid(instance.uuid)
 
 
-def _warn_of_what_is_left_out(
-    instance: Any, network_info: Any, block_device_info: Any
-) -> None:
-    volumes = driver.block_device_info_get_mapping(block_device_info)
-    left_out = [
-        what
-        for what, there in (
-            ("the image's disk", True),
-            (f'{len(network_info or ())} port(s)', bool(network_info)),
-            (f'{len(volumes)} volume(s)', bool(volumes)),
-            ('the config drive', configdrive.required_by(instance)),
+def _config_drive(
+    instance: Any,
+    network_info: Any,
+    injected_files: Any,
+    admin_password: str | None,
+) -> Callable[[Sequence[slots.Slot]], bytes] | None:
+    """Give what makes the instance's config drive, None if it has none."""
+    if not configdrive.required_by(instance):
+        return None
+
+    def make(owned: Sequence[slots.Slot]) -> bytes:
+        return configdrives.iso(
+            configdrives.contents(
+                instance, network_info, injected_files, admin_password, owned
+            )
         )
-        if there
-    ]
-    LOG.warning(
-        'This version of the driver makes the LPAR and gives it its devices, '
-        'but leaves out %s.',
-        ' and '.join(left_out),
-        instance=instance,
-    )
+
+    return make

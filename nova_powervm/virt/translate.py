@@ -22,6 +22,7 @@ from oslo_utils import timeutils
 from nova_powervm.domain import states
 from nova_powervm.ops import host as host_ops
 from nova_powervm.ops import lifecycle
+from nova_powervm.virt import images
 from nova_powervm.virt import tree
 
 _POWER_STATES = {
@@ -44,13 +45,30 @@ def instance_info(state: states.Power) -> hardware.InstanceInfo:
     return hardware.InstanceInfo(state=_POWER_STATES[state])
 
 
+def root(instance: Any, glance: images.GlanceImage) -> lifecycle.Root:
+    """Say what the root disk of an instance is made of.
+
+    :raises exception.ImageRefused: Glance does not show the image.
+    """
+    return lifecycle.Root(
+        image=glance.describe(),
+        source=glance.read,
+        flavor_gb=instance.flavor.root_gb,
+    )
+
+
 def build(
-    instance: Any, allocations: Any, *, power_on: bool
+    instance: Any,
+    allocations: Any,
+    disk: lifecycle.Root,
+    **rest: Any,
 ) -> lifecycle.Build:
     """Say what is to be made of an instance.
 
     :param instance: nova.objects.Instance.
     :param allocations: As Nova hands them to spawn.
+    :param disk: Its root disk.
+    :param rest: Further fields of the build.
     """
     stored = (
         instance.resources if instance.obj_attr_is_set('resources') else None
@@ -63,7 +81,8 @@ def build(
         extra_specs=dict(instance.flavor.extra_specs or {}),
         allocations=allocations,
         remembered=tree.remembered(stored),
-        power_on=power_on,
+        root=disk,
+        **rest,
     )
 
 

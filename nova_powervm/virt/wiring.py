@@ -16,26 +16,36 @@ import contextlib
 import dataclasses
 from collections.abc import Callable
 from typing import Any
+from typing import cast
 
+import stevedore
+import stevedore.exception
 from oslo_log import log as logging
 
+from nova_powervm import exception
 from nova_powervm.conf import powervm as options
 from nova_powervm.domain import host as host_domain
 from nova_powervm.domain import policy as policies
 from nova_powervm.ops import devices
 from nova_powervm.ops import host
+from nova_powervm.ops import images
 from nova_powervm.ops import lifecycle
+from nova_powervm.ops import network
 from nova_powervm.ops import ports
 from nova_powervm.ops import power
 from nova_powervm.policyfile import load
+from nova_powervm.powervm import localdisk
 from nova_powervm.powervm import partitions
+from nova_powervm.powervm import seas
 from nova_powervm.powervm import session
-from nova_powervm.powervm import storage
 from nova_powervm.powervm import system
 from nova_powervm.virt import placement
 from nova_powervm.virt import records
 
 LOG = logging.getLogger(__name__)
+
+#: Entry points that ``[powervm]disk_driver`` names.
+DISK_DRIVERS = 'nova_powervm.disk_drivers'
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -46,6 +56,7 @@ class Services:
     :param devices: Publishes and claims slots.
     :param lifecycle: Makes and removes LPARs.
     :param power: Runs and stops them.
+    :param network: Connects them.
     :param partitions: The LPARs themselves.
     :param records: Nova's records of instances.
     :param close: Logs off from the host.
@@ -55,6 +66,7 @@ class Services:
     devices: devices.DeviceOps
     lifecycle: lifecycle.LifecycleOps
     power: power.PowerOps
+    network: network.NetworkOps
     partitions: ports.Partitions
     records: ports.Records
     close: Callable[[], None]
@@ -98,26 +110,59 @@ def _assemble(
     managed = system.RestSystem(adapter, settings.server)
     lpars = partitions.RestPartitions(adapter, managed)
     nova_records = records.NovaRecords()
-    disks: ports.Storage = storage.NoStorage()
-    if settings.volume_group:
-        disks = storage.VolumeGroup(adapter, settings.volume_group)
+    disks = _disks(adapter, settings)
     reader = host.HostOps(managed, disks, nova_records)
     device_ops = devices.DeviceOps(
         policy,
         placement.ReportClientPlacement(virtapi),
         devices.namer(nodename, settings.provider_names),
     )
+    networks = network.NetworkOps(
+        seas.SeaNetworks(adapter, managed),
+        settings.bridge_mappings,
+        provision=settings.provision_vlans,
+    )
     return Services(
         host=reader,
         devices=device_ops,
         lifecycle=lifecycle.LifecycleOps(
-            lpars, reader, device_ops, settings.proc_units_factor
+            lpars,
+            reader,
+            device_ops,
+            images.ImageOps(),
+            disks,
+            networks,
+            settings.proc_units_factor,
         ),
         power=power.PowerOps(lpars),
+        network=networks,
         partitions=lpars,
         records=nova_records,
         close=adapter.session.close,
     )
+
+
+def _disks(adapter: Any, settings: options.Settings) -> ports.Disks:
+    """Load the disk driver, which is an entry point.
+
+    :raises exception.ConfigurationError: There is none of this name.
+    """
+    if not settings.volume_group:
+        return localdisk.NoDisks()
+    try:
+        manager: Any = stevedore.DriverManager(
+            DISK_DRIVERS,
+            settings.disk_driver,
+            invoke_on_load=True,
+            invoke_args=(adapter, settings),
+        )
+    except stevedore.exception.NoMatches as error:
+        known = stevedore.ExtensionManager(DISK_DRIVERS).entry_points_names()
+        raise exception.ConfigurationError(
+            reason=f"[powervm]disk_driver = '{settings.disk_driver}' is not "
+            f'installed; there are: {", ".join(sorted(known))}'
+        ) from error
+    return cast(ports.Disks, manager.driver)
 
 
 def _warn(
@@ -139,5 +184,5 @@ def _warn(
     if not settings.volume_group:
         LOG.warning(
             '[powervm]volume_group_name is not set: this host offers no '
-            'DISK_GB, so flavors with a disk are not scheduled to it.'
+            'DISK_GB and can not build instances.'
         )

@@ -1,0 +1,202 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Ports, and which Shared Ethernet bridge each is connected to."""
+
+import dataclasses
+from collections.abc import Collection
+from collections.abc import Mapping
+from collections.abc import Sequence
+
+from nova_powervm import exception
+
+#: Neutron's name for a port on a Shared Ethernet Adapter.
+VIF_TYPE = 'pvm_sea'
+_BINDING_FAILED = 'binding_failed'
+_VNIC_TYPE = 'normal'
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Port:
+    """A port of an instance.
+
+    :param id: Its uuid in Neutron.
+    :param mac: As Neutron writes it, ``fa:16:3e:00:00:01``.
+    :param vif_type: What Neutron bound it as.
+    :param vnic_type: What its owner asked for.
+    :param vlan: VLAN of its network, None for a flat network.
+    :param physical_network: Neutron's name of the wire, if it told.
+    """
+
+    id: str
+    mac: str
+    vif_type: str
+    vnic_type: str = _VNIC_TYPE
+    vlan: int | None = None
+    physical_network: str | None = None
+
+    def refusal(self) -> str | None:
+        """Say why no adapter can be made for this port, None if one can."""
+        if self.vif_type == _BINDING_FAILED:
+            return (
+                f'Neutron could not bind port {self.id} to this host: its '
+                'log tells why'
+            )
+        if self.vnic_type != _VNIC_TYPE:
+            return (
+                f'port {self.id} is of vnic_type {self.vnic_type}; only '
+                f'{_VNIC_TYPE} ports are supported'
+            )
+        if self.vif_type != VIF_TYPE:
+            return (
+                f'port {self.id} is bound as {self.vif_type} and not as '
+                f'{VIF_TYPE}: Neutron needs the ML2 mechanism driver '
+                f'{VIF_TYPE} for this host'
+            )
+        return None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Bridge:
+    """A Shared Ethernet bridge (REST element ``NetworkBridge``).
+
+    :param uuid: Its uuid.
+    :param switch: Name of the virtual switch that it connects.
+    :param pvid: VLAN id inside of the host for untagged frames of the wire.
+    :param vlans: All VLANs that it carries, ``pvid`` among them.
+    """
+
+    uuid: str
+    switch: str
+    pvid: int
+    vlans: frozenset[int]
+
+    def __str__(self) -> str:
+        return f'{self.switch}/{self.pvid}'
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class BridgeName:
+    """How an operator names a bridge.
+
+    :param switch: Name of its virtual switch.
+    :param pvid: Its PVID, needed if the switch has several bridges.
+    """
+
+    switch: str
+    pvid: int | None = None
+
+    def matches(self, bridge: Bridge) -> bool:
+        """Whether it names this bridge."""
+        return self.switch == bridge.switch and self.pvid in (
+            None,
+            bridge.pvid,
+        )
+
+    def __str__(self) -> str:
+        return (
+            self.switch if self.pvid is None else f'{self.switch}/{self.pvid}'
+        )
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Adapter:
+    """A client network adapter of an LPAR.
+
+    :param mac: As Neutron writes it, ``fa:16:3e:00:00:01``.
+    :param vlan: Its port VLAN id.
+    :param switch: Name of its virtual switch.
+    """
+
+    mac: str
+    vlan: int
+    switch: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Connection:
+    """Where one port is to be connected.
+
+    :param port: The port.
+    :param bridge: The bridge to its wire.
+    :param vlan: VLAN id of its adapter.
+    """
+
+    port: Port
+    bridge: Bridge
+    vlan: int
+
+    @property
+    def adapter(self) -> Adapter:
+        """The adapter that makes the connection."""
+        return Adapter(self.port.mac, self.vlan, self.bridge.switch)
+
+    @property
+    def is_provisioned(self) -> bool:
+        """Whether the bridge carries the VLAN already."""
+        return self.vlan in self.bridge.vlans
+
+
+def connect(
+    port: Port,
+    bridges: Sequence[Bridge],
+    mappings: Mapping[str, BridgeName],
+) -> Connection:
+    """Choose the bridge of a port.
+
+    :param port: The port.
+    :param bridges: Those of the host.
+    :param mappings: Physical network to the name of its bridge; if empty,
+        the host's only bridge serves every network.
+    :raises exception.PortRefused: It can't be told which bridge it is.
+    """
+    fitting = bridges
+    if mappings:
+        fitting = _mapped(port, bridges, mappings)
+    if len(fitting) != 1:
+        raise exception.PortRefused(
+            port=port.id, reason=_undecided(port, bridges, fitting)
+        )
+    bridge = fitting[0]
+    vlan = bridge.pvid if port.vlan is None else port.vlan
+    return Connection(port, bridge, vlan)
+
+
+def _mapped(
+    port: Port,
+    bridges: Sequence[Bridge],
+    mappings: Mapping[str, BridgeName],
+) -> list[Bridge]:
+    name = mappings.get(port.physical_network or '')
+    if name is None:
+        raise exception.PortRefused(
+            port=port.id,
+            reason=f"its physical network '{port.physical_network}' is none "
+            f'of [powervm]bridge_mappings ({", ".join(sorted(mappings))})',
+        )
+    return [bridge for bridge in bridges if name.matches(bridge)]
+
+
+def _undecided(
+    port: Port, bridges: Collection[Bridge], fitting: Collection[Bridge]
+) -> str:
+    known = ', '.join(sorted(map(str, bridges))) or 'none'
+    network = port.physical_network or 'its network'
+    if not fitting:
+        return (
+            f'the host has no Shared Ethernet bridge for {network} (there '
+            f'are: {known}). Set [powervm]bridge_mappings'
+        )
+    return (
+        f'{len(fitting)} Shared Ethernet bridges could carry {network} '
+        f'({known}). Name one as SWITCH/PVID in [powervm]bridge_mappings'
+    )

@@ -1,0 +1,103 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""From somebody who writes to somebody who reads."""
+
+import queue
+import threading
+from collections.abc import Callable
+from collections.abc import Iterator
+from typing import Protocol
+
+#: Chunks that may wait to be read.
+_WAITING = 8
+_CHUNK = 256 * 1024
+#: Seconds after which a writer looks whether anybody still reads.
+_LOOK = 1.0
+
+
+class Writer(Protocol):
+    """What a producer writes to."""
+
+    def write(self, data: bytes) -> None:
+        """Pass data on; this waits for a reader."""
+
+
+class _Abandoned(BaseException):
+    """Ends a producer that nobody reads from any more."""
+
+
+class _End:
+    """Follows the last chunk."""
+
+    def __init__(self, error: BaseException | None) -> None:
+        self.error = error
+
+
+class _Pipe:
+    def __init__(self) -> None:
+        self.waiting: queue.Queue[bytes | _End] = queue.Queue(_WAITING)
+        self.abandoned = threading.Event()
+
+    def write(self, data: bytes) -> None:
+        for start in range(0, len(data), _CHUNK):
+            self.put(data[start : start + _CHUNK])
+
+    def put(self, item: bytes | _End) -> None:
+        while not self.abandoned.is_set():
+            try:
+                self.waiting.put(item, timeout=_LOOK)
+            except queue.Full:
+                continue
+            return
+        raise _Abandoned
+
+
+def read(produce: Callable[[Writer], None]) -> Iterator[bytes]:
+    """Read what a function writes, while it writes it.
+
+    The function runs in a thread of its own. What it raises is raised here
+    when all was read that it wrote before. Closing the iterator ends the
+    function at its next write.
+
+    :param produce: Writes bytes to the writer that it is given.
+    """
+    pipe = _Pipe()
+    thread = threading.Thread(
+        target=_run, args=(produce, pipe), name='powervm-image', daemon=True
+    )
+    thread.start()
+    try:
+        while True:
+            item = pipe.waiting.get()
+            if not isinstance(item, _End):
+                yield item
+            elif item.error is not None:
+                raise item.error
+            else:
+                return
+    finally:
+        pipe.abandoned.set()
+
+
+def _run(produce: Callable[[Writer], None], pipe: _Pipe) -> None:
+    error: BaseException | None = None
+    try:
+        produce(pipe)
+    except _Abandoned:
+        return
+    except BaseException as raised:
+        error = raised
+    try:
+        pipe.put(_End(error))
+    except _Abandoned:
+        return

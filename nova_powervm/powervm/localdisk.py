@@ -1,0 +1,323 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Disks in a volume group of a Virtual I/O Server."""
+
+import hashlib
+import math
+import threading
+from collections.abc import Callable
+from collections.abc import Sequence
+from typing import Any
+
+from oslo_log import log as logging
+from pypowervm import adapter as pvm_adapter
+from pypowervm.wrappers import storage as pvm_storage
+
+from nova_powervm import exception
+from nova_powervm.conf import powervm as options
+from nova_powervm.domain import host
+from nova_powervm.domain import image
+from nova_powervm.domain import storage
+from nova_powervm.ops import ports
+from nova_powervm.powervm import errors
+from nova_powervm.powervm import scsi
+from nova_powervm.powervm import uploads
+from nova_powervm.powervm import volumegroups
+
+LOG = logging.getLogger(__name__)
+
+_REPOSITORY_NAME = 'vopt'
+_CHUNK = 64 * 1024
+
+
+class NoDisks:
+    """A host on which no volume group was configured."""
+
+    def capacity(self) -> host.DiskCapacity:
+        """Give the size of nothing."""
+        return host.DiskCapacity()
+
+    def make_root(
+        self,
+        name: str,
+        size_gb: int,
+        contents: image.Contents,
+        source: ports.Source,
+    ) -> ports.Stored:
+        """Refuse.
+
+        :raises exception.ConfigurationError: Always.
+        """
+        raise _no_group()
+
+    def make_medium(self, name: str, iso: bytes) -> ports.Stored:
+        """Refuse.
+
+        :raises exception.ConfigurationError: Always.
+        """
+        raise _no_group()
+
+    def attach(self, lpar: str, stored: Sequence[ports.Stored]) -> None:
+        """Do nothing: nothing can have been made."""
+
+    def remove(self, lpar: str) -> None:
+        """Do nothing: nothing can have been made."""
+
+
+class LocalDisk:
+    """Virtual disks of one volume group, and media beside them.
+
+    :param adapter: A logged-on adapter.
+    :param settings: ``volume_group`` and the options of media.
+    """
+
+    def __init__(
+        self, adapter: pvm_adapter.Adapter, settings: options.Settings
+    ) -> None:
+        self._adapter = adapter
+        self._groups = volumegroups.VolumeGroups(
+            adapter, settings.volume_group or ''
+        )
+        self._uploads = uploads.Uploads(adapter)
+        self._mappings = scsi.ScsiMappings(adapter)
+        self._media = _Media(adapter, self._groups, settings)
+
+    def capacity(self) -> host.DiskCapacity:
+        """Give the group's size and how much of it is taken, in whole GiB.
+
+        Less is promised rather than more.
+
+        :raises exception.ConfigurationError: There is no such group.
+        """
+        group = self._groups.read()
+        total = math.floor(group.capacity)
+        counted = sum(
+            disk.capacity
+            for disk in group.virtual_disks
+            if storage.is_counted(disk.name)
+        )
+        others = group.capacity - group.available_size - counted
+        return host.DiskCapacity(
+            total_gb=total,
+            used_gb=max(0, total - math.floor(group.available_size)),
+            reserved_gb=max(0, math.ceil(round(others, 3))),
+        )
+
+    @errors.retried
+    def make_root(
+        self,
+        name: str,
+        size_gb: int,
+        contents: image.Contents,
+        source: ports.Source,
+    ) -> ports.Stored:
+        """Make a virtual disk and write an image onto it.
+
+        The host turns a qcow2 image into the disk that it describes (REST
+        element ``FileFormat``).
+
+        :raises exception.ImageDamaged: Other bytes came.
+        :raises exception.RestError: There is no space, or a disk of this
+            name with another size.
+        """
+        disk = self._disk(name, size_gb, contents.disk_format)
+        upload = uploads.Upload(
+            vios=self._groups.vios,
+            name=name,
+            kind=uploads.DISK,
+            size=contents.size,
+            sha256=contents.sha256,
+            disk=disk.udid,
+        )
+        try:
+            self._uploads.send(upload, source())
+        except exception.PowerVMError as error:
+            self._discard(name, error)
+            raise
+        return ports.Stored(name, disk)
+
+    @errors.retried
+    def make_medium(self, name: str, iso: bytes) -> ports.Stored:
+        """Make a virtual optical medium in the server's media repository."""
+        self._media.ensure_repository()
+        upload = uploads.Upload(
+            vios=self._groups.vios,
+            name=name,
+            kind=uploads.MEDIUM,
+            size=len(iso),
+            sha256=hashlib.sha256(iso).hexdigest(),
+        )
+        chunks = (
+            iso[start : start + _CHUNK] for start in range(0, len(iso), _CHUNK)
+        )
+        try:
+            self._uploads.send(upload, chunks)
+        except exception.PowerVMError as error:
+            self._media.forget_repository()
+            self._discard(name, error)
+            raise
+        medium = pvm_storage.VOptMedia.bld_ref(self._adapter, name)
+        return ports.Stored(name, medium)
+
+    def attach(self, lpar: str, stored: Sequence[ports.Stored]) -> None:
+        """Map storage to an LPAR; mapped already is fine."""
+        elements = [item.handle for item in stored]
+        self._mappings.attach(self._groups.vios, lpar, elements)
+
+    def remove(self, lpar: str) -> None:
+        """Unmap and delete all disks and media of an LPAR; none is fine."""
+        self._mappings.detach(self._groups.vios, lpar)
+        self._groups.change_all(
+            _removal(lambda name: storage.belongs_to(name, lpar))
+        )
+
+    def _disk(
+        self, name: str, size_gb: int, disk_format: str
+    ) -> pvm_storage.VDisk:
+        """Find or create a virtual disk.
+
+        One that is there already was made by a request whose answer was
+        lost.
+        """
+
+        def add(group: pvm_storage.VG) -> bool:
+            if _find(group, name) is not None:
+                return False
+            group.virtual_disks.append(
+                pvm_storage.VDisk.bld(
+                    self._adapter, name, size_gb, file_format=disk_format
+                )
+            )
+            return True
+
+        disk = _find(self._groups.change(add), name)
+        if disk is None or round(disk.capacity) != size_gb:
+            what = 'no disk' if disk is None else f'{disk.capacity} GB'
+            raise exception.RestError(
+                action=f'making the virtual disk {name}',
+                reason=f'{self._groups} has {what} of this name instead of '
+                f'{size_gb} GB',
+            )
+        return disk
+
+    def _discard(self, name: str, cause: exception.PowerVMError) -> None:
+        """Delete what could not be filled; the first error stays."""
+        LOG.warning('Removing %s again: %s', name, cause)
+        try:
+            self._groups.change_all(_removal(lambda found: found == name))
+        except exception.PowerVMError as error:
+            LOG.error(
+                '%(name)s could not be removed: %(error)s',
+                {'name': name, 'error': error},
+            )
+
+
+class _Media:
+    """The media repository of a Virtual I/O Server, which has at most one."""
+
+    def __init__(
+        self,
+        adapter: pvm_adapter.Adapter,
+        groups: volumegroups.VolumeGroups,
+        settings: options.Settings,
+    ) -> None:
+        self._adapter = adapter
+        self._groups = groups
+        self._group_name = settings.media_volume_group
+        self._size_gb = settings.media_repository_gb
+        self._lock = threading.Lock()
+        self._exists = False
+
+    def forget_repository(self) -> None:
+        """Look for it again the next time."""
+        self._exists = False
+
+    def ensure_repository(self) -> None:
+        """Make the repository unless there is one; asked for once.
+
+        :raises exception.ConfigurationError: There is no group to make it
+            in.
+        """
+        with self._lock:
+            if not self._exists:
+                groups = self._groups.all()
+                if not any(group.vmedia_repos for group in groups):
+                    self._create(groups)
+                self._exists = True
+
+    def _create(self, groups: Sequence[pvm_storage.VG]) -> None:
+        group = next(
+            (group for group in groups if group.name == self._group_name), None
+        )
+        if group is None:
+            raise exception.ConfigurationError(
+                reason='[powervm]media_volume_group_name = '
+                f"'{self._group_name}': the Virtual I/O Server of the "
+                'instances disks has no volume group of this name to make a '
+                'media repository in'
+            )
+        LOG.info(
+            'Making a media repository of %(size)d GB in volume group '
+            '%(name)s.',
+            {'size': self._size_gb, 'name': group.name},
+        )
+        self._groups.change(self._add_repository, group.uuid)
+
+    def _add_repository(self, group: pvm_storage.VG) -> bool:
+        if group.vmedia_repos:
+            return False
+        group.vmedia_repos = [
+            pvm_storage.VMediaRepos.bld(
+                self._adapter, _REPOSITORY_NAME, self._size_gb
+            )
+        ]
+        return True
+
+
+def _find(group: pvm_storage.VG, name: str) -> pvm_storage.VDisk | None:
+    return next(
+        (
+            disk
+            for disk in group.virtual_disks
+            if storage.base_name(disk.name) == name
+        ),
+        None,
+    )
+
+
+def _removal(
+    is_doomed: Callable[[str], bool],
+) -> Callable[[pvm_storage.VG], bool]:
+    """Make an edit that takes disks and media out of a group."""
+
+    def edit(group: pvm_storage.VG) -> bool:
+        kept: list[Any] = [group.virtual_disks]
+        kept += [repository.optical_media for repository in group.vmedia_repos]
+        found = [
+            (elements, element)
+            for elements in kept
+            for element in elements
+            if is_doomed(storage.base_name(element.name))
+        ]
+        for elements, element in found:
+            elements.remove(element)
+        return bool(found)
+
+    return edit
+
+
+def _no_group() -> exception.ConfigurationError:
+    return exception.ConfigurationError(
+        reason='this host has no place for disks: set '
+        '[powervm]volume_group_name'
+    )

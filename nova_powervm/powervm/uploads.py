@@ -1,0 +1,168 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Sending files to a Virtual I/O Server."""
+
+import contextlib
+import dataclasses
+import hashlib
+import threading
+from collections.abc import Iterator
+
+from oslo_log import log as logging
+from pypowervm import adapter as pvm_adapter
+from pypowervm import exceptions as pvm
+from pypowervm.wrappers import vios_file
+
+from nova_powervm import exception
+from nova_powervm.powervm import errors
+
+LOG = logging.getLogger(__name__)
+
+DISK = vios_file.FileType.DISK_IMAGE
+MEDIUM = vios_file.FileType.MEDIA_ISO
+
+#: More at a time are no faster, and the server has a limit on its files.
+_AT_ONCE = 3
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Upload:
+    """A file to be sent.
+
+    :param vios: Uuid of the Virtual I/O Server that gets it.
+    :param name: Of the disk or medium.
+    :param kind: :data:`DISK` or :data:`MEDIUM`.
+    :param size: Its bytes.
+    :param sha256: Their SHA-256 in hexadecimal.
+    :param disk: UDID of the virtual disk that it goes onto.
+    """
+
+    vios: str
+    name: str
+    kind: str
+    size: int
+    sha256: str
+    disk: str | None = None
+
+
+class Uploads:
+    """Sends files, a few at a time.
+
+    :param adapter: A logged-on adapter.
+    """
+
+    def __init__(self, adapter: pvm_adapter.Adapter) -> None:
+        self._adapter = adapter
+        self._turns = threading.BoundedSemaphore(_AT_ONCE)
+
+    def send(self, upload: Upload, chunks: Iterator[bytes]) -> None:
+        """Send a file, which the server then checks by size and SHA-256.
+
+        :param upload: What the file is.
+        :param chunks: Its bytes.
+        :raises exception.ImageDamaged: The bytes are others; the server does
+            not get to see the end of them.
+        :raises exception.RestBusy: The session ended meanwhile.
+        """
+        stream = _Checked(upload, chunks)
+        with (
+            self._turns,
+            errors.translated(f'uploading {upload.name}'),
+            self._announced(upload) as file,
+        ):
+            self._transfer(file, stream)
+
+    @contextlib.contextmanager
+    def _announced(self, upload: Upload) -> Iterator[vios_file.File]:
+        """Tell the server about a file, and let it forget it afterwards.
+
+        It keeps no more than a hundred descriptions.
+        """
+        file = vios_file.File.bld(
+            self._adapter,
+            upload.name,
+            upload.kind,
+            upload.vios,
+            sha_chksum=upload.sha256,
+            f_size=upload.size,
+            tdev_udid=upload.disk,
+        ).create()
+        try:
+            yield file
+        finally:
+            self._forget(file)
+
+    def _transfer(self, file: vios_file.File, stream: '_Checked') -> None:
+        try:
+            self._adapter.upload_file(file.element, iter(stream))
+        except pvm.HttpUnauth as error:
+            raise exception.RestBusy(
+                action=f'uploading {file.file_name}',
+                reason='the session ended before the upload did',
+            ) from error
+        except pvm.Error as error:
+            if stream.error is not None:
+                raise stream.error from error
+            raise
+
+    def _forget(self, file: vios_file.File) -> None:
+        try:
+            self._adapter.delete(
+                file.schema_type, root_id=file.uuid, service='web'
+            )
+        except pvm.HttpNotFound:
+            pass
+        except pvm.Error as error:
+            LOG.warning(
+                'The description of the uploaded file %(name)s (%(uuid)s) '
+                'could not be removed from the REST server: %(error)s',
+                {'name': file.file_name, 'uuid': file.uuid, 'error': error},
+            )
+
+
+class _Checked:
+    """The chunks of an upload, whose last is held back if they are wrong.
+
+    pypowervm turns whatever a stream raises into an error of its own, so
+    the first one is kept.
+    """
+
+    def __init__(self, upload: Upload, chunks: Iterator[bytes]) -> None:
+        self._upload = upload
+        self._chunks = chunks
+        self.error: exception.PowerVMError | None = None
+
+    def __iter__(self) -> Iterator[bytes]:
+        try:
+            yield from self._checked()
+        except exception.PowerVMError as error:
+            self.error = error
+            raise
+
+    def _checked(self) -> Iterator[bytes]:
+        sha256, size = hashlib.sha256(), 0
+        for chunk in self._chunks:
+            # An empty chunk would end the body.
+            if chunk:
+                sha256.update(chunk)
+                size += len(chunk)
+                yield chunk
+        if (size, sha256.hexdigest()) != (
+            self._upload.size,
+            self._upload.sha256,
+        ):
+            raise exception.ImageDamaged(
+                image=f'for {self._upload.name}',
+                reason=f'{size} bytes with SHA-256 {sha256.hexdigest()} came '
+                f'instead of {self._upload.size} with {self._upload.sha256}',
+            )

@@ -1,0 +1,101 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Nova's VIFs as ports of the domain, and Neutron's word on them."""
+
+import contextlib
+from collections.abc import Iterable
+from collections.abc import Iterator
+from typing import Any
+
+import nova.conf
+from nova import exception as nova_exception
+from oslo_log import log as logging
+
+from nova_powervm import exception
+from nova_powervm.domain import network
+
+CONF = nova.conf.CONF
+LOG = logging.getLogger(__name__)
+
+_EVENT = 'network-vif-plugged'
+
+
+def port(vif: Any) -> network.Port:
+    """Translate one VIF of Nova's network model."""
+    details = vif.get('details') or {}
+    meta = (vif.get('network') or {}).get('meta') or {}
+    vlan = details.get('vlan')
+    return network.Port(
+        id=vif['id'],
+        mac=vif['address'].lower(),
+        vif_type=vif.get('type') or 'unbound',
+        vnic_type=vif.get('vnic_type') or 'normal',
+        vlan=int(vlan) if vlan is not None else None,
+        physical_network=meta.get('physical_network'),
+    )
+
+
+def ports(network_info: Iterable[Any] | None) -> tuple[network.Port, ...]:
+    """Translate Nova's network information of an instance."""
+    return tuple(port(vif) for vif in network_info or ())
+
+
+@contextlib.contextmanager
+def plugging(
+    virtapi: Any, instance: Any, network_info: Iterable[Any] | None
+) -> Iterator[None]:
+    """Wait at the end for the ports that Neutron has not reported plugged.
+
+    Ports that were active before are not waited for, and none is where
+    ``[DEFAULT]vif_plugging_timeout`` is 0.
+
+    :raises exception.PortsNotPlugged: They were not in time, or Neutron
+        reported a failure, and ``[DEFAULT]vif_plugging_is_fatal`` is true.
+    """
+    waiting = [
+        vif['id']
+        for vif in network_info or ()
+        if vif.get('active', True) is False
+    ]
+    if not (waiting and CONF.vif_plugging_timeout):
+        yield
+        return
+    try:
+        with virtapi.wait_for_instance_event(
+            instance,
+            [(_EVENT, identifier) for identifier in waiting],
+            timeout=CONF.vif_plugging_timeout,
+            error_callback=_failed,
+        ):
+            yield
+    except nova_exception.InstanceEventTimeout as error:
+        _give_up(waiting, 'no event came', error)
+    except nova_exception.VirtualInterfaceCreateException as error:
+        _give_up(waiting, 'Neutron reported a failure', error)
+
+
+def _failed(event_name: str, instance: Any) -> None:
+    LOG.error('Neutron reported %s as failed.', event_name, instance=instance)
+    if CONF.vif_plugging_is_fatal:
+        raise nova_exception.VirtualInterfaceCreateException()
+
+
+def _give_up(waiting: list[str], reason: str, error: Exception) -> None:
+    failure = exception.PortsNotPlugged(
+        ports=', '.join(waiting),
+        seconds=CONF.vif_plugging_timeout,
+        reason=reason,
+    )
+    if CONF.vif_plugging_is_fatal:
+        raise failure from error
+    LOG.warning('%s The instance is started all the same.', failure)
