@@ -56,13 +56,20 @@ def _not_allowed(_: Emulation, call: exchange.Call) -> exchange.Answer:
 def _unreadable(
     _: Emulation, _call: exchange.Call, **_arguments: Any
 ) -> exchange.Answer:
-    raise errors.BadRequest('The body of the request cannot be read.')
+    raise _unreadable_error()
 
 
+def _unreadable_error() -> errors.BadRequest:
+    return errors.BadRequest('The body of the request cannot be read.')
+
+
+# What reading a body raises that is not what the request says it is.
+_UNREADABLE = (exceptions.HTTPException, OSError)
 # What the route table has no row for.
 _UNKNOWN = routes.Route('', '', _unknown, 'unknown')
 _NOT_ALLOWED = routes.Route('', '', _not_allowed, 'not_allowed')
 # What NovaLink calls itself; clients take a server without it for an HMC.
+_CHUNK = 1 << 16
 _HEADERS = {'X-MC-Type': 'PVM'}
 
 
@@ -119,11 +126,12 @@ class Application:
 
     def _respond(self, request: wrappers.Request) -> wrappers.Response:
         route, arguments = self._match(request)
+        body = b''
         try:
-            body = request.get_data()
-        except (exceptions.HTTPException, OSError):
+            if not route.streams:
+                body = request.get_data()
+        except _UNREADABLE:
             # It is shorter than it says, or its chunks are none.
-            body = b''
             route = dataclasses.replace(route, handler=_unreadable)
         call = _call(request, body, self._emulation.host.clock())
         label = route.label
@@ -134,7 +142,9 @@ class Application:
             record.fault = fault.number
         answer = self._answer(call, route, arguments, fault, path)
         if answer is None:
+            _read(call, 1)
             server.drop_connection(request.environ)
+        _read(call)
         record.status = answer.status
         return _response(answer)
 
@@ -188,7 +198,11 @@ class Application:
             with host.condition:
                 if route.needs_session:
                     host.sessions.check(call.token)
-                return route.handler(self._emulation, call, **arguments)
+                if not route.streams:
+                    return route.handler(self._emulation, call, **arguments)
+            return route.handler(self._emulation, call, **arguments)
+        except _UNREADABLE:
+            return _error_answer(call, _unreadable_error(), path)
         except errors.RestError as error:
             return _error_answer(call, error, path)
         except Exception:
@@ -219,7 +233,25 @@ def _call(request: wrappers.Request, body: bytes, now: float) -> exchange.Call:
         body=body,
         base=request.host_url.rstrip('/'),
         now=now,
+        stream=request.stream,
     )
+
+
+def _read(call: exchange.Call, size: int | None = None) -> None:
+    """Read the rest of a body, or some of it, and forget it.
+
+    A client that is still sending when the connection closes may never see
+    the answer: an upload is read to its end even if it is refused. One whose
+    connection is to be dropped has begun to send.
+    """
+    try:
+        if size:
+            call.stream.read(size)
+            return
+        while call.stream.read(_CHUNK):
+            pass
+    except _UNREADABLE:
+        LOG.debug('%s %s was given up', call.method, call.path)
 
 
 def _error_answer(
@@ -232,8 +264,13 @@ def _error_answer(
 
 def _response(answer: exchange.Answer) -> wrappers.Response:
     response = wrappers.Response(
-        answer.body, answer.status, _HEADERS, content_type=answer.content_type
+        answer.body if answer.chunks is None else answer.chunks,
+        answer.status,
+        _HEADERS,
+        content_type=answer.content_type,
     )
+    if answer.chunks is not None:
+        response.content_length = answer.length
     if answer.etag:
         # Unquoted, as K2 sends it and clients compare it.
         response.headers['ETag'] = answer.etag

@@ -95,6 +95,10 @@ class Client:
             system=system,
         )
 
+    def contents(self, udid: str, vios: str | int | None = None) -> bytes:
+        """See ``Control.contents``."""
+        return self._read('contents', udid=udid, vios=vios)
+
     def set_job_mode(self, mode: str) -> None:
         """See ``Control.set_job_mode``."""
         self._call('set_job_mode', mode=mode)
@@ -193,6 +197,9 @@ class Client:
         return result
 
     def _call(self, verb: str, **arguments: Any) -> Any:
+        return json.loads(self._read(verb, **arguments))
+
+    def _read(self, verb: str, **arguments: Any) -> bytes:
         request = urllib.request.Request(  # noqa: S310 - the caller's URL
             f'{self._url}/control/v1/{verb}',
             data=json.dumps(arguments).encode(),
@@ -203,7 +210,8 @@ class Client:
             with urllib.request.urlopen(  # noqa: S310 - the caller's URL
                 request, timeout=self._timeout
             ) as response:
-                return json.load(response)
+                body: bytes = response.read()
+                return body
         except urllib.error.HTTPError as error:
             with error:
                 message = json.load(error)['error']

@@ -107,7 +107,8 @@ class Control:
         self._check_slot(spec)
         with self._lock:
             target = self._system(system)
-            builder.build_slot(target, spec)
+            with target.unchanged_if_it_fails():
+                builder.build_slot(target, spec)
             slot = _slot(target, spec['drc_index'])
             ownership.show(self._host, target, slot)
             return summary.slot(target, slot)
@@ -181,6 +182,28 @@ class Control:
                 rmc_state or found.rmc_state,
             )
             return summary.partition(found)
+
+    def contents(self, udid: str, vios: str | int | None = None) -> bytes:
+        """Return what was uploaded to a virtual disk or optical medium.
+
+        Over HTTP the answer is the bytes as they are, not JSON.
+
+        :param udid: as in :meth:`state`.
+        :param vios: uuid, name or id of the Virtual I/O Server; needed if
+            several have media of the same name.
+        """
+        with self._lock:
+            found = [
+                stored
+                for server in self._host.of_type(Partition)
+                if vios in (None, server.uuid, server.name, server.id)
+                and (stored := self._host.contents.find(server.uuid, udid))
+            ]
+            if len(found) != 1:
+                raise errors.ControlError(
+                    f'{len(found)} contents have the UDID {udid!r}'
+                )
+            return found[0].path.read_bytes()
 
     def set_job_mode(self, mode: str) -> None:
         """Choose when jobs that are started from now on make progress.

@@ -13,9 +13,9 @@
 """The control plane over HTTP.
 
 ``POST /control/v1/{verb}`` with the arguments as a JSON object, or ``GET``
-for the verbs that only read. Answers are JSON: the verb's result, or
-``{"error": ...}`` with status 400, 404 for a verb that is not there, or 500
-for a defect of the emulator.
+for the verbs that only read. Answers are JSON: the verb's result (but for
+``contents``, whose result are bytes), or ``{"error": ...}`` with status 400,
+404 for a verb that is not there, or 500 for a defect of the emulator.
 """
 
 import inspect
@@ -31,6 +31,7 @@ from nova_powervm.emulator import control as control_module
 from nova_powervm.emulator import errors
 
 LOG = logging.getLogger(__name__)
+_BYTES = 'application/octet-stream'
 
 PREFIX = '/control/v1/'
 READING = frozenset(('state', 'jobs', 'faults', 'journal', 'journal_counts'))
@@ -101,6 +102,8 @@ def _fits(value: Any, hint: Any) -> bool:
 
 
 def _response(value: Any, status: int = 200) -> wrappers.Response:
+    if isinstance(value, bytes):
+        return wrappers.Response(value, content_type=_BYTES)
     return wrappers.Response(
         json.dumps(value), status, content_type='application/json'
     )

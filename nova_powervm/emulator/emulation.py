@@ -97,4 +97,5 @@ class Emulation:
         """Let waiting clients go and delete what is on disk."""
         with self.host.condition:
             self.host.events.close()
+            self.host.contents.close()
         self.token_files.close()

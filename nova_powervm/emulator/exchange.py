@@ -13,12 +13,14 @@
 """A request as handlers see it, and what they answer."""
 
 import dataclasses
+import io
 import json
 import uuid as uuid_module
 import zlib
 from collections.abc import Iterable
 from collections.abc import Mapping
 from collections.abc import Sequence
+from typing import IO
 
 from nova_powervm.emulator import atom
 from nova_powervm.emulator import content
@@ -35,12 +37,16 @@ class Answer:
     """A response.
 
     :ivar etag: goes into the ETag header if it is not empty.
+    :ivar chunks: the body, if it is too long to be held in memory.
+    :ivar length: of the chunks, in bytes.
     """
 
     status: int = 200
     body: bytes = b''
     content_type: str = atom.CONTENT_TYPE
     etag: str = ''
+    chunks: Iterable[bytes] | None = None
+    length: int = 0
 
 
 NO_CONTENT = Answer(204)
@@ -55,7 +61,8 @@ class Call:
     :ivar query: as it was sent, without the question mark.
     :ivar parameters: the query's parameters.
     :ivar headers: by name as ``X-Api-Session``.
-    :ivar body: as it was sent.
+    :ivar body: as it was sent; empty if the route streams.
+    :ivar stream: what is still to come of the body.
     :ivar base: ``http://host:port`` as the client addressed the server.
     :ivar now: the time of the request, in seconds since the epoch.
     """
@@ -68,6 +75,7 @@ class Call:
     body: bytes
     base: str
     now: float
+    stream: IO[bytes] = dataclasses.field(default_factory=io.BytesIO)
 
     @property
     def groups(self) -> Groups:

@@ -17,11 +17,13 @@ from collections.abc import Callable
 
 from nova_powervm.emulator import exchange
 from nova_powervm.emulator.handlers import events
+from nova_powervm.emulator.handlers import files
 from nova_powervm.emulator.handlers import jobs
 from nova_powervm.emulator.handlers import logon
 from nova_powervm.emulator.handlers import partition
 from nova_powervm.emulator.handlers import resources
 from nova_powervm.emulator.handlers import volumes
+from nova_powervm.emulator.state import files as files_state
 from nova_powervm.emulator.state import partition as partition_state
 from nova_powervm.emulator.state import system as system_state
 from nova_powervm.emulator.state import volumes as volumes_state
@@ -30,6 +32,7 @@ SYSTEM = system_state.KIND
 LPAR = partition_state.LPAR
 VIOS = partition_state.VIOS
 VOLUME_GROUP = volumes_state.KIND
+FILE = files_state.KIND
 
 UOM = '/rest/api/uom'
 WEB = '/rest/api/web'
@@ -45,6 +48,8 @@ class Route:
         handler's keyword arguments.
     :ivar label: names the route in the journal and for faults.
     :ivar needs_session: False for what opens a session.
+    :ivar streams: the handler reads the body itself and takes the host's
+        lock when it needs it.
     """
 
     method: str
@@ -52,6 +57,7 @@ class Route:
     handler: Callable[..., exchange.Answer]
     label: str
     needs_session: bool = True
+    streams: bool = False
 
 
 def _reading(kind: str, base: str) -> tuple[Route, ...]:
@@ -94,6 +100,22 @@ def _writing(kind: str, base: str) -> tuple[Route, ...]:
     )
 
 
+def _transferring() -> tuple[Route, ...]:
+    """Return the rows that move bytes to and from disks and media."""
+    root = f'{WEB}/{FILE}'
+    contents = f'{root}/contents/<uuid>'
+    label = f'{FILE}.upload'
+    return (
+        Route('GET', root, files.feed, f'{FILE}.feed'),
+        Route('PUT', root, files.create, f'{FILE}.create'),
+        Route('GET', f'{root}/<uuid>', files.entry, f'{FILE}.read'),
+        Route('DELETE', f'{root}/<uuid>', files.delete, f'{FILE}.delete'),
+        Route('GET', contents, files.download, f'{FILE}.download'),
+        Route('PUT', contents, files.upload, label, streams=True),
+        Route('POST', contents, files.upload, label, streams=True),
+    )
+
+
 ROUTES: tuple[Route, ...] = (
     Route('PUT', f'{WEB}/Logon', logon.logon, 'Logon.create', False),
     Route('DELETE', f'{WEB}/Logon', logon.logoff, 'Logon.delete'),
@@ -126,6 +148,13 @@ ROUTES: tuple[Route, ...] = (
         volumes.entry,
         f'{VOLUME_GROUP}.read',
     ),
+    Route(
+        'POST',
+        f'{UNDER_VIOS}/{VOLUME_GROUP}/<uuid>',
+        volumes.update,
+        f'{VOLUME_GROUP}.update',
+    ),
+    *_transferring(),
     Route('GET', f'{UOM}/jobs/<job_id>', jobs.read, 'Job.read'),
     Route('DELETE', f'{UOM}/jobs/<job_id>', jobs.delete, 'Job.delete'),
     Route('POST', f'{UOM}/jobs/<job_id>/cancel', jobs.cancel, 'Job.cancel'),

@@ -16,6 +16,8 @@ from typing import Any
 
 from nova_powervm.emulator import content
 from nova_powervm.emulator import emulation as emulation_module
+from nova_powervm.emulator import storage_summary
+from nova_powervm.emulator.state import host as host_module
 from nova_powervm.emulator.state import jobs as jobs_module
 from nova_powervm.emulator.state import partition as partition_module
 from nova_powervm.emulator.state import slots as slots_module
@@ -41,7 +43,7 @@ def state(emulation: emulation_module.Emulation) -> JSON:
             system(found)
             | {
                 'partitions': [
-                    partition(other)
+                    partition(other) | _storage(host, other)
                     for other in host.of_type(
                         partition_module.Partition, found
                     )
@@ -101,6 +103,15 @@ def partition(found: partition_module.Partition) -> JSON:
             for index, required in found.profile_slots.items()
         ],
     }
+
+
+def _storage(
+    host: host_module.Host, found: partition_module.Partition
+) -> JSON:
+    """Return what only a Virtual I/O Server has."""
+    if found.kind != partition_module.VIOS:
+        return {}
+    return storage_summary.storage(host, found)
 
 
 def job(found: jobs_module.Job) -> JSON:

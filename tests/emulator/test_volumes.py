@@ -87,6 +87,8 @@ class WorldTest(base.EmulatorTestCase):
         with self.assertRaises(errors.WorldError) as caught:
             self.control.load_world(world)
         text = str(caught.exception)
-        self.assertIn('volume_groups[0]: free beyond capacity', text)
+        self.assertIn(
+            'volume_groups[0]: disks, repository and free beyond', text
+        )
         self.assertIn("'vg' is also at", text)
         self.assertIn('only a Virtual I/O Server has volume groups', text)

@@ -10,12 +10,14 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
+
 """Volume groups, which are children of a Virtual I/O Server."""
 
 from nova_powervm.emulator import emulation as emulation_module
 from nova_powervm.emulator import exchange
 from nova_powervm.emulator.state import partition as partition_module
 from nova_powervm.emulator.state import resource as resource_module
+from nova_powervm.emulator.state import volume_updates
 from nova_powervm.emulator.state import volumes as volumes_module
 
 Answer = exchange.Answer
@@ -32,9 +34,30 @@ def feed(emulation: Emulation, call: Call, vios: str) -> Answer:
 
 def entry(emulation: Emulation, call: Call, vios: str, uuid: str) -> Answer:
     """Answer with one group."""
+    return _answer(call, _group(emulation, vios, uuid))
+
+
+def update(emulation: Emulation, call: Call, vios: str, uuid: str) -> Answer:
+    """POST: change the disks, media and repository to those of the body."""
+    found = _group(emulation, vios, uuid)
+    call.check_current(found)
+    volume_updates.update(emulation.host, found, call.content())
+    return _answer(call, found)
+
+
+def _group(
+    emulation: Emulation, vios: str, uuid: str
+) -> volumes_module.VolumeGroup:
     parent = emulation.host.get(partition_module.VIOS, vios)
     found = emulation.host.get_child(parent, volumes_module.KIND, uuid)
-    return call.entry(found, f'{_path(parent)}/{found.uuid}')
+    assert isinstance(  # noqa: S101 - for the type checker
+        found, volumes_module.VolumeGroup
+    )
+    return found
+
+
+def _answer(call: Call, group: volumes_module.VolumeGroup) -> Answer:
+    return call.entry(group, f'{_path(group.vios)}/{group.uuid}')
 
 
 def _path(vios: resource_module.Resource) -> str:

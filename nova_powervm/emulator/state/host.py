@@ -24,6 +24,7 @@ from collections.abc import Iterator
 from typing import TypeVar
 
 from nova_powervm.emulator import errors
+from nova_powervm.emulator.state import contents as contents_module
 from nova_powervm.emulator.state import events as events_module
 from nova_powervm.emulator.state import resource as resource_module
 from nova_powervm.emulator.state import sessions as sessions_module
@@ -67,12 +68,14 @@ class Host:
         # Not cryptography: equal seeds must give equal worlds.
         self.random = random.Random(seed)  # noqa: S311
         self.behaviour = Behaviour()
+        self.contents = contents_module.Contents()
         self.events = events_module.Events(self.condition, clock)
         self.sessions = sessions_module.Sessions(
             username, password, _new_token
         )
         self._resources: dict[str, dict[str, Resource]] = {}
         self._revision = 0
+        self._loading = False
 
     def add(self, resource: Resource, quiet: bool = False) -> None:
         """Make a resource part of the host and announce it.
@@ -83,32 +86,38 @@ class Host:
         kind[resource.uuid.upper()] = resource
         self._stamp(resource)
         if not quiet:
-            self.events.emit('ADD_URI', resource.event_path)
+            self._announce('ADD_URI', resource)
 
     def touch(self, resource: Resource, detail: str = 'Other') -> None:
         """Give a changed resource a new revision and announce the change."""
         self._stamp(resource)
-        self.events.emit('MODIFY_URI', resource.event_path, detail)
+        self._announce('MODIFY_URI', resource, detail)
 
     def remove(self, resource: Resource) -> None:
         """Take a resource out of the host and announce it."""
         del self._resources[resource.kind][resource.uuid.upper()]
-        self.events.emit('DELETE_URI', resource.event_path)
+        self._announce('DELETE_URI', resource)
 
     @contextlib.contextmanager
     def loading(self) -> Iterator[None]:
         """Empty the host for a new world; put the old one back if it fails.
 
         Random choices start anew, so that a world always gets the same uuids.
+        Nothing is announced meanwhile. What was uploaded goes with the old
+        world.
         """
         old = self._resources, self.behaviour
         self._resources, self.behaviour = {}, Behaviour()
         self.random.seed(self._seed)
+        self._loading = True
         try:
             yield
         except BaseException:
             self._resources, self.behaviour = old
             raise
+        finally:
+            self._loading = False
+        self.contents.close()
 
     def find(self, kind: str, uuid: str) -> Resource | None:
         """Return the resource with a kind and uuid (in any case), or None."""
@@ -161,6 +170,12 @@ class Host:
         """
         bits = self.random.getrandbits(128) & ~(1 << 127)
         return str(uuid_module.UUID(int=bits, version=4))
+
+    def _announce(
+        self, type_: str, resource: Resource, detail: str = ''
+    ) -> None:
+        if resource.announced and not self._loading:
+            self.events.emit(type_, resource.event_path, detail)
 
     def _stamp(self, resource: Resource) -> None:
         self._revision += 1

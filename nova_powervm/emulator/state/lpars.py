@@ -19,6 +19,8 @@ from nova_powervm.emulator import errors
 from nova_powervm.emulator.state import derive
 from nova_powervm.emulator.state import groups as groups_module
 from nova_powervm.emulator.state import host as host_module
+from nova_powervm.emulator.state import mapping_updates
+from nova_powervm.emulator.state import mappings
 from nova_powervm.emulator.state import ownership
 from nova_powervm.emulator.state import partition as partition_module
 from nova_powervm.emulator.state import resource as resource_module
@@ -135,20 +137,30 @@ def update(
     rules.check_name(host, system, name, partition.uuid)
     _check_changes(host, partition, body)
     _fill_slots(system, body, partition)
+    remapped = mapping_updates.settle(host, partition, body)
     had = set(partition.profile_slots)
     renamed = name != partition.name
     _move_capacity(host, partition, body)
     schema.sort_partition(body, partition.kind)
     partition.element = body
     derive.set_current(partition)
-    host.touch(partition, 'PartitionName,Other' if renamed else 'Other')
+    host.touch(partition, _detail(renamed, remapped))
     ownership.settle(host, partition, had)
     if renamed:
         ownership.rename(host, partition)
 
 
+def _detail(renamed: bool, remapped: bool) -> str:
+    """Return what an event says of a change."""
+    if remapped:
+        return mappings.DETAIL
+    return 'PartitionName,Other' if renamed else 'Other'
+
+
 def delete(host: Host, partition: Partition) -> None:
     """Delete a partition with its children and free its slots.
+
+    Its mappings stay, as orphans.
 
     :raises errors.Conflict: it is active.
     """
@@ -156,6 +168,7 @@ def delete(host: Host, partition: Partition) -> None:
     for child in host.of_type(resource_module.Resource, partition):
         host.remove(child)
     host.remove(partition)
+    mappings.orphan(host, partition)
     ownership.release(host, partition)
 
 

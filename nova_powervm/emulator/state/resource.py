@@ -31,7 +31,10 @@ class Resource:
     :param uuid: as it stands in URIs; upper case for partitions.
     :param element: the content, normalised; the resource owns it from now on.
     :param parent: the resource whose child this is, None for a root.
+    :cvar announced: whether clients of the event feed hear of its changes.
     """
+
+    announced = True
 
     def __init__(
         self,

@@ -12,6 +12,7 @@
 
 """The managed system: memory, processors and I/O slots."""
 
+import contextlib
 from collections.abc import Iterator
 
 from nova_powervm.emulator import content
@@ -52,6 +53,24 @@ class System(resource.Resource):
                 Slot, content.find_all(self.element, f'{IO}/IOSlots/IOSlot')
             )
         }
+
+    @contextlib.contextmanager
+    def unchanged_if_it_fails(self) -> Iterator[None]:
+        """Put content and slots back if what is done to them fails."""
+        element = content.copy(self.element)
+        slots = {
+            slot.drc_index: (slot.owner, slot.assignable)
+            for slot in self.slots()
+        }
+        try:
+            yield
+        except BaseException:
+            self.element = element
+            self.read_slots()
+            for drc_index, (owner, assignable) in slots.items():
+                slot = self._slots[drc_index]
+                slot.owner, slot.assignable = owner, assignable
+            raise
 
     @property
     def name(self) -> str:

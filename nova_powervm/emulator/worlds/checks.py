@@ -83,10 +83,27 @@ def _volume_groups(partition: dict[str, Any], where: str) -> Iterator[str]:
     if groups and '.partitions[' in where:
         yield f'{where}: only a Virtual I/O Server has volume groups'
     for number, group in enumerate(groups):
-        if group.get('free', 0) > group['capacity']:
-            yield f'{where}.volume_groups[{number}]: free beyond capacity'
-    names = [(where, group['name']) for group in groups]
+        path = f'{where}.volume_groups[{number}]'
+        if 'capture' not in group:
+            yield from _described_group(group, path)
+        elif not {'name', 'capacity', 'free'}.isdisjoint(group):
+            yield f'{path}: a capture has its own name, capacity and free'
+    names = [(where, group['name']) for group in groups if 'name' in group]
     yield from _repeated(names, {})
+    if sum('media_repository' in group for group in groups) > 1:
+        yield f'{where}: there is one media_repository at most'
+
+
+def _described_group(group: dict[str, Any], path: str) -> Iterator[str]:
+    for key in ('name', 'capacity'):
+        if key not in group:
+            yield f'{path}: {key} is required without capture'
+    used = group.get('free', 0) + sum(
+        disk['capacity'] for disk in group.get('disks', ())
+    )
+    used += group.get('media_repository', {}).get('size', 0)
+    if used > group.get('capacity', used):
+        yield f'{path}: disks, repository and free beyond capacity'
 
 
 def _all_partitions(

@@ -22,7 +22,7 @@ from nova_powervm.emulator.state import host as host_module
 from nova_powervm.emulator.state import lpars
 from nova_powervm.emulator.state import partition as partition_module
 from nova_powervm.emulator.state import system as system_module
-from nova_powervm.emulator.state import volumes
+from nova_powervm.emulator.worlds import storage
 
 Element = content.Element
 Host = host_module.Host
@@ -50,21 +50,7 @@ def build(host: Host, system: System, spec: Spec) -> None:
     for kind, partition in wanted:
         make = _build_captured if 'capture' in partition else _build_described
         made = make(host, system, kind, partition)
-        for group in partition.get('volume_groups', ()):
-            host.add(_volume_group(host, made, group), quiet=True)
-
-
-def _volume_group(
-    host: Host, vios: Partition, spec: Spec
-) -> volumes.VolumeGroup:
-    capacity = float(spec['capacity'])
-    return volumes.VolumeGroup(
-        host.new_uuid(),
-        vios,
-        spec['name'],
-        capacity,
-        float(spec.get('free', capacity)),
-    )
+        storage.build(host, made, partition)
 
 
 def _build_captured(

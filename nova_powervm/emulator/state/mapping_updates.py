@@ -1,0 +1,221 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+
+"""Changing a Virtual I/O Server's mappings to what a client has posted."""
+
+from nova_powervm.emulator import content
+from nova_powervm.emulator import errors
+from nova_powervm.emulator.state import host as host_module
+from nova_powervm.emulator.state import mappings
+from nova_powervm.emulator.state import partition as partition_module
+from nova_powervm.emulator.state import rules
+from nova_powervm.emulator.state import scsi_adapters
+from nova_powervm.emulator.state import targets
+from nova_powervm.emulator.state import virtual_slots
+from nova_powervm.emulator.state import volumes
+
+Element = content.Element
+Host = host_module.Host
+Mapping = mappings.Mapping
+Partition = partition_module.Partition
+
+
+def settle(host: Host, vios: Partition, body: Element) -> bool:
+    """Make of posted mappings what the server has then, or refuse.
+
+    Mappings that are there stay as the server has them, whatever the client
+    has posted of them; those that are not in the list are removed.
+
+    :param body: the VIOS's content as posted; gets the mappings.
+    :returns: whether mappings were added, removed or changed.
+    :raises errors.RestError: nothing changed.
+    """
+    section = content.find(body, mappings.SECTION)
+    if section is None:
+        return False
+    plan = _Plan(host, vios)
+    plan.settle([Mapping(node) for node in content.find_all(section, '*')])
+    content.replace(body, plan.section)
+    return plan.changed
+
+
+class _Plan:
+    """The mappings of a VIOS as they are to be.
+
+    :ivar section: VirtualSCSIMappings.
+    :ivar changed: whether they differ from those that are there.
+    """
+
+    def __init__(self, host: Host, vios: Partition) -> None:
+        self._host = host
+        self._vios = vios
+        self._present = mappings.of(vios)
+        old = content.find(vios.element, mappings.SECTION)
+        self.section = content.new(mappings.SECTION)
+        if old is not None:
+            for name, value in old.attrib.items():
+                self.section.set(name, value)
+        self.changed = False
+
+    def settle(self, posted: list[Mapping]) -> None:
+        """Sort posted mappings into those that are there and new ones."""
+        left = list(self._present)
+        new = []
+        for mapping in posted:
+            if content.local_name(mapping.element) != mappings.MAPPING:
+                continue
+            same = _find(mapping, left)
+            if same is None:
+                new.append(mapping)
+            else:
+                left.remove(same)
+                self.section.append(content.copy(same.element))
+        for mapping in new:
+            self._add(mapping)
+        self.changed = bool(new or left)
+        self._drop_bare()
+
+    @property
+    def _planned(self) -> list[Mapping]:
+        nodes = content.find_all(self.section, mappings.MAPPING)
+        return [Mapping(node) for node in nodes]
+
+    def _add(self, posted: Mapping) -> None:
+        client = self._client(posted)
+        storage = self._storage(posted)
+        client_adapter, server_adapter = self._adapters(posted, client)
+        link = content.leaf(mappings.LPAR_LINK)
+        link.set('href', client.path)
+        link.set('rel', 'related')
+        element = content.new(
+            mappings.MAPPING, link, client_adapter, server_adapter
+        )
+        name = ''
+        if storage is not None:
+            element.append(_holder('Storage', mappings.backing(storage)))
+            name = Mapping(element).name
+            target = targets.make(
+                self._host,
+                content.local_name(storage),
+                posted.target,
+                Mapping(element),
+                self._planned,
+            )
+            element.append(_holder('TargetDevice', target))
+        scsi_adapters.set_backing(server_adapter, name)
+        self.section.append(element)
+
+    def _client(self, posted: Mapping) -> Partition:
+        client = mappings.client_of(self._host, posted)
+        if client is None or client.system is not self._vios.system:
+            raise errors.Conflict(
+                'A mapping is for the LogicalPartition '
+                f'{posted.client_uuid!r}, which is not there.'
+            )
+        return client
+
+    def _storage(self, posted: Mapping) -> Element | None:
+        """Return the disk or medium that a new mapping is of, if any."""
+        wanted = posted.storage
+        if wanted is None:
+            return None
+        found = _find_storage(self._host, self._vios, posted)
+        for other in self._planned:
+            if other.is_on(found):
+                client = other.client_uuid or 'a partition that is gone'
+                raise errors.Conflict(
+                    f'{other.name!r} is mapped to {client} already, by '
+                    f'{other.adapter_name} of {self._vios.name}.'
+                )
+        return found
+
+    def _adapters(
+        self, posted: Mapping, client: Partition
+    ) -> tuple[Element, Element]:
+        """Return the adapters of a new mapping: a pair that is there, or new.
+
+        :raises errors.Conflict: a new pair cannot be made.
+        """
+        for other in (*self._present, *self._planned):
+            if (
+                posted.server_slot is not None
+                and other.server_slot == posted.server_slot
+                and other.client_uuid == client.uuid.upper()
+                and posted.client_slot in (None, other.client_slot)
+            ):
+                return (
+                    _copy_of(other, mappings.CLIENT),
+                    _copy_of(other, mappings.SERVER),
+                )
+        rules.check_dynamic(client, 'virtual adapters')
+        draft = virtual_slots.Draft(self._vios, self.section)
+        return scsi_adapters.make(self._host, client, posted, draft)
+
+    def _drop_bare(self) -> None:
+        """Drop mappings without storage of adapters that have some."""
+        loaded = {
+            mapping.server_slot
+            for mapping in self._planned
+            if mapping.storage is not None
+        }
+        for mapping in self._planned:
+            if mapping.storage is None and mapping.server_slot in loaded:
+                self.section.remove(mapping.element)
+
+
+def _find(posted: Mapping, among: list[Mapping]) -> Mapping | None:
+    """Return the mapping that a client has posted as it got it, or None."""
+    for mapping in among:
+        if mapping.server_slot != posted.server_slot:
+            continue
+        if mapping.target_udid != posted.target_udid:
+            continue
+        storage = mapping.storage
+        if storage is None:
+            if posted.storage is None:
+                return mapping
+        elif posted.storage is not None and posted.is_on(storage):
+            return mapping
+    return None
+
+
+def _find_storage(host: Host, vios: Partition, posted: Mapping) -> Element:
+    """Return the disk or medium of a VIOS that a mapping names.
+
+    :raises errors.RestError: there is none, or it is of another kind.
+    """
+    if posted.kind not in (mappings.DISK, mappings.MEDIA):
+        raise errors.BadRequest(
+            f'This server makes no mappings of a {posted.kind}.'
+        )
+    for group in volumes.of(host, vios):
+        storages = [disk.element for disk in group.disks]
+        if group.repository is not None:
+            storages += [medium.element for medium in group.repository.media]
+        for storage in storages:
+            if posted.is_on(storage):
+                return storage
+    raise errors.Conflict(
+        f'{vios.name} has no {posted.kind} '
+        f'{posted.udid or posted.name!r} to map.'
+    )
+
+
+def _copy_of(mapping: Mapping, name: str) -> Element:
+    return content.copy(content.section(mapping.element, name))
+
+
+def _holder(name: str, child: Element) -> Element:
+    holder = content.leaf(name)
+    holder.append(child)
+    return holder
