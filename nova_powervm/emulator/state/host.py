@@ -73,6 +73,7 @@ class Host:
         )
         self._resources: dict[str, dict[str, Resource]] = {}
         self._revision = 0
+        self._silent = False
 
     def add(self, resource: Resource, quiet: bool = False) -> None:
         """Make a resource part of the host and announce it.
@@ -83,32 +84,36 @@ class Host:
         kind[resource.uuid.upper()] = resource
         self._stamp(resource)
         if not quiet:
-            self.events.emit('ADD_URI', resource.event_path)
+            self._emit('ADD_URI', resource)
 
     def touch(self, resource: Resource, detail: str = 'Other') -> None:
         """Give a changed resource a new revision and announce the change."""
         self._stamp(resource)
-        self.events.emit('MODIFY_URI', resource.event_path, detail)
+        self._emit('MODIFY_URI', resource, detail)
 
     def remove(self, resource: Resource) -> None:
         """Take a resource out of the host and announce it."""
         del self._resources[resource.kind][resource.uuid.upper()]
-        self.events.emit('DELETE_URI', resource.event_path)
+        self._emit('DELETE_URI', resource)
 
     @contextlib.contextmanager
     def loading(self) -> Iterator[None]:
         """Empty the host for a new world; put the old one back if it fails.
 
-        Random choices start anew, so that a world always gets the same uuids.
+        There are no events meanwhile. Random choices start anew, so that a
+        world always gets the same uuids.
         """
         old = self._resources, self.behaviour
         self._resources, self.behaviour = {}, Behaviour()
         self.random.seed(self._seed)
+        self._silent = True
         try:
             yield
         except BaseException:
             self._resources, self.behaviour = old
             raise
+        finally:
+            self._silent = False
 
     def find(self, kind: str, uuid: str) -> Resource | None:
         """Return the resource with a kind and uuid (in any case), or None."""
@@ -161,6 +166,10 @@ class Host:
         """
         bits = self.random.getrandbits(128) & ~(1 << 127)
         return str(uuid_module.UUID(int=bits, version=4))
+
+    def _emit(self, type_: str, resource: Resource, detail: str = '') -> None:
+        if not self._silent:
+            self.events.emit(type_, resource.event_path, detail)
 
     def _stamp(self, resource: Resource) -> None:
         self._revision += 1

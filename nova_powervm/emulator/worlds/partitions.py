@@ -36,11 +36,16 @@ _KINDS = {
 }
 
 
-def build(host: Host, system: System, spec: Spec) -> None:
+def build(
+    host: Host, system: System, spec: Spec
+) -> list[tuple[Partition, Spec]]:
     """Make the partitions of one system.
 
     Those that name their id come first, so that it is free for them.
+
+    :returns: each partition with its specification.
     """
+    built = []
     wanted = [
         (kind, partition)
         for key, kind in _KINDS.items()
@@ -52,6 +57,8 @@ def build(host: Host, system: System, spec: Spec) -> None:
         made = make(host, system, kind, partition)
         for group in partition.get('volume_groups', ()):
             host.add(_volume_group(host, made, group), quiet=True)
+        built.append((made, partition))
+    return built
 
 
 def _volume_group(
