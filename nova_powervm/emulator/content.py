@@ -210,6 +210,23 @@ def replace(element: Element, child: Element) -> None:
         element.replace(old, child)
 
 
+def keep(element: Element, old: Element, names: Iterable[str]) -> None:
+    """Put back what a posted element cannot change or did not say at all.
+
+    :param old: what the element is to replace.
+    :param names: of the children that are as they were.
+    """
+    for name in names:
+        child = find(old, name)
+        if child is None:
+            remove(element, [name])
+        else:
+            replace(element, copy(child))
+    for child in old:
+        if find(element, local_name(child)) is None:
+            element.append(copy(child))
+
+
 def remove(element: Element, names: Iterable[str]) -> None:
     """Remove every child with one of the names."""
     for name in names:

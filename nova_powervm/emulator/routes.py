@@ -16,6 +16,8 @@ import dataclasses
 from collections.abc import Callable
 
 from nova_powervm.emulator import exchange
+from nova_powervm.emulator import routes_network
+from nova_powervm.emulator.handlers import children
 from nova_powervm.emulator.handlers import events
 from nova_powervm.emulator.handlers import files
 from nova_powervm.emulator.handlers import jobs
@@ -116,6 +118,32 @@ def _transferring() -> tuple[Route, ...]:
     )
 
 
+def _children(noun: routes_network.Noun) -> tuple[Route, ...]:
+    """Return the rows of a kind that is there only as children."""
+    parent, kind, make, change, remove = noun
+    root = f'{UOM}/{parent}/<parent>/{kind}'
+    one = f'{root}/<uuid>'
+    return (
+        Route('GET', root, children.feed(parent, kind), f'{kind}.feed'),
+        Route('GET', one, children.entry(parent, kind), f'{kind}.read'),
+        Route(
+            'PUT', root, children.create(parent, kind, make), f'{kind}.create'
+        ),
+        Route(
+            'POST',
+            one,
+            children.update(parent, kind, change),
+            f'{kind}.update',
+        ),
+        Route(
+            'DELETE',
+            one,
+            children.delete(parent, kind, remove),
+            f'{kind}.delete',
+        ),
+    )
+
+
 ROUTES: tuple[Route, ...] = (
     Route('PUT', f'{WEB}/Logon', logon.logon, 'Logon.create', False),
     Route('DELETE', f'{WEB}/Logon', logon.logoff, 'Logon.delete'),
@@ -155,6 +183,7 @@ ROUTES: tuple[Route, ...] = (
         f'{VOLUME_GROUP}.update',
     ),
     *_transferring(),
+    *(row for noun in routes_network.NOUNS for row in _children(noun)),
     Route('GET', f'{UOM}/jobs/<job_id>', jobs.read, 'Job.read'),
     Route('DELETE', f'{UOM}/jobs/<job_id>', jobs.delete, 'Job.delete'),
     Route('POST', f'{UOM}/jobs/<job_id>/cancel', jobs.cancel, 'Job.cancel'),

@@ -17,6 +17,7 @@ from typing import Any
 from nova_powervm.emulator import content
 from nova_powervm.emulator import emulation as emulation_module
 from nova_powervm.emulator import storage_summary
+from nova_powervm.emulator import summary_network
 from nova_powervm.emulator.state import host as host_module
 from nova_powervm.emulator.state import jobs as jobs_module
 from nova_powervm.emulator.state import partition as partition_module
@@ -41,9 +42,12 @@ def state(emulation: emulation_module.Emulation) -> JSON:
     return {
         'systems': [
             system(found)
+            | summary_network.system(host, found)
             | {
                 'partitions': [
-                    partition(other) | _storage(host, other)
+                    partition(other)
+                    | _storage(host, other)
+                    | summary_network.partition(host, other)
                     for other in host.of_type(
                         partition_module.Partition, found
                     )

@@ -16,6 +16,7 @@ import uuid as uuid_module
 
 from nova_powervm.emulator import content
 from nova_powervm.emulator import errors
+from nova_powervm.emulator.state import bridges
 from nova_powervm.emulator.state import derive
 from nova_powervm.emulator.state import groups as groups_module
 from nova_powervm.emulator.state import host as host_module
@@ -50,6 +51,10 @@ _READ_ONLY = (
     'LogicalSerialNumber',
     'MACAddressPrefix',
     'ReferenceCode',
+    # By way of the adapters and the network bridges.
+    'ClientNetworkAdapters',
+    'SharedEthernetAdapters',
+    'TrunkAdapters',
     *_MANAGEMENT,
 )
 # How the names of the values begin that a client chooses.
@@ -131,7 +136,7 @@ def update(
     """
     _check_kind(partition.kind, body)
     partition.merge_groups(body, groups)
-    _keep_read_only(partition, body)
+    content.keep(body, partition.element, _READ_ONLY)
     system = partition.system
     name = content.text(body, 'PartitionName')
     rules.check_name(host, system, name, partition.uuid)
@@ -170,6 +175,7 @@ def delete(host: Host, partition: Partition) -> None:
     host.remove(partition)
     mappings.orphan(host, partition)
     ownership.release(host, partition)
+    bridges.forget(host, partition)
 
 
 def _check_kind(kind: str, body: Element) -> None:
@@ -213,19 +219,6 @@ def _fill_slots(
             full = content.copy(present.find_profile_slot(drc_index))
             content.put(full, 'IsRequired', required)
             section.replace(element, full)
-
-
-def _keep_read_only(partition: Partition, body: Element) -> None:
-    """Put back what the client cannot change or did not send at all."""
-    for name in _READ_ONLY:
-        old = content.find(partition.element, name)
-        if old is None:
-            content.remove(body, [name])
-        else:
-            content.replace(body, content.copy(old))
-    for old in partition.element:
-        if content.find(body, content.local_name(old)) is None:
-            body.append(content.copy(old))
 
 
 def _check_changes(host: Host, partition: Partition, body: Element) -> None:

@@ -21,6 +21,8 @@ content lists (mappings, trunk adapters) say beside it, as
 """
 
 import dataclasses
+import itertools
+from collections.abc import Collection
 
 from nova_powervm.emulator import content
 from nova_powervm.emulator import errors
@@ -33,7 +35,9 @@ Partition = partition_module.Partition
 
 # 0 and 1 are the virtual serial adapters.
 FIRST = 2
-_SLOT = 'VirtualSlotNumber'
+NUMBER = 'VirtualSlotNumber'
+NEXT = 'UseNextAvailableSlotID'
+NEXT_HIGH = 'UseNextAvailableHighSlotID'
 _LIMIT = f'{partition_module.IO}/MaximumVirtualIOSlots'
 _USUAL_LIMIT = 64
 
@@ -59,9 +63,9 @@ def taken(
     :param draft: a change that is being made.
     """
     slots = {
-        child.integer(_SLOT)
+        child.integer(NUMBER)
         for child in host.of_type(resource_module.Resource, partition)
-        if content.find(child.element, _SLOT) is not None
+        if content.find(child.element, NUMBER) is not None
     }
     for vios in host.of_type(Partition, partition.system):
         if vios.kind == partition_module.VIOS:
@@ -106,6 +110,55 @@ def claim(
     return wanted
 
 
+def choose(
+    host: Host,
+    partition: Partition,
+    adapter: content.Element,
+    promised: Collection[int] = (),
+) -> int:
+    """Return the slot for an adapter that a client wants to have.
+
+    :param adapter: says VirtualSlotNumber, or that the next slot is to be
+        used, or the next that is higher than all that are taken.
+    :param promised: slots that the same request takes for others.
+    :raises errors.RestError: the slot is no slot, taken, or all are.
+    """
+    used = taken(host, partition) | set(promised)
+    if content.boolean(adapter, NEXT_HIGH):
+        return _next(partition, used, max((FIRST - 1, *used)) + 1)
+    wanted = content.text(adapter, NUMBER)
+    if wanted and not content.boolean(adapter, NEXT):
+        return _explicit(partition, used, wanted)
+    return _next(partition, used, FIRST)
+
+
+def _explicit(partition: Partition, used: set[int], wanted: str) -> int:
+    last = limit(partition) - 1
+    if not wanted.isdecimal() or not FIRST <= int(wanted) <= last:
+        raise errors.BadRequest(
+            f'{wanted!r} is not a virtual slot of the partition '
+            f'{partition.name!r}: these are {FIRST} to {last}.'
+        )
+    if int(wanted) in used:
+        raise errors.Conflict(
+            f'The virtual slot {wanted} of the partition {partition.name!r} '
+            'is taken.'
+        )
+    return int(wanted)
+
+
+def _next(partition: Partition, used: set[int], start: int) -> int:
+    """Return the first free slot from one on, else the lowest of all."""
+    end = limit(partition)
+    for slot in itertools.chain(range(start, end), range(FIRST, end)):
+        if slot not in used:
+            return slot
+    raise errors.Conflict(
+        f'The partition {partition.name!r} has no free virtual slot: '
+        f'MaximumVirtualIOSlots is {end}.'
+    )
+
+
 def _listed(
     vios: Partition, partition_id: int, draft: Draft | None
 ) -> set[int]:
@@ -119,8 +172,8 @@ def _listed(
             and content.local_name(draft.section) == content.local_name(child)
         ):
             section = draft.section
-        for number in section.iter(f'{{*}}{_SLOT}'):
+        for number in section.iter(f'{{*}}{NUMBER}'):
             adapter = number.getparent()
             if content.integer(adapter, 'LocalPartitionID') == partition_id:
-                slots.add(content.integer(adapter, _SLOT))
+                slots.add(content.integer(adapter, NUMBER))
     return slots

@@ -22,6 +22,7 @@ from nova_powervm.emulator.state import ownership
 from nova_powervm.emulator.state import partition as partition_module
 from nova_powervm.emulator.state import slots as slots_module
 from nova_powervm.emulator.state import system as system_module
+from nova_powervm.emulator.worlds import network
 from nova_powervm.emulator.worlds import partitions
 
 Element = content.Element
@@ -75,7 +76,8 @@ def _build_system(host: Host, spec: Spec) -> None:
         for slot in spec.get('slots', ())
         if 'owner' in slot
     }
-    partitions.build(host, system, spec)
+    made = partitions.build(host, system, spec)
+    network.build(host, system, spec, made)
     _assign(host, system, owners)
     ownership.seed(host, system)
     _count_capacity(host, system, spec)

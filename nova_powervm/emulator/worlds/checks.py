@@ -15,6 +15,8 @@
 from collections.abc import Iterator
 from typing import Any
 
+from nova_powervm.emulator.worlds import network_checks
+
 KINDS = ('virtual_io_servers', 'partitions')
 
 
@@ -28,6 +30,7 @@ def problems(world: dict[str, Any]) -> Iterator[str]:
         yield from _repeated(_uuids(system, path), uuids)
         yield from _slots(system, path)
         yield from _partitions(system, path)
+        yield from network_checks.problems(system, path)
 
 
 def _uuids(system: dict[str, Any], path: str) -> Iterator[tuple[str, str]]:

@@ -36,11 +36,16 @@ _KINDS = {
 }
 
 
-def build(host: Host, system: System, spec: Spec) -> None:
+def build(
+    host: Host, system: System, spec: Spec
+) -> list[tuple[Partition, Spec]]:
     """Make the partitions of one system.
 
     Those that name their id come first, so that it is free for them.
+
+    :returns: each partition with its specification.
     """
+    built = []
     wanted = [
         (kind, partition)
         for key, kind in _KINDS.items()
@@ -51,6 +56,8 @@ def build(host: Host, system: System, spec: Spec) -> None:
         make = _build_captured if 'capture' in partition else _build_described
         made = make(host, system, kind, partition)
         storage.build(host, made, partition)
+        built.append((made, partition))
+    return built
 
 
 def _build_captured(

@@ -1,0 +1,199 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Building the virtual Ethernet of a world's systems."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from nova_powervm.emulator import captures
+from nova_powervm.emulator import content
+from nova_powervm.emulator import errors
+from nova_powervm.emulator.state import adapters
+from nova_powervm.emulator.state import bridges
+from nova_powervm.emulator.state import ethernet
+from nova_powervm.emulator.state import host as host_module
+from nova_powervm.emulator.state import partition as partition_module
+from nova_powervm.emulator.state import switches
+from nova_powervm.emulator.state import system as system_module
+from nova_powervm.emulator.state import virtual_slots
+
+Element = content.Element
+Host = host_module.Host
+Partition = partition_module.Partition
+Spec = dict[str, Any]
+Switch = ethernet.Switch
+System = system_module.System
+
+_DEFAULT = {'name': ethernet.DEFAULT_SWITCH}
+_FIRST_ARBITRARY = 4094
+
+
+def build(
+    host: Host,
+    system: System,
+    spec: Spec,
+    partitions: Iterable[tuple[Partition, Spec]],
+) -> None:
+    """Make the switches, networks, bridges and adapters of a system.
+
+    :param partitions: those of the system, with their specifications.
+    :raises errors.WorldError: the rules of virtual Ethernet forbid it.
+    """
+    try:
+        for switch in spec.get('virtual_switches', (_DEFAULT,)):
+            _build_switch(host, system, switch)
+        for network in spec.get('virtual_networks', ()):
+            _build_network(host, system, network)
+        for bridge in spec.get('network_bridges', ()):
+            _build_bridge(host, system, bridge)
+        for partition, described in partitions:
+            for adapter in described.get('adapters', ()):
+                _build_adapter(host, partition, adapter)
+    except errors.RestError as error:
+        raise errors.WorldError([error.message]) from error
+
+
+def _build_switch(host: Host, system: System, spec: Spec) -> None:
+    if 'capture' in spec:
+        found = _captured(spec, ethernet.SWITCH)
+        host.add(Switch(found.uuid, found.element, system))
+        return
+    body = content.new(
+        ethernet.SWITCH,
+        content.leaf('SwitchMode', spec.get('mode', switches.MODES[0])),
+        content.leaf('SwitchName', spec['name']),
+    )
+    switches.create(host, system, body)
+
+
+def _build_network(host: Host, system: System, spec: Spec) -> None:
+    found = _captured(spec, ethernet.NETWORK)
+    host.add(ethernet.Network(found.uuid, found.element, system, lasting=True))
+
+
+def _build_bridge(host: Host, system: System, spec: Spec) -> None:
+    if 'capture' in spec:
+        found = _captured(spec, ethernet.BRIDGE)
+        bridge = ethernet.Bridge(found.uuid, found.element, system)
+        host.add(bridge)
+        bridges.adopt(host, bridge)
+        return
+    name = spec.get('switch', ethernet.DEFAULT_SWITCH)
+    switch = switches.by_name(host, system, name)
+    seas = [
+        _sea(host, system, spec[key], switch, spec, priority)
+        for priority, key in enumerate(('vios', 'failover_vios'), 1)
+        if key in spec
+    ]
+    body = content.new(
+        ethernet.BRIDGE,
+        content.leaf('PortVLANID', spec['pvid']),
+        content.new(ethernet.SEAS, *seas),
+    )
+    bridges.build(host, system, body)
+
+
+def _sea(
+    host: Host,
+    system: System,
+    name: str,
+    switch: Switch,
+    spec: Spec,
+    priority: int,
+) -> Element:
+    vios = _vios(host, system, name)
+    number = len(content.find_all(vios.element, f'{ethernet.SEAS}/*'))
+    device = content.new(
+        'EthernetBackingDevice',
+        content.leaf('AdapterID', 1),
+        content.leaf('DeviceName', f'ent{number}'),
+    )
+    choice = content.leaf('BackingDeviceChoice')
+    choice.append(device)
+    assigned = content.leaf(ethernet.SEA_VIOS)
+    assigned.set('href', vios.event_path)
+    assigned.set('rel', 'related')
+    return content.new(
+        ethernet.SEA,
+        assigned,
+        choice,
+        content.leaf('IsPrimary', priority == 1),
+        content.new(
+            ethernet.TRUNKS,
+            *(
+                _trunk(switch, pvid, tagged, priority)
+                for pvid, tagged in _trunk_vlans(spec)
+            ),
+        ),
+    )
+
+
+def _trunk_vlans(spec: Spec) -> list[tuple[int, list[int]]]:
+    """Return PVID and tagged VLANs of each trunk adapter of a bridge."""
+    vlans = sorted(spec.get('vlans', ()))
+    arbitrary = [
+        number
+        for number in range(_FIRST_ARBITRARY, 1, -1)
+        if number not in (*vlans, spec['pvid'])
+    ]
+    size = 20
+    parts = [vlans[at : at + size] for at in range(0, len(vlans), size)]
+    return [(spec['pvid'], []), *zip(arbitrary, parts, strict=False)]
+
+
+def _trunk(
+    switch: Switch, pvid: int, tagged: list[int], priority: int
+) -> Element:
+    link = content.leaf('AssociatedVirtualSwitch')
+    link.append(ethernet.link(switch.event_path))
+    return content.new(
+        ethernet.TRUNK,
+        content.leaf(virtual_slots.NEXT, True),
+        content.leaf('PortVLANID', pvid),
+        content.leaf('TaggedVLANIDs', ' '.join(map(str, tagged))),
+        link,
+        content.leaf('TrunkPriority', priority),
+    )
+
+
+def _build_adapter(host: Host, partition: Partition, spec: Spec) -> None:
+    if 'capture' in spec:
+        found = _captured(spec, ethernet.ADAPTER)
+        host.add(ethernet.Adapter(found.uuid, found.element, partition))
+        return
+    name = spec.get('switch', ethernet.DEFAULT_SWITCH)
+    switch = switches.by_name(host, partition.system, name)
+    link = content.leaf('AssociatedVirtualSwitch')
+    link.append(ethernet.link(switch.event_path))
+    body = content.new(
+        ethernet.ADAPTER,
+        content.leaf(virtual_slots.NEXT_HIGH, True),
+        content.leaf('PortVLANID', spec['vlan']),
+        link,
+    )
+    if 'mac' in spec:
+        mac = spec['mac'].replace(':', '').upper()
+        body.append(content.leaf('MACAddress', mac))
+    adapters.build(host, partition, body)
+
+
+def _captured(spec: Spec, kind: str) -> captures.Capture:
+    named = spec['capture']
+    return captures.get(named['file'], named.get('entry', 0), kind)
+
+
+def _vios(host: Host, system: System, name: str) -> Partition:
+    for partition in host.of_type(Partition, system):
+        if partition.kind == partition_module.VIOS and partition.name == name:
+            return partition
+    raise errors.WorldError([f'there is no Virtual I/O Server {name!r}'])
