@@ -46,16 +46,8 @@ class Rules:
         """Tell whether a host is one of the PowerVM hosts."""
         return _matches(host, self.hosts)
 
-    def why_not_segment(
-        self,
-        segment: Segment,
-        required: collections.abc.Collection[str] = (),
-    ) -> str | None:
-        """Tell why a segment can't be bound, or None if it can.
-
-        :param required: Ids of the segments that the port's addresses are
-            valid in; empty if they are valid in all.
-        """
+    def why_not_segment(self, segment: Segment) -> str | None:
+        """Tell why a segment can't be bound, or None if it can."""
         if segment['network_type'] not in _NETWORK_TYPES:
             return f'its type is {segment["network_type"]}'
         if not _matches(segment['physical_network'], self.physical_networks):
@@ -63,8 +55,6 @@ class Rules:
                 f'{segment["physical_network"]} is not among [pvm_sea]'
                 'physical_networks'
             )
-        if required and segment['id'] not in required:
-            return f"the port's addresses are of segment {min(required)}"
         return None
 
 

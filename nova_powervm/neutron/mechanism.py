@@ -125,29 +125,10 @@ class SeaMechanismDriver(api.MechanismDriver):
         reason = binding.why_not_port(context.current)
         if reason:
             return None, reason
-        required = _segments_of_addresses(context)
         reasons = []
         for segment in context.segments_to_bind:
-            reason = self._rules.why_not_segment(segment, required)
+            reason = self._rules.why_not_segment(segment)
             if reason is None:
                 return segment, None
             reasons.append(f'segment {segment[api.ID]}: {reason}')
         return None, '; '.join(reasons)
-
-
-def _segments_of_addresses(context: Any) -> frozenset[str]:
-    """Return the segments that the subnets of a port's addresses are tied to.
-
-    Subnets of routed networks are; others are valid in all segments.
-    """
-    ids = [address['subnet_id'] for address in context.current['fixed_ips']]
-    if not ids:
-        return frozenset()
-    subnets = directory.get_plugin().get_subnets(
-        # Its user need not see what the network's owner made.
-        context.plugin_context.elevated(),
-        filters={'id': ids},
-    )
-    return frozenset(
-        subnet['segment_id'] for subnet in subnets if subnet.get('segment_id')
-    )

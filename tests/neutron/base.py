@@ -115,15 +115,19 @@ class Nova:
         self._server.server_close()
 
     def wait_for(self, name, port, seconds=30):
-        """Give the events of a port up to the first of that name."""
-        with self._arrived:
-            self._arrived.wait_for(
-                lambda: name in self._names(port), timeout=seconds
-            )
-            return self._names(port)
+        """Give the first event of a name that is about a port."""
 
-    def _names(self, port):
-        return [e['name'] for e in self.events if e.get('tag') == port]
+        def find():
+            for event in self.events:
+                if (event['name'], event.get('tag')) == (name, port):
+                    return event
+            return None
+
+        with self._arrived:
+            event = self._arrived.wait_for(find, timeout=seconds)
+        if not event:
+            raise AssertionError(f'no {name} of {port} in {self.events}')
+        return event
 
 
 class Server:
@@ -180,7 +184,12 @@ class Server:
     def send(self, method, path, body=None):
         """Send a request as an administrator and give the answer."""
         return requests.request(
-            method, f'{self.url}/{path}', json=body, timeout=60
+            method,
+            f'{self.url}/{path}',
+            json=body,
+            # Only Nova may prepare bindings.
+            headers={'X-Roles': 'service'},
+            timeout=60,
         )
 
 
@@ -200,8 +209,8 @@ class NeutronTestCase(unittest.TestCase):
         self.assertIn(answer.status_code, expected, answer.text)
         return answer.json() if answer.text else {}
 
-    def network(self, segments=None, **attributes):
-        """Make a network with an IPv4 subnet and give it.
+    def network(self, segments=None, subnet=True, **attributes):
+        """Make a network, with an IPv4 subnet unless told, and give it.
 
         :param segments: Of a network with several; each as the keys of the
             provider extension without their prefix.
@@ -212,11 +221,15 @@ class NeutronTestCase(unittest.TestCase):
             attributes = _provider(attributes)
         network = self.request('POST', 'networks', {'network': attributes})
         network = network['network']
-        self.subnet(network)
+        if subnet:
+            self.subnet(network)
         return network
 
-    def vlan_network(self, vlan, physical_network='datacenter'):
+    def vlan_network(
+        self, vlan, physical_network='datacenter', subnet=True
+    ):
         return self.network(
+            subnet=subnet,
             network_type='vlan',
             physical_network=physical_network,
             segmentation_id=vlan,

@@ -105,7 +105,7 @@ class MixedCloudTest(base.NeutronTestCase):
     def test_other_vnic_types_are_left_to_other_drivers(self):
         network = self.vlan_network(105)
 
-        for vnic_type in ('direct', 'direct-physical', 'macvtap', 'baremetal'):
+        for vnic_type in ('direct', 'macvtap', 'baremetal'):
             port = self.port(
                 network, 'power1', **{'binding:vnic_type': vnic_type}
             )
@@ -233,22 +233,38 @@ class LifeCycleTest(base.NeutronTestCase):
 
     def test_nova_is_told(self):
         port = self.port(self.vlan_network(123))
-        self.assertEqual([], self.server.nova.wait_for('', port['id'], 0))
 
         self.update(port, **{'binding:host_id': 'power1'})
-
-        events = self.server.nova.wait_for('network-vif-plugged', port['id'])
-        self.assertEqual('network-vif-plugged', events[0])
-
-    def test_segments_of_routed_networks(self):
-        network = self.network(
-            segments=[
-                {
-                    'network_type': 'vlan',
-                    'physical_network': name,
-                    'segmentation_id': 124,
-                }
-                for name in ('lab', 'datacenter')
-            ]
+        event = self.server.nova.wait_for('network-vif-plugged', port['id'])
+        self.assertEqual(
+            {
+                'name': 'network-vif-plugged',
+                'server_uuid': port['device_id'],
+                'status': 'completed',
+                'tag': port['id'],
+            },
+            event,
         )
-        print(self.port(network, 'power1'))
+
+        self.update(port, **{'binding:host_id': ''})
+        self.server.nova.wait_for('network-vif-unplugged', port['id'])
+
+    def test_neutron_refuses_addresses_of_routed_networks(self):
+        network = self.vlan_network(124, subnet=False)
+        segments = self.request('GET', f'segments?network_id={network["id"]}')
+        self.subnet(network, segment_id=segments['segments'][0]['id'])
+
+        # It knows from agents which hosts a segment reaches.
+        answer = self.server.send(
+            'POST',
+            'ports',
+            {
+                'port': {
+                    'network_id': network['id'],
+                    'binding:host_id': 'power1',
+                }
+            },
+        )
+
+        self.assertEqual(409, answer.status_code)
+        self.assertIn('HostNotConnectedToAnySegment', answer.text)
