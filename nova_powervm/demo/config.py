@@ -96,7 +96,7 @@ def neutron(stack: stack_lib.Stack) -> Sections:
         'ml2': {
             'type_drivers': 'vlan',
             'project_network_types': 'vlan',
-            'mechanism_drivers': 'powervm_demo',
+            'mechanism_drivers': 'pvm_sea',
             'extension_drivers': 'port_security',
         },
         'ml2_type_vlan': {'network_vlan_ranges': 'default:100:999'},

@@ -10,12 +10,10 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Neutron, with ML2 and one mechanism driver that binds every port."""
+"""Neutron, with ML2 and this project's mechanism driver."""
 
 import importlib
 import os
-import pathlib
-import sys
 
 import sqlalchemy
 from neutron.db.migration.models import head
@@ -25,17 +23,11 @@ from nova_powervm.demo import sqlite
 from nova_powervm.demo import stack as stack_lib
 from nova_powervm.demo.services import http
 
-_ENTRY_POINTS = """\
-[neutron.ml2.mechanism_drivers]
-powervm_demo = nova_powervm.demo.services.ml2:BindEverything
-"""
-
 
 def serve(stack: stack_lib.Stack) -> None:
     """Create neutron's database and serve the API."""
     sqlite.tune()
     _create_tables(stack)
-    _announce_mechanism_driver(stack.state_dir / 'plugins')
     os.environ['OS_NEUTRON_CONFIG_DIR'] = str(stack.etc)
     os.environ['OS_NEUTRON_CONFIG_FILES'] = 'neutron.conf'
     # This module builds the application when it is imported.
@@ -51,21 +43,3 @@ def _create_tables(stack: stack_lib.Stack) -> None:
     engine = sqlalchemy.create_engine(config.database_url(stack, 'neutron'))
     head.get_metadata().create_all(engine)
     engine.dispose()
-
-
-def _announce_mechanism_driver(plugins: pathlib.Path) -> None:
-    """Let neutron find the driver by its name, in this process only.
-
-    Neutron knows mechanism drivers by entry points of installed packages.
-    The demonstration's is nothing that an installation should offer, so
-    the package that announces it is made here.
-    """
-    package = plugins / 'nova_powervm_demo-1.dist-info'
-    package.mkdir(parents=True)
-    (package / 'METADATA').write_text(
-        'Metadata-Version: 2.1\nName: nova-powervm-demo\nVersion: 1\n'
-    )
-    (package / 'entry_points.txt').write_text(_ENTRY_POINTS)
-    sys.path.append(str(plugins))
-    # Else every run would leave a file in the user's cache of entry points.
-    os.environ['XDG_CACHE_HOME'] = str(plugins / 'cache')

@@ -1,0 +1,134 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The ML2 mechanism driver ``pvm_sea``, as neutron loads and calls it."""
+
+import collections.abc
+from typing import Any
+
+from neutron_lib import constants
+from neutron_lib.api.definitions import portbindings
+from neutron_lib.plugins import directory
+from neutron_lib.plugins.ml2 import api
+from oslo_config import cfg
+from oslo_log import log as logging
+
+from nova_powervm.neutron import binding
+from nova_powervm.neutron import options
+
+LOG = logging.getLogger(__name__)
+
+_NOT_BOUND = 'pvm_sea does not bind port %s on host %s: %s'
+
+
+class SeaMechanismDriver(api.MechanismDriver):
+    """Binds ports of PowerVM hosts to VLANs and untagged networks.
+
+    There is no agent: the compute driver connects the adapter to a Shared
+    Ethernet Adapter's bridge by what the binding says. The methods are called
+    by ML2; their contracts are in ``neutron_lib.plugins.ml2.api``.
+    """
+
+    def initialize(self) -> None:
+        """Take the options."""
+        options.register_opts(cfg.CONF)
+        self._rules = options.take(cfg.CONF[options.GROUP.name])
+        LOG.info(
+            'pvm_sea binds ports of the hosts %s on the physical networks %s.',
+            ', '.join(self._rules.hosts),
+            ', '.join(self._rules.physical_networks),
+        )
+
+    @property
+    def connectivity(self) -> str:
+        """Say that a port needs no address: the network is a layer 2 one."""
+        return str(portbindings.CONNECTIVITY_L2)
+
+    def bind_port(self, context: Any) -> None:
+        """Bind a port to the first segment that fits, or log why none does.
+
+        :param context: Neutron's PortContext.
+        """
+        foreign = self._why_foreign(context)
+        if foreign:
+            LOG.debug(
+                _NOT_BOUND, context.current['id'], context.host, foreign
+            )
+            return
+        segment, reason = self._choose_segment(context)
+        if segment is None:
+            LOG.warning(
+                _NOT_BOUND, context.current['id'], context.host, reason
+            )
+            return
+        context.set_binding(
+            segment[api.ID],
+            binding.VIF_TYPE,
+            binding.vif_details(segment),
+            # Nobody could report it later. So nova, which waits for ports
+            # that are down when it reads them, does not wait for these.
+            status=constants.PORT_STATUS_ACTIVE,
+        )
+
+    def update_port_postcommit(self, context: Any) -> None:
+        """Make a port active again that was down although it is bound.
+
+        It is when a binding that was prepared for another host is activated:
+        neutron then sets the port down, and does not call bind_port.
+
+        :param context: Neutron's PortContext.
+        """
+        if (
+            context.vif_type == binding.VIF_TYPE
+            and context.status == constants.PORT_STATUS_DOWN
+        ):
+            directory.get_plugin().update_port_status(
+                context.plugin_context,
+                context.current['id'],
+                constants.PORT_STATUS_ACTIVE,
+            )
+
+    def filter_hosts_with_segment_access(
+        self,
+        context: Any,
+        segments: collections.abc.Iterable[binding.Segment],
+        candidate_hosts: collections.abc.Iterable[str],
+        agent_getter: Any,
+    ) -> set[str]:
+        """Return the hosts that have access to one of the segments.
+
+        Neutron asks all drivers, or none if one of them has no answer, before
+        it places a network's DHCP agents.
+        """
+        if all(map(self._rules.why_not_segment, segments)):
+            return set()
+        return set(filter(self._rules.has_host, candidate_hosts))
+
+    def _why_foreign(self, context: Any) -> str | None:
+        if not self._rules.has_host(context.host):
+            return 'the host is not among [pvm_sea]hosts'
+        return binding.whose(context.current)
+
+    def _choose_segment(
+        self, context: Any
+    ) -> tuple[binding.Segment | None, str | None]:
+        """Return the segment to bind, or None and the reason."""
+        reason = binding.why_not_port(context.current)
+        if reason:
+            return None, reason
+        reasons = []
+        for segment in context.segments_to_bind:
+            reason = self._rules.why_not_segment(segment)
+            if reason is None:
+                return segment, None
+            reasons.append(f'segment {segment[api.ID]}: {reason}')
+        return None, '; '.join(reasons)

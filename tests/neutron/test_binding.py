@@ -1,0 +1,270 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""PowerVM hosts of a cloud that has libvirt hosts, too."""
+
+from tests.neutron import base
+
+OVS_AGENT = {
+    'agent_type': 'Open vSwitch agent',
+    'binary': 'neutron-openvswitch-agent',
+    'host': 'libvirt1',
+    'topic': 'N/A',
+    'configurations': {
+        'bridge_mappings': {'datacenter': 'br-ex'},
+        'tunnel_types': ['geneve'],
+        'datapath_type': 'system',
+    },
+}
+
+
+class MixedCloudTest(base.NeutronTestCase):
+    server_arguments = {
+        'options': """
+            hosts = power1, power2, rack?-*
+            physical_networks = data*
+            """,
+        # Ours is asked first, so what openvswitch binds we left to it.
+        'mechanism_drivers': 'pvm_sea,openvswitch',
+        'service_plugins': 'segments,trunk',
+        'agents': [OVS_AGENT],
+    }
+
+    def test_a_port_on_a_vlan(self):
+        port = self.port(self.vlan_network(101), 'power1')
+
+        self.assertEqual(
+            {
+                'vlan': 101,
+                'physical_network': 'datacenter',
+                'port_filter': False,
+                'connectivity': 'l2',
+            },
+            self.details(port),
+        )
+        self.assertEqual('ACTIVE', port['status'])
+        self.assertEqual('ACTIVE', self.show(port)['status'])
+
+    def test_a_port_on_a_flat_network_has_no_vlan(self):
+        network = self.network(
+            network_type='flat', physical_network='datacenter'
+        )
+
+        port = self.port(network, 'power1')
+
+        self.assertEqual(
+            {
+                'physical_network': 'datacenter',
+                'port_filter': False,
+                'connectivity': 'l2',
+            },
+            self.details(port),
+        )
+        self.assertEqual('ACTIVE', port['status'])
+
+    def test_a_port_without_an_address(self):
+        port = self.port(self.vlan_network(102), 'power1', fixed_ips=[])
+
+        self.assertEqual([], port['fixed_ips'])
+        self.assertEqual(102, self.details(port)['vlan'])
+
+    def test_hosts_may_be_patterns(self):
+        network = self.vlan_network(103)
+
+        port = self.port(network, 'rack7-power')
+        self.assertEqual(103, self.details(port)['vlan'])
+
+        for host in ('rack17-power', 'power11', 'POWER1'):
+            port = self.port(network, host)
+            self.assert_not_bound(
+                port, 'the host is not among [pvm_sea]hosts', 'DEBUG'
+            )
+
+    def test_a_libvirt_hosts_port_is_left_alone(self):
+        network = self.vlan_network(104)
+
+        port = self.port(network, 'libvirt1')
+
+        self.assertEqual('ovs', port['binding:vif_type'])
+        self.assert_left_alone(
+            port, 'the host is not among [pvm_sea]hosts', 'DEBUG'
+        )
+        self.assertEqual(
+            104, self.details(self.port(network, 'power1'))['vlan']
+        )
+
+    def test_other_vnic_types_are_left_to_other_drivers(self):
+        network = self.vlan_network(105)
+
+        for vnic_type in ('direct', 'macvtap', 'baremetal'):
+            port = self.port(
+                network, 'power1', **{'binding:vnic_type': vnic_type}
+            )
+            self.assert_not_bound(
+                port, f'its vnic_type is {vnic_type}', 'DEBUG'
+            )
+
+    def test_ports_of_agents_are_left_to_other_drivers(self):
+        port = self.port(
+            self.vlan_network(106), 'power1', device_owner='network:dhcp'
+        )
+
+        self.assert_not_bound(port, 'it belongs to network:dhcp', 'DEBUG')
+
+    def test_tunnels_are_not_bound(self):
+        network = self.network(network_type='geneve', segmentation_id=7)
+
+        port = self.port(network, 'power1')
+
+        self.assert_not_bound(port, 'its type is geneve', 'WARNING')
+        self.assertEqual(
+            'ovs', self.port(network, 'libvirt1')['binding:vif_type']
+        )
+
+    def test_other_physical_networks_are_not_bound(self):
+        port = self.port(self.vlan_network(107, 'lab'), 'power1')
+
+        self.assert_not_bound(
+            port, 'lab is not among [pvm_sea]physical_networks', 'WARNING'
+        )
+
+    def test_the_first_segment_that_fits_is_bound(self):
+        network = self.network(
+            segments=[
+                {'network_type': 'geneve', 'segmentation_id': 8},
+                {
+                    'network_type': 'vlan',
+                    'physical_network': 'lab',
+                    'segmentation_id': 108,
+                },
+                {
+                    'network_type': 'vlan',
+                    'physical_network': 'datacenter',
+                    'segmentation_id': 109,
+                },
+                {
+                    'network_type': 'vlan',
+                    'physical_network': 'datacenter',
+                    'segmentation_id': 110,
+                },
+            ]
+        )
+
+        details = self.details(self.port(network, 'power1'))
+
+        self.assertEqual(109, details['vlan'])
+        self.assertEqual('datacenter', details['physical_network'])
+
+    def test_the_parent_of_a_trunk_is_not_bound(self):
+        network = self.vlan_network(111)
+        port = self.port(network)
+        self.request('POST', 'trunks', {'trunk': {'port_id': port['id']}})
+
+        port = self.update(port, **{'binding:host_id': 'power1'})
+
+        self.assert_not_bound(port, 'it is the parent of a trunk', 'WARNING')
+
+    def test_a_bound_port_does_not_become_the_parent_of_a_trunk(self):
+        port = self.port(self.vlan_network(112), 'power1')
+
+        self.request(
+            'POST',
+            'trunks',
+            {'trunk': {'port_id': port['id']}},
+            expected=(409,),
+        )
+
+    def test_the_vlan_of_a_bound_port_does_not_change(self):
+        network = self.vlan_network(113)
+        self.port(network, 'power1')
+
+        self.request(
+            'PUT',
+            f'networks/{network["id"]}',
+            {'network': {'provider:segmentation_id': 114}},
+            expected=(400,),
+        )
+
+
+class LifeCycleTest(base.NeutronTestCase):
+    """What becomes of a port, with the options as they are by default."""
+
+    def test_host_by_host(self):
+        port = self.port(self.vlan_network(121))
+        self.assertEqual('unbound', port['binding:vif_type'])
+        self.assertEqual('DOWN', port['status'])
+
+        for host in ('power1', 'power2'):
+            port = self.update(port, **{'binding:host_id': host})
+            self.assertEqual(host, port['binding:host_id'])
+            self.assertEqual(121, self.details(port)['vlan'])
+            self.assertEqual('ACTIVE', port['status'])
+
+        port = self.update(port, **{'binding:host_id': ''})
+        self.assertEqual('unbound', port['binding:vif_type'])
+        self.assertEqual({}, port['binding:vif_details'])
+        self.assertEqual('DOWN', port['status'])
+
+    def test_a_binding_that_was_prepared_is_activated(self):
+        port = self.port(self.vlan_network(122), 'power1')
+        bindings = f'ports/{port["id"]}/bindings'
+
+        prepared = self.request(
+            'POST', bindings, {'binding': {'host': 'power2'}}
+        )['binding']
+        self.assertEqual('pvm_sea', prepared['vif_type'])
+        self.assertEqual('INACTIVE', prepared['status'])
+        self.assertEqual('power1', self.show(port)['binding:host_id'])
+
+        self.request('PUT', f'{bindings}/power2/activate')
+        port = self.show(port)
+        self.assertEqual('power2', port['binding:host_id'])
+        self.assertEqual(122, self.details(port)['vlan'])
+        self.assertEqual('ACTIVE', port['status'])
+
+    def test_nova_is_told(self):
+        port = self.port(self.vlan_network(123))
+
+        self.update(port, **{'binding:host_id': 'power1'})
+        event = self.server.nova.wait_for('network-vif-plugged', port['id'])
+        self.assertEqual(
+            {
+                'name': 'network-vif-plugged',
+                'server_uuid': port['device_id'],
+                'status': 'completed',
+                'tag': port['id'],
+            },
+            event,
+        )
+
+        self.update(port, **{'binding:host_id': ''})
+        self.server.nova.wait_for('network-vif-unplugged', port['id'])
+
+    def test_neutron_refuses_addresses_of_routed_networks(self):
+        network = self.vlan_network(124, subnet=False)
+        segments = self.request('GET', f'segments?network_id={network["id"]}')
+        self.subnet(network, segment_id=segments['segments'][0]['id'])
+
+        # It knows from agents which hosts a segment reaches.
+        answer = self.server.send(
+            'POST',
+            'ports',
+            {
+                'port': {
+                    'network_id': network['id'],
+                    'binding:host_id': 'power1',
+                }
+            },
+        )
+
+        self.assertEqual(409, answer.status_code)
+        self.assertIn('HostNotConnectedToAnySegment', answer.text)
