@@ -17,6 +17,8 @@ import hashlib
 import threading
 from typing import Any
 
+import tenacity
+from oslo_concurrency import lockutils
 from oslo_log import log as logging
 from oslo_utils.imageutils import format_inspector
 
@@ -26,6 +28,7 @@ from nova_powervm.ops import ports
 
 LOG = logging.getLogger(__name__)
 
+_TRIES = 2
 #: What is remembered of an image is small.
 _REMEMBERED = 1000
 #: A partition table is no format of its own: Glance calls such images raw.
@@ -44,9 +47,6 @@ class ImageOps:
         self._known: collections.OrderedDict[image.Image, image.Contents] = (
             collections.OrderedDict()
         )
-        self._locks: collections.defaultdict[image.Image, threading.Lock] = (
-            collections.defaultdict(threading.Lock)
-        )
         self._lock = threading.Lock()
 
     def examine(
@@ -63,9 +63,7 @@ class ImageOps:
         :raises exception.ImageDamaged: Its size or hash is another.
         """
         described.check_format()
-        with self._lock:
-            lock = self._locks[described]
-        with lock:
+        with lockutils.lock(f'powervm-image-{described.id}'):
             contents = self._known.get(described)
             if contents is None:
                 contents = _read(described, source)
@@ -81,10 +79,15 @@ class ImageOps:
         with self._lock:
             self._known[described] = contents
             while len(self._known) > _REMEMBERED:
-                forgotten, _ = self._known.popitem(last=False)
-                self._locks.pop(forgotten, None)
+                self._known.popitem(last=False)
 
 
+# A transfer that broke off looks like a damaged image, and is none.
+@tenacity.retry(
+    retry=tenacity.retry_if_exception_type(exception.ImageDamaged),
+    stop=tenacity.stop_after_attempt(_TRIES),
+    reraise=True,
+)
 def _read(described: image.Image, source: ports.Source) -> image.Contents:
     sha256 = hashlib.sha256()
     theirs = _hash(described)

@@ -150,7 +150,7 @@ class LifecycleOps:
             lpar = self._create(plan.spec)
             _check_slots(lpar, plan.spec)
             with build.plugging():
-                self._networks.plug(lpar.uuid, plan.connections)
+                self._networks.plug(lpar, plan.connections)
                 self._store(lpar.uuid, build, plan)
             if build.power_on:
                 self._partitions.power_on(lpar)
@@ -172,6 +172,7 @@ class LifecycleOps:
 
     def _plan(self, build: Build) -> _Plan:
         """Check what can be checked, cheap things first."""
+        self._disks.check()
         self._networks.check(build.ports)
         claimed = self._devices.claim(
             build.instance,

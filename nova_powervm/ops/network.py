@@ -20,6 +20,7 @@ from oslo_log import log as logging
 
 from nova_powervm import exception
 from nova_powervm.domain import network
+from nova_powervm.domain import partition
 from nova_powervm.ops import ports
 
 LOG = logging.getLogger(__name__)
@@ -29,6 +30,7 @@ class NetworkOps:
     """Connects LPARs to networks; the strategy ``pvm_sea``.
 
     :param networks: The virtual Ethernet of the host.
+    :param partitions: The host's LPARs.
     :param mappings: Physical network to the name of its bridge.
     :param provision: Whether VLANs are added to bridges.
     """
@@ -36,11 +38,13 @@ class NetworkOps:
     def __init__(
         self,
         networks: ports.Networks,
+        partitions: ports.Partitions,
         mappings: Mapping[str, network.BridgeName],
         *,
         provision: bool,
     ) -> None:
         self._networks = networks
+        self._partitions = partitions
         self._mappings = mappings
         self._provision = provision
 
@@ -74,12 +78,11 @@ class NetworkOps:
         return connections
 
     def plug(
-        self, lpar: str, connections: Sequence[network.Connection]
+        self,
+        lpar: partition.Partition,
+        connections: Sequence[network.Connection],
     ) -> None:
-        """Give an LPAR the adapters of its connections.
-
-        :param lpar: Upper-case PowerVM uuid.
-        """
+        """Give an LPAR the adapters of its connections."""
         missing = collections.defaultdict(set)
         for connection in connections:
             if not connection.is_provisioned:
@@ -98,17 +101,28 @@ class NetworkOps:
             self._networks.plug(lpar, connection.adapter)
 
     def attach(self, lpar: str, port: network.Port) -> None:
-        """Connect one more port of an LPAR; a connected one is fine."""
+        """Connect one more port of an LPAR; a connected one is fine.
+
+        :param lpar: Upper-case PowerVM uuid.
+        :raises exception.PortRefused: It can't be connected.
+        """
         self.restore(lpar, [port])
 
     def restore(self, lpar: str, wanted: Sequence[network.Port]) -> None:
         """Give an LPAR those adapters of its ports that it does not have.
 
+        :param lpar: Upper-case PowerVM uuid.
         :raises exception.PortRefused: A missing one can't be made.
         """
         present = {adapter.mac for adapter in self._networks.adapters(lpar)}
         missing = [port for port in wanted if port.mac not in present]
-        self.plug(lpar, self.connect(missing))
+        if not missing:
+            return
+        connections = self.connect(missing)
+        found = self._partitions.find(lpar)
+        if found is None:
+            raise exception.PartitionNotFound(uuid=lpar)
+        self.plug(found, connections)
 
     def detach(self, lpar: str, wanted: Sequence[network.Port]) -> None:
         """Take the adapters of ports from an LPAR; missing ones are fine."""

@@ -75,6 +75,12 @@ class Disks(Protocol):
     def capacity(self) -> host.DiskCapacity:
         """Give the size of the storage and how much of it is taken."""
 
+    def check(self) -> None:
+        """Refuse if no disk can be made at all.
+
+        :raises exception.ConfigurationError: An option is missing.
+        """
+
     def make_root(
         self, name: str, size_gb: int, contents: image.Contents, source: Source
     ) -> Stored:
@@ -127,7 +133,9 @@ class Networks(Protocol):
         :raises exception.PartitionNotFound: There is no such LPAR.
         """
 
-    def plug(self, lpar: str, adapter: network.Adapter) -> None:
+    def plug(
+        self, lpar: partition.Partition, adapter: network.Adapter
+    ) -> None:
         """Give an LPAR an adapter; one with its MAC address is fine."""
 
     def unplug(self, lpar: str, mac: str) -> None:

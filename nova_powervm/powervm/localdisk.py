@@ -47,6 +47,13 @@ class NoDisks:
         """Give the size of nothing."""
         return host.DiskCapacity()
 
+    def check(self) -> None:
+        """Refuse.
+
+        :raises exception.ConfigurationError: Always.
+        """
+        raise _no_group()
+
     def make_root(
         self,
         name: str,
@@ -112,6 +119,9 @@ class LocalDisk:
             used_gb=max(0, total - math.floor(group.available_size)),
             reserved_gb=max(0, math.ceil(round(others, 3))),
         )
+
+    def check(self) -> None:
+        """Pass: the group was found when the service was started."""
 
     @errors.retried
     def make_root(

@@ -24,6 +24,7 @@ from pypowervm.wrappers import network as pvm_network
 
 from nova_powervm import exception
 from nova_powervm.domain import network
+from nova_powervm.domain import partition
 from nova_powervm.powervm import errors
 from nova_powervm.powervm import system
 
@@ -95,18 +96,22 @@ class SeaNetworks:
                 for adapter in self._read(lpar)
             ]
 
-    def plug(self, lpar: str, adapter: network.Adapter) -> None:
+    def plug(
+        self, lpar: partition.Partition, adapter: network.Adapter
+    ) -> None:
         """Give an LPAR an adapter; one with its MAC address is fine."""
         try:
             self._create(lpar, adapter)
         except exception.RestUnreachable:
             # It may have been made although the answer was lost.
-            macs = {present.mac for present in self.adapters(lpar)}
+            macs = {present.mac for present in self.adapters(lpar.uuid)}
             if adapter.mac not in macs:
                 self._create(lpar, adapter)
 
-    def _create(self, lpar: str, adapter: network.Adapter) -> None:
-        action = f'giving LPAR {lpar} an adapter for {adapter.mac}'
+    def _create(
+        self, lpar: partition.Partition, adapter: network.Adapter
+    ) -> None:
+        action = f'giving LPAR {lpar.name} an adapter for {adapter.mac}'
         with errors.translated(action):
             switch = self._switch_named(adapter.switch)
             pvm_network.CNA.bld(
@@ -114,7 +119,7 @@ class SeaNetworks:
                 adapter.vlan,
                 switch.related_href,
                 mac_addr=adapter.mac,
-            ).create(parent_type=_LPAR, parent_uuid=lpar)
+            ).create(parent=lpar.handle)
 
     @errors.retried
     def unplug(self, lpar: str, mac: str) -> None:

@@ -119,6 +119,7 @@ def _assemble(
     )
     networks = network.NetworkOps(
         seas.SeaNetworks(adapter, managed),
+        lpars,
         settings.bridge_mappings,
         provision=settings.provision_vlans,
     )

@@ -12,6 +12,9 @@
 
 """Whole nova services with our driver, over an emulated host."""
 
+import copy
+import hashlib
+import io
 import os
 import sys
 import textwrap
@@ -23,6 +26,7 @@ from nova import context as nova_context
 from nova import objects
 from nova.tests.functional import integrated_helpers
 from nova.virt import node as virt_node
+from oslo_utils import timeutils
 from oslo_utils import uuidutils
 
 import nova_powervm.virt.driver  # noqa: F401  registers the options
@@ -37,6 +41,9 @@ GPUS = textwrap.dedent("""\
       resource_class: CUSTOM_GPU
       traits: [CUSTOM_TESLA_V100]
     """)
+
+#: Bytes of the image that servers boot from.
+IMAGE = b'\x01boot sector' + bytes(64 * 1024)
 
 _GPU = {
     'description': '3D Controller',
@@ -102,8 +109,7 @@ class PowerVMTestCase(
         self.hosts = {}
         self._node_uuids = {}
         self._inventories = {}
-        # The images of nova's fixture are for x86.
-        self.image = self._create_image({'architecture': 'ppc64le'})['id']
+        self.image = self.create_image(IMAGE)
 
     # Hosts
 
@@ -163,11 +169,87 @@ class PowerVMTestCase(
 
     # Instances
 
-    def boot(self, extra_specs, expected='ACTIVE', **sizes):
+    def create_image(self, data, **changes):
+        """Put an image into nova's Glance, as Glance would describe it.
+
+        :param data: Its bytes; those of nova's fixture have none.
+        :param changes: To what Glance says of it.
+        """
+        metadata = {
+            'name': 'image',
+            'id': uuidutils.generate_uuid(),
+            'status': 'active',
+            'visibility': 'public',
+            'container_format': 'bare',
+            'disk_format': 'raw',
+            'min_ram': 0,
+            'min_disk': 0,
+            'size': len(data),
+            'os_hash_algo': 'sha512',
+            'os_hash_value': hashlib.sha512(data).hexdigest(),
+            'created_at': timeutils.utcnow(),
+            'updated_at': timeutils.utcnow(),
+            'deleted': False,
+            'deleted_at': None,
+            'protected': False,
+            'tags': [],
+            # Nova's filter drops hosts that can't run it.
+            'properties': {'architecture': 'ppc64le'},
+        } | changes
+        created = self.glance.create(None, metadata, io.BytesIO(data))
+        return created['id']
+
+    def boot(
+        self,
+        extra_specs,
+        expected='ACTIVE',
+        image=None,
+        networks='none',
+        request=(),
+        **sizes,
+    ):
         """Boot a server with a flavor of its own and give it as it ends.
 
         :param expected: Status to wait for; None for any that is an end.
+        :param image: Its id; None for a small one.
+        :param networks: As Nova's API takes them.
+        :param request: More of the request for the server.
         """
+        server = self.start_boot(
+            extra_specs, image, networks, request, **sizes
+        )
+        if expected is not None:
+            return self._wait_for_state_change(server, expected)
+        return self._wait_until_built(server['id'])
+
+    def make_port(self, vlan=100, **changes):
+        """Make a port as Neutron shows it once our mechanism driver bound it.
+
+        :param vlan: Of its network; None for a flat one.
+        :param changes: To what Neutron says of the port.
+        """
+        number = len(self.neutron._ports) + 1
+        port = copy.deepcopy(self.neutron.port_1) | {
+            'id': uuidutils.generate_uuid(),
+            'mac_address': f'fa:16:3e:00:00:{number:02x}',
+            'fixed_ips': [
+                {
+                    'ip_address': f'192.168.1.{number + 100}',
+                    'subnet_id': self.neutron.subnet_1['id'],
+                }
+            ],
+            'binding:vif_type': 'pvm_sea',
+            'binding:vif_details': {'port_filter': False}
+            | ({} if vlan is None else {'vlan': vlan}),
+            **changes,
+        }
+        self.neutron._ports[port['id']] = port
+        return port
+
+    def start_boot(
+        self, extra_specs, image=None, networks='none', request=(), **sizes
+    ):
+        """Ask for a server with a flavor of its own; see boot."""
         self.flavors = getattr(self, 'flavors', 0) + 1
         sizes = {
             'memory_mb': 512,
@@ -181,13 +263,12 @@ class PowerVMTestCase(
             extra_spec=extra_specs,
             **sizes,
         )
-        request = self._build_server(
-            image_uuid=self.image, flavor_id=flavor, networks='none'
+        body = self._build_server(
+            image_uuid=image or self.image,
+            flavor_id=flavor,
+            networks=networks,
         )
-        server = self.api.post_server({'server': request})
-        if expected is not None:
-            return self._wait_for_state_change(server, expected)
-        return self._wait_until_built(server['id'])
+        return self.api.post_server({'server': {**body, **dict(request)}})
 
     def _wait_until_built(self, uuid):
         for _ in range(200):
@@ -204,6 +285,62 @@ class PowerVMTestCase(
             server['id'],
             expected_attrs=['resources'],
         )
+
+    def fault(self, server):
+        """Give the message of a server's fault."""
+        return self.api.get_server(server['id'])['fault']['message']
+
+    # The host as its emulator tells it
+
+    def host_state(self, host='host1'):
+        """Give the state of the emulated system."""
+        (system,) = self.control(host).state()['systems']
+        return system
+
+    def vios(self, host='host1'):
+        """Give the state of the Virtual I/O Server of a host."""
+        return self._partition('vios1', host)
+
+    def _partition(self, name, host='host1'):
+        return next(
+            partition
+            for partition in self.host_state(host)['partitions']
+            if partition['name'] == name
+        )
+
+    def volume_group(self, name='image_pool', host='host1'):
+        """Give the state of one volume group."""
+        return next(
+            group
+            for group in self.vios(host)['volume_groups']
+            if group['name'] == name
+        )
+
+    def disks(self, host='host1'):
+        """Give the virtual disks in the volume group of the instances."""
+        return self.volume_group(host=host)['disks']
+
+    def media(self, host='host1'):
+        """Give the virtual optical media of the host."""
+        return [
+            medium
+            for group in self.vios(host)['volume_groups']
+            if group['media_repository']
+            for medium in group['media_repository']['media']
+        ]
+
+    def mappings(self, host='host1'):
+        """Give the virtual SCSI mappings of the host."""
+        return self.vios(host)['scsi_mappings']
+
+    def adapters(self, server, host='host1'):
+        """Give the network adapters of a server's LPAR."""
+        name = server['OS-EXT-SRV-ATTR:instance_name']
+        return self._partition(name, host)['adapters']
+
+    def contents(self, stored, host='host1'):
+        """Give the bytes of a disk or medium."""
+        return self.control(host).contents(stored['udid'])
 
     # The host as its REST API tells it
 

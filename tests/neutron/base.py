@@ -225,9 +225,7 @@ class NeutronTestCase(unittest.TestCase):
             self.subnet(network)
         return network
 
-    def vlan_network(
-        self, vlan, physical_network='datacenter', subnet=True
-    ):
+    def vlan_network(self, vlan, physical_network='datacenter', subnet=True):
         return self.network(
             subnet=subnet,
             network_type='vlan',
@@ -257,7 +255,9 @@ class NeutronTestCase(unittest.TestCase):
         return port['port']
 
     def update(self, port, **attributes):
-        answer = self.request('PUT', f'ports/{port["id"]}', {'port': attributes})
+        answer = self.request(
+            'PUT', f'ports/{port["id"]}', {'port': attributes}
+        )
         return answer['port']
 
     def show(self, port):
