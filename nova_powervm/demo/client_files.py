@@ -26,10 +26,8 @@ The cloud is yours. In another shell:
   {openstack} resource provider list
   {openstack} flavor show gpu.two
   {openstack} image list
-  {openstack} server create --flavor gpu.one --image tiny --no-network \\
-      --wait my-server
-
-(The cloud has no network until you make one, so --no-network is needed.)
+  {openstack} server create --flavor gpu.one --image tiny --network demo \\
+      --key-name demo --config-drive True --wait my-server
 
 Programs that read clouds.yaml find the cloud as powervm-demo with
 OS_CLIENT_CONFIG_FILE={clouds_yaml}.

@@ -12,6 +12,7 @@
 
 """What the demonstration asks of the cloud, through its public APIs."""
 
+import base64
 import dataclasses
 import time
 import typing
@@ -24,8 +25,12 @@ from nova_powervm.demo import stack as stack_lib
 # in_tree, nested allocation candidates and group_policy, all of it.
 _PLACEMENT = '1.36'
 
-_IMAGE = 'tiny'
-_IMAGE_BYTES = 64 * 1024
+IMAGE = 'tiny'
+NETWORK = 'demo'
+KEY = 'demo'
+
+#: Of the specification's flavors.
+DISK_GB = 100
 
 #: A server that is in one of these does not change any more by itself.
 _SETTLED = ('ACTIVE', 'ERROR')
@@ -67,6 +72,33 @@ class Server:
     fault: str
 
 
+@dataclasses.dataclass(frozen=True)
+class Image:
+    """An image as Glance has it, with the hash that Glance made."""
+
+    id: str
+    size: int
+    hash_algorithm: str
+    hash_value: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Network:
+    """A network, and the VLAN that neutron gave it."""
+
+    id: str
+    vlan: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Port:
+    """A port as neutron has it."""
+
+    mac: str
+    status: str
+    vif_type: str
+
+
 class Cloud:
     """The admin of one cloud.
 
@@ -88,22 +120,55 @@ class Cloud:
             app_name='nova-powervm-demo',
         )
 
-    def create_image(self) -> str:
-        """Upload an image of nothing, and return its id."""
-        image = self._api.image.create_image(
-            name=_IMAGE,
-            data=bytes(_IMAGE_BYTES),
+    def create_image(self, data: bytes) -> Image:
+        """Upload a raw image, and return it as Glance has it."""
+        created = self._api.image.create_image(
+            name=IMAGE,
+            data=data,
             container_format='bare',
             disk_format='raw',
             validate_checksum=False,
             wait=True,
         )
-        return str(image.id)
+        image = self._api.image.get_image(created.id)
+        return Image(
+            id=image.id,
+            size=image.size,
+            hash_algorithm=image.hash_algo,
+            hash_value=image.hash_value,
+        )
+
+    def create_network(self) -> Network:
+        """Create a network on a VLAN that neutron chooses, with a subnet."""
+        network = self._api.network.create_network(name=NETWORK)
+        self._api.network.create_subnet(
+            network_id=network.id,
+            ip_version=4,
+            cidr='192.0.2.0/24',
+            # Nobody would serve it.
+            enable_dhcp=False,
+        )
+        return Network(network.id, int(network.provider_segmentation_id))
+
+    def create_key(self, public_key: str) -> None:
+        """Import a public key."""
+        self._api.compute.create_keypair(name=KEY, public_key=public_key)
+
+    def ports(self, server: Server) -> list[Port]:
+        """Return the ports of a server, as the admin sees them."""
+        return [
+            Port(
+                mac=port.mac_address,
+                status=port.status,
+                vif_type=port.binding_vif_type,
+            )
+            for port in self._api.network.ports(device_id=server.id)
+        ]
 
     def create_flavor(self, name: str, extra_specs: dict[str, str]) -> None:
         """Create a flavor of the specification's sizes, with extra specs."""
         flavor = self._api.compute.create_flavor(
-            name=name, ram=2048, vcpus=1, disk=100
+            name=name, ram=2048, vcpus=1, disk=DISK_GB
         )
         self._api.compute.create_flavor_extra_specs(flavor, extra_specs)
 
@@ -113,14 +178,26 @@ class Cloud:
         return dict(found.extra_specs)
 
     def boot(
-        self, name: str, flavor: str, image: str, seconds: float = 60
+        self,
+        name: str,
+        flavor: str,
+        image: Image,
+        network: Network,
+        user_data: str,
+        seconds: float = 60,
     ) -> Server:
-        """Create a server without a port, and wait until it settled."""
+        """Create a server with a port, a key and a config drive, and wait.
+
+        :returns: the server as it is when it changes no more by itself.
+        """
         created = self._api.compute.create_server(
             name=name,
             flavor_id=self._api.compute.find_flavor(flavor).id,
-            image_id=image,
-            networks='none',
+            image_id=image.id,
+            networks=[{'uuid': network.id}],
+            key_name=KEY,
+            config_drive=True,
+            user_data=base64.b64encode(user_data.encode()).decode(),
         )
         deadline = time.monotonic() + seconds
         while True:

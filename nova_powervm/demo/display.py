@@ -15,7 +15,9 @@
 import collections.abc
 import textwrap
 
+from nova_powervm.demo import belongings as belongings_lib
 from nova_powervm.demo import cloud
+from nova_powervm.demo import guest
 from nova_powervm.demo import host
 
 _WIDTH = 76
@@ -87,6 +89,29 @@ def server(
         '',
         *slots(slot for slot in of_host if slot.owner == partition.name),
     ]
+
+
+def belongings(found: belongings_lib.Belongings) -> list[str]:
+    """Return what a server has besides its slots, one line for each."""
+    lines = [
+        f'{item.kind} {item.name}: {item.size} GB, {len(item.contents)} bytes '
+        f'with SHA-256 {guest.sha256(item.contents)}'
+        for item in found.stored
+    ]
+    lines += [
+        f'port {port.mac} is {port.status}, bound as {port.vif_type}'
+        for port in found.ports
+    ]
+    lines += [
+        f'adapter {adapter.mac} on VLAN {adapter.vlan}'
+        for adapter in found.adapters
+    ]
+    for drive in found.config_drives:
+        lines += [
+            f'config drive: {key}: {value!r}'
+            for key, value in drive.document().items()
+        ]
+    return lines
 
 
 def usages(providers: collections.abc.Iterable[cloud.Provider]) -> list[str]:

@@ -25,6 +25,7 @@ import requests
 from lxml import etree
 
 from nova_powervm.demo import stack as stack_lib
+from nova_powervm.emulator import client
 
 _NAMESPACE = 'http://www.ibm.com/xmlns/systems/power/firmware/{}/mc/2012_10/'
 _UOM = '{' + _NAMESPACE.format('uom') + '}'
@@ -48,6 +49,12 @@ _NUMBERS = {
     'class': ('PCIClass', 4),
     'revision_id': ('PCIRevisionID', 2),
     'drc_index': ('SlotDynamicReconfigurationConnectorIndex', 8),
+}
+
+#: Kind of storage -> the elements of its name and size, and its identifier.
+_STORAGE = {
+    'VirtualDisk': (('DiskName', 'DiskCapacity'), 'UniqueDeviceID'),
+    'VirtualOpticalMedia': (('MediaName', 'Size'), 'MediaUDID'),
 }
 
 
@@ -84,6 +91,28 @@ class Partition:
         return {**dataclasses.asdict(self), 'slots': list(self.slots)}
 
 
+@dataclasses.dataclass(frozen=True)
+class Stored:
+    """A virtual disk or medium that a partition sees.
+
+    ``kind`` is the REST element, ``size`` what the host says, in GB for a
+    disk; ``contents`` are the bytes that were put on it.
+    """
+
+    kind: str
+    name: str
+    size: str
+    contents: bytes = dataclasses.field(repr=False)
+
+
+@dataclasses.dataclass(frozen=True)
+class Adapter:
+    """A partition's network adapter; ``mac`` is as Neutron writes it."""
+
+    mac: str
+    vlan: int
+
+
 class Host:
     """A session with one PowerVM host.
 
@@ -94,6 +123,7 @@ class Host:
     def __init__(self, rest: stack_lib.HostRest) -> None:
         self._url = rest.url.rstrip('/')
         self._session = requests.Session()
+        self._emulator = client.Client(self._url)
         answer = self._session.put(
             self._url + '/rest/api/web/Logon',
             data=_LOGON.format(
@@ -130,6 +160,64 @@ class Host:
             for element in feed.iter(_UOM + 'LogicalPartition')
         ]
 
+    def storage(self, partition: str) -> list[Stored]:
+        """Return what a partition sees of the Virtual I/O Servers' storage.
+
+        :param partition: its UUID. One that is gone still has storage if
+            somebody forgot to take it away.
+        """
+        servers = self._read('VirtualIOServer', 'ViosSCSIMapping')
+        return [
+            self._stored(mapping)
+            for mapping in servers.iter(_UOM + 'VirtualSCSIMapping')
+            if _linked(mapping, 'AssociatedLogicalPartition') == partition
+        ]
+
+    def _stored(self, mapping: typing.Any) -> Stored:
+        element = mapping.find(f'{_UOM}Storage/*')
+        kind = etree.QName(element).localname
+        names, identifier = _STORAGE[kind]
+        return Stored(
+            kind=kind,
+            name=_text(element, names[0]),
+            size=_text(element, names[1]),
+            # The REST API does not give a disk's contents back.
+            contents=self._emulator.contents(_text(element, identifier)),
+        )
+
+    def left_in_groups(self) -> list[str]:
+        """Return the names of all disks and media on the whole host."""
+        servers = self._read('VirtualIOServer').iter(_UOM + 'VirtualIOServer')
+        found = []
+        for server in servers:
+            uuid = _text(server, 'PartitionUUID')
+            groups = self._read(f'VirtualIOServer/{uuid}/VolumeGroup')
+            for kind, (names, _) in _STORAGE.items():
+                found += [
+                    _text(element, names[0])
+                    for element in groups.iter(_UOM + kind)
+                ]
+        return found
+
+    def adapters(self, partition: str) -> list[Adapter]:
+        """Return the network adapters of a partition, by its UUID."""
+        feed = self._read(
+            f'LogicalPartition/{partition.upper()}/ClientNetworkAdapter'
+        )
+        return [
+            Adapter(
+                mac=_with_colons(_text(element, 'MACAddress')),
+                vlan=int(_text(element, 'PortVLANID')),
+            )
+            for element in feed.iter(_UOM + 'ClientNetworkAdapter')
+        ]
+
+    def requests(self) -> int:
+        """Return how many requests the host got, and count anew."""
+        count = sum(self._emulator.journal_counts().values())
+        self._emulator.clear_journal()
+        return count
+
     def log_off(self) -> None:
         """End the session; a host that is gone has ended it already."""
         with contextlib.suppress(requests.ConnectionError):
@@ -138,10 +226,10 @@ class Host:
             )
         self._session.close()
 
-    def _read(self, noun: str) -> typing.Any:
+    def _read(self, noun: str, group: str = 'None') -> typing.Any:
         answer = self._session.get(
             f'{self._url}/rest/api/uom/{noun}',
-            params={'group': 'None'},
+            params={'group': group},
             headers={'Accept': 'application/atom+xml'},
             timeout=_TIMEOUT,
         )
@@ -179,6 +267,18 @@ def _partition(element: typing.Any) -> Partition:
         state=_text(element, 'PartitionState'),
         slots=tuple(sorted(f'{int(index):08X}' for index in indexes)),
     )
+
+
+def _linked(element: typing.Any, tag: str) -> str:
+    """Return the UUID that a child element links to, '' for none."""
+    child = element.find(_UOM + tag)
+    href = '' if child is None else child.get('href', '')
+    return href.partition('?')[0].rpartition('/')[2].lower()
+
+
+def _with_colons(mac: str) -> str:
+    digits = mac.lower()
+    return ':'.join(digits[at : at + 2] for at in range(0, 12, 2))
 
 
 def _text(element: typing.Any, tag: str) -> str:

@@ -19,16 +19,19 @@ the last.
 
 import collections.abc
 import configparser
+import hashlib
 import importlib.resources
 import time
 
 import openstack.exceptions
 import requests
 
+from nova_powervm.demo import belongings
 from nova_powervm.demo import cloud as cloud_lib
 from nova_powervm.demo import config
 from nova_powervm.demo import display
 from nova_powervm.demo import expectation
+from nova_powervm.demo import guest
 from nova_powervm.demo import host as host_lib
 from nova_powervm.demo import report
 from nova_powervm.demo import stack as stack_lib
@@ -99,7 +102,9 @@ class Demonstration:
         self._cloud = cloud
         self._host = host
         self._policy = expectation.paragraphs(inventory_text())
-        self._image = ''
+        self._data = guest.image()
+        self._image: cloud_lib.Image | None = None
+        self._network: cloud_lib.Network | None = None
         self._gpus: list[str] = []
         #: The slots' providers: names by UUID, and nothing used by name.
         self._names: dict[str, str] = {}
@@ -115,12 +120,14 @@ class Demonstration:
             ('The inventory.yaml in use', self._inventory),
             ('The provider tree in Placement', self._tree),
             ('in_tree of any slot names the whole tree', self._in_tree),
+            ('An image, a network and a key', self._supplies),
             ('A flavor with one GPU', self._flavor_one),
             ('A server with one GPU', self._boot_one),
+            ('Its disk, its port and its config drive', self._belongings),
             ("The specification's flavor with two GPUs", self._flavor_two),
             ('A server with two GPUs', self._boot_two),
             ('A server that asks for a taken GPU', self._boot_taken),
-            ('Deletion gives the GPUs back', self._delete),
+            ('Deletion gives everything back', self._delete),
         ):
             try:
                 expected, observed, shown = action()
@@ -222,9 +229,43 @@ class Demonstration:
         )
         return expected, observed, [*shown, *_CURED]
 
+    def _supplies(self) -> Outcome:
+        """Compare what Glance keeps with the bytes that it was sent."""
+        self._image = image = self._cloud.create_image(self._data)
+        self._network = self._cloud.create_network()
+        self._cloud.create_key(guest.PUBLIC_KEY)
+        wanted = hashlib.new(image.hash_algorithm, self._data).hexdigest()
+        expected = {'bytes': len(self._data), image.hash_algorithm: wanted}
+        observed = {
+            'bytes': image.size,
+            image.hash_algorithm: image.hash_value,
+        }
+        shown = [
+            f'image {cloud_lib.IMAGE}: {image.size} bytes, SHA-256 '
+            f'{guest.sha256(self._data)}',
+            f'network {cloud_lib.NETWORK}: VLAN {self._network.vlan}',
+            f'key {cloud_lib.KEY}: {guest.PUBLIC_KEY}',
+        ]
+        return expected, observed, shown
+
     def _boot_one(self) -> Outcome:
-        self._image = self._cloud.create_image()
         return self._boot('one-gpu', 'gpu.one', 1)
+
+    def _belongings(self) -> Outcome:
+        assert self._network is not None  # noqa: S101 - for the type checker
+        server = self._servers[0]
+        found = belongings.look(
+            self._host, self._cloud, server, partition_uuid(server.id)
+        )
+        locations = [
+            slot.properties['drc_name']
+            for slot in self._host.slots()
+            if slot.drc_index in self._taken
+        ]
+        expected = belongings.expected(
+            server, self._network, self._data, locations, found.macs
+        )
+        return expected, found.document(), display.belongings(found)
 
     def _boot_two(self) -> Outcome:
         expected, observed, shown = self._boot('two-gpus', 'gpu.two', 2)
@@ -235,8 +276,9 @@ class Demonstration:
 
     def _boot(self, name: str, flavor: str, gpus: int) -> Outcome:
         """Boot a server; compare Placement's word, Nova's, the host's."""
-        server = self._cloud.boot(name, flavor, self._image)
-        self._servers.append(server)
+        self._host.requests()
+        server = self._create(name, flavor)
+        requests_made = self._host.requests()
         given = self._allocated(server)
         self._taken += given
         slots = self._host.slots()
@@ -264,15 +306,27 @@ class Demonstration:
             },
             "slots that are the partition's": given,
         }
-        return expected, observed, display.server(server, partition, slots)
+        shown = [
+            *display.server(server, partition, slots),
+            '',
+            f'{requests_made} requests to the host meanwhile',
+        ]
+        return expected, observed, shown
+
+    def _create(self, name: str, flavor: str) -> cloud_lib.Server:
+        assert self._image and self._network  # noqa: S101 - for the checker
+        server = self._cloud.boot(
+            name, flavor, self._image, self._network, guest.USER_DATA
+        )
+        self._servers.append(server)
+        return server
 
     def _boot_taken(self) -> Outcome:
         taken = self._taken[0]
         trait = expectation.drc_index_trait(taken)
         self._cloud.create_flavor('gpu.taken', gpu_group(1, trait))
         before = display.slots(self._host.slots())
-        server = self._cloud.boot('no-gpu', 'gpu.taken', self._image)
-        self._servers.append(server)
+        server = self._create('no-gpu', 'gpu.taken')
         partition = self._partition(server)
         observed = {
             'server': server.status,
@@ -301,6 +355,7 @@ class Demonstration:
             'allocations': {server.name: {} for server in self._servers},
             'used': self._unused,
             'partitions': [],
+            'disks, media and ports': [],
             'GPUs without an owner': self._gpus,
         }
         observed = self._after_deletion()
@@ -326,6 +381,19 @@ class Demonstration:
                 partition.name
                 for partition in self._host.partitions()
                 if partition.uuid in ours
+            ],
+            'disks, media and ports': [
+                *(
+                    stored.name
+                    for uuid in sorted(ours)
+                    for stored in self._host.storage(uuid)
+                ),
+                *self._host.left_in_groups(),
+                *(
+                    port.mac
+                    for server in self._servers
+                    for port in self._cloud.ports(server)
+                ),
             ],
             'GPUs without an owner': [
                 slot.drc_index

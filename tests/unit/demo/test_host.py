@@ -64,6 +64,43 @@ _PARTITIONS = f"""\
 </l:LogicalPartition></content></entry></feed>"""
 
 
+_SERVERS = f"""\
+<feed xmlns="http://www.w3.org/2005/Atom"><entry><content>
+<v:VirtualIOServer xmlns:v="{_UOM}" xmlns="{_UOM}">
+ <PartitionUUID>70-B</PartitionUUID>
+ <VirtualSCSIMappings>
+  <VirtualSCSIMapping>
+   <AssociatedLogicalPartition href="http://h/LogicalPartition/7A-B?group=x"/>
+   <Storage><VirtualDisk>
+    <DiskCapacity>100.00</DiskCapacity><DiskName>one</DiskName>
+    <UniqueDeviceID>an id</UniqueDeviceID>
+   </VirtualDisk></Storage>
+  </VirtualSCSIMapping>
+  <VirtualSCSIMapping>
+   <AssociatedLogicalPartition href="http://h/LogicalPartition/OTHER"/>
+  </VirtualSCSIMapping>
+  <VirtualSCSIMapping/>
+ </VirtualSCSIMappings>
+</v:VirtualIOServer></content></entry></feed>"""
+
+_GROUPS = f"""\
+<feed xmlns="http://www.w3.org/2005/Atom"><entry><content>
+<g:VolumeGroup xmlns:g="{_UOM}" xmlns="{_UOM}">
+ <MediaRepositories><VirtualMediaRepository><OpticalMedia>
+  <VirtualOpticalMedia><MediaName>drive</MediaName></VirtualOpticalMedia>
+ </OpticalMedia></VirtualMediaRepository></MediaRepositories>
+ <VirtualDisks>
+  <VirtualDisk><DiskName>one</DiskName></VirtualDisk>
+ </VirtualDisks>
+</g:VolumeGroup></content></entry></feed>"""
+
+_ADAPTERS = f"""\
+<feed xmlns="http://www.w3.org/2005/Atom"><entry><content>
+<a:ClientNetworkAdapter xmlns:a="{_UOM}" xmlns="{_UOM}">
+ <MACAddress>FA163E000001</MACAddress><PortVLANID>152</PortVLANID>
+</a:ClientNetworkAdapter></content></entry></feed>"""
+
+
 class _Silent(werkzeug.serving.WSGIRequestHandler):
     def log(self, *_arguments):
         pass
@@ -97,6 +134,15 @@ class TestHost(unittest.TestCase):
             return werkzeug.Response('', 401)
         if request.path.endswith('/ManagedSystem'):
             return werkzeug.Response(_SYSTEM, 200)
+        if request.path.startswith('/control/'):
+            return werkzeug.Response(b'the bytes', 200)
+        for path, text in (
+            ('/ClientNetworkAdapter', _ADAPTERS),
+            ('/VolumeGroup', _GROUPS),
+            ('/VirtualIOServer', _SERVERS),
+        ):
+            if request.path.endswith(path):
+                return werkzeug.Response(text, 200)
         return werkzeug.Response(*self.partitions)
 
     def test_the_password_is_escaped(self):
@@ -138,6 +184,23 @@ class TestHost(unittest.TestCase):
         self.partitions = ('', 204)
 
         self.assertEqual([], host.Host(self.rest).partitions())
+
+    def test_the_storage_of_one_partition_with_its_bytes(self):
+        self.assertEqual(
+            [host.Stored('VirtualDisk', 'one', '100.00', b'the bytes')],
+            host.Host(self.rest).storage('7a-b'),
+        )
+
+    def test_everything_in_volume_groups(self):
+        self.assertEqual(
+            ['one', 'drive'], host.Host(self.rest).left_in_groups()
+        )
+
+    def test_network_adapters(self):
+        self.assertEqual(
+            [host.Adapter('fa:16:3e:00:00:01', 152)],
+            host.Host(self.rest).adapters('7a-b'),
+        )
 
     def test_a_refusal_is_an_error(self):
         self.partitions = ('no', 500)

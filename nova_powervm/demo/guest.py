@@ -1,0 +1,86 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""What the demonstration's servers are made of, and find when they run."""
+
+import base64
+import dataclasses
+import hashlib
+import io
+import json
+import random
+import typing
+
+import pycdlib
+
+#: Public key of no private key.
+PUBLIC_KEY = 'ssh-ed25519 {} demo'.format(
+    base64.b64encode(
+        b'\0\0\0\x0bssh-ed25519' + b'\0\0\0\x20' + bytes(range(32))
+    ).decode()
+)
+
+USER_DATA = '#cloud-config\nhostname: demo\n'
+
+_MEBIBYTE = 1024 * 1024
+
+
+def image() -> bytes:
+    """Return the bytes of an image: two mebibytes, the same every time."""
+    # No secret: what comes out is to be compared with what went in.
+    return random.Random(0).randbytes(2 * _MEBIBYTE)  # noqa: S311
+
+
+def sha256(data: bytes) -> str:
+    """Return the SHA-256 of some bytes, in hexadecimal."""
+    return hashlib.sha256(data).hexdigest()
+
+
+@dataclasses.dataclass(frozen=True)
+class ConfigDrive:
+    """What cloud-init reads from a config drive."""
+
+    meta_data: dict[str, typing.Any]
+    user_data: str
+
+    def document(self) -> dict[str, typing.Any]:
+        """Return what the demonstration compares, as values of JSON."""
+        return {
+            'uuid': self.meta_data.get('uuid'),
+            'name': self.meta_data.get('name'),
+            'public_keys': self.meta_data.get('public_keys'),
+            'locations of devices': sorted(
+                device['location']
+                for device in self.meta_data.get('devices', ())
+                if device['type'] == 'ioslot'
+            ),
+            'user_data': self.user_data,
+        }
+
+
+def read_config_drive(iso: bytes) -> ConfigDrive:
+    """Read a config drive as a guest would, by its Rock Ridge names."""
+    disc = pycdlib.PyCdlib()
+    disc.open_fp(io.BytesIO(iso))
+    try:
+        return ConfigDrive(
+            meta_data=json.loads(_file(disc, 'meta_data.json')),
+            user_data=_file(disc, 'user_data').decode(),
+        )
+    finally:
+        disc.close()
+
+
+def _file(disc: typing.Any, name: str) -> bytes:
+    contents = io.BytesIO()
+    disc.get_file_from_iso_fp(contents, rr_path=f'/openstack/latest/{name}')
+    return contents.getvalue()
