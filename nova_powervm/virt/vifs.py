@@ -31,7 +31,11 @@ _EVENT = 'network-vif-plugged'
 
 
 def port(vif: Any) -> network.Port:
-    """Translate one VIF of Nova's network model."""
+    """Translate one VIF of Nova's network model.
+
+    The binding's own physical network goes before that of the network, which
+    is that of the first segment and may be another's.
+    """
     details = vif.get('details') or {}
     meta = (vif.get('network') or {}).get('meta') or {}
     vlan = details.get('vlan')
@@ -41,7 +45,8 @@ def port(vif: Any) -> network.Port:
         vif_type=vif.get('type') or 'unbound',
         vnic_type=vif.get('vnic_type') or 'normal',
         vlan=int(vlan) if vlan is not None else None,
-        physical_network=meta.get('physical_network'),
+        physical_network=details.get('physical_network')
+        or meta.get('physical_network'),
     )
 
 
