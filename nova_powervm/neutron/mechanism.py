@@ -60,9 +60,7 @@ class SeaMechanismDriver(api.MechanismDriver):
         """
         foreign = self._why_foreign(context)
         if foreign:
-            LOG.debug(
-                _NOT_BOUND, context.current['id'], context.host, foreign
-            )
+            LOG.debug(_NOT_BOUND, context.current['id'], context.host, foreign)
             return
         segment, reason = self._choose_segment(context)
         if segment is None:
