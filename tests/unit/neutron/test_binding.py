@@ -85,17 +85,19 @@ class SegmentTest(unittest.TestCase):
 class PortTest(unittest.TestCase):
     def test_an_instances_port_is_ours(self):
         for owner in ('compute:nova', 'compute:az-1', ''):
-            self.assertIsNone(binding.whose(PORT | {'device_owner': owner}))
+            self.assertIsNone(
+                binding.why_foreign(PORT | {'device_owner': owner})
+            )
         self.assertIsNone(binding.why_not_port(PORT))
 
     def test_only_normal_ports_are_ours(self):
         for vnic_type in portbindings.VNIC_TYPES:
             port = PORT | {'binding:vnic_type': vnic_type}
             if vnic_type == 'normal':
-                self.assertIsNone(binding.whose(port))
+                self.assertIsNone(binding.why_foreign(port))
             else:
                 self.assertEqual(
-                    f'its vnic_type is {vnic_type}', binding.whose(port)
+                    f'its vnic_type is {vnic_type}', binding.why_foreign(port)
                 )
 
     def test_ports_of_agents_are_not(self):
@@ -106,7 +108,7 @@ class PortTest(unittest.TestCase):
         ):
             self.assertEqual(
                 f'it belongs to {owner}',
-                binding.whose(PORT | {'device_owner': owner}),
+                binding.why_foreign(PORT | {'device_owner': owner}),
             )
 
     def test_a_trunks_parent_is_not_bound(self):
