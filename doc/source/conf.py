@@ -31,5 +31,13 @@ openstackdocs_auto_name = False
 openstackdocs_auto_version = False
 openstackdocs_pdf_link = False
 
-config_generator_config_file = '../../etc/nova-powervm-config-generator.conf'
-sample_config_basename = '_generated/nova-powervm'
+config_generator_config_file = [
+    (
+        '../../etc/nova-powervm-config-generator.conf',
+        '_generated/nova-powervm',
+    ),
+    (
+        '../../etc/neutron-powervm-config-generator.conf',
+        '_generated/neutron-powervm',
+    ),
+]

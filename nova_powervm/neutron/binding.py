@@ -58,7 +58,7 @@ class Rules:
         return None
 
 
-def whose(port: Port) -> str | None:
+def why_foreign(port: Port) -> str | None:
     """Tell why another driver shall bind a port, or None if we shall."""
     if port['device_owner'].startswith('network:'):
         # Of an agent: even if one runs on a host of ours, it plugs its own.

@@ -114,7 +114,7 @@ class SeaMechanismDriver(api.MechanismDriver):
     def _why_foreign(self, context: Any) -> str | None:
         if not self._rules.has_host(context.host):
             return 'the host is not among [pvm_sea]hosts'
-        return binding.whose(context.current)
+        return binding.why_foreign(context.current)
 
     def _choose_segment(
         self, context: Any

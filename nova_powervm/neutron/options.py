@@ -43,8 +43,8 @@ other hypervisors, too.
         help="""
 The physical networks that the PowerVM hosts are connected to.
 
-Segments of other physical networks are not bound. ``*`` and ``?`` may be used
-as in ``hosts``.
+Segments of other physical networks are not bound. ``*`` and ``?`` stand for
+the same as in ``hosts``.
 """,
     ),
 ]

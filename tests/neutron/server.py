@@ -30,7 +30,7 @@ from werkzeug import serving
 
 
 def main():
-    """Serve until standard input ends."""
+    """Serve until standard input ends, as it does with the tests."""
     folder = pathlib.Path(sys.argv[1])
     # Neutron reads the command line, too.
     sys.argv = ['neutron-api']

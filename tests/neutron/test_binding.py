@@ -12,6 +12,8 @@
 
 """PowerVM hosts of a cloud that has libvirt hosts, too."""
 
+import uuid
+
 from tests.neutron import base
 
 OVS_AGENT = {
@@ -28,16 +30,18 @@ OVS_AGENT = {
 
 
 class MixedCloudTest(base.NeutronTestCase):
-    server_arguments = {
-        'options': """
-            hosts = power1, power2, rack?-*
-            physical_networks = data*
-            """,
-        # Ours is asked first, so what openvswitch binds we left to it.
-        'mechanism_drivers': 'pvm_sea,openvswitch',
-        'service_plugins': 'segments,trunk',
-        'agents': [OVS_AGENT],
-    }
+    @classmethod
+    def start(cls):
+        return base.Server(
+            options="""
+                hosts = power1, power2, rack?-*
+                physical_networks = data*
+                """,
+            # Ours is asked first, so what openvswitch binds we left to it.
+            mechanism_drivers='pvm_sea,openvswitch',
+            service_plugins='segments,trunk',
+            agents=[OVS_AGENT],
+        )
 
     def test_a_port_on_a_vlan(self):
         port = self.port(self.vlan_network(101), 'power1')
@@ -163,6 +167,16 @@ class MixedCloudTest(base.NeutronTestCase):
 
         self.assertEqual(109, details['vlan'])
         self.assertEqual('datacenter', details['physical_network'])
+
+    def test_bandwidth_is_not_promised(self):
+        # As Nova writes where Placement allocated it.
+        profile = {'allocation': {str(uuid.uuid4()): str(uuid.uuid4())}}
+
+        port = self.port(
+            self.vlan_network(115), 'power1', **{'binding:profile': profile}
+        )
+
+        self.assertEqual('binding_failed', port['binding:vif_type'])
 
     def test_the_parent_of_a_trunk_is_not_bound(self):
         network = self.vlan_network(111)

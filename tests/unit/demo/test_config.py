@@ -12,6 +12,7 @@
 
 import configparser
 import unittest
+from importlib import metadata
 
 from nova_powervm.demo import config
 from nova_powervm.demo import stack
@@ -53,6 +54,14 @@ class TestFiles(unittest.TestCase):
                 if key not in nova.defaults()
             },
         )
+
+    def test_neutron_has_the_mechanism_driver(self):
+        name = _parsed(config.neutron)['ml2']['mechanism_drivers']
+
+        (entry,) = metadata.entry_points(
+            group='neutron.ml2.mechanism_drivers', name=name
+        )
+        self.assertTrue(entry.value.startswith('nova_powervm.neutron.'))
 
     def test_messages_stay_in_the_process(self):
         for render in (config.nova, config.neutron, config.glance):

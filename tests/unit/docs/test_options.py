@@ -21,29 +21,40 @@ from oslo_config import cfg
 from oslo_config import generator
 
 from nova_powervm import conf
+from nova_powervm.neutron import options as neutron_options
 from tests.unit.docs import pages
 
-GENERATOR = pages.ROOT / 'etc' / 'nova-powervm-config-generator.conf'
-_OPTION = re.compile(r'\[powervm\](\w+)')
 
+class Sample:
+    """What holds for the sample of a group and the words about it."""
 
-def options():
-    """Give the options by name, as the generator finds them."""
-    return {opt.dest: opt for _, opts in conf.list_opts() for opt in opts}
+    group = ''
+    generator = ''
+    module = None
 
+    def options(self):
+        """Give the options by name, as the generator finds them."""
+        return {
+            opt.dest: opt
+            for _, opts in self.module.list_opts()
+            for opt in opts
+        }
 
-class OptionsTest(unittest.TestCase):
     def test_the_sample_shows_every_option(self):
         text = self.sample()
-        self.assertIn('[powervm]', text)
-        for name, opt in options().items():
+        self.assertIn(f'[{self.group}]', text)
+        for name, opt in self.options().items():
+            default = opt.default
             # A string without a default is shown as <None>.
-            default = '<None>' if opt.default is None else str(opt.default)
+            if default is None:
+                default = '<None>'
+            elif isinstance(default, list):
+                default = ','.join(default)
             self.assertIn(f'#{name} = {default}\n', text)
 
     def test_the_sample_explains_every_option(self):
         text = pages.words(self.sample().replace('#', ' '))
-        for name, opt in options().items():
+        for name, opt in self.options().items():
             self.assertTrue(opt.help.strip(), name)
             self.assertIn(pages.words(opt.help.replace('#', ' ')), text)
 
@@ -52,25 +63,43 @@ class OptionsTest(unittest.TestCase):
         with tempfile.TemporaryDirectory() as directory:
             path = pathlib.Path(directory, 'sample.conf')
             path.write_text(self.sample())
-            values(['--config-file', str(path)], project='nova')
-        conf.register_opts(values)
-        for name, opt in options().items():
-            self.assertEqual(opt.default, values.powervm[name])
+            values(['--config-file', str(path)], project='any')
+        self.module.register_opts(values)
+        for name, opt in self.options().items():
+            self.assertEqual(opt.default, values[self.group][name])
 
     def test_options_of_the_documentation_exist(self):
+        pattern = re.compile(rf'\[{self.group}\](\w+)')
         for document, text in pages.documents().items():
-            for name in _OPTION.findall(text):
-                self.assertIn(name, options(), document)
-
-    def test_defaults_of_the_documentation(self):
-        self.assertEqual(
-            '/etc/nova/inventory.yaml', options()['inventory_file'].default
-        )
+            for name in pattern.findall(text):
+                self.assertIn(name, self.options(), document)
 
     def sample(self):
+        generator_file = pages.ROOT / 'etc' / self.generator
         with tempfile.TemporaryDirectory() as directory:
             path = pathlib.Path(directory, 'sample.conf')
             generator.main(
-                ['--config-file', str(GENERATOR), '--output-file', str(path)]
+                [
+                    *('--config-file', str(generator_file)),
+                    *('--output-file', str(path)),
+                ]
             )
             return path.read_text()
+
+
+class NovaTest(Sample, unittest.TestCase):
+    group = 'powervm'
+    generator = 'nova-powervm-config-generator.conf'
+    module = conf
+
+    def test_defaults_of_the_documentation(self):
+        self.assertEqual(
+            '/etc/nova/inventory.yaml',
+            self.options()['inventory_file'].default,
+        )
+
+
+class NeutronTest(Sample, unittest.TestCase):
+    group = 'pvm_sea'
+    generator = 'neutron-powervm-config-generator.conf'
+    module = neutron_options
