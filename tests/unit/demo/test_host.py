@@ -130,12 +130,12 @@ class TestHost(unittest.TestCase):
         self.requests.append((request.method, request.path, text))
         if request.path.endswith('/Logon'):
             return werkzeug.Response(_LOGON, 200)
+        if request.path.startswith('/control/'):
+            return werkzeug.Response(b'the bytes', 200)
         if request.headers.get('X-API-Session') != 'a token':
             return werkzeug.Response('', 401)
         if request.path.endswith('/ManagedSystem'):
             return werkzeug.Response(_SYSTEM, 200)
-        if request.path.startswith('/control/'):
-            return werkzeug.Response(b'the bytes', 200)
         for path, text in (
             ('/ClientNetworkAdapter', _ADAPTERS),
             ('/VolumeGroup', _GROUPS),
