@@ -1,0 +1,141 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Servers with a device, a port, a disk and a config drive."""
+
+import hashlib
+
+from nova import context as nova_context
+from nova import objects
+
+from tests.functional import base
+from tests.functional import foreign
+
+SWITCH = 'ETHERNET0(Default)'
+_ATTRIBUTES = ['info_cache', 'metadata', 'system_metadata', 'resources']
+_ISO_MARK = slice(32769, 32774)
+
+
+class WholeTestCase(base.PowerVMTestCase):
+    """One host that others use, too, and servers that have everything."""
+
+    def start_shared_host(self, **options):
+        """Start a host on which others have something."""
+        self.start_host(world=foreign.world(), **options)
+        self.foreign = foreign.Client(self.hosts['host1'].emulator)
+        self.addCleanup(self.foreign.close)
+        self.foreign.map_disk(foreign.DISK)
+        self.others = foreign.belongings(self.host_state())
+
+    def start_whole(self, groups=None, vlan=100, **options):
+        """Ask for a server that has everything, and give it and its port."""
+        port = self.make_port(vlan=vlan)
+        server = self.start_boot(
+            base.gpu_groups(1) if groups is None else groups,
+            networks=[{'port': port['id']}],
+            request={'config_drive': True},
+            **options,
+        )
+        return server, port
+
+    def boot_whole(self, groups=None, vlan=100, **options):
+        """Boot a server that has everything, and give it and its port."""
+        server, port = self.start_whole(groups, vlan, **options)
+        return self._wait_until_built(server['id']), port
+
+    def assert_whole(self, server, port, image=base.IMAGE):
+        """Check that a server has all that it was promised."""
+        lpar = self.lpar(server)
+        self.assertEqual('running', lpar.state)
+        slots = self.allocated_slots(server)
+        self.assertEqual(dict.fromkeys(slots, True), lpar.slots)
+        self.assertEqual(
+            [(port['mac_address'], self.vlan_of(port), SWITCH)],
+            [
+                (adapter['mac'], adapter['vlan'], adapter['switch'])
+                for adapter in self.adapters(server)
+            ],
+        )
+        self.assertIn(self.vlan_of(port), self.vlans())
+        disk, medium = self.storage_of(server)
+        self.assertEqual(hashlib.sha256(image).hexdigest(), disk['sha256'])
+        self.assertEqual(b'CD001', self.contents(medium)[_ISO_MARK])
+        self.assertEqual(
+            sorted([disk['name'], medium['name']]),
+            sorted(
+                mapping['name']
+                for mapping in self.mappings()
+                if mapping['client'] == lpar.name
+            ),
+        )
+
+    def vlan_of(self, port):
+        """Give the VLAN that a port's adapter gets."""
+        return port['binding:vif_details'].get('vlan', 1)
+
+    def vlans(self, bridge=0):
+        """Give the tagged VLANs of a bridge."""
+        return self.host_state()['network_bridges'][bridge]['vlans']
+
+    def storage_of(self, server):
+        """Give a server's one disk and one medium."""
+        # The driver's names for them are part of what operators see.
+        stem = 'nv' + self.lpar(server).uuid.replace('-', '')[:12].lower()
+        (disk,) = (
+            disk for disk in self.disks() if disk['name'].startswith(stem)
+        )
+        (medium,) = (
+            medium
+            for medium in self.media()
+            if medium['name'].startswith(stem)
+        )
+        return disk, medium
+
+    def assert_nothing_left(self):
+        """Check that the host holds nothing of ours, and all of others."""
+        state = self.host_state()
+        self.assertEqual(foreign.NOTHING, foreign.leftovers(state))
+        self.assertEqual(self.others, foreign.belongings(state))
+        self.assertIn(foreign.VLAN, self.vlans())
+        self.assertEqual(0, self.hosts['host1'].reader.count('web/File'))
+
+    # The driver, called as nova-compute calls it
+
+    def spawn(self, server):
+        """Let the driver build a server that Nova has built once."""
+        context, instance = self._loaded(server)
+        self.computes['host1'].manager.driver.spawn(
+            context,
+            instance,
+            instance.image_meta,
+            [],
+            None,
+            self._get_allocations_by_server_uuid(server['id']),
+            network_info=instance.get_network_info(),
+            block_device_info={},
+        )
+
+    def destroy(self, server):
+        """Let the driver remove a server."""
+        context, instance = self._loaded(server)
+        self.computes['host1'].manager.driver.destroy(
+            context, instance, instance.get_network_info()
+        )
+
+    def _loaded(self, server):
+        context = nova_context.get_admin_context()
+        instance = objects.Instance.get_by_uuid(
+            context, server['id'], expected_attrs=_ATTRIBUTES
+        )
+        # Without it what is loaded later has nowhere to come from.
+        instance._context = context
+        return context, instance
