@@ -80,6 +80,17 @@ class Bridge:
     pvid: int
     vlans: frozenset[int]
 
+    def keeps_from(self, other: 'Bridge', vlan: int) -> bool:
+        """Whether another bridge can't get a VLAN because this one has it.
+
+        On one virtual switch, a VLAN has one bridge.
+        """
+        return (
+            self.uuid != other.uuid
+            and self.switch == other.switch
+            and vlan in self.vlans
+        )
+
     def __str__(self) -> str:
         return f'{self.switch}/{self.pvid}'
 
@@ -168,6 +179,14 @@ def connect(
         )
     bridge = fitting[0]
     vlan = bridge.pvid if port.vlan is None else port.vlan
+    for other in bridges:
+        if other.keeps_from(bridge, vlan):
+            raise exception.PortRefused(
+                port=port.id,
+                reason=f'VLAN {vlan} belongs to Shared Ethernet bridge '
+                f'{other}, and a VLAN of a virtual switch has one bridge: '
+                f'{bridge} would take it away',
+            )
     return Connection(port, bridge, vlan)
 
 

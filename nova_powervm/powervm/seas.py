@@ -68,8 +68,11 @@ class SeaNetworks:
     ) -> None:
         """Let a bridge carry VLANs; those that it carries stay.
 
-        :raises exception.RestError: A VLAN belongs to another bridge of the
-            virtual switch, or to a trunk adapter without a bridge.
+        A VLAN that another bridge of the virtual switch carries with its tag
+        would be taken from it: the caller has made sure that there is none.
+
+        :raises exception.RestError: A VLAN is another bridge's untagged one,
+            or of a trunk adapter without a bridge.
         """
         self._provision(bridge, sorted(vlans))
 

@@ -217,6 +217,15 @@ class Client:
 
         self._change(self._server, edit)
 
+    def delete_adapters(self, uuid):
+        """Take all network adapters from an LPAR."""
+        for adapter in network.CNA.get(
+            self._adapter,
+            parent_type=logical_partition.LPAR,
+            parent_uuid=uuid,
+        ):
+            adapter.delete()
+
     def add_vlan(self, vlan):
         """Let the first bridge carry one more VLAN."""
         network_bridger.ensure_vlan_on_nb(

@@ -152,6 +152,8 @@ class EachRequest(whole.WholeTestCase):
         failed['delete'] = self.failed_deletes(applies, fault)
         self.spawn(self.server)
         self.assert_whole(self.server, self.port)
+        # One that could not be removed is with the next upload.
+        self.assert_no_uploads()
         return failed
 
     def failed_deletes(self, applies, fault):

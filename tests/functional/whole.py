@@ -106,6 +106,9 @@ class WholeTestCase(base.PowerVMTestCase):
         self.assertEqual(foreign.NOTHING, foreign.leftovers(state))
         self.assertEqual(self.others, foreign.belongings(state))
         self.assertIn(foreign.VLAN, self.vlans())
+
+    def assert_no_uploads(self):
+        """Check that the host keeps no description of an upload."""
         self.assertEqual(0, self.hosts['host1'].reader.count('web/File'))
 
     # The driver, called as nova-compute calls it

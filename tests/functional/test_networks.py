@@ -1,0 +1,658 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Ports of servers on the Shared Ethernet bridges of a host."""
+
+import time
+
+from nova import context as nova_context
+from nova import objects
+from nova.tests.functional.api import client
+
+from nova_powervm.emulator import worlds
+from tests.functional import base
+from tests.functional import foreign
+
+SWITCH = 'ETHERNET0(Default)'
+SECOND = 'ETHERNET1'
+
+
+def world(*bridges):
+    """Give the default world with other bridges.
+
+    :param bridges: Switch, PVID and tagged VLANs of each.
+    """
+    made = worlds.default()
+    (system,) = made['systems']
+    system['virtual_switches'] = [{'name': SWITCH}, {'name': SECOND}]
+    system['network_bridges'] = [
+        {'vios': 'vios1', 'switch': switch, 'pvid': pvid, 'vlans': vlans}
+        for switch, pvid, vlans in bridges
+    ]
+    return made
+
+
+class NetworkTestCase(base.PowerVMTestCase):
+    """Servers with ports, mostly without a device."""
+
+    def boot_with(self, *ports, expected='ACTIVE', **options):
+        """Boot a server with ports and give it as it ends."""
+        networks = [{'port': port['id']} for port in ports]
+        return self.boot({}, expected, networks=networks, **options)
+
+    def connected(self, server):
+        """Give MAC, VLAN and switch of a server's adapters, sorted."""
+        return sorted(
+            (adapter['mac'], adapter['vlan'], adapter['switch'])
+            for adapter in self.adapters(server)
+        )
+
+    def vlans(self, bridge=0):
+        """Give the tagged VLANs of a bridge."""
+        return self.host_state()['network_bridges'][bridge]['vlans']
+
+    def count(self, request):
+        """Count the requests with a method and label."""
+        return self.control().journal_counts().get(request, 0)
+
+    def changes(self):
+        """Give the requests that changed something since the start."""
+        return [
+            record['label']
+            for record in self.control().journal()
+            if record['method'] != 'GET' and record['label'] != 'Logon.create'
+        ]
+
+    def refused(self, *ports, **options):
+        """Boot a server that is refused before anything is made of it."""
+        self.control().clear_journal()
+        server = self.boot_with(*ports, expected='ERROR', **options)
+        self.assertEqual([], self.changes())
+        self.assertIsNone(self.lpar(server))
+        self.assertEqual(
+            {}, self._get_allocations_by_server_uuid(server['id'])
+        )
+        return server['fault']['message']
+
+    def wait_for(self, condition):
+        """Poll until a condition holds, and give its value."""
+        for _ in range(200):
+            value = condition()
+            if value:
+                return value
+            time.sleep(0.05)
+        self.fail('it never came true')
+
+
+class Boot(NetworkTestCase):
+    """A host with one bridge, as most have."""
+
+    def test_a_port_is_an_adapter_and_a_new_vlan_goes_onto_the_bridge(self):
+        self.start_host()
+        port = self.make_port(vlan=100)
+
+        server = self.boot_with(port)
+
+        self.assertEqual(
+            [(port['mac_address'], 100, SWITCH)], self.connected(server)
+        )
+        self.assertEqual([100], self.vlans())
+        self.assertEqual('running', self.lpar(server).state)
+
+    def test_a_vlan_that_the_bridge_carries_is_left_alone(self):
+        self.start_host(world=world((SWITCH, 1, [100, 200])))
+
+        server = self.boot_with(self.make_port(vlan=100))
+
+        self.assertEqual([100, 200], self.vlans())
+        self.assertEqual(0, self.count('POST NetworkBridge.update'))
+        self.assertEqual(100, self.adapters(server)[0]['vlan'])
+
+    def test_two_ports_of_one_new_vlan(self):
+        self.start_host()
+        ports = [self.make_port(vlan=100) for _ in range(2)]
+
+        server = self.boot_with(*ports)
+
+        self.assertEqual(
+            sorted((port['mac_address'], 100, SWITCH) for port in ports),
+            self.connected(server),
+        )
+        self.assertEqual([100], self.vlans())
+        self.assertEqual(1, self.count('POST NetworkBridge.update'))
+
+    def test_two_ports_of_two_vlans(self):
+        self.start_host()
+        ports = [self.make_port(vlan=vlan) for vlan in (200, 100)]
+
+        server = self.boot_with(*ports)
+
+        self.assertEqual(
+            sorted(
+                (port['mac_address'], vlan, SWITCH)
+                for port, vlan in zip(ports, (200, 100), strict=True)
+            ),
+            self.connected(server),
+        )
+        self.assertEqual([100, 200], self.vlans())
+        self.assertEqual(1, self.count('POST NetworkBridge.update'))
+
+    def test_a_flat_network_is_the_pvid_of_the_bridge(self):
+        self.start_host(world=world((SWITCH, 7, [])))
+        port = self.make_port(vlan=None)
+
+        server = self.boot_with(port)
+
+        self.assertEqual(
+            [(port['mac_address'], 7, SWITCH)], self.connected(server)
+        )
+        self.assertEqual([], self.vlans())
+        self.assertEqual(0, self.count('POST NetworkBridge.update'))
+
+    def test_delete_takes_the_adapters_and_leaves_the_vlan(self):
+        self.start_host()
+        port = self.make_port(vlan=100)
+        server = self.boot_with(port)
+
+        self._delete_server(server)
+
+        macs = [
+            adapter['mac']
+            for partition in self.host_state()['partitions']
+            for adapter in partition['adapters']
+        ]
+        self.assertNotIn(port['mac_address'], macs)
+        self.assertEqual([100], self.vlans())
+
+    def test_the_mac_of_a_foreign_lpar_fails_the_build(self):
+        self.flags(max_attempts=1, group='scheduler')
+        self.start_host(world=foreign.world())
+        before = foreign.belongings(self.host_state())
+
+        server = self.boot_with(
+            self.make_port(mac_address=foreign.MAC), expected='ERROR'
+        )
+
+        message = server['fault']['message']
+        self.assertIn("in use by the network adapter", message)
+        self.assertIn("'archive'", message)
+        state = self.host_state()
+        self.assertEqual(foreign.NOTHING, foreign.leftovers(state))
+        self.assertEqual(before, foreign.belongings(state))
+
+    def test_a_tagged_port_is_in_the_device_metadata(self):
+        self.start_host()
+        ports = [self.make_port() for _ in range(2)]
+
+        server = self.boot(
+            {},
+            networks=[
+                {'port': ports[0]['id'], 'tag': 'backup'},
+                {'port': ports[1]['id']},
+            ],
+        )
+
+        stored = objects.Instance.get_by_uuid(
+            nova_context.get_admin_context(),
+            server['id'],
+            expected_attrs=['device_metadata'],
+        ).device_metadata
+        self.assertEqual(
+            [(ports[0]['mac_address'], ['backup'])],
+            [(device.mac, device.tags) for device in stored.devices],
+        )
+
+    def test_ports_that_no_adapter_can_be_made_for_are_refused(self):
+        self.start_host()
+        cases = {
+            'binding_failed': 'Neutron could not bind port',
+            'ovs': 'is bound as ovs and not as pvm_sea: Neutron needs the '
+            'ML2 mechanism driver',
+            'unbound': 'is bound as unbound',
+        }
+        for vif_type, words in cases.items():
+            with self.subTest(vif_type):
+                port = self.make_port(**{'binding:vif_type': vif_type})
+                message = self.refused(port)
+                self.assertIn(words, message)
+                self.assertIn(port['id'], message)
+
+    def test_nothing_is_made_if_the_second_port_is_refused(self):
+        self.start_host()
+        bad = self.make_port(**{'binding:vif_type': 'ovs'})
+
+        message = self.refused(self.make_port(), bad)
+
+        self.assertIn(bad['id'], message)
+
+
+class Bridges(NetworkTestCase):
+    """Which of a host's bridges serves which physical network."""
+
+    def port_of(self, physical_network, vlan=100):
+        """Make a port on a physical network."""
+        return self.make_port(
+            **{
+                'binding:vif_details': {
+                    'port_filter': False,
+                    'vlan': vlan,
+                    'physical_network': physical_network,
+                }
+            }
+        )
+
+    def test_each_physical_network_has_its_bridge(self):
+        self.start_host(
+            world=world((SWITCH, 1, []), (SECOND, 1, [])),
+            bridge_mappings=['front:ETHERNET0', 'back:ETHERNET1'],
+        )
+        front, back = self.port_of('front', 100), self.port_of('back', 200)
+
+        server = self.boot_with(front, back)
+
+        self.assertEqual(
+            sorted(
+                [
+                    (front['mac_address'], 100, SWITCH),
+                    (back['mac_address'], 200, SECOND),
+                ]
+            ),
+            self.connected(server),
+        )
+        self.assertEqual([[100], [200]], [self.vlans(0), self.vlans(1)])
+
+    def test_one_vlan_id_on_two_switches_is_two_networks(self):
+        self.start_host(
+            world=world((SWITCH, 1, []), (SECOND, 1, [100])),
+            bridge_mappings=['front:ETHERNET0', 'back:ETHERNET1'],
+        )
+
+        server = self.boot_with(self.port_of('front', 100))
+
+        self.assertEqual(SWITCH, self.adapters(server)[0]['switch'])
+        self.assertEqual([[100], [100]], [self.vlans(0), self.vlans(1)])
+
+    def test_bridges_of_one_switch_are_told_apart_by_their_pvid(self):
+        self.start_host(
+            world=world((SWITCH, 1, []), (SWITCH, 2, [])),
+            bridge_mappings=['front:ETHERNET0/1', 'back:ETHERNET0/2'],
+        )
+
+        self.boot_with(self.port_of('back', 200))
+
+        self.assertEqual([[], [200]], [self.vlans(0), self.vlans(1)])
+
+    def test_a_vlan_is_never_taken_from_another_bridge(self):
+        self.start_host(
+            world=world((SWITCH, 1, []), (SWITCH, 2, [200])),
+            bridge_mappings=['front:ETHERNET0/1', 'back:ETHERNET0/2'],
+        )
+
+        message = self.refused(self.port_of('front', 200))
+
+        self.assertIn('VLAN 200 belongs to', message)
+        self.assertIn('ETHERNET0/2', message)
+        self.assertEqual([[], [200]], [self.vlans(0), self.vlans(1)])
+
+    def test_the_untagged_vlan_of_another_bridge_is_refused(self):
+        self.start_host(
+            world=world((SWITCH, 1, []), (SWITCH, 2, [])),
+            bridge_mappings=['front:ETHERNET0/1', 'back:ETHERNET0/2'],
+        )
+
+        message = self.refused(self.port_of('front', 2))
+
+        self.assertIn('VLAN 2 belongs to', message)
+
+    def test_two_bridges_without_mappings_are_refused(self):
+        self.start_host(world=world((SWITCH, 1, []), (SECOND, 1, [])))
+
+        message = self.refused(self.make_port())
+
+        self.assertIn('2 Shared Ethernet bridges could carry', message)
+        self.assertIn('[powervm]bridge_mappings', message)
+
+    def test_a_switch_that_has_two_bridges_needs_the_pvid(self):
+        self.start_host(
+            world=world((SWITCH, 1, []), (SWITCH, 2, [])),
+            bridge_mappings=['front:ETHERNET0'],
+        )
+
+        message = self.refused(self.port_of('front'))
+
+        self.assertIn('ETHERNET0/1, ETHERNET0/2', message)
+        self.assertIn('Name one as SWITCH/PVID', message)
+
+    def test_an_unknown_physical_network_is_refused(self):
+        self.start_host(bridge_mappings=['front:ETHERNET0'])
+
+        message = self.refused(self.port_of('elsewhere'))
+
+        self.assertIn("'elsewhere' is none of", message)
+        self.assertIn('[powervm]bridge_mappings (front)', message)
+
+    def test_a_host_without_a_bridge_refuses(self):
+        self.start_host(world=world())
+
+        message = self.refused(self.make_port())
+
+        self.assertIn('no Shared Ethernet bridge', message)
+
+    def test_a_host_without_a_bridge_builds_servers_without_ports(self):
+        self.start_host(world=world())
+
+        server = self.boot({})
+
+        self.assertEqual([], self.adapters(server))
+
+    def test_bridges_that_others_provision(self):
+        self.start_host(
+            world=world((SWITCH, 1, [100])), provision_vlans=False
+        )
+
+        self.boot_with(self.make_port(vlan=100))
+        self.boot_with(self.make_port(vlan=None))
+        message = self.refused(self.make_port(vlan=300))
+
+        self.assertIn('does not carry VLAN 300', message)
+        self.assertIn('[powervm]provision_vlans is false', message)
+        self.assertEqual([100], self.vlans())
+
+
+class Plugged(NetworkTestCase):
+    """Nova waits for Neutron's word before it starts a server."""
+
+    def setUp(self):
+        super().setUp()
+        self.flags(max_attempts=1, group='scheduler')
+        self.start_host()
+        self.flags(vif_plugging_timeout=60)
+
+    def started(self):
+        """Whether an LPAR was ever started."""
+        return self.count('PUT LogicalPartition.job') > 0
+
+    def start_with(self, port):
+        """Ask for a server, and wait until it has all but the event."""
+        server = self.start_boot({}, networks=[{'port': port['id']}])
+        self.wait_for(
+            lambda: self.count('POST VirtualIOServer.update')
+            and 'VirtualIOServer.update'
+            in [record['label'] for record in self.ended()]
+        )
+        return self.api.get_server(server['id'])
+
+    def ended(self):
+        """Give the requests that were answered."""
+        return [
+            record
+            for record in self.control().journal()
+            if record['status'] is not None
+        ]
+
+    def report(self, server, port, status='completed'):
+        """Report as Neutron does that a port is plugged."""
+        self.api.create_server_external_events(
+            [
+                {
+                    'name': 'network-vif-plugged',
+                    'server_uuid': server['id'],
+                    'tag': port['id'],
+                    'status': status,
+                }
+            ]
+        )
+
+    def test_it_is_started_after_the_event(self):
+        port = self.make_port(status='DOWN')
+        server = self.start_with(port)
+        self.assertEqual('BUILD', server['status'])
+        self.assertFalse(self.started())
+
+        self.report(server, port)
+
+        server = self._wait_for_state_change(server, 'ACTIVE')
+        self.assertEqual('running', self.lpar(server).state)
+
+    def test_no_event_is_the_end_of_the_build(self):
+        self.flags(vif_plugging_timeout=1)
+        port = self.make_port(status='DOWN')
+
+        server = self.boot_with(port, expected='ERROR')
+
+        message = server['fault']['message']
+        self.assertIn('Neutron did not report port(s)', message)
+        self.assertIn(port['id'], message)
+        self.assertIn('within 1 seconds', message)
+        self.assertFalse(self.started())
+        self.assertEqual(
+            foreign.NOTHING, foreign.leftovers(self.host_state())
+        )
+        self.assertEqual(
+            {}, self._get_allocations_by_server_uuid(server['id'])
+        )
+
+    def test_no_event_may_be_forgiven(self):
+        self.flags(vif_plugging_timeout=1, vif_plugging_is_fatal=False)
+
+        server = self.boot_with(self.make_port(status='DOWN'))
+
+        self.assertEqual('running', self.lpar(server).state)
+        self.assertIn(
+            'The instance is started all the same',
+            self.stdlog.logger.output,
+        )
+
+    def test_a_failure_is_the_end_of_the_build(self):
+        port = self.make_port(status='DOWN')
+        server = self.start_with(port)
+
+        self.report(server, port, 'failed')
+
+        server = self._wait_for_state_change(server, 'ERROR')
+        self.assertIn('reported a failure', server['fault']['message'])
+        self.assertFalse(self.started())
+        self.assertEqual(
+            foreign.NOTHING, foreign.leftovers(self.host_state())
+        )
+
+    def test_ports_that_are_active_are_not_waited_for(self):
+        active, down = self.make_port(), self.make_port(status='DOWN')
+        server = self.start_boot(
+            {}, networks=[{'port': active['id']}, {'port': down['id']}]
+        )
+        self.wait_for(lambda: self.count('POST VirtualIOServer.update'))
+
+        self.report(server, down)
+
+        self._wait_for_state_change(server, 'ACTIVE')
+
+    def test_nothing_is_waited_for_without_a_time_limit(self):
+        self.flags(vif_plugging_timeout=0)
+
+        server = self.boot_with(self.make_port(status='DOWN'))
+
+        self.assertEqual('running', self.lpar(server).state)
+
+
+class Interfaces(NetworkTestCase):
+    """Ports come and go while the server is there."""
+
+    def setUp(self):
+        super().setUp()
+        self.start_host()
+        self.port = self.make_port(vlan=100)
+        self.server = self.boot_with(self.port)
+        self.more = self.make_port(vlan=200)
+
+    def set_rmc(self, state):
+        """Let the guest's RMC connection have a state."""
+        self.control().set_partition(
+            self.lpar(self.server).uuid, rmc_state=state
+        )
+
+    def macs(self):
+        """Give the MAC addresses of the server's adapters."""
+        return sorted(
+            adapter['mac'] for adapter in self.adapters(self.server)
+        )
+
+    def ports_of_nova(self):
+        """Give the ports that Nova's API tells of the server."""
+        return sorted(
+            attached['port_id']
+            for attached in self.api.get_port_interfaces(self.server['id'])
+        )
+
+    def come_and_go(self):
+        """Attach a port and detach it again."""
+        both = sorted([self.port['mac_address'], self.more['mac_address']])
+
+        self._attach_interface(self.server, self.more['id'])
+        self.assertEqual(both, self.macs())
+        self.assertIn(200, self.vlans())
+        self.assertEqual(
+            sorted([self.port['id'], self.more['id']]), self.ports_of_nova()
+        )
+
+        self._detach_interface(self.server, self.more['id'])
+        self.assertEqual([self.port['mac_address']], self.macs())
+        self.assertEqual([self.port['id']], self.ports_of_nova())
+
+    def test_a_stopped_server_gets_and_loses_a_port(self):
+        self._stop_server(self.server)
+
+        self.come_and_go()
+
+    def test_a_running_server_with_rmc_gets_and_loses_a_port(self):
+        self.set_rmc('active')
+
+        self.come_and_go()
+
+    def test_a_running_server_without_rmc_gets_no_port(self):
+        self.set_rmc('inactive')
+
+        error = self.assertRaises(
+            client.OpenStackApiException,
+            self._attach_interface,
+            self.server,
+            self.more['id'],
+        )
+
+        self.assertEqual(500, error.response.status_code)
+        self.assertEqual([self.port['mac_address']], self.macs())
+        self.assertEqual([self.port['id']], self.ports_of_nova())
+        found = self.neutron.show_port(self.more['id'])['port']
+        self.assertFalse(found.get('binding:host_id'))
+        self.assertFalse(found['device_id'])
+        server = self.api.get_server(self.server['id'])
+        self.assertEqual('ACTIVE', server['status'])
+        self.assertEqual('running', self.lpar(server).state)
+
+    def test_a_port_that_can_not_be_connected_is_not_attached(self):
+        self._stop_server(self.server)
+        port = self.make_port(**{'binding:vif_type': 'ovs'})
+
+        self.assertRaises(
+            client.OpenStackApiException,
+            self._attach_interface,
+            self.server,
+            port['id'],
+        )
+
+        self.assertEqual([self.port['mac_address']], self.macs())
+        self.assertIn('is bound as ovs', self.stdlog.logger.output)
+
+    def test_a_running_server_without_rmc_keeps_its_port(self):
+        self.set_rmc('inactive')
+
+        self.api.detach_interface(self.server['id'], self.port['id'])
+
+        self._wait_for_action_fail_completion(
+            self.server, 'detach_interface', 'compute_detach_interface'
+        )
+        self.assertEqual([self.port['mac_address']], self.macs())
+        self.assertEqual([self.port['id']], self.ports_of_nova())
+
+    def test_a_port_whose_adapter_is_gone_is_detached(self):
+        self._stop_server(self.server)
+        self.remove_adapters()
+
+        self._detach_interface(self.server, self.port['id'])
+
+        self.assertEqual([], self.macs())
+        self.assertEqual([], self.ports_of_nova())
+        error = self.assertRaises(
+            client.OpenStackApiException,
+            self.api.detach_interface,
+            self.server['id'],
+            self.port['id'],
+        )
+        self.assertEqual(404, error.response.status_code)
+
+    def remove_adapters(self):
+        """Let another management tool take the server's adapters away."""
+        other = foreign.Client(self.hosts['host1'].emulator)
+        other.delete_adapters(self.lpar(self.server).uuid)
+        other.close()
+
+    def test_a_starting_service_puts_back_what_is_missing(self):
+        self._stop_server(self.server)
+        self.remove_adapters()
+        self.assertEqual([], self.macs())
+
+        self.restart_host()
+
+        self.assertEqual(
+            [(self.port['mac_address'], 100, SWITCH)],
+            self.connected(self.server),
+        )
+
+    def test_a_starting_service_adds_nothing_that_is_there(self):
+        self.control().clear_journal()
+
+        self.restart_host()
+
+        self.assertEqual(0, self.count('PUT ClientNetworkAdapter.create'))
+        self.assertEqual(0, self.count('GET NetworkBridge.feed'))
+        self.assertEqual([self.port['mac_address']], self.macs())
+
+    def test_a_running_server_without_rmc_does_not_stop_the_service(self):
+        self._stop_server(self.server)
+        self.remove_adapters()
+        self.control().set_partition(
+            self.lpar(self.server).uuid, state='running', rmc_state='inactive'
+        )
+
+        self.restart_host()
+
+        self.assertIn(
+            'The network adapters can not be checked',
+            self.stdlog.logger.output,
+        )
+        self.assertEqual([], self.macs())
+        self.boot({})
+
+    def test_an_unreadable_lpar_does_not_stop_the_service(self):
+        self.control().add_fault(
+            match='ClientNetworkAdapter', every=True, drop=True
+        )
+
+        self.restart_host()
+
+        self.assertIn(
+            'The network adapters can not be checked',
+            self.stdlog.logger.output,
+        )
+        self.control().clear_faults()
+        self._stop_server(self.server)
+        self.come_and_go()

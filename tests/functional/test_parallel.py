@@ -1,0 +1,171 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Many servers at the same time, on a host that others change, too."""
+
+import collections
+import itertools
+import threading
+import time
+
+from tests.functional import foreign
+from tests.functional import whole
+
+_SERVERS = 10
+_LIMIT = 120
+
+
+class Restless(threading.Thread):
+    """Another management tool that never stops changing the host.
+
+    Each round makes a disk, maps it and adds a VLAN; of every second round
+    all is taken away again.
+
+    :param emulator: Of the host.
+    """
+
+    def __init__(self, emulator):
+        super().__init__(daemon=True)
+        self._client = foreign.Client(emulator)
+        self._stopping = threading.Event()
+        self.disks = set()
+        self.vlans = set()
+        self.rounds = 0
+        self.error = None
+
+    def run(self):
+        """Go on until it is stopped."""
+        try:
+            for number in itertools.count():
+                if self._stopping.is_set():
+                    return
+                self._round(f'other{number}', 1000 + number % 100)
+                self.rounds += 1
+        except Exception as error:
+            self.error = error
+
+    def stop(self):
+        """Finish the round, log off, and raise what went wrong."""
+        self._stopping.set()
+        self.join(_LIMIT)
+        self._client.close()
+        if self.error is not None:
+            raise self.error
+
+    def _round(self, name, vlan):
+        self._client.make_disk(name)
+        self._client.map_disk(name)
+        self._client.add_vlan(vlan)
+        if self.rounds % 2:
+            self._client.unmap_disk(name)
+            self._client.delete_disk(name)
+            self._client.remove_vlan(vlan)
+            self.vlans.discard(vlan)
+        else:
+            self.disks.add(name)
+            self.vlans.add(vlan)
+
+
+class ManyServers(whole.WholeTestCase):
+    """Ten servers with disk, port and config drive."""
+
+    def setUp(self):
+        super().setUp()
+        self.start_shared_host()
+
+    def start_all(self, images):
+        """Ask for a server of each image; give servers with their ports."""
+        return [
+            self.start_whole({}, vlan=100 + number, image=image)
+            for number, image in enumerate(images)
+        ]
+
+    def wait_for_all(self, started):
+        """Wait until all servers have an end; give them with their ports."""
+        return [
+            (self._wait_until_built(server['id']), port)
+            for server, port in started
+        ]
+
+    def delete_all(self, servers):
+        """Delete servers at the same time and wait until they are gone."""
+        for server, _ in servers:
+            self.api.delete_server(server['id'])
+        end = time.monotonic() + _LIMIT
+        while self.api.get_servers():
+            self.assertLess(time.monotonic(), end, 'servers are left')
+            time.sleep(0.1)
+
+    def outdated(self):
+        """Count the writes of anybody that were outdated, by label."""
+        return collections.Counter(
+            record['label']
+            for record in self.control().journal()
+            if record['status'] == 412
+        )
+
+    def lost(self, other):
+        """Give what is there of another tool that should not, and not."""
+        state = self.host_state()
+        belongings = foreign.belongings(state)
+        names = {name for name, *_ in belongings['disks']}
+        mapped = {name for _, name in belongings['mappings']}
+        wanted = other.disks | {foreign.DISK}
+        vlans = set(state['network_bridges'][0]['vlans'])
+        return {
+            'disks': names ^ wanted,
+            'mappings': mapped ^ wanted,
+            'vlans': (other.vlans | {foreign.VLAN}) - vlans,
+        }
+
+    def test_ten_at_a_time(self):
+        contents = [bytes([number]) * 4096 for number in range(_SERVERS)]
+        images = [self.create_image(data) for data in contents]
+
+        built = self.wait_for_all(self.start_all(images))
+
+        for (server, port), data in zip(built, contents, strict=True):
+            self.assertEqual('ACTIVE', server['status'], server.get('fault'))
+            self.assert_whole(server, port, data)
+        self.delete_all(built)
+        self.assert_nothing_left()
+        self.assert_no_uploads()
+        self.assertEqual(
+            {foreign.VLAN, *range(100, 100 + _SERVERS)}, set(self.vlans())
+        )
+
+    def test_ten_at_a_time_while_others_change_the_host(self):
+        other = Restless(self.hosts['host1'].emulator)
+        other.start()
+        images = [self.image] * _SERVERS
+        none = {'disks': set(), 'mappings': set(), 'vlans': set()}
+
+        built = self.wait_for_all(self.start_all(images))
+        while_building = self.outdated()
+        for server, port in built:
+            self.assertEqual('ACTIVE', server['status'], server.get('fault'))
+            self.assert_whole(server, port)
+        self.control().clear_journal()
+        self.delete_all(built)
+        while_deleting = self.outdated()
+        other.stop()
+
+        self.assertEqual(none, self.lost(other))
+        self.assertEqual(
+            foreign.NOTHING, foreign.leftovers(self.host_state())
+        )
+        self.assertGreater(other.rounds, 4)
+        # Without races nothing of this would have been tested.
+        for label in ('VolumeGroup.update', 'VirtualIOServer.update'):
+            self.assertGreater(while_building[label], 0, while_building)
+        self.assertGreater(sum(while_deleting.values()), 0)
+        print(while_building, while_deleting, other.rounds)

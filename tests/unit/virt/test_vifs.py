@@ -1,0 +1,83 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+import unittest
+
+from nova.network import model
+
+from nova_powervm.domain import network
+from nova_powervm.virt import vifs
+
+
+def vif(details=None, meta=None, **changes):
+    """Make a VIF as Nova makes it of a port of Neutron."""
+    return model.VIF(
+        **{
+            'id': 'port-1',
+            'address': 'FA:16:3E:00:00:01',
+            'type': 'pvm_sea',
+            'vnic_type': 'normal',
+            'details': details,
+            'network': model.Network(id='net-1', **(meta or {})),
+            'active': True,
+        }
+        | changes
+    )
+
+
+class PortTest(unittest.TestCase):
+    def test_all_that_neutron_told(self):
+        found = vifs.port(
+            vif({'vlan': 100}, {'physical_network': 'default'})
+        )
+        self.assertEqual(
+            network.Port(
+                id='port-1',
+                mac='fa:16:3e:00:00:01',
+                vif_type='pvm_sea',
+                vnic_type='normal',
+                vlan=100,
+                physical_network='default',
+            ),
+            found,
+        )
+
+    def test_a_vlan_may_be_text(self):
+        self.assertEqual(100, vifs.port(vif({'vlan': '100'})).vlan)
+
+    def test_a_flat_network_has_no_vlan(self):
+        for details in ({}, {'vlan': None}, None):
+            with self.subTest(details):
+                self.assertIsNone(vifs.port(vif(details)).vlan)
+
+    def test_the_bindings_physical_network_goes_first(self):
+        found = vifs.port(
+            vif({'physical_network': 'own'}, {'physical_network': 'first'})
+        )
+        self.assertEqual('own', found.physical_network)
+
+    def test_an_unknown_physical_network(self):
+        self.assertIsNone(vifs.port(vif()).physical_network)
+
+    def test_an_unbound_port_is_no_error_here(self):
+        found = vifs.port(vif(type=None, vnic_type=None))
+        self.assertEqual(
+            ('unbound', 'normal'), (found.vif_type, found.vnic_type)
+        )
+
+    def test_no_network_information_is_no_port(self):
+        self.assertEqual((), vifs.ports(None))
+        self.assertEqual((), vifs.ports(model.NetworkInfo()))
+
+    def test_the_order_is_novas(self):
+        found = vifs.ports([vif(id='b'), vif(id='a')])
+        self.assertEqual(['b', 'a'], [port.id for port in found])
