@@ -64,8 +64,8 @@ class Uploads:
     def __init__(self, adapter: pvm_adapter.Adapter) -> None:
         self._adapter = adapter
         self._turns = threading.BoundedSemaphore(_AT_ONCE)
-        # Descriptions that the server could not be told to forget.
-        self._remaining: set[str] = set()
+        # Files that the server could not be told to forget.
+        self._remaining: list[vios_file.File] = []
 
     def send(self, upload: Upload, chunks: Iterator[bytes]) -> None:
         """Send a file, which the server then checks by size and SHA-256.
@@ -90,41 +90,40 @@ class Uploads:
 
         It keeps no more than a hundred descriptions.
         """
-        earlier, self._remaining = self._remaining, set()
-        for uuid in earlier:
-            self._forget(uuid)
-        file = self._announce(upload)
+        earlier, self._remaining = self._remaining, []
+        for file in earlier:
+            self._forget(file)
+        new = vios_file.File.bld(
+            self._adapter,
+            upload.name,
+            upload.kind,
+            upload.vios,
+            sha_chksum=upload.sha256,
+            f_size=upload.size,
+            tdev_udid=upload.disk,
+        )
+        try:
+            file = new.create()
+        except (pvm.ConnectionError, pvm.TimeoutError):
+            self._forget_lost(upload)
+            raise
         try:
             yield file
         finally:
-            self._forget(file.uuid)
+            self._forget(file)
 
-    def _announce(self, upload: Upload) -> vios_file.File:
+    def _forget_lost(self, upload: Upload) -> None:
+        """Remove descriptions that were made although the answer was lost."""
         try:
-            return vios_file.File.bld(
-                self._adapter,
-                upload.name,
-                upload.kind,
-                upload.vios,
-                sha_chksum=upload.sha256,
-                f_size=upload.size,
-                tdev_udid=upload.disk,
-            ).create()
-        except (pvm.ConnectionError, pvm.TimeoutError):
-            # It may be there although the answer was lost.
-            self._forget_named(upload.name)
-            raise
-
-    def _forget_named(self, name: str) -> None:
-        """Let the server forget the descriptions of files of one name."""
-        try:
-            found = vios_file.File.get(self._adapter)
+            found = vios_file.File.wrap(
+                self._adapter.read(vios_file.File.schema_type, service='web')
+            )
         except pvm.Error as error:
-            LOG.warning('The uploads can not be read: %s', error)
+            LOG.warning('Files can not be listed: %s', error)
             return
         for file in found:
-            if file.file_name == name:
-                self._forget(file.uuid)
+            if (file.file_name, file.vios_uuid) == (upload.name, upload.vios):
+                self._forget(file)
 
     def _transfer(self, file: vios_file.File, stream: '_Checked') -> None:
         try:
@@ -139,20 +138,20 @@ class Uploads:
                 raise stream.error from error
             raise
 
-    def _forget(self, uuid: str) -> None:
+    def _forget(self, file: vios_file.File) -> None:
         try:
             self._adapter.delete(
-                vios_file.File.schema_type, root_id=uuid, service='web'
+                file.schema_type, root_id=file.uuid, service='web'
             )
         except pvm.HttpNotFound:
             pass
         except pvm.Error as error:
-            self._remaining.add(uuid)
+            self._remaining.append(file)
             LOG.warning(
-                'The description %(uuid)s of an uploaded file could not be '
-                'removed from the REST server; the next upload tries again: '
-                '%(error)s',
-                {'uuid': uuid, 'error': error},
+                'The description of the uploaded file %(name)s (%(uuid)s) '
+                'could not be removed from the REST server; the next upload '
+                'tries again: %(error)s',
+                {'name': file.file_name, 'uuid': file.uuid, 'error': error},
             )
 
 

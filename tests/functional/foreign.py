@@ -257,9 +257,7 @@ class Client:
         )
 
     def _group(self):
-        return next(
-            group for group in self._groups() if group.name == _GROUP
-        )
+        return next(group for group in self._groups() if group.name == _GROUP)
 
     def _server(self):
         return virtual_io_server.VIOS.get(

@@ -70,13 +70,18 @@ class Host:
         found = map(_slot, feed.iterfind('.//{*}IOSlots/{*}IOSlot'))
         return {slot.drc_index: slot for slot in found}
 
-    def count(self, path):
-        """Count the entries of a feed.
+    def files(self):
+        """Give the names of the announced files."""
+        feed = self._get('/rest/api/web/File')
+        return [name.text for name in feed.iterfind('.//{*}Filename')]
 
-        :param path: After ``/rest/api/``.
-        """
-        feed = self._get(f'/rest/api/{path}')
-        return 0 if feed is None else len(feed.findall('{*}entry'))
+    def disk_formats(self, vios, group):
+        """Give FileFormat of each disk of a volume group, by its name."""
+        path = f'/rest/api/uom/VirtualIOServer/{vios}/VolumeGroup/{group}'
+        return {
+            disk.findtext('{*}DiskName'): disk.findtext('{*}FileFormat')
+            for disk in self._get(path).iterfind('.//{*}VirtualDisk')
+        }
 
     def _log_on(self):
         # Each time anew: tests end all sessions.
@@ -100,10 +105,12 @@ class Host:
             content = response.read()
         finally:
             connection.close()
-        if response.status not in (200, 204):
+        if response.status == 204:
+            # A feed without entries.
+            return etree.Element('feed')
+        if response.status != 200:
             raise AssertionError(f'{response.status} {path}: {content!r}')
-        # The answer to an empty feed is empty.
-        return etree.fromstring(content) if content else None
+        return etree.fromstring(content)
 
 
 def _lpar(element):

@@ -15,12 +15,13 @@
 import functools
 
 from nova import exception as nova_exception
+from nova.compute import task_states
+from nova.compute import vm_states
 
-from nova_powervm import exception
 from nova_powervm.domain import partition
 from nova_powervm.powervm import partitions
-from nova_powervm.virt import translate
 from tests.functional import base
+from tests.functional import foreign
 from tests.functional import whole
 
 #: What a boot asks of the REST server, in this order. It is of a server with
@@ -145,9 +146,7 @@ class EachRequest(whole.WholeTestCase):
             chosen = [n for n in numbers if applies(requests[n])]
             failed[name] = [
                 requests[number]
-                for number in self.failed_boots(
-                    chosen, name == 'first', fault
-                )
+                for number in self.failed_boots(chosen, name == 'first', fault)
             ]
         failed['delete'] = self.failed_deletes(applies, fault)
         self.spawn(self.server)
@@ -185,25 +184,43 @@ class EachRequest(whole.WholeTestCase):
 
     def test_each_request_is_answered_with_an_error(self):
         import pprint
+
         pprint.pprint(self.sweep(status=500))
 
     def test_each_request_does_not_arrive(self):
         import pprint
+
         pprint.pprint(self.sweep(drop=True))
 
     def test_the_answer_to_each_request_is_lost(self):
-        import pprint
-        pprint.pprint(self.sweep(drop=True, phase='after'))
+        failed = self.sweep(drop=True, phase='after')
+
+        # Whatever was done although its answer was lost is found again.
+        self.assertEqual({'boot': [], 'first': [], 'delete': []}, failed)
 
     def test_the_session_of_each_request_is_expired(self):
-        import pprint
-        pprint.pprint(self.sweep(status=401))
+        failed = self.sweep(status=401)
 
-    def test_somebody_else_is_faster_each_time(self):
-        import pprint
-        pprint.pprint(self.sweep(
+        self.assertEqual({'boot': [], 'first': [], 'delete': []}, failed)
+
+    def test_each_change_was_outdated(self):
+        failed = self.sweep(
             lambda request: request.startswith(('PUT', 'POST')), status=412
-        ))
+        )
+
+        # These have no ETag, so this answer to them says something else.
+        self.assertEqual(
+            {
+                'boot': [
+                    'PUT LogicalPartition.create',
+                    'PUT ClientNetworkAdapter.create',
+                    'PUT LogicalPartition.job',
+                ],
+                'first': [],
+                'delete': ['PUT LogicalPartition.job'],
+            },
+            failed,
+        )
 
 
 class Builds(base.PowerVMTestCase):
@@ -309,95 +326,172 @@ class Builds(base.PowerVMTestCase):
         self.assertIsNone(self.lpar(server))
 
 
-class HalfMade(base.PowerVMTestCase):
+class HalfMade(whole.WholeTestCase):
     """What a nova-compute that was killed leaves behind."""
 
+    def setUp(self):
+        super().setUp()
+        self.start_shared_host()
+        self.server, self.port = self.boot_whole()
+
     def test_an_lpar_that_was_not_started_is_deleted(self):
-        self.start_host()
-        server = self.boot(base.gpu_groups(1))
         self.control().set_partition(
-            self.lpar(server).uuid, state='not activated'
+            self.lpar(self.server).uuid, state='not activated'
         )
 
-        self._delete_server(server)
+        self._delete_server(self.server)
 
-        self.assertIsNone(self.lpar(server))
+        self.assert_nothing_left()
 
     def test_an_instance_whose_lpar_is_gone_is_deleted(self):
-        self.start_host()
-        server = self.boot(base.gpu_groups(1))
-        services = self.computes['host1'].manager.driver._ops()
-        services.lifecycle.destroy(server['id'])
+        self.destroy(self.server)
 
-        self._delete_server(server)
+        self._delete_server(self.server)
 
+        self.assert_nothing_left()
+        self.assertEqual(
+            {}, self._get_allocations_by_server_uuid(self.server['id'])
+        )
+
+    def test_a_failed_build_cleans_up_before_nova_does(self):
+        self.destroy(self.server)
+        self.control().plan_job('PowerOn', 'HSCL0000 no power')
+
+        self.assertRaises(
+            nova_exception.InstanceDeployFailure, self.spawn, self.server
+        )
+
+        self.assert_nothing_left()
+
+    def test_an_interrupted_build_is_made_anew(self):
+        made = self.lpar(self.server)
+        self.control().set_partition(made.uuid, state='not activated')
+        (slot,) = self.allocated_slots(self.server)
+        self.control().set_owner(f'{slot:08X}', None)
+        disk, _ = self.storage_of(self.server)
+
+        self.spawn(self.server)
+
+        self.assert_whole(self.server, self.port)
+        anew, _ = self.storage_of(self.server)
+        self.assertNotEqual(disk['udid'], anew['udid'])
+
+    def test_a_running_lpar_is_left_alone(self):
+        before = self.host_state()
+
+        self.assertRaises(
+            nova_exception.InstanceDeployFailure, self.spawn, self.server
+        )
+
+        self.assertEqual(before, self.host_state())
+        self.assert_whole(self.server, self.port)
+
+
+class ByNova(whole.WholeTestCase):
+    """Failures as the users of Nova meet them."""
+
+    def setUp(self):
+        super().setUp()
+        self.flags(max_attempts=1, group='scheduler')
+        self.start_shared_host()
+
+    def assert_no_trace(self, server):
+        """Check that neither the host nor Placement knows of a server."""
+        self.assert_nothing_left()
         self.assertEqual(
             {}, self._get_allocations_by_server_uuid(server['id'])
         )
 
-    def test_a_failed_build_cleans_up_before_nova_does(self):
-        self.start_host()
-        server = self.boot(base.gpu_groups(1))
-        (slot,) = self.allocated_slots(server)
-        services = self.computes['host1'].manager.driver._ops()
-        services.lifecycle.destroy(server['id'])
-        self.control().plan_job('PowerOn', 'HSCL0000 no power')
+    def test_a_refused_request_fails_the_server_and_leaves_nothing(self):
+        for label in (
+            'NetworkBridge.update',
+            'ClientNetworkAdapter.create',
+            'VolumeGroup.update',
+            'File.upload',
+            'VirtualIOServer.update',
+        ):
+            with self.subTest(label):
+                self.control().add_fault(match=label, status=500)
+                server, _ = self.boot_whole(vlan=100 + len(label))
+                self.control().clear_faults()
+                self.assertEqual('ERROR', server['status'])
+                self.assertIn('Injected by a test', self.fault(server))
+                self.assert_no_trace(server)
+                self._delete_server(server)
 
-        self.assertRaises(
-            exception.RestError,
-            services.lifecycle.spawn,
-            self.build_of(server),
+    def test_lost_answers_are_made_good(self):
+        for label in (
+            'LogicalPartition.create',
+            'NetworkBridge.update',
+            'ClientNetworkAdapter.create',
+            'VolumeGroup.update',
+            'File.create',
+            'File.upload',
+            'VirtualIOServer.update',
+            'LogicalPartition.job',
+        ):
+            self.control().add_fault(match=label, drop=True, phase='after')
+
+        server, port = self.boot_whole()
+
+        self.assertEqual('ACTIVE', server['status'], server.get('fault'))
+        self.assertEqual(
+            [1] * 8, [fault['applied'] for fault in self.control().faults()]
         )
+        self.assert_whole(server, port)
+        self._delete_server(server)
+        self.assert_no_trace(server)
 
-        self.assertIsNone(self.lpar(server))
-        self.assertIsNone(self.slot_owner(slot))
+    def test_a_delete_that_failed_is_done_again(self):
+        for label in (
+            'LogicalPartition.read',
+            'VirtualIOServer.update',
+            'VolumeGroup.update',
+            'LogicalPartition.delete',
+        ):
+            with self.subTest(label):
+                server, _ = self.boot_whole()
+                self.control().add_fault(match=label, status=500)
+                self.api.delete_server(server['id'])
+                server = self._wait_for_state_change(server, 'ERROR')
+                self.control().clear_faults()
 
-    def test_a_build_takes_over_what_it_finds(self):
-        self.start_host()
-        server = self.boot(base.gpu_groups(1))
-        (slot,) = self.allocated_slots(server)
-        services = self.computes['host1'].manager.driver._ops()
-        build = self.build_of(server)
-        found = self.lpar(server)
+                self._delete_server(server)
 
-        services.lifecycle.spawn(build)
+                self.assert_no_trace(server)
 
-        self.assertEqual(found, self.lpar(server))
-        self.assertEqual({slot: True}, self.lpar(server).slots)
+    def test_a_build_that_was_killed_is_an_error_after_the_restart(self):
+        # Where it is killed: with an LPAR; with an adapter and a disk that
+        # is not filled; before the start.
+        for number in (5, 13, 24):
+            with self.subTest(FIRST_BOOT[number]):
+                self.foreign.remove_vlan(100)
+                self.foreign.delete_repository()
+                self.restart_host()
+                server = self.kill_build(number)
+                self.assertNotEqual(
+                    foreign.NOTHING, foreign.leftovers(self.host_state())
+                )
 
-    def test_a_stopped_lpar_that_differs_is_made_anew(self):
-        self.start_host()
-        server = self.boot(base.gpu_groups(1))
-        (slot,) = self.allocated_slots(server)
-        lpar = self.lpar(server)
-        self.control().set_partition(lpar.uuid, state='not activated')
-        self.control().set_owner(f'{slot:08X}', None)
-        services = self.computes['host1'].manager.driver._ops()
+                self.restart_host()
 
-        services.lifecycle.spawn(self.build_of(server))
+                server = self.api.get_server(server['id'])
+                self.assertEqual('ERROR', server['status'])
+                self._delete_server(server)
+                self.assert_no_trace(server)
 
-        self.assertEqual({slot: True}, self.lpar(server).slots)
-        self.assertEqual('running', self.lpar(server).state)
+    def kill_build(self, number):
+        """Leave a server as a nova-compute does that is killed.
 
-    def test_a_running_lpar_that_differs_is_left_alone(self):
-        self.start_host()
-        server = self.boot(base.gpu_groups(1))
-        (slot,) = self.allocated_slots(server)
-        self.control().set_owner(f'{slot:08X}', None)
-        services = self.computes['host1'].manager.driver._ops()
-
-        self.assertRaises(
-            exception.PartitionConflict,
-            services.lifecycle.spawn,
-            self.build_of(server),
-        )
-        self.assertEqual('running', self.lpar(server).state)
-
-    def build_of(self, server):
-        """Say again what nova-compute asked of the driver."""
+        :param number: Of the first request that it did not get to send.
+        """
+        self.control().add_fault(nth=number + 1, every=True, drop=True)
+        server, _ = self.boot_whole()
+        self.control().clear_faults()
+        # What nova-compute wrote when it gave up was never written.
         instance = self.instance(server)
-        return translate.build(
-            instance,
-            self._get_allocations_by_server_uuid(server['id']),
-            power_on=True,
-        )
+        instance.vm_state = vm_states.BUILDING
+        instance.task_state = task_states.SPAWNING
+        instance.host = instance.node = 'host1'
+        instance.save()
+        return server

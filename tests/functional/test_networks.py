@@ -183,7 +183,7 @@ class Boot(NetworkTestCase):
         )
 
         message = server['fault']['message']
-        self.assertIn("in use by the network adapter", message)
+        self.assertIn('in use by the network adapter', message)
         self.assertIn("'archive'", message)
         state = self.host_state()
         self.assertEqual(foreign.NOTHING, foreign.leftovers(state))
@@ -355,9 +355,7 @@ class Bridges(NetworkTestCase):
         self.assertEqual([], self.adapters(server))
 
     def test_bridges_that_others_provision(self):
-        self.start_host(
-            world=world((SWITCH, 1, [100])), provision_vlans=False
-        )
+        self.start_host(world=world((SWITCH, 1, [100])), provision_vlans=False)
 
         self.boot_with(self.make_port(vlan=100))
         self.boot_with(self.make_port(vlan=None))
@@ -385,9 +383,11 @@ class Plugged(NetworkTestCase):
         """Ask for a server, and wait until it has all but the event."""
         server = self.start_boot({}, networks=[{'port': port['id']}])
         self.wait_for(
-            lambda: self.count('POST VirtualIOServer.update')
-            and 'VirtualIOServer.update'
-            in [record['label'] for record in self.ended()]
+            lambda: (
+                self.count('POST VirtualIOServer.update')
+                and 'VirtualIOServer.update'
+                in [record['label'] for record in self.ended()]
+            )
         )
         return self.api.get_server(server['id'])
 
@@ -434,9 +434,7 @@ class Plugged(NetworkTestCase):
         self.assertIn(port['id'], message)
         self.assertIn('within 1 seconds', message)
         self.assertFalse(self.started())
-        self.assertEqual(
-            foreign.NOTHING, foreign.leftovers(self.host_state())
-        )
+        self.assertEqual(foreign.NOTHING, foreign.leftovers(self.host_state()))
         self.assertEqual(
             {}, self._get_allocations_by_server_uuid(server['id'])
         )
@@ -461,9 +459,7 @@ class Plugged(NetworkTestCase):
         server = self._wait_for_state_change(server, 'ERROR')
         self.assertIn('reported a failure', server['fault']['message'])
         self.assertFalse(self.started())
-        self.assertEqual(
-            foreign.NOTHING, foreign.leftovers(self.host_state())
-        )
+        self.assertEqual(foreign.NOTHING, foreign.leftovers(self.host_state()))
 
     def test_ports_that_are_active_are_not_waited_for(self):
         active, down = self.make_port(), self.make_port(status='DOWN')
@@ -502,9 +498,7 @@ class Interfaces(NetworkTestCase):
 
     def macs(self):
         """Give the MAC addresses of the server's adapters."""
-        return sorted(
-            adapter['mac'] for adapter in self.adapters(self.server)
-        )
+        return sorted(adapter['mac'] for adapter in self.adapters(self.server))
 
     def ports_of_nova(self):
         """Give the ports that Nova's API tells of the server."""

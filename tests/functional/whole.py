@@ -109,7 +109,7 @@ class WholeTestCase(base.PowerVMTestCase):
 
     def assert_no_uploads(self):
         """Check that the host keeps no description of an upload."""
-        self.assertEqual(0, self.hosts['host1'].reader.count('web/File'))
+        self.assertEqual([], self.hosts['host1'].reader.files())
 
     # The driver, called as nova-compute calls it
 

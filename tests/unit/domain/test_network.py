@@ -52,9 +52,7 @@ class Refusal(unittest.TestCase):
                 self.assertIn(f'vnic_type {vnic_type}', reason)
 
     def test_a_failed_binding_goes_first(self):
-        reason = port(
-            vnic_type='direct', vif_type='binding_failed'
-        ).refusal()
+        reason = port(vnic_type='direct', vif_type='binding_failed').refusal()
         self.assertIn('could not bind', reason)
 
 

@@ -36,9 +36,7 @@ def vif(details=None, meta=None, **changes):
 
 class PortTest(unittest.TestCase):
     def test_all_that_neutron_told(self):
-        found = vifs.port(
-            vif({'vlan': 100}, {'physical_network': 'default'})
-        )
+        found = vifs.port(vif({'vlan': 100}, {'physical_network': 'default'}))
         self.assertEqual(
             network.Port(
                 id='port-1',
