@@ -184,8 +184,8 @@ def connect(
             raise exception.PortRefused(
                 port=port.id,
                 reason=f'VLAN {vlan} belongs to Shared Ethernet bridge '
-                f'{other}, and a VLAN of a virtual switch has one bridge: '
-                f'{bridge} would take it away',
+                f'{other} and can not be on {bridge}, too: see '
+                '[powervm]bridge_mappings',
             )
     return Connection(port, bridge, vlan)
 
@@ -210,12 +210,14 @@ def _undecided(
 ) -> str:
     known = ', '.join(sorted(map(str, bridges))) or 'none'
     network = port.physical_network or 'its network'
+    # Nova cuts faults, so the cure goes first.
     if not fitting:
         return (
-            f'the host has no Shared Ethernet bridge for {network} (there '
-            f'are: {known}). Set [powervm]bridge_mappings'
+            f'set [powervm]bridge_mappings: there is no Shared Ethernet '
+            f'bridge for {network} (there are: {known})'
         )
     return (
+        f'name one as SWITCH/PVID in [powervm]bridge_mappings: '
         f'{len(fitting)} Shared Ethernet bridges could carry {network} '
-        f'({known}). Name one as SWITCH/PVID in [powervm]bridge_mappings'
+        f'({known})'
     )

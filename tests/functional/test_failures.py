@@ -490,6 +490,7 @@ class ByNova(whole.WholeTestCase):
             [1] * 8, [fault['applied'] for fault in self.control().faults()]
         )
         self.assert_whole(server, port)
+        self.assert_no_uploads()
         self._delete_server(server)
         self.assert_no_trace(server)
 

@@ -214,7 +214,6 @@ class Boot(NetworkTestCase):
     def test_ports_that_no_adapter_can_be_made_for_are_refused(self):
         self.start_host()
         cases = {
-            'binding_failed': 'Neutron could not bind port',
             'ovs': 'is bound as ovs and not as pvm_sea: Neutron needs the '
             'ML2 mechanism driver',
             'unbound': 'is bound as unbound',
@@ -330,7 +329,7 @@ class Bridges(NetworkTestCase):
         message = self.refused(self.port_of('front'))
 
         self.assertIn('ETHERNET0/1, ETHERNET0/2', message)
-        self.assertIn('Name one as SWITCH/PVID', message)
+        self.assertIn('name one as SWITCH/PVID', message)
 
     def test_an_unknown_physical_network_is_refused(self):
         self.start_host(bridge_mappings=['front:ETHERNET0'])
@@ -527,6 +526,20 @@ class Interfaces(NetworkTestCase):
 
         self.come_and_go()
 
+    def test_lost_answers_are_made_good(self):
+        self._stop_server(self.server)
+        for label in ('NetworkBridge.update', 'ClientNetworkAdapter.create'):
+            self.control().add_fault(match=label, drop=True, phase='after')
+        self.control().add_fault(
+            match='ClientNetworkAdapter.delete', drop=True, phase='after'
+        )
+
+        self.come_and_go()
+
+        self.assertEqual(
+            [1] * 3, [fault['applied'] for fault in self.control().faults()]
+        )
+
     def test_a_running_server_with_rmc_gets_and_loses_a_port(self):
         self.set_rmc('active')
 
@@ -585,13 +598,19 @@ class Interfaces(NetworkTestCase):
 
         self.assertEqual([], self.macs())
         self.assertEqual([], self.ports_of_nova())
-        error = self.assertRaises(
-            client.OpenStackApiException,
-            self.api.detach_interface,
-            self.server['id'],
-            self.port['id'],
+
+    def test_a_port_is_detached_once(self):
+        self._stop_server(self.server)
+        self._detach_interface(self.server, self.port['id'])
+
+        self.api.detach_interface(self.server['id'], self.port['id'])
+
+        self._wait_for_action_fail_completion(
+            self.server, 'detach_interface', 'compute_detach_interface'
         )
-        self.assertEqual(404, error.response.status_code)
+        self.assertEqual([], self.macs())
+        server = self.api.get_server(self.server['id'])
+        self.assertEqual('SHUTOFF', server['status'])
 
     def remove_adapters(self):
         """Let another management tool take the server's adapters away."""
