@@ -17,12 +17,15 @@ import functools
 from nova import exception as nova_exception
 from nova.compute import task_states
 from nova.compute import vm_states
+from oslo_log import log as logging
 
 from nova_powervm.domain import partition
 from nova_powervm.powervm import partitions
 from tests.functional import base
 from tests.functional import foreign
 from tests.functional import whole
+
+LOG = logging.getLogger(__name__)
 
 #: What a boot asks of the REST server, in this order. It is of a server with
 #: a device, a port of a VLAN that the bridge does not carry, a disk and a
@@ -180,6 +183,7 @@ class EachRequest(whole.WholeTestCase):
         }
         self.spawn(self.server)
         self.assert_whole(self.server, self.port)
+        LOG.info('What failed because of %s: %s', fault, failed)
         return failed
 
     def failed_deletes(self, applies, fault):
