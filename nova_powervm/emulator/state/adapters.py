@@ -108,7 +108,7 @@ def build(host: Host, partition: Partition, body: Element) -> Adapter:
     adapter = make(host, partition, body, switch, slot, mac)
     add(host, adapter)
     networks.settle(host, system)
-    _link_network(host, adapter, switch)
+    link_network(host, adapter)
     return adapter
 
 
@@ -186,7 +186,7 @@ def update(
     trunks.show(adapter)
     host.touch(adapter)
     networks.settle(host, system)
-    _link_network(host, adapter, switch)
+    link_network(host, adapter)
 
 
 def delete(host: Host, adapter: Adapter) -> None:
@@ -221,6 +221,16 @@ def set_vlans(adapter: Adapter, pvid: int, tagged: tuple[int, ...]) -> None:
     content.sort_children(adapter.element, _ORDER)
 
 
+def link_network(host: Host, adapter: Adapter) -> None:
+    """Let an adapter link to the network of its PVID."""
+    system = adapter.partition.system
+    network = networks.find(host, system, adapter.switch_id, adapter.pvid)
+    section = content.leaf('VirtualNetworks')
+    if network is not None:
+        section.append(ethernet.link(network.event_path))
+    content.replace(adapter.element, section)
+
+
 def location(partition: Partition, slot: int) -> str:
     """Return the location code of a virtual slot."""
     mtms = system_module.MTMS
@@ -248,17 +258,6 @@ def _settle_tags(element: Element) -> None:
     else:
         content.remove(element, ('TaggedVLANIDs',))
         content.put_default(element, 'TaggedVLANSupported', False)
-
-
-def _link_network(
-    host: Host, adapter: Adapter, switch: ethernet.Switch
-) -> None:
-    """Let an adapter link to the network of its PVID."""
-    network = networks.find(host, switch, adapter.pvid)
-    section = content.leaf('VirtualNetworks')
-    if network is not None:
-        section.append(ethernet.link(network.event_path))
-    content.replace(adapter.element, section)
 
 
 def _check_slot(adapter: Adapter, body: Element) -> None:

@@ -188,18 +188,18 @@ def _plan(host: Host, bridge: Bridge, vios: Partition, sea: Element) -> Plan:
         adapter.slot: adapter
         for adapter in ethernet.trunks_of(host, bridge, vios)
     }
+    leaving = dict(present)
     wanted: list[Trunk] = []
     for element in content.find_all(sea, _TRUNK_PATH):
         number = content.integer(element, virtual_slots.NUMBER)
-        adapter = present.get(number)
+        adapter = leaving.pop(number, None)
         if adapter is None:
+            # A slot that is named twice is taken here.
             wanted.append(_new_trunk(host, vios, element, wanted))
         else:
             wanted.append(_old_trunk(adapter, element))
-    kept = [trunk.present for trunk in wanted]
-    leaving = [one for one in present.values() if one not in kept]
     switch = _switch(host, bridge, sea, list(present.values()))
-    return Plan(vios, switch, sea, tuple(wanted), tuple(leaving))
+    return Plan(vios, switch, sea, tuple(wanted), tuple(leaving.values()))
 
 
 def _new_trunk(

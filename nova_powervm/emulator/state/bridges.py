@@ -270,3 +270,5 @@ def _show(host: Host, bridge: Bridge) -> None:
     content.replace(bridge.element, trunks.load_groups(everywhere))
     content.sort_children(bridge.element, _ORDER)
     networks.settle(host, bridge.system)
+    for adapter in everywhere:
+        adapters.link_network(host, adapter)

@@ -45,7 +45,7 @@ def vlan(text: str, what: str) -> int:
     :param what: the element, for the message.
     :raises errors.BadRequest: it is none.
     """
-    if text.isdecimal() and 1 <= int(text) <= MAX_VLAN:
+    if text.isascii() and text.isdecimal() and 1 <= int(text) <= MAX_VLAN:
         return int(text)
     raise errors.BadRequest(
         f'{text!r} is not a VLAN for {what}: these are 1 to {MAX_VLAN}.'
