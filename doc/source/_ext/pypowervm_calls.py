@@ -18,7 +18,6 @@ properties are what its tasks ask for, by the source. The tables here have
 only what none of these shows.
 """
 
-import ast
 import collections
 import dataclasses
 import importlib
@@ -31,6 +30,8 @@ import warnings
 from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
+
+import pypowervm_tasks
 
 UUID = '00000000-0000-4000-8000-000000000000'
 
@@ -83,7 +84,6 @@ OTHERS = (
         'tasks.monitor.util.query_ltm_feed',
     ),
 )
-_PARTITIONS = ('LogicalPartition', 'VirtualIOServer')
 _LINK = re.compile(r'/rest/api/uom/([^"?<&\s]+)')
 _ID = re.compile(r'[0-9A-Fa-f-]{36}|\d+')
 
@@ -187,76 +187,12 @@ def _operations(
 def _of_tasks() -> Iterator[Call]:
     """Yield the jobs and quick properties that tasks ask for."""
     package = importlib.import_module('pypowervm.tasks')
-    for module in _modules(package):
-        tree = ast.parse(pathlib.Path(str(module.__file__)).read_text())
-        for function in ast.walk(tree):
-            if isinstance(function, ast.FunctionDef):
-                for call in ast.walk(function):
-                    if isinstance(call, ast.Call):
-                        yield from _suffixed(call, module, function)
-
-
-def _suffixed(
-    call: ast.Call, module: ModuleType, function: ast.FunctionDef
-) -> Iterator[Call]:
-    """Yield what one ``adapter.read(..., suffix_type=..., ...)`` asks for."""
-    given = {word.arg: word.value for word in call.keywords}
-    if not {'suffix_type', 'suffix_parm'} <= set(given) or not call.args:
-        return
-    kinds = set(_values(call.args[0], module, function)) or _PARTITIONS
-    has_id = 'root_id' in given or len(call.args) > 1
-    if has_id and len(call.args) > 1:
-        value = call.args[1]
-        has_id = not (isinstance(value, ast.Constant) and value.value is None)
-    for suffix in _values(given['suffix_type'], module, function):
-        for operation in _values(given['suffix_parm'], module, function):
-            for kind in kinds:
-                above = f'uom/{kind}/{{uuid}}' if has_id else f'uom/{kind}'
-                yield Call(
-                    f'{above}/{suffix}/{operation}',
-                    'job' if suffix == 'do' else suffix,
-                    'PUT' if suffix == 'do' else 'GET',
-                    operation,
-                )
-
-
-def _values(
-    node: ast.expr, module: ModuleType, function: ast.FunctionDef
-) -> Iterator[str]:
-    """Yield the texts that an expression can have, as far as can be seen."""
-    if isinstance(node, ast.IfExp):
-        yield from _values(node.body, module, function)
-        yield from _values(node.orelse, module, function)
-        return
-    try:
-        value = eval(  # noqa: S307 - of pypowervm's own source
-            compile(ast.Expression(node), '', 'eval'), vars(module)
-        )
-    except (NameError, AttributeError):
-        yield from _seen_elsewhere(node, module, function)
-        return
-    if isinstance(value, str):
-        yield value
-
-
-def _seen_elsewhere(
-    node: ast.expr, module: ModuleType, function: ast.FunctionDef
-) -> Iterator[str]:
-    """Yield the texts of a local variable, or of an unknown's attribute."""
-    if isinstance(node, ast.Name):
-        for other in ast.walk(function):
-            if isinstance(other, ast.Assign) and any(
-                isinstance(target, ast.Name) and target.id == node.id
-                for target in other.targets
-            ):
-                yield from _values(other.value, module, function)
-    elif isinstance(node, ast.Attribute) and node.attr != 'schema_type':
-        for imported in vars(module).values():
-            if inspect.ismodule(imported):
-                for _, found in inspect.getmembers(imported, inspect.isclass):
-                    value = vars(found).get(node.attr)
-                    if isinstance(value, str):
-                        yield value
+    for found in pypowervm_tasks.asked_for(_modules(package)):
+        path = f'{found.above}/{found.suffix}/{found.operation}'
+        if found.suffix == 'do':
+            yield Call(path, 'job', 'PUT', found.operation)
+        else:
+            yield Call(path, found.suffix, 'GET', found.operation)
 
 
 def _others() -> Iterator[Call]:

@@ -98,7 +98,7 @@ def _build_bridge(
         found = _captured(spec, ethernet.BRIDGE)
         bridge = ethernet.Bridge(found.uuid, found.element, system)
         host.add(bridge)
-        bridges.adopt(host, bridge)
+        _adopt_trunks(host, bridge)
         return
     name = spec.get('switch', ethernet.DEFAULT_SWITCH)
     switch = switches.by_name(host, system, name)
@@ -121,6 +121,32 @@ def _build_bridge(
         content.new(ethernet.SEAS, *seas),
     )
     bridges.build(host, system, body)
+
+
+def _adopt_trunks(host: Host, bridge: ethernet.Bridge) -> None:
+    """Make the adapters of a captured bridge, on servers that are there."""
+    for sea in bridge.seas:
+        uuid = ethernet.target(sea, ethernet.SEA_VIOS)
+        vios = host.find(partition_module.VIOS, uuid)
+        if not isinstance(vios, Partition):
+            continue
+        for trunk in content.find_all(
+            sea, f'{ethernet.TRUNKS}/{ethernet.TRUNK}'
+        ):
+            _adopt(host, bridge, vios, trunk)
+
+
+def _adopt(
+    host: Host, bridge: ethernet.Bridge, vios: Partition, trunk: Element
+) -> None:
+    children = [content.copy(child) for child in trunk]
+    element = content.new(ethernet.ADAPTER, *children[1:])
+    uuid = host.new_uuid()
+    content.put(element, 'Metadata/Atom/AtomID', uuid)
+    content.put(element, 'LocalPartitionID', vios.id)
+    adapter = ethernet.Adapter(uuid, element, vios)
+    adapter.bridge = bridge.uuid
+    host.add(adapter)
 
 
 def _sea(vios: Partition, trunks: list[Element], is_primary: bool) -> Element:
