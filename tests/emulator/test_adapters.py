@@ -432,7 +432,8 @@ class DeleteTest(AdapterTestCase):
     def test_an_update_of_the_partition_leaves_them(self):
         self.plug()
         found = self.read(self.vm.uuid)
-        found.element.remove(found.element.find('ClientNetworkAdapters'))
+        links = found.element.find('ClientNetworkAdapters')
+        links.remove(links[0])
         found.name = 'other'
         found.update()
         found = self.read(self.vm.uuid)

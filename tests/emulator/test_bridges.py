@@ -501,6 +501,13 @@ class CreateTest(BridgeTestCase):
             409, 'VLAN 1 is on the trunk', self.create_bridge, 1
         )
 
+    def test_the_pvid_is_taken_with_another_priority(self):
+        planned = self.plan(1, servers=['vios2'])
+        planned.seas[0].primary_adpt._trunk_pri(5)
+        self.assert_refused(
+            409, 'VLAN 1 is on the trunk', planned.create, parent=self.system()
+        )
+
     def test_the_device_is_taken(self):
         self.assert_refused(
             409,

@@ -106,11 +106,7 @@ def update(
     system = partition.system
     switch = switches.of(host, system, body, ethernet.SWITCH_LINK)
     _check_trunk(host, partition, body, switch.id, adapter)
-    mac = content.text(body, 'MACAddress').upper()
-    if mac != adapter.mac:
-        rules.check_dynamic(partition, _WHAT)
-        network_rules.check_mac(host, system, mac, adapter)
-    content.put(body, 'MACAddress', mac)
+    _settle_mac(host, adapter, body)
     adapter_content.set_switch(body, switch)
     trunks.hide(adapter)
     adapter.element = body
@@ -151,6 +147,16 @@ def link_network(host: Host, adapter: Adapter) -> None:
     if network is not None:
         section.append(ethernet.link(network.event_path))
     content.replace(adapter.element, section)
+
+
+def _settle_mac(host: Host, adapter: Adapter, body: Element) -> None:
+    """Check a posted MAC address and write it as the API does."""
+    mac = content.text(body, 'MACAddress').upper()
+    if mac != adapter.mac:
+        rules.check_dynamic(adapter.partition, _WHAT)
+        system = adapter.partition.system
+        network_rules.check_mac(host, system, mac, adapter)
+    content.put(body, 'MACAddress', mac)
 
 
 def _check_slot(adapter: Adapter, body: Element) -> None:
