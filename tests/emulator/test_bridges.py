@@ -552,8 +552,10 @@ class CreateTest(BridgeTestCase):
         self.create_bridge()
 
     def test_no_slot(self):
-        for _ in range(61):
-            self.put_adapter()
+        vios = self.vioses()['vios1']
+        vios.io_config.set_parm_value('MaximumVirtualIOSlots', 4)
+        vios.update()
+        self.put_adapter()
         before = self.control.state()
         self.assert_refused(
             409, "'vios1' has no free virtual slot", self.create_bridge
