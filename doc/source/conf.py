@@ -12,7 +12,13 @@
 
 """How Sphinx builds the documentation."""
 
+import pathlib
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent / '_ext'))
+
 extensions = [
+    'emulator_coverage_page',
     'openstackdocstheme',
     'oslo_config.sphinxconfiggen',
     'oslo_config.sphinxext',

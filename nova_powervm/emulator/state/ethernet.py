@@ -158,6 +158,12 @@ class Bridge(resource.Resource):
         return self.integer('PortVLANID')
 
     @property
+    def switch_id(self) -> int:
+        """SwitchID of the switch that it bridges."""
+        trunks = self.trunks
+        return content.integer(trunks[0], 'VirtualSwitchID') if trunks else 0
+
+    @property
     def seas(self) -> list[Element]:
         """Its SharedEthernetAdapter elements."""
         return content.find_all(self.element, f'{SEAS}/{SEA}')
@@ -165,7 +171,8 @@ class Bridge(resource.Resource):
     @property
     def trunks(self) -> list[Element]:
         """The TrunkAdapter elements of the first SharedEthernetAdapter."""
-        return content.find_all(self.seas[0], f'{TRUNKS}/{TRUNK}')
+        path = f'{TRUNKS}/{TRUNK}'
+        return content.find_all(self.seas[0], path) if self.seas else []
 
 
 def adapters(host: Host, system: System) -> Iterator[Adapter]:
