@@ -34,6 +34,8 @@ _KINDS = {
     'virtual_io_servers': partition_module.VIOS,
     'partitions': partition_module.LPAR,
 }
+# A Virtual I/O Server has an adapter for each client.
+_VIRTUAL_SLOTS = {partition_module.VIOS: 1000, partition_module.LPAR: 64}
 
 
 def build(host: Host, system: System, spec: Spec) -> None:
@@ -88,7 +90,8 @@ def _build_described(
         _memory(spec['memory']),
         _processors(spec),
         content.new(
-            partition_module.IO, content.leaf('MaximumVirtualIOSlots', 64)
+            partition_module.IO,
+            content.leaf('MaximumVirtualIOSlots', _VIRTUAL_SLOTS[kind]),
         ),
     )
     if 'id' in spec:
