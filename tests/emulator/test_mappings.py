@@ -15,6 +15,7 @@
 
 import concurrent.futures
 
+from lxml import etree
 from pypowervm.tasks import power
 from pypowervm.tasks import scsi_mapper
 from pypowervm.tasks import storage as tasks
@@ -23,6 +24,8 @@ from pypowervm.wrappers import storage as wrappers
 from pypowervm.wrappers import virtual_io_server
 
 from nova_powervm.emulator import worlds
+from nova_powervm.emulator.state import partition
+from nova_powervm.emulator.state import virtual_slots
 from tests.emulator import storage
 
 PREFIX = 'U9009.22A.EMU0001'
@@ -588,3 +591,50 @@ class CaptureTest(storage.StorageTestCase):
         vios.update()
         left = [mapping.toxmlstring() for mapping in self.vios().scsi_mappings]
         self.assertEqual(before, left)
+
+    def test_shape(self):
+        """New mappings have the elements that captured ones have."""
+        self.repository()
+        client = self.create()
+        for element in (self.disk(), self.medium()):
+            made = self.map(client, element)
+            kind = type(made.backing_storage)
+            captured = next(
+                mapping
+                for mapping in self.vios().scsi_mappings
+                if isinstance(mapping.backing_storage, kind)
+                and mapping.client_adapter is not None
+            )
+            self.assertNotIn(client.uuid, captured.client_lpar_href)
+            paths = self.paths(made)
+            # The captures are older than this element.
+            paths.discard('Storage/VirtualDisk/VirtualDiskType')
+            self.assertEqual(self.paths(captured), paths)
+
+    @staticmethod
+    def paths(wrapper):
+        def walk(node, path):
+            for child in node.iterchildren(etree.Element):
+                below = f'{path}/{etree.QName(child).localname}'
+                yield below.lstrip('/')
+                yield from walk(child, below)
+
+        return set(walk(wrapper.element.element, ''))
+
+    def test_every_adapter_counts(self):
+        host = self.emulator._application._emulation.host
+        (server,) = (
+            found
+            for found in host.of_type(partition.Partition)
+            if found.kind == partition.VIOS
+        )
+        read = self.vios(['ViosSCSIMapping', 'ViosFCMapping'])
+        slots = {
+            mapping.server_adapter.vios_slot_num
+            for mapping in read.scsi_mappings
+        } | {
+            mapping.server_adapter.vios_slot_num
+            for mapping in read.vfc_mappings
+        }
+        self.assertLessEqual(slots, virtual_slots.taken(host, server))
+        self.assertLess(20, len(slots))

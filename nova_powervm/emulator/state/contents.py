@@ -121,6 +121,12 @@ class Contents:
         if content is not None:
             content.path.unlink(missing_ok=True)
 
+    def drop_server(self, vios: str) -> None:
+        """Delete the contents of everything that a VIOS has."""
+        for server, udid in tuple(self._kept):
+            if server == vios.upper():
+                self.drop(server, udid)
+
     def close(self) -> None:
         """Delete everything."""
         with self._lock:
