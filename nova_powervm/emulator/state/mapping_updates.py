@@ -100,7 +100,9 @@ class _Plan:
             else:
                 left.remove(same)
                 self.section.append(content.copy(same.element))
-        for mapping in new:
+        # Those on a pair that is there come first: its slots are not free,
+        # even if it has lost all that was on it.
+        for mapping in sorted(new, key=lambda one: one.server_slot is None):
             self._add(mapping)
         self.changed = bool(new or left)
         self._drop_bare()

@@ -164,13 +164,19 @@ def taken_slots(host: Host, partition: Partition) -> Iterator[int]:
     """Yield the slots of a partition's adapters in mappings of any kind."""
     for vios in servers(partition, host):
         for section in (SECTION, 'VirtualFibreChannelMappings'):
-            for name in (CLIENT, SERVER):
-                for adapter in content.find_all(
-                    vios.element, f'{section}/*/{name}'
-                ):
-                    owner = content.integer(adapter, 'LocalPartitionID')
-                    if owner == partition.id:
-                        yield content.integer(adapter, SLOT)
+            path = f'{section}/*'
+            for mapping in content.find_all(vios.element, path):
+                yield from _slots_of(mapping, vios, partition)
+
+
+def _slots_of(
+    mapping: Element, vios: Partition, partition: Partition
+) -> Iterator[int]:
+    if partition is vios:
+        yield content.integer(mapping, f'{SERVER}/{SLOT}')
+    owner = content.integer(mapping, f'{CLIENT}/LocalPartitionID')
+    if owner == partition.id:
+        yield content.integer(mapping, f'{CLIENT}/{SLOT}')
 
 
 def client_of(host: Host, mapping: Mapping) -> Partition | None:
