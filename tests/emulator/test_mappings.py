@@ -16,6 +16,7 @@
 import concurrent.futures
 
 from lxml import etree
+from pypowervm.tasks import partition as partition_tasks
 from pypowervm.tasks import power
 from pypowervm.tasks import scsi_mapper
 from pypowervm.tasks import storage as tasks
@@ -321,6 +322,34 @@ class GroupTest(storage.StorageTestCase):
         for key in ('client', 'server_slot', 'adapter', 'udid'):
             self.assertEqual(6, len({found[key] for found in shown}), key)
 
+    def test_a_feed_task(self):
+        """What drivers do: one update for a disk and a config drive."""
+        self.repository()
+        client, disk, medium = self.create(), self.disk(), self.medium()
+        task = partition_tasks.build_active_vio_feed_task(
+            self.adapter, xag=storage.MAPPINGS
+        )
+
+        def add(vios, element):
+            mapping = scsi_mapper.build_vscsi_mapping(
+                None, vios, client.uuid, element
+            )
+            return scsi_mapper.add_map(vios, mapping)
+
+        for element in (disk, medium):
+            task.add_functor_subtask(add, element)
+        self.control.clear_journal()
+        task.execute()
+        self.assertEqual(
+            1,
+            self.control.journal_counts()['POST VirtualIOServer.update'],
+        )
+        first, second = self.shown()['scsi_mappings']
+        # Neither knew of the other: each has a pair of its own.
+        self.assertEqual(('disk1', 'cfg.iso'), (first['name'], second['name']))
+        self.assertEqual((2, 3), (first['client_slot'], second['client_slot']))
+        self.assertNotEqual(first['server_slot'], second['server_slot'])
+
     def test_event(self):
         path = (
             '/rest/api/uom/Event?QUEUE_CLIENTKEY_METHOD=USE_APPLICATIONID'
@@ -335,8 +364,7 @@ class GroupTest(storage.StorageTestCase):
             'VirtualSCSIMappings', event.element.findtext('EventDetail')
         )
 
-    def test_a_search_for_free_slots(self):
-        """Client network adapters take virtual slots as well."""
+    def test_no_free_slot(self):
         client = self.create(max_io_slots=4)
         self.map(client, self.disk('a'), fuse_limit=1)
         self.map(client, self.disk('b'), fuse_limit=1)
