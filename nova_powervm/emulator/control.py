@@ -65,8 +65,8 @@ class Control:
     def reset(self) -> None:
         """Go back to the world that was loaded last.
 
-        Jobs, faults and the journal are empty then. Sessions stay; clients
-        of the event feed get CACHE_CLEARED.
+        Jobs, faults and the journal are empty then, and what was uploaded
+        is gone. Sessions stay; clients of the event feed get CACHE_CLEARED.
         """
         self.load_world(self._world)
 
@@ -82,6 +82,7 @@ class Control:
         with self._lock:
             with self._host.loading():
                 worlds.build(self._host, checked)
+            self._host.contents.close()
             self._world = checked
             self._emulation.jobs.clear()
             self._emulation.faults.clear()

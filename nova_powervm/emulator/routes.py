@@ -89,17 +89,6 @@ def _searching(kind: str) -> tuple[Route, ...]:
     return (Route('GET', rule, resources.search(kind), f'{kind}.search'),)
 
 
-def _writing(kind: str, base: str) -> tuple[Route, ...]:
-    """Return the rows that let clients change partitions."""
-    root = f'{base}/{kind}'
-    one = f'{root}/<uuid>'
-    return (
-        Route('PUT', root, partition.create(kind), f'{kind}.create'),
-        Route('POST', one, partition.update(kind), f'{kind}.update'),
-        Route('DELETE', one, partition.delete(kind), f'{kind}.delete'),
-    )
-
-
 def _transferring() -> tuple[Route, ...]:
     """Return the rows that move bytes to and from disks and media."""
     root = f'{WEB}/{FILE}'
@@ -113,6 +102,17 @@ def _transferring() -> tuple[Route, ...]:
         Route('GET', contents, files.download, f'{FILE}.download'),
         Route('PUT', contents, files.upload, label, streams=True),
         Route('POST', contents, files.upload, label, streams=True),
+    )
+
+
+def _writing(kind: str, base: str) -> tuple[Route, ...]:
+    """Return the rows that let clients change partitions."""
+    root = f'{base}/{kind}'
+    one = f'{root}/<uuid>'
+    return (
+        Route('PUT', root, partition.create(kind), f'{kind}.create'),
+        Route('POST', one, partition.update(kind), f'{kind}.update'),
+        Route('DELETE', one, partition.delete(kind), f'{kind}.delete'),
     )
 
 
@@ -148,6 +148,11 @@ ROUTES: tuple[Route, ...] = (
         volumes.entry,
         f'{VOLUME_GROUP}.read',
     ),
+    Route('GET', f'{UOM}/jobs/<job_id>', jobs.read, 'Job.read'),
+    Route('DELETE', f'{UOM}/jobs/<job_id>', jobs.delete, 'Job.delete'),
+    Route('POST', f'{UOM}/jobs/<job_id>/cancel', jobs.cancel, 'Job.cancel'),
+    Route('GET', f'{UOM}/Event', events.poll, 'Event.feed'),
+    Route('PUT', f'{UOM}/Event', events.create, 'Event.create'),
     Route(
         'POST',
         f'{UNDER_VIOS}/{VOLUME_GROUP}/<uuid>',
@@ -155,9 +160,4 @@ ROUTES: tuple[Route, ...] = (
         f'{VOLUME_GROUP}.update',
     ),
     *_transferring(),
-    Route('GET', f'{UOM}/jobs/<job_id>', jobs.read, 'Job.read'),
-    Route('DELETE', f'{UOM}/jobs/<job_id>', jobs.delete, 'Job.delete'),
-    Route('POST', f'{UOM}/jobs/<job_id>/cancel', jobs.cancel, 'Job.cancel'),
-    Route('GET', f'{UOM}/Event', events.poll, 'Event.feed'),
-    Route('PUT', f'{UOM}/Event', events.create, 'Event.create'),
 )

@@ -424,6 +424,14 @@ class WorldOwnersTest(base.EmulatorTestCase):
         self.assertIsNone(self.slot(base.GPUS[0]).part_uuid)
         self.assertEqual(1, len(created.io_config.io_slots))
 
+    def test_owners_outlast_a_plug_that_fails(self):
+        with (
+            unittest.mock.patch.object(captures, '_FOLDER', ('none',)),
+            self.assertRaisesRegex(errors.ControlError, 'not installed'),
+        ):
+            self.control.plug('21010040', {'sriov': True})
+        self.test_the_rules_are_the_same()
+
     def test_the_rules_are_the_same(self):
         self.assert_refused(
             409, 'vios1', self.build(slots=[base.VIOS_SLOT]).create

@@ -379,6 +379,31 @@ class FaultTest(storage.StorageTestCase):
                 self.upload(file, LARGE)
             self.assertEqual(sha256, self.shown_disk()['sha256'])
 
+    def test_refused_uploads_are_read_to_their_end(self):
+        """A client that still sends may not see an answer before."""
+        seen = []
+
+        def between(_):
+            for _ in range(3):
+                self.vios()
+            seen.extend(
+                record['status']
+                for record in self.control.journal()
+                if record['label'] == 'File.upload'
+            )
+
+        self.control.add_fault(match='File.upload', status=500)
+        self.assert_refused(
+            500,
+            'Injected',
+            self.adapter.upload_file,
+            self.file(self.made.udid).element,
+            Endless([b'x' * 65536] * 3, between),
+        )
+        # The first time nothing of the request may have arrived yet.
+        self.assertLessEqual(2, len(seen))
+        self.assertEqual({None}, set(seen))
+
     def test_drop_half_way(self):
         sent = []
         self.control.add_fault(match='File.upload', drop=True)

@@ -204,6 +204,27 @@ class MappingTest(storage.StorageTestCase):
         self.assertEqual('disk2', left.backing_storage.name)
         self.assertEqual(mapping.server_adapter.udid, left.server_adapter.udid)
 
+    def test_a_pair_that_is_kept_keeps_its_slots(self):
+        """Also from adapters that the same update makes."""
+        kept = self.map(self.client, self.made)
+        vios = self.vios()
+        vios.scsi_mappings.append(
+            virtual_io_server.VSCSIMapping.bld(
+                self.adapter,
+                None,
+                self.create('vm2').uuid,
+                self.disk('disk2'),
+            )
+        )
+        scsi_mapper.detach_storage(vios, self.client.uuid)
+        vios.update()
+        shown = {
+            found['client']: found['server_slot']
+            for found in self.shown()['scsi_mappings']
+        }
+        self.assertEqual(kept.server_adapter.vios_slot_num, shown['vm1'])
+        self.assertNotEqual(shown['vm1'], shown['vm2'])
+
     def test_other_media(self):
         self.repository()
         self.map(self.client, self.made)

@@ -405,6 +405,17 @@ class StateTest(storage.StorageTestCase):
         with self.assertRaisesRegex(errors.ControlError, disk.udid):
             self.control.contents(disk.udid)
 
+    def test_a_vios_that_is_deleted(self):
+        disk = self.disk()
+        self.upload(self.file(disk.udid), b'data')
+        contents = self.emulator._application._emulation.host.contents
+        path = contents.find(self.vios().uuid, disk.udid).path
+        self.control.set_partition('vios1', state='not activated')
+        self.vios().delete()
+        with self.assertRaisesRegex(errors.ControlError, disk.udid):
+            self.control.contents(disk.udid)
+        self.assertFalse(path.exists())
+
     def test_a_world_that_cannot_be_loaded_drops_nothing(self):
         disk = self.disk()
         self.upload(self.file(disk.udid), b'data')
