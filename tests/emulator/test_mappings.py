@@ -68,7 +68,8 @@ class MappingTest(storage.StorageTestCase):
         self.assertEqual(2.0, mapping.backing_storage.capacity)
         self.assertTrue(
             mapping.client_lpar_href.endswith(
-                f'/rest/api/uom/LogicalPartition/{self.client.uuid}'
+                f'/ManagedSystem/{self.system().uuid}/LogicalPartition/'
+                f'{self.client.uuid}'
             )
         )
 

@@ -116,7 +116,7 @@ class _Plan:
         storage = self._storage(posted)
         client_adapter, server_adapter = self._adapters(posted, client)
         link = content.leaf(mappings.LPAR_LINK)
-        link.set('href', client.path)
+        link.set('href', client.event_path)
         link.set('rel', 'related')
         element = content.new(
             mappings.MAPPING, link, client_adapter, server_adapter
