@@ -27,6 +27,27 @@ Element = content.Element
 Host = host_module.Host
 Partition = partition_module.Partition
 
+_ORDER = (
+    'Metadata',
+    'AdapterType',
+    'DynamicReconfigurationConnectorName',
+    'LocationCode',
+    'LocalPartitionID',
+    'RequiredAdapter',
+    'VariedOn',
+    'UseNextAvailableSlotID',
+    'UseNextAvailableHighSlotID',
+    mappings.SLOT,
+    'Enabled',
+    'AdapterName',
+    'BackingDeviceName',
+    'RemoteBackingDeviceName',
+    'RemoteLogicalPartitionID',
+    'RemoteSlotNumber',
+    'ServerLocationCode',
+    'UniqueDeviceID',
+)
+
 
 @dataclasses.dataclass(frozen=True)
 class _End:
@@ -95,28 +116,6 @@ def set_backing(adapter: Element, name: str) -> None:
     else:
         content.remove(adapter, ['BackingDeviceName'])
     content.sort_children(adapter, _ORDER)
-
-
-_ORDER = (
-    'Metadata',
-    'AdapterType',
-    'DynamicReconfigurationConnectorName',
-    'LocationCode',
-    'LocalPartitionID',
-    'RequiredAdapter',
-    'VariedOn',
-    'UseNextAvailableSlotID',
-    'UseNextAvailableHighSlotID',
-    mappings.SLOT,
-    'Enabled',
-    'AdapterName',
-    'BackingDeviceName',
-    'RemoteBackingDeviceName',
-    'RemoteLogicalPartitionID',
-    'RemoteSlotNumber',
-    'ServerLocationCode',
-    'UniqueDeviceID',
-)
 
 
 def _adapter(
