@@ -386,6 +386,23 @@ class GroupTest(storage.StorageTestCase):
             'VirtualSCSIMappings', event.element.findtext('EventDetail')
         )
 
+    def test_a_vios_without_a_free_slot(self):
+        world = worlds.default()
+        world['systems'][0].pop('network_bridges', None)
+        world['systems'][0]['virtual_io_servers'][0]['virtual_slots'] = 3
+        self.control.load_world(world)
+        client = self.create()
+        self.map(client, self.disk('a'))
+        self.map(client, self.disk('b'))
+        self.assert_refused(
+            409,
+            "'vios1' has no free virtual slot",
+            self.map,
+            client,
+            self.disk('c'),
+            fuse_limit=1,
+        )
+
     def test_no_free_slot(self):
         client = self.create(max_io_slots=4)
         self.map(client, self.disk('a'), fuse_limit=1)
@@ -615,6 +632,7 @@ class CaptureTest(storage.StorageTestCase):
         system['virtual_io_servers'] = [
             {'capture': {'file': self.FILE}, 'volume_groups': groups}
         ]
+        system.pop('network_bridges', None)
         for slot in system['slots']:
             if slot.get('owner') == 'vios1':
                 del slot['owner']

@@ -34,8 +34,6 @@ _KINDS = {
     'virtual_io_servers': partition_module.VIOS,
     'partitions': partition_module.LPAR,
 }
-# A Virtual I/O Server has an adapter for each client.
-_VIRTUAL_SLOTS = {partition_module.VIOS: 1000, partition_module.LPAR: 64}
 
 
 def build(host: Host, system: System, spec: Spec) -> None:
@@ -73,6 +71,9 @@ def _build_captured(
         'PartitionState': spec.get('state'),
         'ResourceMonitoringControlState': spec.get('rmc_state'),
         'IsManagementPartition': spec.get('management'),
+        f'{partition_module.IO}/MaximumVirtualIOSlots': spec.get(
+            'virtual_slots'
+        ),
     }
     for name, value in values.items():
         if value is not None:
@@ -91,7 +92,9 @@ def _build_described(
         _processors(spec),
         content.new(
             partition_module.IO,
-            content.leaf('MaximumVirtualIOSlots', _VIRTUAL_SLOTS[kind]),
+            content.leaf(
+                'MaximumVirtualIOSlots', spec.get('virtual_slots', 64)
+            ),
         ),
     )
     if 'id' in spec:
