@@ -210,3 +210,15 @@ def target(element: Element, path: str) -> str:
     found = content.find(element, path)
     href = '' if found is None else found.get('href', '')
     return str(href).partition('?')[0].rpartition('/')[2]
+
+
+@virtual_slots.register
+def _slots(host: Host, partition: Partition) -> Iterator[int]:
+    """Yield the slots of a partition's network adapters.
+
+    A captured Virtual I/O Server has trunk adapters that are no resources.
+    """
+    for adapter in host.of_type(Adapter, partition):
+        yield adapter.slot
+    for trunk in content.find_all(partition.element, f'{TRUNKS}/{TRUNK}'):
+        yield content.integer(trunk, virtual_slots.NUMBER)
