@@ -33,45 +33,97 @@ _LIST = re.compile(r'(?:^|(?<= ))Tests: (?P<names>tests(?:[\w.]|, )+)\.$')
 
 #: The sections of the matrix of nova 34.0.0.
 NOVA = frozenset(
-    """
-    console.rdp console.serial.interactive console.serial.log console.spice
-    console.vnc guest.disk.autoconfig guest.disk.rate-limit
-    guest.setup.configdrive guest.setup.inject.file
-    guest.setup.inject.networking
-    operation.abort-in-progress-live-migration operation.attach-interface
-    operation.attach-tagged-interface operation.attach-tagged-volume
-    operation.attach-volume operation.boot-emulated-tpm
-    operation.boot-encrypted-vm operation.boot-stateless-firmware
-    operation.cache-images operation.detach-interface operation.detach-volume
-    operation.device-tags operation.encrypted-volume operation.evacuate
-    operation.extend-volume operation.file-backed-memory
-    operation.force-live-migration-to-complete operation.get-guest-info
-    operation.get-host-ip operation.get-host-uptime operation.launch
-    operation.live-migrate operation.maintenance-mode
-    operation.multiattach-volume operation.pause
-    operation.port-with-resource-request operation.quiesce operation.reboot
-    operation.rebuild operation.rebuild-volume-backed
-    operation.report-cpu-traits operation.rescue operation.resize
-    operation.resume operation.set-admin-password operation.snapshot
-    operation.suspend operation.swap-volume operation.terminate
-    operation.trigger-crash-dump operation.trusted-certs operation.uefi-boot
-    operation.unpause operation.unquiesce storage.block
-    storage.block.backend.fibrechannel storage.block.backend.iscsi
-    storage.block.backend.iscsi.auth.chap storage.image
-    """.split()
+    [
+        'console.rdp',
+        'console.serial.interactive',
+        'console.serial.log',
+        'console.spice',
+        'console.vnc',
+        'guest.disk.autoconfig',
+        'guest.disk.rate-limit',
+        'guest.setup.configdrive',
+        'guest.setup.inject.file',
+        'guest.setup.inject.networking',
+        'operation.abort-in-progress-live-migration',
+        'operation.attach-interface',
+        'operation.attach-tagged-interface',
+        'operation.attach-tagged-volume',
+        'operation.attach-volume',
+        'operation.boot-emulated-tpm',
+        'operation.boot-encrypted-vm',
+        'operation.boot-stateless-firmware',
+        'operation.cache-images',
+        'operation.detach-interface',
+        'operation.detach-volume',
+        'operation.device-tags',
+        'operation.encrypted-volume',
+        'operation.evacuate',
+        'operation.extend-volume',
+        'operation.file-backed-memory',
+        'operation.force-live-migration-to-complete',
+        'operation.get-guest-info',
+        'operation.get-host-ip',
+        'operation.get-host-uptime',
+        'operation.launch',
+        'operation.live-migrate',
+        'operation.maintenance-mode',
+        'operation.multiattach-volume',
+        'operation.pause',
+        'operation.port-with-resource-request',
+        'operation.quiesce',
+        'operation.reboot',
+        'operation.rebuild',
+        'operation.rebuild-volume-backed',
+        'operation.report-cpu-traits',
+        'operation.rescue',
+        'operation.resize',
+        'operation.resume',
+        'operation.set-admin-password',
+        'operation.snapshot',
+        'operation.suspend',
+        'operation.swap-volume',
+        'operation.terminate',
+        'operation.trigger-crash-dump',
+        'operation.trusted-certs',
+        'operation.uefi-boot',
+        'operation.unpause',
+        'operation.unquiesce',
+        'storage.block',
+        'storage.block.backend.fibrechannel',
+        'storage.block.backend.iscsi',
+        'storage.block.backend.iscsi.auth.chap',
+        'storage.image',
+    ]
 )
 
 DEVICES = frozenset(
-    """
-    device.cold-migrate device.config-reload device.cyborg-arq device.evacuate
-    device.group device.hotplug device.identify.deny device.identify.location
-    device.identify.vendor device.identify.wildcard device.live-migrate
-    device.metrics device.one-time-use device.owner-trait
-    device.passthrough.slot device.quarantine device.rebuild
-    device.remote-restart device.rescue device.resize device.resource-class
-    device.shelve device.traits.generated device.traits.operator
-    device.validate-cli
-    """.split()
+    [
+        'device.cold-migrate',
+        'device.config-reload',
+        'device.cyborg-arq',
+        'device.evacuate',
+        'device.group',
+        'device.hotplug',
+        'device.identify.deny',
+        'device.identify.location',
+        'device.identify.vendor',
+        'device.identify.wildcard',
+        'device.live-migrate',
+        'device.metrics',
+        'device.one-time-use',
+        'device.owner-trait',
+        'device.passthrough.slot',
+        'device.quarantine',
+        'device.rebuild',
+        'device.remote-restart',
+        'device.rescue',
+        'device.resize',
+        'device.resource-class',
+        'device.shelve',
+        'device.traits.generated',
+        'device.traits.operator',
+        'device.validate-cli',
+    ]
 )
 
 #: Capability of the driver that a row stands and falls with.
