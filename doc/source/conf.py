@@ -12,11 +12,29 @@
 
 """How Sphinx builds the documentation."""
 
+import pathlib
+import sys
+
+from sphinx_feature_classification import support_matrix
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent / '_ext'))
+
 extensions = [
+    'emulator_coverage_page',
     'openstackdocstheme',
     'oslo_config.sphinxconfiggen',
     'oslo_config.sphinxext',
+    'sphinx_feature_classification.support_matrix',
 ]
+
+# Without this it shows the sections of operations only.
+support_matrix.FEATURE_PREFIX = (
+    'operation.',
+    'guest.',
+    'console.',
+    'storage.',
+    'device.',
+)
 
 project = 'nova-powervm'
 copyright = '2026, nova-powervm developers'

@@ -26,6 +26,7 @@ from werkzeug import routing
 from werkzeug import wrappers
 
 from nova_powervm.emulator import atom
+from nova_powervm.emulator import bodies
 from nova_powervm.emulator import control_http
 from nova_powervm.emulator import errors
 from nova_powervm.emulator import exchange
@@ -56,20 +57,13 @@ def _not_allowed(_: Emulation, call: exchange.Call) -> exchange.Answer:
 def _unreadable(
     _: Emulation, _call: exchange.Call, **_arguments: Any
 ) -> exchange.Answer:
-    raise _unreadable_error()
+    raise bodies.unreadable()
 
 
-def _unreadable_error() -> errors.BadRequest:
-    return errors.BadRequest('The body of the request cannot be read.')
-
-
-# What reading a body raises that is not what the request says it is.
-_UNREADABLE = (exceptions.HTTPException, OSError)
 # What the route table has no row for.
 _UNKNOWN = routes.Route('', '', _unknown, 'unknown')
 _NOT_ALLOWED = routes.Route('', '', _not_allowed, 'not_allowed')
 # What NovaLink calls itself; clients take a server without it for an HMC.
-_CHUNK = 1 << 16
 _HEADERS = {'X-MC-Type': 'PVM'}
 
 
@@ -126,14 +120,15 @@ class Application:
 
     def _respond(self, request: wrappers.Request) -> wrappers.Response:
         route, arguments = self._match(request)
-        body = b''
-        try:
-            if not route.streams:
-                body = request.get_data()
-        except _UNREADABLE:
-            # It is shorter than it says, or its chunks are none.
-            route = dataclasses.replace(route, handler=_unreadable)
-        call = _call(request, body, self._emulation.host.clock())
+        now = self._emulation.host.clock()
+        if route.streams:
+            call = _call(request, now, arriving=bodies.Body(request.stream))
+        else:
+            try:
+                call = _call(request, now, request.get_data())
+            except bodies.UNREADABLE:
+                route = dataclasses.replace(route, handler=_unreadable)
+                call = _call(request, now)
         label = route.label
         path = f'{call.path}?{call.query}' if call.query else call.path
         record = self._emulation.journal.begin(call.method, path, label)
@@ -142,9 +137,9 @@ class Application:
             record.fault = fault.number
         answer = self._answer(call, route, arguments, fault, path)
         if answer is None:
-            _read(call, 1)
+            call.arriving.begin()
             server.drop_connection(request.environ)
-        _read(call)
+        call.arriving.forget()
         record.status = answer.status
         return _response(answer)
 
@@ -201,8 +196,6 @@ class Application:
                 if not route.streams:
                     return route.handler(self._emulation, call, **arguments)
             return route.handler(self._emulation, call, **arguments)
-        except _UNREADABLE:
-            return _error_answer(call, _unreadable_error(), path)
         except errors.RestError as error:
             return _error_answer(call, error, path)
         except Exception:
@@ -223,7 +216,12 @@ def _url_map() -> routing.Map:
     return routing.Map(rules, merge_slashes=False, strict_slashes=False)
 
 
-def _call(request: wrappers.Request, body: bytes, now: float) -> exchange.Call:
+def _call(
+    request: wrappers.Request,
+    now: float,
+    body: bytes = b'',
+    arriving: bodies.Body | None = None,
+) -> exchange.Call:
     return exchange.Call(
         method=request.method,
         path=request.path,
@@ -233,25 +231,8 @@ def _call(request: wrappers.Request, body: bytes, now: float) -> exchange.Call:
         body=body,
         base=request.host_url.rstrip('/'),
         now=now,
-        stream=request.stream,
+        arriving=arriving or bodies.Body(),
     )
-
-
-def _read(call: exchange.Call, size: int | None = None) -> None:
-    """Read the rest of a body, or some of it, and forget it.
-
-    A client that is still sending when the connection closes may never see
-    the answer: an upload is read to its end even if it is refused. One whose
-    connection is to be dropped has begun to send.
-    """
-    try:
-        if size:
-            call.stream.read(size)
-            return
-        while call.stream.read(_CHUNK):
-            pass
-    except _UNREADABLE:
-        LOG.debug('%s %s was given up', call.method, call.path)
 
 
 def _error_answer(

@@ -65,8 +65,8 @@ class Control:
     def reset(self) -> None:
         """Go back to the world that was loaded last.
 
-        Jobs, faults and the journal are empty then. Sessions stay; clients
-        of the event feed get CACHE_CLEARED.
+        Jobs, faults and the journal are empty then, and what was uploaded
+        is gone. Sessions stay; clients of the event feed get CACHE_CLEARED.
         """
         self.load_world(self._world)
 
@@ -82,6 +82,7 @@ class Control:
         with self._lock:
             with self._host.loading():
                 worlds.build(self._host, checked)
+            self._host.contents.close()
             self._world = checked
             self._emulation.jobs.clear()
             self._emulation.faults.clear()
@@ -193,12 +194,12 @@ class Control:
             several have media of the same name.
         """
         with self._lock:
-            found = [
-                stored
+            wanted = [
+                self._host.contents.find(server.uuid, udid)
                 for server in self._host.of_type(Partition)
-                if vios in (None, server.uuid, server.name, server.id)
-                and (stored := self._host.contents.find(server.uuid, udid))
+                if vios is None or _is_named(server, vios)
             ]
+            found = [stored for stored in wanted if stored is not None]
             if len(found) != 1:
                 raise errors.ControlError(
                     f'{len(found)} contents have the UDID {udid!r}'
@@ -366,12 +367,16 @@ class Control:
 
     def _partition(self, name: str | int, system: System) -> Partition:
         for partition in self._host.of_type(Partition, system):
-            if str(name).upper() == partition.uuid.upper() or str(name) in (
-                partition.name,
-                str(partition.id),
-            ):
+            if _is_named(partition, name):
                 return partition
         raise errors.ControlError(f'there is no partition {name!r}')
+
+
+def _is_named(partition: Partition, name: str | int) -> bool:
+    return str(name).upper() == partition.uuid.upper() or str(name) in (
+        partition.name,
+        str(partition.id),
+    )
 
 
 def _slot(system: System, drc_index: str) -> slots_module.Slot:

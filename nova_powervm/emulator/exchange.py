@@ -13,16 +13,15 @@
 """A request as handlers see it, and what they answer."""
 
 import dataclasses
-import io
 import json
 import uuid as uuid_module
 import zlib
 from collections.abc import Iterable
 from collections.abc import Mapping
 from collections.abc import Sequence
-from typing import IO
 
 from nova_powervm.emulator import atom
+from nova_powervm.emulator import bodies
 from nova_powervm.emulator import content
 from nova_powervm.emulator import errors
 from nova_powervm.emulator.state import groups as groups_module
@@ -62,7 +61,7 @@ class Call:
     :ivar parameters: the query's parameters.
     :ivar headers: by name as ``X-Api-Session``.
     :ivar body: as it was sent; empty if the route streams.
-    :ivar stream: what is still to come of the body.
+    :ivar arriving: what is still to come of the body.
     :ivar base: ``http://host:port`` as the client addressed the server.
     :ivar now: the time of the request, in seconds since the epoch.
     """
@@ -75,7 +74,7 @@ class Call:
     body: bytes
     base: str
     now: float
-    stream: IO[bytes] = dataclasses.field(default_factory=io.BytesIO)
+    arriving: bodies.Body = dataclasses.field(default_factory=bodies.Body)
 
     @property
     def groups(self) -> Groups:

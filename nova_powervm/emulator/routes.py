@@ -91,17 +91,6 @@ def _searching(kind: str) -> tuple[Route, ...]:
     return (Route('GET', rule, resources.search(kind), f'{kind}.search'),)
 
 
-def _writing(kind: str, base: str) -> tuple[Route, ...]:
-    """Return the rows that let clients change partitions."""
-    root = f'{base}/{kind}'
-    one = f'{root}/<uuid>'
-    return (
-        Route('PUT', root, partition.create(kind), f'{kind}.create'),
-        Route('POST', one, partition.update(kind), f'{kind}.update'),
-        Route('DELETE', one, partition.delete(kind), f'{kind}.delete'),
-    )
-
-
 def _transferring() -> tuple[Route, ...]:
     """Return the rows that move bytes to and from disks and media."""
     root = f'{WEB}/{FILE}'
@@ -115,6 +104,17 @@ def _transferring() -> tuple[Route, ...]:
         Route('GET', contents, files.download, f'{FILE}.download'),
         Route('PUT', contents, files.upload, label, streams=True),
         Route('POST', contents, files.upload, label, streams=True),
+    )
+
+
+def _writing(kind: str, base: str) -> tuple[Route, ...]:
+    """Return the rows that let clients change partitions."""
+    root = f'{base}/{kind}'
+    one = f'{root}/<uuid>'
+    return (
+        Route('PUT', root, partition.create(kind), f'{kind}.create'),
+        Route('POST', one, partition.update(kind), f'{kind}.update'),
+        Route('DELETE', one, partition.delete(kind), f'{kind}.delete'),
     )
 
 

@@ -16,8 +16,8 @@ from typing import Any
 
 from nova_powervm.emulator import content
 from nova_powervm.emulator import emulation as emulation_module
-from nova_powervm.emulator import storage_summary
 from nova_powervm.emulator import summary_network
+from nova_powervm.emulator import summary_storage
 from nova_powervm.emulator.state import host as host_module
 from nova_powervm.emulator.state import jobs as jobs_module
 from nova_powervm.emulator.state import partition as partition_module
@@ -115,7 +115,7 @@ def _storage(
     """Return what only a Virtual I/O Server has."""
     if found.kind != partition_module.VIOS:
         return {}
-    return storage_summary.storage(host, found)
+    return summary_storage.storage(host, found)
 
 
 def job(found: jobs_module.Job) -> JSON:

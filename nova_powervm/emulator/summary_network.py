@@ -55,7 +55,6 @@ def _bridge(host: Host, one: ethernet.Bridge) -> JSON:
         for trunk in one.trunks
         for text in content.text(trunk, 'TaggedVLANIDs').split()
     }
-    first = content.integer(one.trunks[0], 'VirtualSwitchID')
     servers = [
         host.find(
             partition_module.VIOS, ethernet.target(sea, ethernet.SEA_VIOS)
@@ -64,7 +63,7 @@ def _bridge(host: Host, one: ethernet.Bridge) -> JSON:
     ]
     return {
         'uuid': one.uuid,
-        'switch': _switch_name(host, one.system, first),
+        'switch': _switch_name(host, one.system, one.switch_id),
         'pvid': one.pvid,
         'vlans': sorted(tagged),
         'vioses': [

@@ -95,6 +95,11 @@ class StorageTestCase(base.EmulatorTestCase):
             **options,
         ).create()
 
+    def files(self):
+        """Return the Files that have not been deleted."""
+        response = self.adapter.read('File', service='web')
+        return vios_file.File.wrap(response)
+
     def upload(self, file, data, **options):
         """Send the contents of a File."""
         return self.adapter.upload_file(

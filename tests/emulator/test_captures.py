@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Each captured System, LPAR and VIOS comes back as it was captured."""
+"""Each captured System, LPAR, VIOS and VG comes back as it was captured."""
 
 import collections
 
@@ -18,6 +18,7 @@ from lxml import etree
 from pypowervm import adapter as pvm_adapter
 from pypowervm.wrappers import logical_partition as lpar
 from pypowervm.wrappers import managed_system as ms
+from pypowervm.wrappers import storage
 from pypowervm.wrappers import virtual_io_server as vios
 
 from nova_powervm.emulator import captures
@@ -80,7 +81,7 @@ def world_of(file):
     return {'systems': systems or [system]}
 
 
-class RoundTripTest(base.EmulatorTestCase):
+class CaptureTestCase(base.EmulatorTestCase):
     def setUp(self):
         super().setUp()
         self.maxDiff = 2000
@@ -97,8 +98,22 @@ class RoundTripTest(base.EmulatorTestCase):
         response._unmarshal_atom()
         return response
 
+    @staticmethod
+    def entries(response):
+        if response.feed is not None:
+            return response.feed.entries
+        return [response.entry]
+
+    def assert_same(self, wrapper, captured, served):
+        expected, actual = wrapper.wrap(captured), wrapper.wrap(served)
+        self.assertEqual(properties.of(expected), properties.of(actual))
+        self.assertEqual(
+            leaves(captured.element.element), leaves(served.element.element)
+        )
+
+
+class RoundTripTest(CaptureTestCase):
     def check(self, kind, file):
-        wrapper = WRAPPERS[kind]
         captured = [
             entry
             for entry in self.entries(self.direct(file))
@@ -111,19 +126,7 @@ class RoundTripTest(base.EmulatorTestCase):
             [entry.uuid.upper() for entry in captured], list(served)
         )
         for entry in captured:
-            expected = wrapper.wrap(entry)
-            actual = wrapper.wrap(served[entry.uuid.upper()])
-            self.assertEqual(properties.of(expected), properties.of(actual))
-            self.assertEqual(
-                leaves(entry.element.element),
-                leaves(served[entry.uuid.upper()].element.element),
-            )
-
-    @staticmethod
-    def entries(response):
-        if response.feed is not None:
-            return response.feed.entries
-        return [response.entry]
+            self.assert_same(WRAPPERS[kind], entry, served[entry.uuid.upper()])
 
     def check_file(self, file):
         self.control.load_world(world_of(file))
@@ -151,6 +154,55 @@ def _add_tests():
 
 
 _add_tests()
+
+
+class VolumeGroupTest(CaptureTestCase):
+    def check_file(self, file):
+        groups = [
+            {'capture': {'file': file, 'entry': number}}
+            for number in range(len(kinds_of(file)))
+        ]
+        captured = self.entries(self.direct(file))
+        # A property of physical volumes asks the VIOS of the SELF link.
+        path = captured[0].properties['links']['SELF'][0]
+        server = {
+            'name': 'vios',
+            'uuid': path.partition('VirtualIOServer/')[2].partition('/')[0],
+            'memory': 4096,
+            'processors': 1,
+        }
+        self.control.load_world(
+            {
+                'systems': [
+                    {
+                        'name': 'any',
+                        'virtual_io_servers': [
+                            server | {'volume_groups': groups}
+                        ],
+                    }
+                ]
+            }
+        )
+        (parent,) = vios.VIOS.get(self.adapter)
+        served = self.entries(
+            self.adapter.read(
+                'VirtualIOServer', parent.uuid, 'VolumeGroup', xag=[]
+            )
+        )
+        for expected, actual in zip(captured, served, strict=True):
+            self.assertEqual(expected.uuid, actual.uuid)
+            self.assert_same(storage.VG, expected, actual)
+
+    def test_files(self):
+        files = [
+            path.name
+            for path in sorted(captures.folder().glob('*.txt'))
+            if set(kinds_of(path.name)) == {'VolumeGroup'}
+        ]
+        self.assertGreaterEqual(len(files), 6)
+        for file in files:
+            with self.subTest(file):
+                self.check_file(file)
 
 
 def leaves(element):

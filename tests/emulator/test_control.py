@@ -13,14 +13,18 @@
 """The control plane, in the process and over HTTP."""
 
 import inspect
+import io
 import json
 import unittest
 import unittest.mock
 import urllib.error
 import urllib.request
 
+from pypowervm.tasks import storage as storage_tasks
 from pypowervm.wrappers import managed_system as ms
+from pypowervm.wrappers import virtual_io_server
 
+from nova_powervm.emulator import captures
 from nova_powervm.emulator import client
 from nova_powervm.emulator import control
 from nova_powervm.emulator import control_http
@@ -116,6 +120,47 @@ class Verbs:
         ):
             with self.assertRaises(errors.ControlError):
                 self.control.plug(index, card)
+
+    def test_plug_that_fails_changes_nothing(self):
+        created = self.create(slots=base.GPUS[:1])
+        before = self.control.state()
+        for drc_index in ('21010020', '21010040', '2101FFF0'):
+            card = {
+                'description': 'NIC',
+                'drc_name': 'elsewhere',
+                'assignable': False,
+                'sriov': True,
+            }
+            # The ports of an adapter in SR-IOV mode are those of a capture.
+            with (
+                unittest.mock.patch.object(captures, '_FOLDER', ('none',)),
+                self.assertRaisesRegex(errors.ControlError, 'not installed'),
+            ):
+                self.control.plug(drc_index, card)
+        self.assertEqual(before, self.control.state())
+        (slot,) = self.read(created.uuid).io_config.io_slots
+        self.assertEqual('3D Controller', slot.description)
+        self.control.set_owner('21010020', None)
+        self.assertIsNone(self.slot(base.GPUS[0]).part_name)
+
+    def test_contents(self):
+        (server,) = virtual_io_server.VIOS.get(self.adapter)
+        group = storage_tasks.find_vg(self.adapter, 'image_pool')[1]
+        data = bytes(range(256))
+        disk, _ = storage_tasks.upload_new_vdisk(
+            self.adapter,
+            server.uuid,
+            group.uuid,
+            io.BytesIO(data),
+            'disk1',
+            len(data),
+        )
+        self.assertEqual(data, self.control.contents(disk.udid))
+        for name in ('vios1', 2, server.uuid):
+            self.assertEqual(data, self.control.contents(disk.udid, name))
+        for udid, name in ((disk.udid, 'novalink'), ('03none', None)):
+            with self.assertRaisesRegex(errors.ControlError, '0 contents'):
+                self.control.contents(udid, name)
 
     def test_pull_a_card(self):
         self.control.pull('21010020')
@@ -267,6 +312,7 @@ class OverHttpTest(Verbs, base.EmulatorTestCase):
             ('add_fault', {'status': True}),
             ('add_fault', {'delay': '1'}),
             ('load_world', {'world': 'default'}),
+            ('contents', {'udid': None}),
         ):
             body = json.dumps(arguments).encode()
             status, answer = self.request(verb, body)
@@ -377,6 +423,14 @@ class WorldOwnersTest(base.EmulatorTestCase):
         created = self.create(slots=base.GPUS[:1])
         self.assertIsNone(self.slot(base.GPUS[0]).part_uuid)
         self.assertEqual(1, len(created.io_config.io_slots))
+
+    def test_owners_outlast_a_plug_that_fails(self):
+        with (
+            unittest.mock.patch.object(captures, '_FOLDER', ('none',)),
+            self.assertRaisesRegex(errors.ControlError, 'not installed'),
+        ):
+            self.control.plug('21010040', {'sriov': True})
+        self.test_the_rules_are_the_same()
 
     def test_the_rules_are_the_same(self):
         self.assert_refused(

@@ -64,7 +64,7 @@ def upload(emulation: Emulation, call: Call, uuid: str) -> Answer:
         files_module.check_ready(host, file, 0)
         arriving = host.contents.receive()
     try:
-        for chunk in _chunks(call.stream):
+        for chunk in call.arriving.chunks():
             arriving.write(chunk)
         with host.condition:
             # It may have been deleted, or the world replaced.
@@ -83,7 +83,7 @@ def download(emulation: Emulation, _call: Call, uuid: str) -> Answer:
     return Answer(
         200,
         content_type='application/octet-stream',
-        chunks=_closing(content.open()),
+        chunks=_chunks(content.open()),
         length=content.size,
     )
 
@@ -94,11 +94,7 @@ def _file(emulation: Emulation, uuid: str) -> File:
     return found
 
 
-def _chunks(stream: IO[bytes]) -> Iterator[bytes]:
-    while chunk := stream.read(_CHUNK):
-        yield chunk
-
-
-def _closing(stream: IO[bytes]) -> Iterator[bytes]:
-    with stream:
-        yield from _chunks(stream)
+def _chunks(stored: IO[bytes]) -> Iterator[bytes]:
+    with stored:
+        while chunk := stored.read(_CHUNK):
+            yield chunk

@@ -14,6 +14,7 @@
 
 from nova_powervm.emulator import content
 from nova_powervm.emulator import errors
+from nova_powervm.emulator.state import adapter_content
 from nova_powervm.emulator.state import ethernet
 from nova_powervm.emulator.state import groups as groups_module
 from nova_powervm.emulator.state import host as host_module
@@ -22,7 +23,6 @@ from nova_powervm.emulator.state import networks
 from nova_powervm.emulator.state import partition as partition_module
 from nova_powervm.emulator.state import rules
 from nova_powervm.emulator.state import switches
-from nova_powervm.emulator.state import system as system_module
 from nova_powervm.emulator.state import trunks
 from nova_powervm.emulator.state import virtual_slots
 
@@ -33,45 +33,6 @@ Partition = partition_module.Partition
 
 _LINKS = 'ClientNetworkAdapters'
 _WHAT = 'network adapters'
-_ORDER = (
-    'Metadata',
-    'AdapterType',
-    'DynamicReconfigurationConnectorName',
-    'LocationCode',
-    'LocalPartitionID',
-    'RequiredAdapter',
-    'VariedOn',
-    virtual_slots.NUMBER,
-    'Enabled',
-    'AllowedOperatingSystemMACAddresses',
-    'MACAddress',
-    'PortVLANID',
-    'QualityOfServicePriority',
-    'QualityOfServicePriorityEnabled',
-    'TaggedVLANIDs',
-    'TaggedVLANSupported',
-    'VirtualStationInterfaceTypeID',
-    'VirtualStationInterfaceTypeVersion',
-    'VirtualStationInterfaceManagerID',
-    'AssociatedVirtualSwitch',
-    'VirtualSwitchID',
-    'IPAddress',
-    'SubnetMask',
-    'Gateway',
-    'DeviceName',
-    'TrunkPriority',
-    'ConfiguredMTU',
-    'OvsBridge',
-    'OvsPortExternalIds',
-    'VirtualNetworks',
-)
-_DEFAULTS: dict[str, content.Value] = {
-    'RequiredAdapter': False,
-    'VariedOn': True,
-    'Enabled': True,
-    'AllowedOperatingSystemMACAddresses': 'ALL',
-    'QualityOfServicePriorityEnabled': False,
-}
 _READ_ONLY = (
     'Metadata',
     'DynamicReconfigurationConnectorName',
@@ -105,41 +66,11 @@ def build(host: Host, partition: Partition, body: Element) -> Adapter:
         network_rules.check_mac(host, system, mac)
     slot = virtual_slots.choose(host, partition, body)
     mac = mac or network_rules.new_mac(host, system)
-    adapter = make(host, partition, body, switch, slot, mac)
+    adapter = adapter_content.make(host, partition, body, switch, slot, mac)
     add(host, adapter)
     networks.settle(host, system)
-    _link_network(host, adapter, switch)
+    link_network(host, adapter)
     return adapter
-
-
-def make(
-    host: Host,
-    partition: Partition,
-    element: Element,
-    switch: ethernet.Switch,
-    slot: int,
-    mac: str,
-) -> Adapter:
-    """Return an adapter that is not part of the host yet."""
-    uuid = host.new_uuid()
-    content.put(element, 'Metadata/Atom/AtomID', uuid)
-    content.remove(element, (virtual_slots.NEXT, virtual_slots.NEXT_HIGH))
-    for name, value in _DEFAULTS.items():
-        content.put_default(element, name, value)
-    code = location(partition, slot)
-    content.put(element, 'DynamicReconfigurationConnectorName', code)
-    content.put(element, 'LocationCode', code)
-    content.put(element, 'LocalPartitionID', partition.id)
-    content.put(element, virtual_slots.NUMBER, slot)
-    content.put(element, 'MACAddress', mac)
-    if not partition.boolean('IsManagementPartition'):
-        # Only there can a client choose it.
-        content.remove(element, ('DeviceName',))
-    if partition.kind == partition_module.VIOS:
-        name = trunks.next_device(partition)
-        content.put(element, 'DeviceName', name)
-    _derive(element, switch)
-    return Adapter(uuid, element, partition)
 
 
 def add(host: Host, adapter: Adapter) -> None:
@@ -175,18 +106,14 @@ def update(
     system = partition.system
     switch = switches.of(host, system, body, ethernet.SWITCH_LINK)
     _check_trunk(host, partition, body, switch.id, adapter)
-    mac = content.text(body, 'MACAddress').upper()
-    if mac != adapter.mac:
-        rules.check_dynamic(partition, _WHAT)
-        network_rules.check_mac(host, system, mac, adapter)
-    content.put(body, 'MACAddress', mac)
-    _derive(body, switch)
+    _settle_mac(host, adapter, body)
+    adapter_content.set_switch(body, switch)
     trunks.hide(adapter)
     adapter.element = body
     trunks.show(adapter)
     host.touch(adapter)
     networks.settle(host, system)
-    _link_network(host, adapter, switch)
+    link_network(host, adapter)
 
 
 def delete(host: Host, adapter: Adapter) -> None:
@@ -212,53 +139,24 @@ def drop(host: Host, adapter: Adapter) -> None:
     host.touch(partition)
 
 
-def set_vlans(adapter: Adapter, pvid: int, tagged: tuple[int, ...]) -> None:
-    """Write the VLANs of an adapter; without any, no tagged ones."""
-    content.put(adapter.element, 'PortVLANID', pvid)
-    text = ' '.join(map(str, tagged))
-    content.put(adapter.element, 'TaggedVLANIDs', text)
-    _settle_tags(adapter.element)
-    content.sort_children(adapter.element, _ORDER)
-
-
-def location(partition: Partition, slot: int) -> str:
-    """Return the location code of a virtual slot."""
-    mtms = system_module.MTMS
-    machine = '.'.join(
-        partition.system.text(f'{mtms}/{name}')
-        for name in ('MachineType', 'Model', 'SerialNumber')
-    )
-    return f'U{machine}-V{partition.id}-C{slot}'
-
-
-def _derive(element: Element, switch: ethernet.Switch) -> None:
-    related = content.leaf('AssociatedVirtualSwitch')
-    related.append(ethernet.link(switch.event_path))
-    content.replace(element, related)
-    content.put(element, 'VirtualSwitchID', switch.id)
-    _settle_tags(element)
-    content.sort_children(element, _ORDER)
-
-
-def _settle_tags(element: Element) -> None:
-    tagged = ' '.join(content.text(element, 'TaggedVLANIDs').split())
-    if tagged:
-        content.put(element, 'TaggedVLANIDs', tagged)
-        content.put(element, 'TaggedVLANSupported', True)
-    else:
-        content.remove(element, ('TaggedVLANIDs',))
-        content.put_default(element, 'TaggedVLANSupported', False)
-
-
-def _link_network(
-    host: Host, adapter: Adapter, switch: ethernet.Switch
-) -> None:
+def link_network(host: Host, adapter: Adapter) -> None:
     """Let an adapter link to the network of its PVID."""
-    network = networks.find(host, switch, adapter.pvid)
+    system = adapter.partition.system
+    network = networks.find(host, system, adapter.switch_id, adapter.pvid)
     section = content.leaf('VirtualNetworks')
     if network is not None:
         section.append(ethernet.link(network.event_path))
     content.replace(adapter.element, section)
+
+
+def _settle_mac(host: Host, adapter: Adapter, body: Element) -> None:
+    """Check a posted MAC address and write it as the API does."""
+    mac = content.text(body, 'MACAddress').upper()
+    if mac != adapter.mac:
+        rules.check_dynamic(adapter.partition, _WHAT)
+        system = adapter.partition.system
+        network_rules.check_mac(host, system, mac, adapter)
+    content.put(body, 'MACAddress', mac)
 
 
 def _check_slot(adapter: Adapter, body: Element) -> None:

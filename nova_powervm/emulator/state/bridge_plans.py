@@ -17,12 +17,12 @@ from collections.abc import Sequence
 
 from nova_powervm.emulator import content
 from nova_powervm.emulator import errors
+from nova_powervm.emulator.state import bridge_rules
 from nova_powervm.emulator.state import ethernet
 from nova_powervm.emulator.state import host as host_module
 from nova_powervm.emulator.state import network_rules
 from nova_powervm.emulator.state import partition as partition_module
 from nova_powervm.emulator.state import switches
-from nova_powervm.emulator.state import system as system_module
 from nova_powervm.emulator.state import virtual_slots
 
 Adapter = ethernet.Adapter
@@ -30,10 +30,8 @@ Bridge = ethernet.Bridge
 Element = content.Element
 Host = host_module.Host
 Partition = partition_module.Partition
-System = system_module.System
 
-# Shared Ethernet Adapters of a bridge, and trunk adapters of each.
-MAX_SEAS = 2
+# Trunk adapters of a Shared Ethernet Adapter.
 MAX_TRUNKS = 16
 _TRUNK_PATH = f'{ethernet.TRUNKS}/{ethernet.TRUNK}'
 
@@ -82,70 +80,6 @@ class Plan:
     leaving: tuple[Adapter, ...]
 
 
-def servers(host: Host, system: System, body: Element) -> list[Partition]:
-    """Return the Virtual I/O Servers that a posted bridge is of.
-
-    :raises errors.RestError: there are none, too many, or one is unknown.
-    """
-    found = [
-        _server(host, system, sea)
-        for sea in content.find_all(body, f'{ethernet.SEAS}/{ethernet.SEA}')
-    ]
-    if not 1 <= len(found) <= MAX_SEAS or len(set(found)) != len(found):
-        raise errors.BadRequest(
-            'A network bridge has one Shared Ethernet Adapter, or two on '
-            'different Virtual I/O Servers.'
-        )
-    return found
-
-
-def check_reachable(vios: Partition) -> None:
-    """A server changes its devices when it runs and can be talked to."""
-    running = vios.state == partition_module.RUNNING
-    if not running or vios.rmc_state != partition_module.RMC_ACTIVE:
-        raise errors.Conflict(
-            f'The Shared Ethernet Adapters of {vios.name!r} cannot be '
-            f'changed: its state is {vios.state!r} and its RMC connection '
-            f'{vios.rmc_state!r}.'
-        )
-
-
-def check_new(host: Host, bridge: Bridge) -> None:
-    """Every Shared Ethernet Adapter has a backing device of its own."""
-    for vios, sea in zip(
-        servers(host, bridge.system, bridge.element),
-        bridge.seas,
-        strict=True,
-    ):
-        device = _backing(sea)
-        if not device:
-            raise errors.BadRequest(
-                'A Shared Ethernet Adapter needs a backing device.'
-            )
-        for other in content.find_all(
-            vios.element, f'{ethernet.SEAS}/{ethernet.SEA}'
-        ):
-            if _backing(other) == device:
-                raise errors.Conflict(
-                    f'The device {device} of {vios.name!r} backs another '
-                    'Shared Ethernet Adapter.'
-                )
-
-
-def check_same_servers(bridge: Bridge, body: Element) -> None:
-    """An update names the Shared Ethernet Adapters that there are."""
-    posted = content.find_all(body, f'{ethernet.SEAS}/{ethernet.SEA}')
-    wanted, present = (
-        [ethernet.target(sea, ethernet.SEA_VIOS).upper() for sea in seas]
-        for seas in (posted, bridge.seas)
-    )
-    if wanted != present:
-        raise errors.Conflict(
-            'The Shared Ethernet Adapters of a network bridge cannot be '
-            'changed: delete the bridge and make another.'
-        )
-
-
 def make(host: Host, bridge: Bridge, body: Element) -> list[Plan]:
     """Return what a posted bridge asks of each of its servers.
 
@@ -156,7 +90,7 @@ def make(host: Host, bridge: Bridge, body: Element) -> list[Plan]:
     plans = [
         _plan(host, bridge, vios, sea)
         for vios, sea in zip(
-            servers(host, bridge.system, body), seas, strict=True
+            bridge_rules.servers(host, bridge.system, body), seas, strict=True
         )
     ]
     _check_twins(plans)
@@ -165,41 +99,23 @@ def make(host: Host, bridge: Bridge, body: Element) -> list[Plan]:
     return plans
 
 
-def _server(host: Host, system: System, sea: Element) -> Partition:
-    uuid = ethernet.target(sea, ethernet.SEA_VIOS)
-    found = host.find(partition_module.VIOS, uuid)
-    if not isinstance(found, Partition) or found.system is not system:
-        raise errors.Conflict(
-            f'The system {system.name} has no Virtual I/O Server with the '
-            f'uuid {uuid}.'
-        )
-    return found
-
-
-def _backing(sea: Element) -> str:
-    choice = content.find(sea, 'BackingDeviceChoice')
-    if choice is None or not len(choice):
-        return ''
-    return content.text(choice[0], 'DeviceName')
-
-
 def _plan(host: Host, bridge: Bridge, vios: Partition, sea: Element) -> Plan:
     present = {
         adapter.slot: adapter
         for adapter in ethernet.trunks_of(host, bridge, vios)
     }
+    leaving = dict(present)
     wanted: list[Trunk] = []
     for element in content.find_all(sea, _TRUNK_PATH):
         number = content.integer(element, virtual_slots.NUMBER)
-        adapter = present.get(number)
+        adapter = leaving.pop(number, None)
         if adapter is None:
+            # A slot that is named twice is taken here.
             wanted.append(_new_trunk(host, vios, element, wanted))
         else:
             wanted.append(_old_trunk(adapter, element))
-    kept = [trunk.present for trunk in wanted]
-    leaving = [one for one in present.values() if one not in kept]
     switch = _switch(host, bridge, sea, list(present.values()))
-    return Plan(vios, switch, sea, tuple(wanted), tuple(leaving))
+    return Plan(vios, switch, sea, tuple(wanted), tuple(leaving.values()))
 
 
 def _new_trunk(

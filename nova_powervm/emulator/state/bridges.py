@@ -18,8 +18,11 @@ its SharedEthernetAdapters; LoadGroups only show them.
 
 from nova_powervm.emulator import content
 from nova_powervm.emulator import errors
+from nova_powervm.emulator.state import adapter_content
 from nova_powervm.emulator.state import adapters
+from nova_powervm.emulator.state import bridge_content
 from nova_powervm.emulator.state import bridge_plans
+from nova_powervm.emulator.state import bridge_rules
 from nova_powervm.emulator.state import ethernet
 from nova_powervm.emulator.state import groups as groups_module
 from nova_powervm.emulator.state import host as host_module
@@ -36,38 +39,6 @@ Partition = partition_module.Partition
 Plan = bridge_plans.Plan
 System = system_module.System
 
-_ORDER = (
-    'Metadata',
-    'ControlChannelID',
-    'FailoverEnabled',
-    'LoadBalancingEnabled',
-    'LoadGroups',
-    'PortVLANID',
-    ethernet.SEAS,
-    'UniqueDeviceID',
-    'VirtualNetworks',
-)
-_SEA_ORDER = (
-    'Metadata',
-    ethernet.SEA_VIOS,
-    'ControlChannelInterfaceName',
-    'BackingDeviceChoice',
-    'HighAvailabilityMode',
-    'DeviceName',
-    'JumboFramesEnabled',
-    'PortVLANID',
-    'QualityOfServiceMode',
-    'QueueSize',
-    'ThreadModeEnabled',
-    ethernet.TRUNKS,
-    'IsPrimary',
-    'IPInterface',
-    'UniqueDeviceID',
-    'LargeSend',
-    'AddressToPing',
-    'IIDPService',
-    'ConfigurationState',
-)
 _READ_ONLY = ('Metadata', 'PortVLANID', 'UniqueDeviceID', 'LoadGroups')
 _SEA_READ_ONLY = (
     ethernet.SEA_VIOS,
@@ -77,15 +48,6 @@ _SEA_READ_ONLY = (
     'UniqueDeviceID',
     'ConfigurationState',
 )
-_SEA_DEFAULTS: dict[str, content.Value] = {
-    'JumboFramesEnabled': False,
-    'QualityOfServiceMode': 'disabled',
-    'QueueSize': 8192,
-    'ThreadModeEnabled': True,
-    'IsPrimary': True,
-    'LargeSend': True,
-    'ConfigurationState': 'Configured',
-}
 
 
 def create(host: Host, system: System, body: Element) -> Bridge:
@@ -93,8 +55,8 @@ def create(host: Host, system: System, body: Element) -> Bridge:
 
     :raises errors.RestError: hardware would not; nothing has changed.
     """
-    for vios in bridge_plans.servers(host, system, body):
-        bridge_plans.check_reachable(vios)
+    for vios in bridge_rules.servers(host, system, body):
+        bridge_rules.check_reachable(vios)
     return build(host, system, body)
 
 
@@ -102,7 +64,7 @@ def build(host: Host, system: System, body: Element) -> Bridge:
     """Make a bridge as :func:`create` does, whatever state servers have."""
     pvid = network_rules.vlan(content.text(body, 'PortVLANID'), 'PortVLANID')
     bridge = Bridge(host.new_uuid(), body, system)
-    bridge_plans.check_new(host, bridge)
+    bridge_rules.check_new(host, bridge)
     plans = bridge_plans.make(host, bridge, body)
     content.put(body, 'Metadata/Atom/AtomID', bridge.uuid)
     content.put_default(body, 'FailoverEnabled', len(plans) > 1)
@@ -112,9 +74,9 @@ def build(host: Host, system: System, body: Element) -> Bridge:
     content.replace(body, content.leaf('VirtualNetworks'))
     for plan in plans:
         _carry_out(host, bridge, plan)
-        _fill_sea(host, bridge, plan)
+        bridge_content.fill_sea(host, bridge, plan)
     host.add(bridge)
-    _show(host, bridge)
+    bridge_content.show(host, bridge)
     return bridge
 
 
@@ -131,16 +93,16 @@ def update(
             'The PVID of a network bridge cannot be changed.'
         )
     content.keep(body, bridge.element, _READ_ONLY)
-    bridge_plans.check_same_servers(bridge, body)
-    for vios in bridge_plans.servers(host, bridge.system, body):
-        bridge_plans.check_reachable(vios)
+    bridge_rules.check_same_servers(bridge, body)
+    for vios in bridge_rules.servers(host, bridge.system, body):
+        bridge_rules.check_reachable(vios)
     plans = bridge_plans.make(host, bridge, body)
     for plan, old in zip(plans, bridge.seas, strict=True):
         content.keep(plan.sea, old, _SEA_READ_ONLY)
         _carry_out(host, bridge, plan)
     bridge.element = body
     host.touch(bridge)
-    _show(host, bridge)
+    bridge_content.show(host, bridge)
 
 
 def delete(host: Host, bridge: Bridge) -> None:
@@ -148,9 +110,9 @@ def delete(host: Host, bridge: Bridge) -> None:
 
     :raises errors.Conflict: a server cannot let go of them.
     """
-    servers = bridge_plans.servers(host, bridge.system, bridge.element)
+    servers = bridge_rules.servers(host, bridge.system, bridge.element)
     for vios in servers:
-        bridge_plans.check_reachable(vios)
+        bridge_rules.check_reachable(vios)
     for vios, sea in zip(servers, bridge.seas, strict=True):
         for adapter in ethernet.trunks_of(host, bridge, vios):
             adapters.drop(host, adapter)
@@ -158,19 +120,6 @@ def delete(host: Host, bridge: Bridge) -> None:
         host.touch(vios)
     host.remove(bridge)
     networks.settle(host, bridge.system)
-
-
-def adopt(host: Host, bridge: Bridge) -> None:
-    """Make the adapters of a captured bridge, on servers that are there."""
-    for sea in bridge.seas:
-        uuid = ethernet.target(sea, ethernet.SEA_VIOS)
-        vios = host.find(partition_module.VIOS, uuid)
-        if not isinstance(vios, Partition):
-            continue
-        for trunk in content.find_all(
-            sea, f'{ethernet.TRUNKS}/{ethernet.TRUNK}'
-        ):
-            _adopt(host, bridge, vios, trunk)
 
 
 def forget(host: Host, partition: Partition) -> None:
@@ -189,22 +138,9 @@ def _lose(host: Host, bridge: Bridge) -> None:
     if bridge.seas:
         content.put(bridge.element, 'FailoverEnabled', False)
         host.touch(bridge)
-        _show(host, bridge)
+        bridge_content.show(host, bridge)
     else:
         host.remove(bridge)
-
-
-def _adopt(
-    host: Host, bridge: Bridge, vios: Partition, trunk: Element
-) -> None:
-    children = [content.copy(child) for child in trunk]
-    element = content.new(ethernet.ADAPTER, *children[1:])
-    uuid = host.new_uuid()
-    content.put(element, 'Metadata/Atom/AtomID', uuid)
-    content.put(element, 'LocalPartitionID', vios.id)
-    adapter = ethernet.Adapter(uuid, element, vios)
-    adapter.bridge = bridge.uuid
-    host.add(adapter)
 
 
 def _carry_out(host: Host, bridge: Bridge, plan: Plan) -> None:
@@ -213,10 +149,10 @@ def _carry_out(host: Host, bridge: Bridge, plan: Plan) -> None:
         adapters.drop(host, adapter)
     for trunk in plan.trunks:
         if trunk.present is None:
-            made = adapters.make(
+            made = adapter_content.make(
                 host,
                 plan.vios,
-                _adapter_element(trunk),
+                bridge_content.adapter_element(trunk),
                 plan.switch,
                 trunk.slot,
                 trunk.mac,
@@ -224,49 +160,6 @@ def _carry_out(host: Host, bridge: Bridge, plan: Plan) -> None:
             made.bridge = bridge.uuid
             adapters.add(host, made)
         elif trunk.changes:
-            adapters.set_vlans(trunk.present, trunk.pvid, trunk.tagged)
+            adapter_content.set_vlans(trunk.present, trunk.pvid, trunk.tagged)
             trunks.show(trunk.present)
             host.touch(trunk.present)
-
-
-def _adapter_element(trunk: bridge_plans.Trunk) -> Element:
-    element = content.new(
-        ethernet.ADAPTER,
-        content.leaf('RequiredAdapter', trunk.required),
-        content.leaf('PortVLANID', trunk.pvid),
-        content.leaf('TrunkPriority', trunk.priority),
-    )
-    tagged = ' '.join(map(str, trunk.tagged))
-    content.put(element, 'TaggedVLANIDs', tagged)
-    return element
-
-
-def _fill_sea(host: Host, bridge: Bridge, plan: Plan) -> None:
-    """Write what the server chooses about a new Shared Ethernet Adapter."""
-    sea = plan.sea
-    two = len(bridge.seas) > 1
-    balanced = content.boolean(bridge.element, 'LoadBalancingEnabled')
-    mode = 'sharing' if balanced else 'auto'
-    content.put(sea, 'HighAvailabilityMode', mode if two else 'disabled')
-    content.put(sea, 'DeviceName', trunks.next_device(plan.vios))
-    content.put(sea, 'PortVLANID', bridge.pvid)
-    unique = f'10{host.random.getrandbits(64):016x}'
-    content.put(sea, 'UniqueDeviceID', unique)
-    for name, value in _SEA_DEFAULTS.items():
-        content.put_default(sea, name, value)
-
-
-def _show(host: Host, bridge: Bridge) -> None:
-    """Write a bridge's trunk adapters wherever they are shown."""
-    servers = bridge_plans.servers(host, bridge.system, bridge.element)
-    for vios, sea in zip(servers, bridge.seas, strict=True):
-        found = ethernet.trunks_of(host, bridge, vios)
-        members = [trunks.element(adapter) for adapter in found]
-        content.replace(sea, content.new(ethernet.TRUNKS, *members))
-        content.sort_children(sea, _SEA_ORDER)
-        trunks.show_sea(vios, sea)
-        host.touch(vios)
-    everywhere = ethernet.trunks_of(host, bridge)
-    content.replace(bridge.element, trunks.load_groups(everywhere))
-    content.sort_children(bridge.element, _ORDER)
-    networks.settle(host, bridge.system)

@@ -19,7 +19,6 @@ Contents are written to files as they arrive and are never whole in memory.
 import dataclasses
 import hashlib
 import pathlib
-import shutil
 import tempfile
 import threading
 from typing import BinaryIO
@@ -111,7 +110,8 @@ class Contents:
         content = self.find(vios, source)
         if content is not None:
             path = self._new_path()
-            shutil.copyfile(content.path, path)
+            # Contents are never written to again, so that both may be one.
+            path.hardlink_to(content.path)
             copied = dataclasses.replace(content, path=path)
             self.keep(vios, target, copied)
 
@@ -120,6 +120,12 @@ class Contents:
         content = self._kept.pop((vios.upper(), udid), None)
         if content is not None:
             content.path.unlink(missing_ok=True)
+
+    def drop_server(self, vios: str) -> None:
+        """Delete the contents of everything that a VIOS has."""
+        for server, udid in tuple(self._kept):
+            if server == vios.upper():
+                self.drop(server, udid)
 
     def close(self) -> None:
         """Delete everything."""

@@ -158,6 +158,12 @@ class Bridge(resource.Resource):
         return self.integer('PortVLANID')
 
     @property
+    def switch_id(self) -> int:
+        """SwitchID of the switch that it bridges."""
+        trunks = self.trunks
+        return content.integer(trunks[0], 'VirtualSwitchID') if trunks else 0
+
+    @property
     def seas(self) -> list[Element]:
         """Its SharedEthernetAdapter elements."""
         return content.find_all(self.element, f'{SEAS}/{SEA}')
@@ -165,7 +171,8 @@ class Bridge(resource.Resource):
     @property
     def trunks(self) -> list[Element]:
         """The TrunkAdapter elements of the first SharedEthernetAdapter."""
-        return content.find_all(self.seas[0], f'{TRUNKS}/{TRUNK}')
+        path = f'{TRUNKS}/{TRUNK}'
+        return content.find_all(self.seas[0], path) if self.seas else []
 
 
 def adapters(host: Host, system: System) -> Iterator[Adapter]:
@@ -203,3 +210,15 @@ def target(element: Element, path: str) -> str:
     found = content.find(element, path)
     href = '' if found is None else found.get('href', '')
     return str(href).partition('?')[0].rpartition('/')[2]
+
+
+@virtual_slots.register
+def _slots(host: Host, partition: Partition) -> Iterator[int]:
+    """Yield the slots of a partition's network adapters.
+
+    A captured Virtual I/O Server has trunk adapters that are no resources.
+    """
+    for adapter in host.of_type(Adapter, partition):
+        yield adapter.slot
+    for trunk in content.find_all(partition.element, f'{TRUNKS}/{TRUNK}'):
+        yield content.integer(trunk, virtual_slots.NUMBER)

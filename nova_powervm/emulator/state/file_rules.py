@@ -32,23 +32,26 @@ Element = content.Element
 Host = host_module.Host
 Partition = partition_module.Partition
 
+KIND = 'File'
+DISK_IMAGE = 'BROKERED_DISK_IMAGE'
+MEDIA = 'BROKERED_MEDIA_ISO'
+TYPES = (DISK_IMAGE, MEDIA)
+
 # More Files than these cannot be there until some are deleted.
 MAX_FILES = 100
 MAX_NAME = 79
-_DISK_IMAGE = 'BROKERED_DISK_IMAGE'
-_TYPES = (_DISK_IMAGE, 'BROKERED_MEDIA_ISO')
 _SIZE = re.compile('[0-9]{1,18}')
 _SHA256 = re.compile('[0-9A-Fa-f]{64}')
 
 
 def check_body(host: Host, body: Element) -> Partition:
     """Check what does not depend on disks; return the VIOS it is for."""
-    if content.local_name(body) != 'File':
+    if content.local_name(body) != KIND:
         raise errors.BadRequest(
-            f'The body is a {content.local_name(body)}, not a File.'
+            f'The body is a {content.local_name(body)}, not a {KIND}.'
         )
     _check_form(body)
-    if sum(1 for _ in host.all('File')) >= MAX_FILES:
+    if sum(1 for _ in host.all(KIND)) >= MAX_FILES:
         raise errors.Conflict(
             f'There are {MAX_FILES} Files: delete those that have been '
             'uploaded.'
@@ -124,7 +127,7 @@ def _check_form(body: Element) -> None:
             f'The file name {name!r} does not have 1 to {MAX_NAME} characters.'
         )
     type_ = content.text(body, 'FileEnumType')
-    if type_ not in _TYPES:
+    if type_ not in TYPES:
         raise errors.BadRequest(
             f'This server takes no files of the type {type_!r}.'
         )
@@ -136,7 +139,7 @@ def _check_form(body: Element) -> None:
         if value and not form.fullmatch(value):
             raise errors.BadRequest(f'{value!r} is no value of {element}.')
     target = content.text(body, 'TargetDeviceUniqueDeviceID')
-    if type_ == _DISK_IMAGE and not target:
+    if type_ == DISK_IMAGE and not target:
         raise errors.BadRequest(
             'A disk image needs a TargetDeviceUniqueDeviceID.'
         )

@@ -35,11 +35,8 @@ Element = content.Element
 Host = host_module.Host
 Partition = partition_module.Partition
 
-KIND = 'File'
+KIND = rules.KIND
 API = '/rest/api/web'
-DISK_IMAGE = 'BROKERED_DISK_IMAGE'
-MEDIA = 'BROKERED_MEDIA_ISO'
-TYPES = (DISK_IMAGE, MEDIA)
 _ORDER = (
     'Metadata',
     'Filename',
@@ -81,13 +78,13 @@ class File(resource.Resource):
 
     @property
     def type(self) -> str:
-        """FileEnumType, one of ``TYPES``."""
+        """FileEnumType, one of ``file_rules.TYPES``."""
         return self.text('FileEnumType')
 
     @property
     def target(self) -> str:
         """UDID of the disk or medium that the contents belong to."""
-        if self.type == MEDIA:
+        if self.type == rules.MEDIA:
             return media_module.udid_of(self.name)
         return self.text('TargetDeviceUniqueDeviceID')
 
@@ -132,7 +129,7 @@ def check_ready(host: Host, file: File, size: int) -> None:
     :raises errors.Conflict: their place is gone, too small or in use.
     """
     volume_rules.check_not_running(host, file.vios, file.target)
-    if file.type == DISK_IMAGE:
+    if file.type == rules.DISK_IMAGE:
         disk = volumes.find_disk(host, file.vios, file.target)
         rules.check_disk(file.vios, disk, file.target, size)
         return
@@ -153,7 +150,7 @@ def take(host: Host, file: File, arrived: Content) -> None:
         arrived, file.expected_size, file.expected_sha256, file.name
     )
     check_ready(host, file, arrived.size)
-    if file.type == MEDIA:
+    if file.type == rules.MEDIA:
         _write_medium(host, file, arrived.size)
     host.contents.keep(file.vios.uuid, file.target, arrived)
     _write_size(host, file, arrived.size)

@@ -75,7 +75,7 @@ class Host:
         )
         self._resources: dict[str, dict[str, Resource]] = {}
         self._revision = 0
-        self._loading = False
+        self._silent = False
 
     def add(self, resource: Resource, quiet: bool = False) -> None:
         """Make a resource part of the host and announce it.
@@ -86,38 +86,36 @@ class Host:
         kind[resource.uuid.upper()] = resource
         self._stamp(resource)
         if not quiet:
-            self._announce('ADD_URI', resource)
+            self._emit('ADD_URI', resource)
 
     def touch(self, resource: Resource, detail: str = 'Other') -> None:
         """Give a changed resource a new revision and announce the change."""
         self._stamp(resource)
-        self._announce('MODIFY_URI', resource, detail)
+        self._emit('MODIFY_URI', resource, detail)
 
     def remove(self, resource: Resource) -> None:
         """Take a resource out of the host and announce it."""
         del self._resources[resource.kind][resource.uuid.upper()]
-        self._announce('DELETE_URI', resource)
+        self._emit('DELETE_URI', resource)
 
     @contextlib.contextmanager
     def loading(self) -> Iterator[None]:
         """Empty the host for a new world; put the old one back if it fails.
 
-        Random choices start anew, so that a world always gets the same uuids.
-        Nothing is announced meanwhile. What was uploaded goes with the old
-        world.
+        There are no events meanwhile. Random choices start anew, so that a
+        world always gets the same uuids.
         """
         old = self._resources, self.behaviour
         self._resources, self.behaviour = {}, Behaviour()
         self.random.seed(self._seed)
-        self._loading = True
+        self._silent = True
         try:
             yield
         except BaseException:
             self._resources, self.behaviour = old
             raise
         finally:
-            self._loading = False
-        self.contents.close()
+            self._silent = False
 
     def find(self, kind: str, uuid: str) -> Resource | None:
         """Return the resource with a kind and uuid (in any case), or None."""
@@ -171,10 +169,8 @@ class Host:
         bits = self.random.getrandbits(128) & ~(1 << 127)
         return str(uuid_module.UUID(int=bits, version=4))
 
-    def _announce(
-        self, type_: str, resource: Resource, detail: str = ''
-    ) -> None:
-        if resource.announced and not self._loading:
+    def _emit(self, type_: str, resource: Resource, detail: str = '') -> None:
+        if resource.announced and not self._silent:
             self.events.emit(type_, resource.event_path, detail)
 
     def _stamp(self, resource: Resource) -> None:

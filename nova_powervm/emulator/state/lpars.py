@@ -174,6 +174,7 @@ def delete(host: Host, partition: Partition) -> None:
         host.remove(child)
     host.remove(partition)
     mappings.orphan(host, partition)
+    host.contents.drop_server(partition.uuid)
     ownership.release(host, partition)
     bridges.forget(host, partition)
 

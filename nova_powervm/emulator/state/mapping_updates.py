@@ -13,6 +13,9 @@
 
 """Changing a Virtual I/O Server's mappings to what a client has posted."""
 
+import contextlib
+from collections.abc import Iterator
+
 from nova_powervm.emulator import content
 from nova_powervm.emulator import errors
 from nova_powervm.emulator.state import host as host_module
@@ -21,7 +24,6 @@ from nova_powervm.emulator.state import partition as partition_module
 from nova_powervm.emulator.state import rules
 from nova_powervm.emulator.state import scsi_adapters
 from nova_powervm.emulator.state import targets
-from nova_powervm.emulator.state import virtual_slots
 from nova_powervm.emulator.state import volumes
 
 Element = content.Element
@@ -43,10 +45,30 @@ def settle(host: Host, vios: Partition, body: Element) -> bool:
     section = content.find(body, mappings.SECTION)
     if section is None:
         return False
+    posted = content.find_all(section, mappings.MAPPING)
     plan = _Plan(host, vios)
-    plan.settle([Mapping(node) for node in content.find_all(section, '*')])
+    with _in_place(vios, plan.section):
+        plan.settle([Mapping(node) for node in posted])
     content.replace(body, plan.section)
     return plan.changed
+
+
+@contextlib.contextmanager
+def _in_place(vios: Partition, section: Element) -> Iterator[None]:
+    """Let a VIOS have other mappings meanwhile.
+
+    Who asks what is taken, of slots or storage, then sees the change that
+    is being made. Nobody else sees it: the host's lock is held.
+    """
+    old = content.find(vios.element, mappings.SECTION)
+    content.replace(vios.element, section)
+    try:
+        yield
+    finally:
+        if old is None:
+            vios.element.remove(section)
+        else:
+            vios.element.replace(section, old)
 
 
 class _Plan:
@@ -72,30 +94,29 @@ class _Plan:
         left = list(self._present)
         new = []
         for mapping in posted:
-            if content.local_name(mapping.element) != mappings.MAPPING:
-                continue
             same = _find(mapping, left)
             if same is None:
                 new.append(mapping)
             else:
                 left.remove(same)
                 self.section.append(content.copy(same.element))
-        for mapping in new:
+        # Those on a pair that is there come first: its slots are not free,
+        # even if it has lost all that was on it.
+        for mapping in sorted(new, key=lambda one: one.server_slot is None):
             self._add(mapping)
         self.changed = bool(new or left)
         self._drop_bare()
 
     @property
     def _planned(self) -> list[Mapping]:
-        nodes = content.find_all(self.section, mappings.MAPPING)
-        return [Mapping(node) for node in nodes]
+        return mappings.of(self._vios)
 
     def _add(self, posted: Mapping) -> None:
         client = self._client(posted)
         storage = self._storage(posted)
         client_adapter, server_adapter = self._adapters(posted, client)
         link = content.leaf(mappings.LPAR_LINK)
-        link.set('href', client.path)
+        link.set('href', client.event_path)
         link.set('rel', 'related')
         element = content.new(
             mappings.MAPPING, link, client_adapter, server_adapter
@@ -158,8 +179,9 @@ class _Plan:
                     _copy_of(other, mappings.SERVER),
                 )
         rules.check_dynamic(client, 'virtual adapters')
-        draft = virtual_slots.Draft(self._vios, self.section)
-        return scsi_adapters.make(self._host, client, posted, draft)
+        return scsi_adapters.make(
+            self._host, self._vios, client, posted.element
+        )
 
     def _drop_bare(self) -> None:
         """Drop mappings without storage of adapters that have some."""

@@ -20,6 +20,7 @@ from collections.abc import Iterator
 from nova_powervm.emulator import content
 from nova_powervm.emulator.state import host as host_module
 from nova_powervm.emulator.state import partition as partition_module
+from nova_powervm.emulator.state import virtual_slots
 
 Element = content.Element
 Host = host_module.Host
@@ -29,7 +30,7 @@ SECTION = 'VirtualSCSIMappings'
 MAPPING = 'VirtualSCSIMapping'
 CLIENT = 'ClientAdapter'
 SERVER = 'ServerAdapter'
-SLOT = 'VirtualSlotNumber'
+SLOT = virtual_slots.NUMBER
 LPAR_LINK = 'AssociatedLogicalPartition'
 # MODIFY_URI of a VIOS says this of its mappings.
 DETAIL = 'VirtualSCSIMappings'
@@ -156,6 +157,26 @@ def servers(partition: Partition, host: Host) -> Iterator[Partition]:
     for other in host.of_type(Partition, partition.system):
         if other.kind == partition_module.VIOS:
             yield other
+
+
+@virtual_slots.register
+def taken_slots(host: Host, partition: Partition) -> Iterator[int]:
+    """Yield the slots of a partition's adapters in mappings of any kind."""
+    for vios in servers(partition, host):
+        for section in (SECTION, 'VirtualFibreChannelMappings'):
+            path = f'{section}/*'
+            for mapping in content.find_all(vios.element, path):
+                yield from _slots_of(mapping, vios, partition)
+
+
+def _slots_of(
+    mapping: Element, vios: Partition, partition: Partition
+) -> Iterator[int]:
+    if partition is vios:
+        yield content.integer(mapping, f'{SERVER}/{SLOT}')
+    owner = content.integer(mapping, f'{CLIENT}/LocalPartitionID')
+    if owner == partition.id:
+        yield content.integer(mapping, f'{CLIENT}/{SLOT}')
 
 
 def client_of(host: Host, mapping: Mapping) -> Partition | None:

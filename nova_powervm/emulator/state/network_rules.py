@@ -45,7 +45,7 @@ def vlan(text: str, what: str) -> int:
     :param what: the element, for the message.
     :raises errors.BadRequest: it is none.
     """
-    if text.isdecimal() and 1 <= int(text) <= MAX_VLAN:
+    if text.isascii() and text.isdecimal() and 1 <= int(text) <= MAX_VLAN:
         return int(text)
     raise errors.BadRequest(
         f'{text!r} is not a VLAN for {what}: these are 1 to {MAX_VLAN}.'
@@ -119,23 +119,14 @@ def check_trunk(
     """
     for other in ethernet.adapters(host, partition.system):
         shared = other.vlans & set(wanted)
-        if (
-            not shared
-            or not other.priority
-            or other in leaving
-            or other.switch_id != switch_id
-        ):
+        if not shared or other in leaving or other.switch_id != switch_id:
             continue
-        if (
+        if other.priority and (
             other.priority == priority
             or other.partition is partition
             or (bridge and other.bridge and bridge != other.bridge)
         ):
-            raise errors.Conflict(
-                f'The VLAN {min(shared)} is on the trunk adapter with the '
-                f'PVID {other.pvid} and the priority {other.priority} of '
-                f'the partition {other.partition.name!r}.'
-            )
+            raise errors.Conflict(_trunk_message(min(shared), other))
 
 
 def check_not_bridged(adapter: Adapter) -> None:
@@ -156,3 +147,11 @@ def new_mac(host: Host, system: System, promised: Collection[str] = ()) -> str:
         mac = f'{bits:012X}'
         if mac not in used and mac not in promised:
             return mac
+
+
+def _trunk_message(vlan_id: int, other: Adapter) -> str:
+    return (
+        f'The VLAN {vlan_id} is on the trunk adapter with the PVID '
+        f'{other.pvid} and the priority {other.priority} of the partition '
+        f'{other.partition.name!r}.'
+    )

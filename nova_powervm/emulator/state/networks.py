@@ -54,8 +54,7 @@ def create(host: Host, system: System, body: Element) -> Network:
     switch = switches.of(host, system, body, 'AssociatedSwitch')
     text = content.text(body, 'NetworkVLANID')
     vlan = network_rules.vlan(text, 'NetworkVLANID')
-    found = find(host, switch, vlan)
-    if found is not None:
+    if find(host, system, switch.id, vlan) is not None:
         raise errors.Conflict(
             f'The virtual switch {switch.name} has a virtual network of the '
             f'VLAN {vlan} already.'
@@ -106,10 +105,12 @@ def delete(host: Host, network: Network) -> None:
     _remove(host, network)
 
 
-def find(host: Host, switch: Switch, vlan: int) -> Network | None:
+def find(
+    host: Host, system: System, switch_id: int, vlan: int
+) -> Network | None:
     """Return the network of a switch's VLAN, or None."""
-    for network in host.of_type(Network, switch.system):
-        if (network.switch_id, network.vlan) == (switch.id, vlan):
+    for network in host.of_type(Network, system):
+        if (network.switch_id, network.vlan) == (switch_id, vlan):
             return network
     return None
 

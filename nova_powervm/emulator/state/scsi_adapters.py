@@ -25,8 +25,28 @@ from nova_powervm.emulator.state import virtual_slots
 
 Element = content.Element
 Host = host_module.Host
-Mapping = mappings.Mapping
 Partition = partition_module.Partition
+
+_ORDER = (
+    'Metadata',
+    'AdapterType',
+    'DynamicReconfigurationConnectorName',
+    'LocationCode',
+    'LocalPartitionID',
+    'RequiredAdapter',
+    'VariedOn',
+    'UseNextAvailableSlotID',
+    'UseNextAvailableHighSlotID',
+    mappings.SLOT,
+    'Enabled',
+    'AdapterName',
+    'BackingDeviceName',
+    'RemoteBackingDeviceName',
+    'RemoteLogicalPartitionID',
+    'RemoteSlotNumber',
+    'ServerLocationCode',
+    'UniqueDeviceID',
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,31 +69,22 @@ class _End:
 
 def make(
     host: Host,
+    vios: Partition,
     client: Partition,
-    posted: Mapping,
-    draft: virtual_slots.Draft,
+    posted: Element,
 ) -> tuple[Element, Element]:
     """Return a new client adapter and a new server adapter.
 
     :param posted: the mapping that a client wants; a slot that it names is
         used, the next one otherwise.
-    :param draft: the mappings as they are to be so far.
-    :raises errors.Conflict: a slot is taken or none is free.
+    :raises errors.RestError: a slot is none, or taken, or none is free.
     """
-    server = _End(
-        draft.vios,
-        virtual_slots.claim(host, draft.vios, posted.server_slot, draft),
-    )
-    end = _End(
-        client, virtual_slots.claim(host, client, posted.client_slot, draft)
-    )
-    name = next_name(
-        'vhost',
-        (
-            Mapping(node).adapter_name
-            for node in content.find_all(draft.section, mappings.MAPPING)
-        ),
-    )
+    wanted = content.section(posted, mappings.SERVER)
+    server = _End(vios, virtual_slots.choose(host, vios, wanted))
+    wanted = content.section(posted, mappings.CLIENT)
+    end = _End(client, virtual_slots.choose(host, client, wanted))
+    used = (mapping.adapter_name for mapping in mappings.of(vios))
+    name = next_name('vhost', used)
     return (
         _adapter(mappings.CLIENT, end, server, {}),
         _adapter(
@@ -105,28 +116,6 @@ def set_backing(adapter: Element, name: str) -> None:
     else:
         content.remove(adapter, ['BackingDeviceName'])
     content.sort_children(adapter, _ORDER)
-
-
-_ORDER = (
-    'Metadata',
-    'AdapterType',
-    'DynamicReconfigurationConnectorName',
-    'LocationCode',
-    'LocalPartitionID',
-    'RequiredAdapter',
-    'VariedOn',
-    'UseNextAvailableSlotID',
-    'UseNextAvailableHighSlotID',
-    mappings.SLOT,
-    'Enabled',
-    'AdapterName',
-    'BackingDeviceName',
-    'RemoteBackingDeviceName',
-    'RemoteLogicalPartitionID',
-    'RemoteSlotNumber',
-    'ServerLocationCode',
-    'UniqueDeviceID',
-)
 
 
 def _adapter(

@@ -68,7 +68,7 @@ def _lua(
         if other.server_slot == mapping.server_slot
     }
     wanted = _wanted(posted, 'LogicalUnitAddress')
-    if wanted.lower() in used:
+    if wanted and wanted.lower() in used:
         raise errors.Conflict(
             f'The logical unit address {wanted} is taken on '
             f'{mapping.adapter_name}.'
@@ -87,7 +87,7 @@ def _lua(
 def _name(posted: Element | None, prefix: str, others: list[Mapping]) -> str:
     used = {other.target_name for other in others}
     wanted = _wanted(posted, 'TargetName')
-    if wanted in used:
+    if wanted and wanted in used:
         raise errors.Conflict(f'The target name {wanted!r} is taken.')
     return wanted or scsi_adapters.next_name(prefix, used)
 

@@ -10,104 +10,51 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
+"""Which virtual slots of a partition are taken.
 
-"""The virtual slots of a partition: where its virtual adapters sit.
-
-Every kind of virtual adapter shares them. This module asks all of them and
-knows none: adapters that are resources of their own are children of their
-partition with a ``VirtualSlotNumber``; those that a Virtual I/O Server's
-content lists (mappings, trunk adapters) say beside it, as
-``LocalPartitionID``, whose they are.
+Virtual adapters of every kind share the numbers below the partition's
+MaximumVirtualIOSlots. The module of each kind registers a function that
+names the slots of its adapters; nobody else knows of all kinds.
 """
 
-import dataclasses
 import itertools
+from collections.abc import Callable
 from collections.abc import Collection
+from collections.abc import Iterable
 
 from nova_powervm.emulator import content
 from nova_powervm.emulator import errors
 from nova_powervm.emulator.state import host as host_module
 from nova_powervm.emulator.state import partition as partition_module
-from nova_powervm.emulator.state import resource as resource_module
 
 Host = host_module.Host
 Partition = partition_module.Partition
+Asker = Callable[[Host, Partition], Iterable[int]]
 
-# 0 and 1 are the virtual serial adapters.
-FIRST = 2
 NUMBER = 'VirtualSlotNumber'
 NEXT = 'UseNextAvailableSlotID'
 NEXT_HIGH = 'UseNextAvailableHighSlotID'
-_LIMIT = f'{partition_module.IO}/MaximumVirtualIOSlots'
-_USUAL_LIMIT = 64
+# Slots 0 and 1 are the virtual serial adapters of every partition.
+FIRST = 2
+
+_ASKERS: list[Asker] = []
 
 
-@dataclasses.dataclass(frozen=True)
-class Draft:
-    """A section of a VIOS's content that is to replace the present one."""
+def register(asker: Asker) -> Asker:
+    """Let a function say which slots of a partition its adapters take."""
+    _ASKERS.append(asker)
+    return asker
 
-    vios: Partition
-    section: content.Element
+
+def taken(host: Host, partition: Partition) -> set[int]:
+    """Return the numbers of the slots that have an adapter of any kind."""
+    return {slot for asker in _ASKERS for slot in asker(host, partition)}
 
 
 def limit(partition: Partition) -> int:
-    """Return MaximumVirtualIOSlots; slot numbers are below it."""
-    return partition.integer(_LIMIT, _USUAL_LIMIT)
-
-
-def taken(
-    host: Host, partition: Partition, draft: Draft | None = None
-) -> set[int]:
-    """Return the virtual slots of a partition that have an adapter.
-
-    :param draft: a change that is being made.
-    """
-    slots = {
-        child.integer(NUMBER)
-        for child in host.of_type(resource_module.Resource, partition)
-        if content.find(child.element, NUMBER) is not None
-    }
-    for vios in host.of_type(Partition, partition.system):
-        if vios.kind == partition_module.VIOS:
-            slots |= _listed(vios, partition.id, draft)
-    return slots
-
-
-def claim(
-    host: Host,
-    partition: Partition,
-    wanted: int | None = None,
-    draft: Draft | None = None,
-    high: bool = False,
-) -> int:
-    """Return a slot for a new adapter: the one that is wanted or the next.
-
-    :param wanted: VirtualSlotNumber as the client sent it, or None.
-    :param draft: a change that is being made.
-    :param high: the next one is the highest that is free.
-    :raises errors.Conflict: it is taken, beyond the limit, or none is free.
-    """
-    used = taken(host, partition, draft)
-    slots = range(FIRST, limit(partition))
-    if wanted is None:
-        free = [slot for slot in slots if slot not in used]
-        if not free:
-            raise errors.Conflict(
-                f'The partition {partition.name!r} has no free virtual slot '
-                f'below {limit(partition)}.'
-            )
-        return free[-1] if high else free[0]
-    if wanted not in slots:
-        raise errors.Conflict(
-            f'{wanted} is not a virtual slot of the partition '
-            f'{partition.name!r}: they are {FIRST} to {slots.stop - 1}.'
-        )
-    if wanted in used:
-        raise errors.Conflict(
-            f'The virtual slot {wanted} of the partition {partition.name!r} '
-            'is taken.'
-        )
-    return wanted
+    """Return the first number that is beyond the partition's slots."""
+    path = f'{partition_module.IO}/MaximumVirtualIOSlots'
+    return partition.integer(path, 64)
 
 
 def choose(
@@ -157,23 +104,3 @@ def _next(partition: Partition, used: set[int], start: int) -> int:
         f'The partition {partition.name!r} has no free virtual slot: '
         f'MaximumVirtualIOSlots is {end}.'
     )
-
-
-def _listed(
-    vios: Partition, partition_id: int, draft: Draft | None
-) -> set[int]:
-    """Return a partition's slots that a VIOS's content tells of."""
-    slots = set()
-    for child in vios.element:
-        section = child
-        if (
-            draft is not None
-            and draft.vios is vios
-            and content.local_name(draft.section) == content.local_name(child)
-        ):
-            section = draft.section
-        for number in section.iter(f'{{*}}{NUMBER}'):
-            adapter = number.getparent()
-            if content.integer(adapter, 'LocalPartitionID') == partition_id:
-                slots.add(content.integer(adapter, NUMBER))
-    return slots

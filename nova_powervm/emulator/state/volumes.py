@@ -151,10 +151,7 @@ class VolumeGroup(resource.Resource):
 
 
 def described(
-    host: Host,
-    vios: partition.Partition,
-    name: str,
-    capacity: float,
+    host: Host, vios: partition.Partition, name: str, capacity: float
 ) -> VolumeGroup:
     """Return a new group that is empty.
 
@@ -162,27 +159,29 @@ def described(
     """
     uuid = host.new_uuid()
     serial = f'{host.random.getrandbits(128):032x}'
-    values: dict[str, content.Value] = {
-        'AvailableSize': units.gigabytes(capacity),
+    element = content.new(KIND)
+    content.put(element, 'Metadata/Atom/AtomID', uuid)
+    values = _values(name, units.gigabytes(capacity), serial)
+    element.extend(content.leaf(*item) for item in values.items())
+    for section in (media_module.SECTION, 'PhysicalVolumes', DISKS):
+        element.append(content.new(section))
+    group = VolumeGroup(uuid, vios, element)
+    group.sort()
+    return group
+
+
+def _values(name: str, capacity: str, serial: str) -> dict[str, content.Value]:
+    return {
+        'AvailableSize': capacity,
         'BackingDeviceCount': 0,
-        'FreeSpace': units.gigabytes(capacity),
-        'GroupCapacity': units.gigabytes(capacity),
+        'FreeSpace': capacity,
+        'GroupCapacity': capacity,
         'GroupName': name,
         'GroupSerialID': serial,
         'GroupState': 'active',
         'MinimumAllocationSize': units.gigabytes(_UNIT_GB),
         'UniqueDeviceID': f'04{serial}',
     }
-    leaves = [content.leaf(*item) for item in values.items()]
-    sections = [
-        content.new(section)
-        for section in (media_module.SECTION, 'PhysicalVolumes', DISKS)
-    ]
-    element = content.new(KIND, *leaves, *sections)
-    content.put(element, 'Metadata/Atom/AtomID', uuid)
-    group = VolumeGroup(uuid, vios, element)
-    group.sort()
-    return group
 
 
 def of(host: Host, vios: partition.Partition) -> Iterator[VolumeGroup]:

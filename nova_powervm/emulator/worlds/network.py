@@ -22,6 +22,7 @@ from nova_powervm.emulator.state import adapters
 from nova_powervm.emulator.state import bridges
 from nova_powervm.emulator.state import ethernet
 from nova_powervm.emulator.state import host as host_module
+from nova_powervm.emulator.state import network_rules
 from nova_powervm.emulator.state import partition as partition_module
 from nova_powervm.emulator.state import switches
 from nova_powervm.emulator.state import system as system_module
@@ -35,7 +36,7 @@ Switch = ethernet.Switch
 System = system_module.System
 
 _DEFAULT = {'name': ethernet.DEFAULT_SWITCH}
-_FIRST_ARBITRARY = 4094
+_LAST_VLAN = network_rules.MAX_VLAN
 
 
 def build(
@@ -55,7 +56,7 @@ def build(
         for network in spec.get('virtual_networks', ()):
             _build_network(host, system, network)
         for bridge in spec.get('network_bridges', ()):
-            _build_bridge(host, system, bridge)
+            _build_bridge(host, system, bridge, _bridged(spec))
         for partition, described in partitions:
             for adapter in described.get('adapters', ()):
                 _build_adapter(host, partition, adapter)
@@ -81,17 +82,36 @@ def _build_network(host: Host, system: System, spec: Spec) -> None:
     host.add(ethernet.Network(found.uuid, found.element, system, lasting=True))
 
 
-def _build_bridge(host: Host, system: System, spec: Spec) -> None:
+def _bridged(spec: Spec) -> set[int]:
+    """Return every VLAN that a system's bridges are said to have."""
+    return {
+        vlan
+        for bridge in spec['network_bridges']
+        for vlan in (bridge.get('pvid', 1), *bridge.get('vlans', ()))
+    }
+
+
+def _build_bridge(
+    host: Host, system: System, spec: Spec, bridged: set[int]
+) -> None:
     if 'capture' in spec:
         found = _captured(spec, ethernet.BRIDGE)
         bridge = ethernet.Bridge(found.uuid, found.element, system)
         host.add(bridge)
-        bridges.adopt(host, bridge)
+        _adopt_trunks(host, bridge)
         return
     name = spec.get('switch', ethernet.DEFAULT_SWITCH)
     switch = switches.by_name(host, system, name)
+    used = bridged.union(
+        *(adapter.vlans for adapter in ethernet.adapters(host, system))
+    )
+    vlans = _trunk_vlans(spec, used)
     seas = [
-        _sea(host, system, spec[key], switch, spec, priority)
+        _sea(
+            _vios(host, system, spec[key]),
+            [_trunk(switch, *pair, priority) for pair in vlans],
+            is_primary=priority == 1,
+        )
         for priority, key in enumerate(('vios', 'failover_vios'), 1)
         if key in spec
     ]
@@ -103,16 +123,36 @@ def _build_bridge(host: Host, system: System, spec: Spec) -> None:
     bridges.build(host, system, body)
 
 
-def _sea(
-    host: Host,
-    system: System,
-    name: str,
-    switch: Switch,
-    spec: Spec,
-    priority: int,
-) -> Element:
-    vios = _vios(host, system, name)
-    number = len(content.find_all(vios.element, f'{ethernet.SEAS}/*'))
+def _adopt_trunks(host: Host, bridge: ethernet.Bridge) -> None:
+    """Make the adapters of a captured bridge, on servers that are there."""
+    for sea in bridge.seas:
+        uuid = ethernet.target(sea, ethernet.SEA_VIOS)
+        vios = host.find(partition_module.VIOS, uuid)
+        if not isinstance(vios, Partition):
+            continue
+        for trunk in content.find_all(
+            sea, f'{ethernet.TRUNKS}/{ethernet.TRUNK}'
+        ):
+            _adopt(host, bridge, vios, trunk)
+
+
+def _adopt(
+    host: Host, bridge: ethernet.Bridge, vios: Partition, trunk: Element
+) -> None:
+    children = [content.copy(child) for child in trunk]
+    element = content.new(ethernet.ADAPTER, *children[1:])
+    uuid = host.new_uuid()
+    content.put(element, 'Metadata/Atom/AtomID', uuid)
+    content.put(element, 'LocalPartitionID', vios.id)
+    adapter = ethernet.Adapter(uuid, element, vios)
+    adapter.bridge = bridge.uuid
+    host.add(adapter)
+
+
+def _sea(vios: Partition, trunks: list[Element], is_primary: bool) -> Element:
+    number = len(
+        content.find_all(vios.element, f'{ethernet.SEAS}/{ethernet.SEA}')
+    )
     device = content.new(
         'EthernetBackingDevice',
         content.leaf('AdapterID', 1),
@@ -127,26 +167,21 @@ def _sea(
         ethernet.SEA,
         assigned,
         choice,
-        content.leaf('IsPrimary', priority == 1),
-        content.new(
-            ethernet.TRUNKS,
-            *(
-                _trunk(switch, pvid, tagged, priority)
-                for pvid, tagged in _trunk_vlans(spec)
-            ),
-        ),
+        content.leaf('IsPrimary', is_primary),
+        content.new(ethernet.TRUNKS, *trunks),
     )
 
 
-def _trunk_vlans(spec: Spec) -> list[tuple[int, list[int]]]:
-    """Return PVID and tagged VLANs of each trunk adapter of a bridge."""
+def _trunk_vlans(spec: Spec, used: set[int]) -> list[tuple[int, list[int]]]:
+    """Return PVID and tagged VLANs of each trunk adapter of a bridge.
+
+    :param used: VLANs that are no PVIDs for additional trunk adapters.
+    """
     vlans = sorted(spec.get('vlans', ()))
-    arbitrary = [
-        number
-        for number in range(_FIRST_ARBITRARY, 1, -1)
-        if number not in (*vlans, spec['pvid'])
-    ]
-    size = 20
+    arbitrary = (
+        number for number in range(_LAST_VLAN, 1, -1) if number not in used
+    )
+    size = network_rules.MAX_TAGGED
     parts = [vlans[at : at + size] for at in range(0, len(vlans), size)]
     return [(spec['pvid'], []), *zip(arbitrary, parts, strict=False)]
 

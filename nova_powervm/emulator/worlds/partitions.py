@@ -78,6 +78,9 @@ def _build_captured(
         'PartitionState': spec.get('state'),
         'ResourceMonitoringControlState': spec.get('rmc_state'),
         'IsManagementPartition': spec.get('management'),
+        f'{partition_module.IO}/MaximumVirtualIOSlots': spec.get(
+            'virtual_slots'
+        ),
     }
     for name, value in values.items():
         if value is not None:
@@ -95,7 +98,10 @@ def _build_described(
         _memory(spec['memory']),
         _processors(spec),
         content.new(
-            partition_module.IO, content.leaf('MaximumVirtualIOSlots', 64)
+            partition_module.IO,
+            content.leaf(
+                'MaximumVirtualIOSlots', spec.get('virtual_slots', 64)
+            ),
         ),
     )
     if 'id' in spec:

@@ -35,4 +35,14 @@ class Facade(test.NoDBTestCase):
             for name, value in driver.PowerVMDriver.capabilities.items()
             if value
         }
-        self.assertEqual(set(), declared)
+        self.assertEqual(
+            {
+                'supports_attach_interface',
+                'supports_device_tagging',
+                'supports_image_type_qcow2',
+                'supports_image_type_raw',
+            },
+            declared,
+        )
+        for method in ('attach_interface', 'detach_interface'):
+            self.assertIn(method, vars(driver.PowerVMDriver))

@@ -1,0 +1,569 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Network bridges, as pypowervm's network_bridger works on them."""
+
+from oslo_config import cfg
+from pypowervm import const
+from pypowervm import exceptions
+from pypowervm.tasks import cna
+from pypowervm.tasks import network_bridger
+from pypowervm.wrappers import network
+from pypowervm.wrappers import virtual_io_server
+
+from nova_powervm.emulator import worlds
+from tests.emulator import base
+
+VIOS2 = {
+    'name': 'vios2',
+    'id': 9,
+    'state': 'running',
+    'rmc_state': 'active',
+    'memory': 4096,
+    'processors': 1,
+}
+
+
+def world_with(*bridges):
+    """Return the default world with a second VIOS and other bridges."""
+    world = worlds.default()
+    system = world['systems'][0]
+    system['virtual_io_servers'].append(VIOS2)
+    system['network_bridges'] = list(bridges)
+    return world
+
+
+class BridgeTestCase(base.EmulatorTestCase):
+    def bridges(self):
+        """Return the bridges, read now."""
+        return network.NetBridge.get(self.adapter, parent=self.system())
+
+    def bridge(self):
+        """Return the first bridge, read now."""
+        return self.bridges()[0]
+
+    def ensure(self, *vlans, bridge=None):
+        network_bridger.ensure_vlans_on_nb(
+            self.adapter,
+            self.system().uuid,
+            (bridge or self.bridge()).uuid,
+            vlans,
+        )
+
+    def take_off(self, vlan):
+        network_bridger.remove_vlan_from_nb(
+            self.adapter, self.system().uuid, self.bridge().uuid, vlan
+        )
+
+    def vioses(self):
+        """Return the servers with their network, by name."""
+        found = virtual_io_server.VIOS.get(
+            self.adapter, xag=[const.XAG.VIO_NET]
+        )
+        return {one.name: one for one in found}
+
+    def shown(self, number=0):
+        """Return a bridge as the control plane shows it."""
+        return self.control.state()['systems'][0]['network_bridges'][number]
+
+    def trunk_adapters(self, vios='vios1'):
+        """Return the trunk adapters among a server's network adapters."""
+        found = network.CNA.get(self.adapter, parent=self.vioses()[vios])
+        return [one for one in found if one.is_trunk]
+
+    def assert_in_step(self):
+        """Assert that a bridge's trunk adapters are the same everywhere."""
+        for bridge in self.bridges():
+            groups = [
+                {keys(trunk) for trunk in group.trunk_adapters}
+                for group in bridge.load_grps
+            ]
+            everywhere = set()
+            for sea in bridge.seas:
+                trunks = [sea.primary_adpt, *sea.addl_adpts]
+                own = {keys(trunk) for trunk in trunks}
+                everywhere |= own
+                uuid = sea.vio_uri.partition('?')[0].rpartition('/')[2]
+                (vios,) = (
+                    one for one in self.vioses().values() if one.uuid == uuid
+                )
+                shown = {keys(trunk) for trunk in vios.trunk_adapters}
+                self.assertLessEqual(own, shown)
+                self.assertIn(
+                    own,
+                    [
+                        {
+                            keys(one)
+                            for one in (other.primary_adpt, *other.addl_adpts)
+                        }
+                        for other in vios.seas
+                    ],
+                )
+                adapters = network.CNA.get(self.adapter, parent=vios)
+                self.assertLessEqual(
+                    own, {adapter_keys(one) for one in adapters}
+                )
+            self.assertEqual(everywhere, set().union(*groups))
+
+
+def keys(trunk):
+    """Return what identifies a trunk adapter and what it bridges."""
+    return (
+        trunk.loc_code,
+        trunk.element.findtext('MACAddress'),
+        trunk.pvid,
+        tuple(trunk.tagged_vlans),
+        trunk.dev_name,
+        trunk.trunk_pri,
+        trunk.vswitch_id,
+    )
+
+
+def adapter_keys(one):
+    return (
+        one.loc_code,
+        one.mac,
+        one.pvid,
+        tuple(one.tagged_vlans),
+        one.dev_name,
+        one.trunk_pri,
+        one.vswitch_id,
+    )
+
+
+class ReadTest(BridgeTestCase):
+    def test_the_default_one(self):
+        bridge = self.bridge()
+        (sea,) = bridge.seas
+        self.assertEqual((1, 0), (bridge.pvid, bridge.vswitch_id))
+        self.assertFalse(bridge.load_balance)
+        self.assertEqual([1], bridge.list_vlans())
+        self.assertEqual('ent5', sea.dev_name)
+        self.assertEqual('ent4', sea.primary_adpt.dev_name)
+        self.assertEqual('ent0', sea.backing_device.dev_name)
+        self.assertEqual('Configured', sea.configuration_state)
+        self.assertTrue(sea.is_primary)
+        self.assertEqual('disabled', sea.ha_mode)
+        self.assertEqual(self.vioses()['vios1'].id, sea.primary_adpt.vios_id)
+        self.assert_in_step()
+        self.assertIs(bridge, bridge.refresh())
+
+    def test_the_server_has_no_orphans(self):
+        vios = self.vioses()['vios1']
+        self.assertEqual([], vios.derive_orphan_trunk_adapters())
+
+    def test_without_the_group(self):
+        (vios,) = virtual_io_server.VIOS.get(self.adapter)
+        self.assertIsNone(vios.element.find('SharedEthernetAdapters'))
+        self.assertIsNone(vios.element.find('TrunkAdapters'))
+
+
+class VlanTest(BridgeTestCase):
+    def test_first_vlans(self):
+        self.ensure(100, 101)
+        bridge = self.bridge()
+        self.assertEqual({1, 100, 101}, set(bridge.list_vlans()))
+        (trunk,) = bridge.seas[0].addl_adpts
+        self.assertEqual((4094, 3), (trunk.pvid, trunk.virtual_slot_number))
+        self.assertTrue(trunk.has_tag_support)
+        self.assertTrue(trunk.varied_on)
+        self.assertEqual('ent6', trunk.dev_name)
+        self.assertEqual([100, 101], self.shown()['vlans'])
+        self.assert_in_step()
+
+    def test_a_vlan_that_is_there(self):
+        self.ensure(100)
+        self.control.clear_journal()
+        self.ensure(100, 1)
+        counts = self.control.journal_counts()
+        self.assertNotIn('POST NetworkBridge.update', counts)
+
+    def test_later_ones_join(self):
+        self.ensure(100)
+        self.ensure('101')
+        (trunk,) = self.bridge().seas[0].addl_adpts
+        self.assertEqual([100, 101], trunk.tagged_vlans)
+        self.assert_in_step()
+
+    def test_more_than_one_trunk_adapter_has(self):
+        self.ensure(*range(100, 125))
+        sizes = [
+            len(trunk.tagged_vlans)
+            for trunk in self.bridge().seas[0].addl_adpts
+        ]
+        self.assertEqual([20, 5], sizes)
+        self.assertEqual(list(range(100, 125)), self.shown()['vlans'])
+        self.assert_in_step()
+
+    def test_the_vlan_of_an_additional_trunk_adapter(self):
+        self.ensure(100)
+        self.ensure(4094)
+        bridge = self.bridge()
+        self.assertEqual([4093], bridge.arbitrary_pvids)
+        self.assertEqual([100, 4094], self.shown()['vlans'])
+        self.assert_in_step()
+
+    def test_one_is_taken_off(self):
+        self.ensure(100, 101)
+        self.take_off(100)
+        self.assertEqual([101], self.shown()['vlans'])
+        self.assert_in_step()
+
+    def test_the_last_one_takes_its_trunk_adapter_along(self):
+        self.ensure(100)
+        self.take_off(100)
+        self.assertEqual([], self.bridge().seas[0].addl_adpts)
+        self.assertEqual(1, len(self.trunk_adapters()))
+        self.assertEqual(1, len(self.vioses()['vios1'].trunk_adapters))
+        self.assert_in_step()
+
+    def test_a_vlan_in_use_can_be_taken_off(self):
+        vm = self.create()
+        adapter = cna.crt_cna(self.adapter, None, vm.uuid, 100)
+        self.ensure(100)
+        self.take_off(100)
+        self.assertEqual([], self.shown()['vlans'])
+        self.assertEqual(100, adapter.refresh().pvid)
+
+    def test_adapters_do_not_change_with_other_vlans(self):
+        self.ensure(100)
+        before = {one.uuid: one.mac for one in self.trunk_adapters()}
+        self.ensure(101)
+        after = {one.uuid: one.mac for one in self.trunk_adapters()}
+        self.assertEqual(before, after)
+
+    def test_orphans_are_left_alone(self):
+        href = network.VSwitch.get(self.adapter, parent=self.system())[0]
+        network.CNA.bld(
+            self.adapter, 300, href.related_href, trunk_pri=1
+        ).create(parent=self.vioses()['vios1'])
+        (orphan,) = self.vioses()['vios1'].derive_orphan_trunk_adapters()
+        self.assertEqual(300, orphan.pvid)
+        self.assertRaises(
+            exceptions.OrphanVLANFoundOnProvision, self.ensure, 300
+        )
+        (found,) = (one for one in self.trunk_adapters() if one.pvid == 300)
+        found.delete()
+        self.ensure(300)
+        self.assert_in_step()
+
+    def test_across_trunk_adapters(self):
+        cfg.CONF.set_override('load_balance_vlan_across_veas', True)
+        self.addCleanup(
+            cfg.CONF.clear_override, 'load_balance_vlan_across_veas'
+        )
+        self.ensure(100)
+        self.ensure(101)
+        self.assertEqual(2, len(self.bridge().seas[0].addl_adpts))
+        self.assert_in_step()
+
+    def test_a_revision_that_is_old_is_tried_again(self):
+        self.control.add_fault(
+            method='POST', match='NetworkBridge.update', status=412
+        )
+        self.ensure(100)
+        self.assertEqual([100], self.shown()['vlans'])
+
+
+class FailoverTest(BridgeTestCase):
+    world = world_with({'vios': 'vios1', 'failover_vios': 'vios2', 'pvid': 1})
+
+    def test_both_servers(self):
+        bridge = self.bridge()
+        self.assertEqual(
+            [(1, 'auto', True), (2, 'auto', False)],
+            [
+                (sea.primary_adpt.trunk_pri, sea.ha_mode, sea.is_primary)
+                for sea in bridge.seas
+            ],
+        )
+        self.ensure(100)
+        for sea in self.bridge().seas:
+            (trunk,) = sea.addl_adpts
+            self.assertEqual([100], trunk.tagged_vlans)
+            self.assertEqual(sea.primary_adpt.trunk_pri, trunk.trunk_pri)
+        self.assertEqual(['vios1', 'vios2'], self.shown()['vioses'])
+        self.assert_in_step()
+        self.take_off(100)
+        self.assertEqual([], self.shown()['vlans'])
+        self.assertEqual(1, len(self.trunk_adapters('vios2')))
+        self.assert_in_step()
+
+    def test_more_and_fewer_vlans(self):
+        self.ensure(*range(100, 122))
+        self.take_off(121)
+        self.take_off(100)
+        self.ensure(4094)
+        self.assertEqual([*range(101, 121), 4094], self.shown()['vlans'])
+        self.assert_in_step()
+
+    def test_different_vlans(self):
+        bridge = self.bridge()
+        bridge.seas[1].primary_adpt.tagged_vlans = [7]
+        self.assert_refused(400, 'the same VLANs', bridge.update)
+
+    def test_a_server_that_is_deleted(self):
+        self.ensure(100)
+        self.control.set_partition('vios2', 'not activated', 'inactive')
+        self.vioses()['vios2'].delete()
+        self.assertEqual(['vios1'], self.shown()['vioses'])
+        self.assert_in_step()
+        self.control.set_partition('vios1', 'not activated', 'inactive')
+        self.vioses()['vios1'].delete()
+        self.assertEqual([], self.bridges())
+
+
+class PeerTest(BridgeTestCase):
+    """Two bridges on one virtual switch."""
+
+    world = world_with(
+        {'vios': 'vios1', 'pvid': 1, 'vlans': [100, 101]},
+        {'vios': 'vios2', 'pvid': 2, 'vlans': [200]},
+    )
+
+    def test_a_vlan_moves(self):
+        self.ensure(200)
+        self.assertEqual([100, 101, 200], self.shown()['vlans'])
+        self.assertEqual([], self.shown(1)['vlans'])
+        self.assert_in_step()
+
+    def test_the_pvid_of_the_other(self):
+        self.assertRaises(exceptions.PvidOfNetworkBridgeError, self.ensure, 2)
+
+    def test_a_vlan_of_the_other(self):
+        bridge = self.bridge()
+        bridge.seas[0].addl_adpts[0].tagged_vlans.append(200)
+        self.assert_refused(
+            409, "VLAN 200 is on the trunk adapter .* 'vios2'", bridge.update
+        )
+        self.assertEqual([100, 101], self.shown()['vlans'])
+
+    def test_a_pvid_of_the_other(self):
+        bridge = self.bridge()
+        bridge.seas[0].addl_adpts[0].pvid = 2
+        self.assert_refused(409, 'VLAN 2 is on the trunk', bridge.update)
+        self.assert_in_step()
+
+
+class RefusedTest(BridgeTestCase):
+    def setUp(self):
+        super().setUp()
+        self.ensure(100)
+        self.before = self.control.state()
+
+    def tearDown(self):
+        self.assertEqual(self.before, self.control.state())
+        super().tearDown()
+
+    def post(self, change):
+        bridge = self.bridge()
+        change(bridge, bridge.seas[0].addl_adpts[0])
+        return bridge.update()
+
+    def test_no_vlan(self):
+        for vlan in (0, 4095):
+            self.assert_refused(
+                400,
+                f"'{vlan}' is not a VLAN",
+                self.post,
+                lambda _, trunk, vlan=vlan: trunk.tagged_vlans.append(vlan),
+            )
+
+    def test_too_many(self):
+        self.assert_refused(
+            400,
+            '21 tagged',
+            self.post,
+            lambda _, trunk: trunk.tagged_vlans.extend(range(200, 220)),
+        )
+
+    def test_a_vlan_on_two_trunk_adapters(self):
+        self.assert_refused(
+            409,
+            'VLAN 1 is on two trunk adapters',
+            self.post,
+            lambda _, trunk: trunk.tagged_vlans.append(1),
+        )
+
+    def test_another_pvid(self):
+        self.assert_refused(
+            400, 'PVID of a network', self.post, lambda nb, _: nb._pvid(5)
+        )
+
+    def test_no_primary_trunk_adapter(self):
+        def change(bridge, _):
+            bridge.seas[0].primary_adpt.pvid = 77
+
+        self.assert_refused(
+            400, 'No trunk adapter has the PVID 1', self.post, change
+        )
+
+    def test_without_a_sea(self):
+        def change(bridge, _):
+            bridge.seas = []
+
+        self.assert_refused(409, 'cannot be changed', self.post, change)
+
+    def test_a_slot_twice(self):
+        def change(_, trunk):
+            section = trunk.element.element.getparent()
+            other = network.TrunkAdapter.bld(
+                self.adapter,
+                50,
+                [],
+                network.VSwitch.get(self.adapter, parent=self.system())[0],
+            )
+            other.element.remove(
+                other.element.find('UseNextAvailableHighSlotID')
+            )
+            other.set_parm_value('VirtualSlotNumber', 3)
+            section.append(other.element.element)
+
+        self.assert_refused(409, 'slot 3 .* taken', self.post, change)
+
+    def test_its_adapters_one_by_one(self):
+        (_, trunk) = self.trunk_adapters()
+        self.assert_refused(409, 'of the network bridge', trunk.delete)
+        trunk.pvid = 9
+        self.assert_refused(409, 'of the network bridge', trunk.update)
+
+    def test_an_old_revision(self):
+        old = self.bridge()
+        self.ensure(101)
+        old.seas[0].addl_adpts[0].tagged_vlans.append(102)
+        self.assert_refused(412, 'If-Match', old.update)
+        self.take_off(101)
+
+
+class UnreachableTest(BridgeTestCase):
+    def test_a_server_without_rmc(self):
+        self.control.set_partition('vios1', rmc_state='inactive')
+        self.assert_refused(
+            409, "of 'vios1' cannot be changed", self.ensure, 5
+        )
+
+    def test_a_server_that_is_off(self):
+        self.control.set_partition('vios1', 'not activated')
+        self.assert_refused(409, "'not activated'", self.ensure, 5)
+        self.assert_refused(409, "'not activated'", self.bridge().delete)
+
+
+class CreateTest(BridgeTestCase):
+    world = world_with({'vios': 'vios1', 'pvid': 1})
+
+    def plan(
+        self, pvid=7, device='ent1', servers=('vios1', 'vios2'), switch=0
+    ):
+        found = network.VSwitch.get(self.adapter, parent=self.system())
+        return network.NetBridge.bld(
+            self.adapter,
+            pvid,
+            [(self.vioses()[name].href, device) for name in servers],
+            found[switch],
+        )
+
+    def create_bridge(self, *args, **options):
+        return self.plan(*args, **options).create(parent=self.system())
+
+    def test_for_failover(self):
+        made = self.create_bridge()
+        self.assertEqual('auto', made.seas[0].ha_mode)
+        self.assertEqual(
+            ['ent1', 'ent1'],
+            [sea.backing_device.dev_name for sea in made.seas],
+        )
+        self.assertEqual('true', made.element.findtext('FailoverEnabled'))
+        self.ensure(100, bridge=made)
+        self.assertEqual([100], self.shown(1)['vlans'])
+        self.assert_in_step()
+
+    def test_of_one_server(self):
+        made = self.create_bridge(servers=['vios2'])
+        self.assertEqual('disabled', made.seas[0].ha_mode)
+        self.assert_in_step()
+
+    def test_on_another_switch(self):
+        network.VSwitch.bld(self.adapter, 'B').create(parent=self.system())
+        self.create_bridge(1, switch=1)
+        self.assertEqual('B', self.shown(1)['switch'])
+
+    def test_the_pvid_is_taken(self):
+        self.assert_refused(
+            409, 'VLAN 1 is on the trunk', self.create_bridge, 1
+        )
+
+    def test_the_pvid_is_taken_with_another_priority(self):
+        planned = self.plan(1, servers=['vios2'])
+        planned.seas[0].primary_adpt._trunk_pri(5)
+        self.assert_refused(
+            409, 'VLAN 1 is on the trunk', planned.create, parent=self.system()
+        )
+
+    def test_the_device_is_taken(self):
+        self.assert_refused(
+            409,
+            "ent0 of 'vios1' backs another",
+            self.create_bridge,
+            device='ent0',
+        )
+
+    def test_no_device(self):
+        self.assert_refused(400, 'backing', self.create_bridge, device='')
+
+    def test_one_server_twice(self):
+        self.assert_refused(
+            400,
+            'different Virtual',
+            self.create_bridge,
+            servers=('vios1', 'vios1'),
+        )
+
+    def test_no_vlan(self):
+        self.assert_refused(400, '1 to 4094', self.create_bridge, 4095)
+
+    def test_an_unknown_server(self):
+        planned = self.plan()
+        href = planned.seas[0].vio_uri.rpartition('/')[0]
+        planned.seas[0]._vio_uri(f'{href}/{self.system().uuid}')
+        self.assert_refused(
+            409, 'no Virtual I/O Server', planned.create, parent=self.system()
+        )
+
+    def test_delete(self):
+        made = self.create_bridge()
+        self.ensure(100, bridge=made)
+        self.bridges()[1].delete()
+        self.assertEqual(1, len(self.bridges()))
+        self.assertEqual([], self.trunk_adapters('vios2'))
+        self.assertEqual(0, len(self.vioses()['vios2'].seas))
+        self.assertEqual(0, len(self.vioses()['vios2'].trunk_adapters))
+        self.assertEqual(1, len(self.vioses()['vios1'].seas))
+        found = network.VNet.get(self.adapter, parent=self.system())
+        self.assertEqual([1], [one.vlan for one in found])
+        self.create_bridge()
+
+    def test_no_slot(self):
+        vios = self.vioses()['vios1']
+        vios.io_config.set_parm_value('MaximumVirtualIOSlots', 4)
+        vios.update()
+        self.put_adapter()
+        before = self.control.state()
+        self.assert_refused(
+            409, "'vios1' has no free virtual slot", self.create_bridge
+        )
+        self.assertEqual(before, self.control.state())
+
+    def put_adapter(self):
+        href = network.VSwitch.get(self.adapter, parent=self.system())[0]
+        network.CNA.bld(self.adapter, 50, href.related_href).create(
+            parent=self.vioses()['vios1']
+        )

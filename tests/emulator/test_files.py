@@ -1,0 +1,584 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+
+"""Uploads and downloads, by pypowervm."""
+
+import http.client
+import io
+import pathlib
+import threading
+
+from pypowervm import exceptions
+from pypowervm.tasks import power
+from pypowervm.tasks import storage as tasks
+from pypowervm.wrappers import storage as wrappers
+from pypowervm.wrappers import vios_file
+
+from nova_powervm.emulator import client
+from nova_powervm.emulator import errors
+from tests.emulator import storage
+
+# More than the buffers of a connection hold, and no multiple of a chunk.
+LARGE = bytes(range(256)) * 20000 + b'end'
+
+
+class Endless:
+    """A body that is sent piece by piece, with something in between."""
+
+    def __init__(self, pieces, between):
+        self._pieces = iter(pieces)
+        self._between = between
+        self._sent = 0
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        if self._sent:
+            self._between(self._sent)
+        self._sent += 1
+        return next(self._pieces)
+
+
+class UploadTest(storage.StorageTestCase):
+    def test_new_disk(self):
+        disk, left = tasks.upload_new_vdisk(
+            self.adapter,
+            self.vios().uuid,
+            self.group().uuid,
+            io.BytesIO(LARGE),
+            'boot',
+            len(LARGE),
+            d_size=2 * storage.GB,
+            sha_chksum=storage.sha256(LARGE),
+        )
+        self.assertIsNone(left)
+        (shown,) = self.shown_group()['disks']
+        self.assertEqual(
+            {
+                'name': 'boot',
+                'udid': disk.udid,
+                'capacity': 2.0,
+                'size': len(LARGE),
+                'sha256': storage.sha256(LARGE),
+            },
+            shown,
+        )
+        self.assertEqual(LARGE, self.control.contents(disk.udid))
+        self.assertEqual([], self.files())
+
+    def test_present_disk_by_iterable_and_builder(self):
+        disk = self.disk()
+        for upload_type, handle in (
+            (tasks.UploadType.IO_STREAM, iter([b'one', b'two'])),
+            (
+                tasks.UploadType.IO_STREAM_BUILDER,
+                lambda: io.BytesIO(b'onetwo'),
+            ),
+        ):
+            tasks._upload_stream(self.file(disk.udid), handle, upload_type)
+            self.assertEqual(b'onetwo', self.control.contents(disk.udid))
+
+    def test_media(self):
+        self.repository()
+        made = self.medium(data=LARGE, f_size=len(LARGE))
+        self.assertEqual('cfg.iso', made.name)
+        (medium,) = self.group('rootvg').vmedia_repos[0].optical_media
+        self.assertEqual('0ecfg.iso', medium.udid)
+        self.assertAlmostEqual(len(LARGE) / storage.GB, medium.size, 5)
+        self.assertEqual(LARGE, self.control.contents('0ecfg.iso'))
+        self.assertEqual(
+            LARGE, self.control.contents('0ecfg.iso', vios='vios1')
+        )
+
+    def test_media_of_a_path(self):
+        self.repository()
+        path = pathlib.Path(self.id())
+        self.addCleanup(path.unlink)
+        path.write_bytes(b'an image')
+        tasks.upload_vopt(self.adapter, self.vios().uuid, str(path), 'cfg.iso')
+        self.assertEqual(b'an image', self.control.contents('0ecfg.iso'))
+
+    def test_removing_takes_the_contents_along(self):
+        self.repository()
+        self.medium()
+        disk = self.disk()
+        self.upload(self.file(disk.udid), b'data')
+        tasks.rm_vg_storage(self.group(), vdisks=[disk])
+        group = self.group('rootvg')
+        media = list(group.vmedia_repos[0].optical_media)
+        tasks.rm_vg_storage(group, vopts=media)
+        for udid in (disk.udid, '0ecfg.iso'):
+            with self.assertRaisesRegex(errors.ControlError, udid):
+                self.control.contents(udid)
+
+    def test_contents_over_http(self):
+        disk = self.disk()
+        self.upload(self.file(disk.udid), LARGE)
+        remote = client.Client(self.emulator.url)
+        self.assertEqual(LARGE, remote.contents(disk.udid))
+        with self.assertRaisesRegex(errors.ControlError, '0 contents'):
+            remote.contents('03nothing')
+
+    def test_the_file(self):
+        disk = self.disk()
+        file = self.file(disk.udid, f_size=4)
+        self.assertEqual(file.uuid, file.file_uuid)
+        self.assertEqual(4, file.expected_file_size)
+        self.assertEqual(0, file.current_file_size)
+        self.assertEqual('application/octet-stream', file.internet_media_type)
+        self.upload(file, b'data')
+        (file,) = self.files()
+        self.assertEqual(4, file.current_file_size)
+        self.assertEqual(disk.udid, file.tdev_udid)
+        self.assertIs(file, file.refresh())
+        file.delete()
+        self.assertEqual([], self.files())
+        self.assertEqual(b'data', self.control.contents(disk.udid))
+
+    def test_replacing(self):
+        disk = self.disk()
+        file = self.file(disk.udid)
+        self.upload(file, b'first')
+        self.upload(file, b'second', replacing=True)
+        self.assertEqual(b'second', self.control.contents(disk.udid))
+
+    def test_replacing_media(self):
+        self.repository()
+        file = tasks._create_file(
+            self.adapter, 'm', vios_file.FileType.MEDIA_ISO, self.vios().uuid
+        )
+        for data in (b'first', LARGE):
+            self.upload(file, data)
+            self.assertEqual(data, self.control.contents('0em'))
+        (medium,) = self.group('rootvg').vmedia_repos[0].optical_media
+        self.assertAlmostEqual(len(LARGE) / storage.GB, medium.size, 5)
+
+    def test_download(self):
+        disk = self.disk()
+        file = self.file(disk.udid)
+        self.upload(file, LARGE)
+        got = io.BytesIO()
+        self.adapter.download_file(file.element, got)
+        self.assertEqual(LARGE, got.getvalue())
+
+    def test_download_of_nothing(self):
+        file = self.file(self.disk().udid)
+        self.assertEqual(
+            404,
+            self.raw('GET', f'contents/{file.uuid}'),
+        )
+
+    def raw(self, method, path, body=None, **headers):
+        """Return the status of a request that pypowervm would not make."""
+        connection = http.client.HTTPConnection(
+            self.emulator.host, self.emulator.port
+        )
+        self.addCleanup(connection.close)
+        connection.request(
+            method,
+            f'/rest/api/web/File/{path}',
+            body,
+            {'X-API-Session': self.adapter.session._sessToken, **headers},
+        )
+        return connection.getresponse().status
+
+    def test_a_body_with_a_length(self):
+        disk = self.disk()
+        file = self.file(disk.udid)
+        self.assertEqual(204, self.raw('PUT', f'contents/{file.uuid}', LARGE))
+        self.assertEqual(LARGE, self.control.contents(disk.udid))
+
+    def test_others_are_served_meanwhile(self):
+        disk = self.disk()
+
+        def between(_):
+            # pypowervm has a session of its own for each request.
+            self.assertEqual('vios1', self.vios().name)
+            self.assertIsNone(self.shown_group()['disks'][0]['sha256'])
+
+        body = Endless([b'a' * 65536, b'b' * 65536], between)
+        self.adapter.upload_file(self.file(disk.udid).element, body)
+        self.assertEqual(131072, len(self.control.contents(disk.udid)))
+
+    def test_several_at_once(self):
+        disks = [self.disk(f'disk{number}') for number in range(3)]
+        threads = [
+            threading.Thread(
+                target=self.upload,
+                args=(self.file(disk.udid), LARGE + bytes([number])),
+            )
+            for number, disk in enumerate(disks)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        for number, disk in enumerate(disks):
+            self.assertEqual(
+                LARGE + bytes([number]), self.control.contents(disk.udid)
+            )
+
+    def test_reset_meanwhile(self):
+        disk = self.disk()
+        body = Endless([b'a' * 65536] * 2, lambda _sent: self.control.reset())
+        file = self.file(disk.udid)
+        self.assert_refused(
+            404, file.uuid, self.adapter.upload_file, file.element, body
+        )
+
+    def test_files_on_disk_go(self):
+        disk = self.disk()
+        self.upload(self.file(disk.udid), b'data')
+        contents = self.emulator._application._emulation.host.contents
+        path = contents.find(self.vios().uuid, disk.udid).path
+        self.assertTrue(path.exists())
+        self.emulator._application.close()
+        self.assertFalse(path.parent.exists())
+
+
+class PromiseTest(storage.StorageTestCase):
+    """Contents that are not what the File said."""
+
+    def setUp(self):
+        super().setUp()
+        self.made = self.disk()
+        file = self.file(self.made.udid)
+        self.upload(file, b'before')
+        file.delete()
+
+    def assert_unchanged(self):
+        self.assertEqual(b'before', self.control.contents(self.made.udid))
+        contents = self.emulator._application._emulation.host.contents
+        path = contents.find(self.vios().uuid, self.made.udid).path
+        self.assertEqual([path], list(path.parent.iterdir()))
+
+    def test_size(self):
+        file = self.file(self.made.udid, f_size=10)
+        for data in (b'123456789', b'12345678901', b''):
+            self.assert_refused(
+                400, '10 were promised', self.upload, file, data
+            )
+        self.assert_unchanged()
+
+    def test_hash(self):
+        promised = storage.sha256(b'promised')
+        file = self.file(self.made.udid, sha_chksum=promised.upper())
+        self.assert_refused(400, 'SHA-256', self.upload, file, b'Promised')
+        self.assert_unchanged()
+        self.upload(file, b'promised')
+        self.assertEqual(b'promised', self.control.contents(self.made.udid))
+
+    def test_a_new_disk_is_cleaned_out(self):
+        with self.assertRaises(exceptions.HttpError):
+            tasks.upload_new_vdisk(
+                self.adapter,
+                self.vios().uuid,
+                self.group().uuid,
+                io.BytesIO(LARGE),
+                'boot',
+                len(LARGE) + 1,
+            )
+        (left,) = self.shown_group()['disks']
+        self.assertEqual('disk1', left['name'])
+        self.assertEqual([], self.files())
+
+    def test_an_empty_body_without_a_promise(self):
+        self.upload(self.file(self.made.udid), b'')
+        (shown,) = self.shown_group()['disks']
+        self.assertEqual(0, shown['size'])
+        self.assertEqual(storage.sha256(b''), shown['sha256'])
+
+    def test_a_body_that_breaks_off(self):
+        file = self.file(self.made.udid)
+        connection = http.client.HTTPConnection(
+            self.emulator.host, self.emulator.port
+        )
+        connection.putrequest(
+            'PUT', f'/rest/api/web/File/contents/{file.uuid}'
+        )
+        connection.putheader('X-API-Session', self.adapter.session._sessToken)
+        connection.putheader('Content-Length', '1000')
+        connection.endheaders()
+        connection.send(b'too little')
+        connection.sock.shutdown(1)
+        self.assertEqual(400, connection.getresponse().status)
+        connection.close()
+        self.assert_unchanged()
+
+
+class FaultTest(storage.StorageTestCase):
+    """Failures that a test asks for, in the middle of an upload."""
+
+    def setUp(self):
+        super().setUp()
+        self.made = self.disk()
+
+    def shown_disk(self):
+        (found,) = self.shown_group()['disks']
+        return found
+
+    def test_unauthorized_corrupts_without_a_promise(self):
+        file = self.file(self.made.udid)
+        self.control.add_fault(match='File.upload', status=401)
+        # The client logs on again and sends an empty body, without an error.
+        self.upload(file, LARGE)
+        self.assertEqual(0, self.shown_disk()['size'])
+        self.assertEqual(
+            [401, 204],
+            [
+                record['status']
+                for record in self.control.journal()
+                if record['label'] == 'File.upload'
+            ],
+        )
+
+    def test_unauthorized_is_found_by_a_promise(self):
+        file = self.file(self.made.udid, f_size=len(LARGE))
+        self.control.add_fault(match='File.upload', status=401)
+        self.assert_refused(
+            400, '0 bytes of .* have arrived', self.upload, file, LARGE
+        )
+        self.assertIsNone(self.shown_disk()['sha256'])
+
+    def test_session_that_has_expired(self):
+        file = self.file(self.made.udid, f_size=len(LARGE))
+        self.control.expire_sessions()
+        self.assert_refused(400, '0 bytes', self.upload, file, LARGE)
+
+    def test_status_before_and_after(self):
+        for phase, sha256 in (
+            ('before', None),
+            ('after', storage.sha256(LARGE)),
+        ):
+            self.control.add_fault(
+                match='File.upload', status=500, phase=phase
+            )
+            file = self.file(self.made.udid)
+            self.assert_refused(500, 'Injected', self.upload, file, LARGE)
+            self.assertEqual(sha256, self.shown_disk()['sha256'])
+
+    def test_drop_before_and_after(self):
+        for phase, sha256 in (
+            ('before', None),
+            ('after', storage.sha256(LARGE)),
+        ):
+            self.control.add_fault(match='File.upload', drop=True, phase=phase)
+            file = self.file(self.made.udid)
+            with self.assertRaises(exceptions.ConnectionError):
+                self.upload(file, LARGE)
+            self.assertEqual(sha256, self.shown_disk()['sha256'])
+
+    def test_refused_uploads_are_read_to_their_end(self):
+        """A client that still sends may not see an answer before."""
+        seen = []
+
+        def between(_):
+            for _ in range(3):
+                self.vios()
+            seen.extend(
+                record['status']
+                for record in self.control.journal()
+                if record['label'] == 'File.upload'
+            )
+
+        self.control.add_fault(match='File.upload', status=500)
+        self.assert_refused(
+            500,
+            'Injected',
+            self.adapter.upload_file,
+            self.file(self.made.udid).element,
+            Endless([b'x' * 65536] * 3, between),
+        )
+        # The first time nothing of the request may have arrived yet.
+        self.assertLessEqual(2, len(seen))
+        self.assertEqual({None}, set(seen))
+
+    def test_drop_half_way(self):
+        sent = []
+        self.control.add_fault(match='File.upload', drop=True)
+        body = Endless(iter(lambda: b'x' * 65536, b''), sent.append)
+        with self.assertRaises(exceptions.ConnectionError):
+            self.adapter.upload_file(self.file(self.made.udid).element, body)
+        self.assertTrue(sent)
+
+    def test_delay(self):
+        self.control.add_fault(match='File.upload', delay=0.001)
+        self.upload(self.file(self.made.udid), LARGE)
+        self.assertEqual(len(LARGE), self.shown_disk()['size'])
+
+    def test_each_request_of_an_upload(self):
+        for phase in ('before', 'after'):
+            for nth in range(1, 6):
+                with self.subTest(phase=phase, nth=nth):
+                    self.control.reset()
+                    self.control.add_fault(nth=nth, phase=phase, status=500)
+                    try:
+                        self.upload_new()
+                    except exceptions.HttpError:
+                        pass
+                    else:
+                        (shown,) = self.shown_group()['disks']
+                        self.assertEqual(len(LARGE), shown['size'])
+
+    def upload_new(self):
+        (group,) = (
+            group
+            for group in self.shown()['volume_groups']
+            if group['name'] == 'image_pool'
+        )
+        return tasks.upload_new_vdisk(
+            self.adapter,
+            self.shown()['uuid'],
+            group['uuid'],
+            io.BytesIO(LARGE),
+            'boot',
+            len(LARGE),
+        )
+
+
+class RefusalTest(storage.StorageTestCase):
+    def create_file(self, name='image', kind=None, **options):
+        return tasks._create_file(
+            self.adapter,
+            name,
+            kind or vios_file.FileType.DISK_IMAGE,
+            options.pop('vios', None) or self.vios().uuid,
+            **options,
+        )
+
+    def media_file(self, name='cfg.iso', **options):
+        kind = vios_file.FileType.MEDIA_ISO
+        return self.create_file(name, kind, **options)
+
+    def test_forms(self):
+        for message, options in (
+            ('file name', {'name': 'x' * 80}),
+            ('of the type', {'kind': 'BROKERED_NOTHING'}),
+            ('no value of ExpectedFileSize', {'f_size': '-1'}),
+            ('no value of SHA256', {'sha_chksum': 'abc'}),
+            ('needs a TargetDevice', {}),
+        ):
+            self.assert_refused(400, message, self.create_file, **options)
+
+    def test_something_else_than_a_file(self):
+        self.assert_refused(
+            400,
+            'not a File',
+            self.adapter.create,
+            self.group(),
+            'File',
+            service='web',
+        )
+
+    def test_unknown_vios_and_disk(self):
+        self.assert_refused(
+            409,
+            'no VirtualIOServer',
+            self.create_file,
+            vios='00000000-0000-4000-8000-000000000000',
+            tdev_udid='03x.1',
+        )
+        self.assert_refused(
+            409, 'UDID 03x.1', self.create_file, tdev_udid='03x.1'
+        )
+
+    def test_a_disk_that_is_removed_meanwhile(self):
+        disk = self.disk()
+        file = self.file(disk.udid)
+        tasks.rm_vg_storage(self.group(), vdisks=[disk])
+        self.assert_refused(409, disk.udid, self.upload, file, b'data')
+
+    def test_an_image_that_is_larger_than_its_disk(self):
+        disk = self.disk(size=0.125)
+        size = storage.GB // 8 + 1
+        self.assert_refused(
+            409, 'does not fit', self.file, disk.udid, f_size=size
+        )
+        file = self.file(disk.udid)
+        zeros = (
+            bytes(min(1 << 20, size - at)) for at in range(0, size, 1 << 20)
+        )
+        self.assert_refused(
+            409,
+            'does not fit',
+            self.adapter.upload_file,
+            file.element,
+            zeros,
+        )
+        self.assertIsNone(self.shown_group()['disks'][0]['sha256'])
+
+    def test_media_without_a_repository(self):
+        self.assert_refused(409, 'no media repository', self.media_file)
+
+    def test_media_that_do_not_fit(self):
+        group = self.repository()
+        group.vmedia_repos[0].optical_media.append(
+            wrappers.VOptMedia.bld(self.adapter, 'large', 0.9999)
+        )
+        group.update()
+        size = storage.GB // 1000
+        self.assert_refused(409, 'do not fit', self.media_file, f_size=size)
+        file = self.media_file()
+        self.assert_refused(409, 'do not fit', self.upload, file, bytes(size))
+
+    def test_media_names(self):
+        self.repository()
+        self.medium()
+        self.assert_refused(409, 'in use', self.media_file)
+        self.assert_refused(400, 'not the name', self.media_file, 'x' * 38)
+        first, second = self.media_file('twice'), self.media_file('twice')
+        self.upload(first, b'first')
+        self.assert_refused(409, 'in use', self.upload, second, b'second')
+        self.assertEqual(b'first', self.control.contents('0etwice'))
+
+    def test_in_use_by_a_running_partition(self):
+        disk = self.disk()
+        client_lpar = self.create()
+        file = self.file(disk.udid)
+        self.map(client_lpar, disk)
+        self.upload(file, b'not running')
+        power.power_on(self.read(client_lpar.uuid), None)
+        self.assert_refused(409, "'vm1', which is", self.file, disk.udid)
+        self.assert_refused(409, "'vm1', which is", self.upload, file, b'x')
+        self.assertEqual(b'not running', self.control.contents(disk.udid))
+
+    def test_too_many(self):
+        disk = self.disk()
+        for _ in range(100):
+            file = self.file(disk.udid)
+        self.assert_refused(409, '100 Files', self.file, disk.udid)
+        file.delete()
+        self.file(disk.udid)
+
+    def test_unknown_file(self):
+        file = self.file(self.disk().udid)
+        file.delete()
+        self.assert_refused(404, file.uuid, self.upload, file, LARGE)
+        self.assert_refused(404, file.uuid, file.delete)
+
+
+class EventTest(storage.StorageTestCase):
+    def test_files_are_not_announced(self):
+        path = (
+            '/rest/api/uom/Event?QUEUE_CLIENTKEY_METHOD=USE_APPLICATIONID'
+            '&QUEUE_APPLICATIONID=x'
+        )
+        disk = self.disk()
+        self.adapter.read_by_path(path)
+        file = self.file(disk.udid)
+        self.upload(file, b'data')
+        file.delete()
+        self.control.emit_event('CACHE_CLEARED')
+        (event,) = self.adapter.read_by_path(path).feed.entries
+        self.assertEqual('CACHE_CLEARED', event.element.findtext('EventType'))

@@ -1,0 +1,708 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+
+"""Virtual SCSI mappings, by pypowervm."""
+
+import concurrent.futures
+
+from lxml import etree
+from pypowervm.tasks import partition as partition_tasks
+from pypowervm.tasks import power
+from pypowervm.tasks import scsi_mapper
+from pypowervm.tasks import storage as tasks
+from pypowervm.utils import transaction
+from pypowervm.wrappers import storage as wrappers
+from pypowervm.wrappers import virtual_io_server
+
+from nova_powervm.emulator import worlds
+from nova_powervm.emulator.state import partition
+from nova_powervm.emulator.state import virtual_slots
+from tests.emulator import storage
+
+PREFIX = 'U9009.22A.EMU0001'
+
+
+class MappingTest(storage.StorageTestCase):
+    def setUp(self):
+        super().setUp()
+        self.client = self.create()
+        self.made = self.disk()
+
+    def test_what_the_server_fills_in(self):
+        mapping = self.map(self.client, self.made)
+        server, client = mapping.server_adapter, mapping.client_adapter
+        self.assertEqual('Client', client.side)
+        self.assertEqual(self.client.id, client.lpar_id)
+        self.assertEqual(2, client.lpar_slot_num)
+        self.assertEqual(2, client.vios_id)
+        self.assertEqual(server.vios_slot_num, client.vios_slot_num)
+        self.assertEqual(f'{PREFIX}-V{self.client.id}-C2', client.loc_code)
+        self.assertEqual('Server', server.side)
+        self.assertEqual(self.client.id, server.lpar_id)
+        self.assertEqual(2, server.lpar_slot_num)
+        self.assertEqual(2, server.vios_id)
+        location = f'{PREFIX}-V2-C{server.vios_slot_num}'
+        self.assertEqual(location, server.loc_code)
+        self.assertEqual(f'1e{location}', server.udid)
+        self.assertEqual('vhost0', server.name)
+        self.assertEqual('disk1', server.backing_dev_name)
+        names = [
+            adapter.element.findtext('DynamicReconfigurationConnectorName')
+            for adapter in (client, server)
+        ]
+        self.assertEqual([client.loc_code, location], names)
+        self.assertIsInstance(mapping.target_dev, wrappers.VDiskTargetDev)
+        self.assertEqual('0x8100000000000000', mapping.target_dev.lua)
+        self.assertEqual('vtscsi0', mapping.target_dev.name)
+        self.assertEqual(self.made.udid, mapping.backing_storage.udid)
+        self.assertEqual(2.0, mapping.backing_storage.capacity)
+        self.assertTrue(
+            mapping.client_lpar_href.endswith(
+                f'/ManagedSystem/{self.system().uuid}/LogicalPartition/'
+                f'{self.client.uuid}'
+            )
+        )
+
+    def test_by_reference(self):
+        reference = wrappers.VDisk.bld_ref(self.adapter, 'disk1')
+        mapping = self.map(self.client, reference)
+        self.assertEqual(self.made.udid, mapping.backing_storage.udid)
+
+    def test_several_share_a_pair(self):
+        self.repository()
+        self.map(self.client, self.made)
+        self.map(self.client, self.medium())
+        self.map(self.client, self.disk('disk2'))
+        mappings = self.vios().scsi_mappings
+        self.assertEqual(
+            {'vhost0'}, {found.server_adapter.name for found in mappings}
+        )
+        self.assertEqual(
+            ['0x8100000000000000', '0x8200000000000000', '0x8300000000000000'],
+            [found.target_dev.lua for found in mappings],
+        )
+        self.assertEqual(
+            ['vtscsi0', 'vtopt0', 'vtscsi1'],
+            [found.target_dev.name for found in mappings],
+        )
+        self.assertEqual(
+            ['disk1', 'cfg.iso', 'disk2'],
+            [found.server_adapter.backing_dev_name for found in mappings],
+        )
+        self.assertIsInstance(mappings[1].backing_storage, wrappers.VOptMedia)
+
+    def test_the_medium_is_that_of_the_repository(self):
+        """It can be removed with what the mapping says of it."""
+        self.repository()
+        self.map(self.client, self.medium())
+        vios, media = scsi_mapper.remove_vopt_mapping(
+            self.adapter, self.vios().uuid, self.client.uuid
+        )
+        self.assertEqual([], list(vios.scsi_mappings))
+        tasks.rm_vg_storage(self.group('rootvg'), vopts=media)
+        (repository,) = self.group('rootvg').vmedia_repos
+        self.assertEqual([], list(repository.optical_media))
+
+    def test_a_pair_that_is_full(self):
+        self.map(self.client, self.made, fuse_limit=1)
+        self.map(self.client, self.disk('disk2'), fuse_limit=1)
+        first, second = self.vios().scsi_mappings
+        self.assertEqual('vhost1', second.server_adapter.name)
+        self.assertEqual(3, second.client_adapter.lpar_slot_num)
+        self.assertNotEqual(
+            first.server_adapter.vios_slot_num,
+            second.server_adapter.vios_slot_num,
+        )
+        self.assertEqual(first.target_dev.lua, second.target_dev.lua)
+
+    def test_wanted_slot_address_and_name(self):
+        mapping = scsi_mapper.build_vscsi_mapping(
+            None,
+            self.vios(),
+            self.client.uuid,
+            self.made,
+            lpar_slot_num=40,
+            lua='0x8400000000000000',
+            target_name='boot',
+        )
+        vios = self.vios()
+        scsi_mapper.add_map(vios, mapping)
+        (mapping,) = vios.update().scsi_mappings
+        self.assertEqual(40, mapping.client_adapter.lpar_slot_num)
+        self.assertEqual(40, mapping.server_adapter.lpar_slot_num)
+        self.assertEqual('0x8400000000000000', mapping.target_dev.lua)
+        self.assertEqual('boot', mapping.target_dev.name)
+
+    def test_remove(self):
+        self.map(self.client, self.made)
+        self.map(self.client, self.disk('disk2'))
+        vios, removed = scsi_mapper.remove_vdisk_mapping(
+            self.adapter,
+            self.vios().uuid,
+            self.client.uuid,
+            udids=[self.made.udid],
+        )
+        self.assertEqual([self.made.udid], [disk.udid for disk in removed])
+        (left,) = vios.scsi_mappings
+        self.assertEqual('disk2', left.backing_storage.name)
+        # The address is free again.
+        self.map(self.client, self.made)
+        self.assertEqual(
+            {'0x8100000000000000', '0x8200000000000000'},
+            {found.target_dev.lua for found in self.vios().scsi_mappings},
+        )
+
+    def test_remove_by_partition_id_and_slots_are_free_again(self):
+        mapping = self.map(self.client, self.made)
+        vios = self.vios()
+        scsi_mapper.remove_maps(vios, self.client.id)
+        vios.update()
+        self.assertEqual([], self.shown()['scsi_mappings'])
+        again = self.map(self.client, self.made)
+        self.assertEqual(
+            mapping.client_adapter.lpar_slot_num,
+            again.client_adapter.lpar_slot_num,
+        )
+
+    def test_in_one_update_a_slot_moves_on(self):
+        self.map(self.client, self.made, lpar_slot_num=9)
+        vios = self.vios()
+        scsi_mapper.remove_maps(vios, self.client.uuid)
+        vios.scsi_mappings.append(
+            virtual_io_server.VSCSIMapping.bld(
+                self.adapter,
+                None,
+                self.client.uuid,
+                self.disk('disk2'),
+                lpar_slot_num=9,
+            )
+        )
+        (mapping,) = vios.update().scsi_mappings
+        self.assertEqual('disk2', mapping.backing_storage.name)
+        self.assertEqual(9, mapping.client_adapter.lpar_slot_num)
+
+    def test_detach_and_attach(self):
+        mapping = self.map(self.client, self.made)
+        vios = self.vios()
+        scsi_mapper.detach_storage(vios, self.client.uuid)
+        (bare,) = vios.update().scsi_mappings
+        self.assertIsNone(bare.backing_storage)
+        self.assertIsNone(bare.server_adapter.backing_dev_name)
+        self.assertEqual(mapping.server_adapter.udid, bare.server_adapter.udid)
+        tasks.rm_vg_storage(self.group(), vdisks=[self.made])
+        self.map(self.client, self.disk('disk2'))
+        (left,) = self.vios().scsi_mappings
+        self.assertEqual('disk2', left.backing_storage.name)
+        self.assertEqual(mapping.server_adapter.udid, left.server_adapter.udid)
+
+    def test_a_pair_that_is_kept_keeps_its_slots(self):
+        """Also from adapters that the same update makes."""
+        kept = self.map(self.client, self.made)
+        vios = self.vios()
+        vios.scsi_mappings.append(
+            virtual_io_server.VSCSIMapping.bld(
+                self.adapter,
+                None,
+                self.create('vm2').uuid,
+                self.disk('disk2'),
+            )
+        )
+        scsi_mapper.detach_storage(vios, self.client.uuid)
+        vios.update()
+        shown = {
+            found['client']: found['server_slot']
+            for found in self.shown()['scsi_mappings']
+        }
+        self.assertEqual(kept.server_adapter.vios_slot_num, shown['vm1'])
+        self.assertNotEqual(shown['vm1'], shown['vm2'])
+
+    def test_other_media(self):
+        self.repository()
+        self.map(self.client, self.made)
+        before = self.map(self.client, self.medium())
+        vios, _ = scsi_mapper.modify_vopt_mapping(
+            self.adapter,
+            self.vios(),
+            self.client.uuid,
+            self.medium('second.iso'),
+            media_name='cfg.iso',
+        )
+        self.assertEqual(2, len(vios.scsi_mappings))
+        (after,) = scsi_mapper.find_maps(
+            vios.scsi_mappings,
+            self.client.uuid,
+            match_func=scsi_mapper.gen_match_func(wrappers.VOptMedia),
+        )
+        self.assertEqual('second.iso', after.backing_storage.name)
+        self.assertEqual(before.target_dev.lua, after.target_dev.lua)
+        self.assertEqual(before.target_dev.name, after.target_dev.name)
+
+    def test_what_is_there_cannot_be_written(self):
+        self.map(self.client, self.made)
+        vios = self.vios()
+        (mapping,) = vios.scsi_mappings
+        mapping.server_adapter.set_parm_value('AdapterName', 'vhost99')
+        (mapping,) = vios.update().scsi_mappings
+        self.assertEqual('vhost0', mapping.server_adapter.name)
+
+    def test_state(self):
+        mapping = self.map(self.client, self.made)
+        self.assertEqual(
+            [
+                {
+                    'client': 'vm1',
+                    'client_slot': 2,
+                    'server_slot': mapping.server_adapter.vios_slot_num,
+                    'adapter': 'vhost0',
+                    'lua': '0x8100000000000000',
+                    'kind': 'VirtualDisk',
+                    'name': 'disk1',
+                    'udid': self.made.udid,
+                }
+            ],
+            self.shown()['scsi_mappings'],
+        )
+
+
+class GroupTest(storage.StorageTestCase):
+    """What is changed through which extended groups."""
+
+    def test_the_section_stays_in_its_group(self):
+        self.map(self.create(), self.disk())
+        for groups, count in (
+            (['None'], 0),
+            (['ViosStorage'], 0),
+            (['ViosSCSIMapping'], 1),
+            ([], 1),
+        ):
+            vios = self.vios(groups)
+            self.assertEqual(count, len(vios.scsi_mappings), groups)
+
+    def test_an_update_without_the_group_keeps_mappings(self):
+        self.map(self.create(), self.disk())
+        vios = self.vios(['ViosStorage'])
+        vios.name = 'renamed'
+        vios.update()
+        self.assertEqual(1, len(self.vios().scsi_mappings))
+        self.assertEqual('renamed', self.vios().name)
+
+    def test_etag(self):
+        vios = self.vios()
+        self.assertIs(vios, vios.refresh())
+        self.map(self.create(), self.disk())
+        self.assertIsNot(vios, vios.refresh())
+
+    def test_two_clients_that_race(self):
+        client = self.create()
+        first, second = self.vios(), self.vios()
+        for vios, name in ((first, 'a'), (second, 'b')):
+            mapping = scsi_mapper.build_vscsi_mapping(
+                None, vios, client.uuid, self.disk(name)
+            )
+            scsi_mapper.add_map(vios, mapping)
+        first.update()
+        self.assert_refused(412, 'has been changed', second.update)
+        self.assertEqual(1, len(self.vios().scsi_mappings))
+
+    def test_threads_that_race_and_try_again(self):
+        disks = [self.disk(f'disk{number}') for number in range(6)]
+        clients = [self.create(f'vm{number}') for number in range(6)]
+        uuid = self.vios().uuid
+
+        def add(pair):
+            # Not the task: it has a lock in the process.
+            client, disk = pair
+
+            @transaction.entry_transaction
+            def run(vios):
+                mapping = scsi_mapper.build_vscsi_mapping(
+                    None, vios, client.uuid, disk
+                )
+                scsi_mapper.add_map(vios, mapping)
+                return vios.update()
+
+            return run(
+                virtual_io_server.VIOS.getter(
+                    self.adapter, entry_uuid=uuid, xag=storage.MAPPINGS
+                )
+            )
+
+        with concurrent.futures.ThreadPoolExecutor(6) as pool:
+            list(pool.map(add, zip(clients, disks, strict=True)))
+        shown = self.shown()['scsi_mappings']
+        self.assertEqual(6, len(shown))
+        for key in ('client', 'server_slot', 'adapter', 'udid'):
+            self.assertEqual(6, len({found[key] for found in shown}), key)
+
+    def test_a_feed_task(self):
+        """What drivers do: one update for a disk and a config drive."""
+        self.repository()
+        client, disk, medium = self.create(), self.disk(), self.medium()
+        task = partition_tasks.build_active_vio_feed_task(
+            self.adapter, xag=storage.MAPPINGS
+        )
+
+        def add(vios, element):
+            mapping = scsi_mapper.build_vscsi_mapping(
+                None, vios, client.uuid, element
+            )
+            return scsi_mapper.add_map(vios, mapping)
+
+        for element in (disk, medium):
+            task.add_functor_subtask(add, element)
+        self.control.clear_journal()
+        task.execute()
+        self.assertEqual(
+            1,
+            self.control.journal_counts()['POST VirtualIOServer.update'],
+        )
+        first, second = self.shown()['scsi_mappings']
+        # Neither knew of the other: each has a pair of its own.
+        self.assertEqual(('disk1', 'cfg.iso'), (first['name'], second['name']))
+        self.assertEqual((2, 3), (first['client_slot'], second['client_slot']))
+        self.assertNotEqual(first['server_slot'], second['server_slot'])
+
+    def test_event(self):
+        path = (
+            '/rest/api/uom/Event?QUEUE_CLIENTKEY_METHOD=USE_APPLICATIONID'
+            '&QUEUE_APPLICATIONID=x'
+        )
+        client, disk = self.create(), self.disk()
+        self.adapter.read_by_path(path)
+        self.map(client, disk)
+        (event,) = self.adapter.read_by_path(path).feed.entries
+        self.assertEqual('MODIFY_URI', event.element.findtext('EventType'))
+        self.assertEqual(
+            'VirtualSCSIMappings', event.element.findtext('EventDetail')
+        )
+
+    def test_a_vios_without_a_free_slot(self):
+        world = worlds.default()
+        world['systems'][0].pop('network_bridges', None)
+        world['systems'][0]['virtual_io_servers'][0]['virtual_slots'] = 3
+        self.control.load_world(world)
+        client = self.create()
+        self.map(client, self.disk('a'))
+        self.map(client, self.disk('b'))
+        self.assert_refused(
+            409,
+            "'vios1' has no free virtual slot",
+            self.map,
+            client,
+            self.disk('c'),
+            fuse_limit=1,
+        )
+
+    def test_no_free_slot(self):
+        client = self.create(max_io_slots=4)
+        self.map(client, self.disk('a'), fuse_limit=1)
+        self.map(client, self.disk('b'), fuse_limit=1)
+        self.assert_refused(
+            409,
+            'no free virtual slot',
+            self.map,
+            client,
+            self.disk('c'),
+            fuse_limit=1,
+        )
+
+
+class RefusalTest(storage.StorageTestCase):
+    def setUp(self):
+        super().setUp()
+        self.client = self.create()
+        self.made = self.disk()
+        self.other = self.create('vm2')
+        self.before = self.vios()
+
+    def refused(self, status, message, *arguments, **options):
+        self.assert_refused(status, message, self.map, *arguments, **options)
+        self.assertIs(self.before, self.before.refresh())
+
+    def test_unknown_client(self):
+        self.other.delete()
+        self.refused(409, 'not there', self.other, self.made)
+
+    def test_unknown_storage(self):
+        self.refused(
+            409,
+            "no VirtualDisk 'none'",
+            self.client,
+            wrappers.VDisk.bld_ref(self.adapter, 'none'),
+        )
+        self.refused(
+            409,
+            "no VirtualOpticalMedia 'disk1'",
+            self.client,
+            wrappers.VOptMedia.bld_ref(self.adapter, 'disk1'),
+        )
+
+    def test_kinds_of_storage(self):
+        for element, name in (
+            (wrappers.PV.bld(self.adapter, 'hdisk1'), 'PhysicalVolume'),
+            (wrappers.LU.bld_ref(self.adapter, 'lu', '27x'), 'LogicalUnit'),
+        ):
+            self.refused(400, name, self.client, element)
+
+    def test_mapped_already(self):
+        self.repository()
+        medium = self.medium()
+        for element in (self.made, medium):
+            self.map(self.client, element)
+            self.before = self.vios()
+            self.refused(
+                409,
+                f'mapped to {self.client.uuid} already, by vhost0 of vios1',
+                self.other,
+                element,
+            )
+
+    def test_the_same_client_twice(self):
+        self.map(self.client, self.made)
+        vios = self.vios()
+        vios.scsi_mappings.append(
+            virtual_io_server.VSCSIMapping.bld(
+                self.adapter, None, self.client.uuid, self.made
+            )
+        )
+        self.assert_refused(409, 'already', vios.update)
+
+    def test_slots(self):
+        self.map(self.client, self.made, lpar_slot_num=9)
+        self.before = self.vios()
+        disk = self.disk('disk2')
+        for status, message, slot in (
+            (409, '9 of .* is taken', 9),
+            (400, "'64' is not a virtual slot", 64),
+            (400, "'1' is not a virtual slot", 1),
+        ):
+            self.refused(
+                status,
+                message,
+                self.client,
+                disk,
+                lpar_slot_num=slot,
+                fuse_limit=1,
+            )
+
+    def test_address_and_name(self):
+        self.map(self.client, self.made)
+        for message, options in (
+            ('address 0x81', {'lua': '0x8100000000000000'}),
+            ("'vtscsi0' is taken", {'target_name': 'vtscsi0'}),
+        ):
+            vios = self.vios()
+            name = f'd{len(self.group().virtual_disks)}'
+            vios.scsi_mappings.append(
+                scsi_mapper.build_vscsi_mapping(
+                    None, vios, self.client.uuid, self.disk(name), **options
+                )
+            )
+            self.assert_refused(409, message, vios.update)
+
+
+class ActiveClientTest(storage.StorageTestCase):
+    def setUp(self):
+        super().setUp()
+        self.client = self.create()
+        self.made = self.disk()
+
+    def start(self, rmc_state):
+        power.power_on(self.read(self.client.uuid), None)
+        self.control.set_partition('vm1', rmc_state=rmc_state)
+
+    def test_adapters_without_rmc(self):
+        self.repository()
+        self.start('inactive')
+        for element in (self.made, self.medium()):
+            self.assert_refused(
+                409, 'no active RMC', self.map, self.client, element
+            )
+
+    def test_adapters_with_rmc(self):
+        self.start('active')
+        self.map(self.client, self.made)
+
+    def test_more_on_a_pair_that_is_there(self):
+        self.map(self.client, self.made)
+        self.start('inactive')
+        self.map(self.client, self.disk('disk2'))
+        self.assertEqual(2, len(self.vios().scsi_mappings))
+
+    def test_removal(self):
+        self.map(self.client, self.made)
+        self.start('inactive')
+        scsi_mapper.remove_vdisk_mapping(
+            self.adapter, self.vios().uuid, self.client.uuid
+        )
+        self.assertEqual([], list(self.vios().scsi_mappings))
+
+
+class OrphanTest(storage.StorageTestCase):
+    """Mappings of a partition that has been deleted."""
+
+    def setUp(self):
+        super().setUp()
+        self.client = self.create()
+        self.made = self.disk()
+        self.map(self.client, self.made)
+        self.etag = self.vios().etag
+        self.read(self.client.uuid).delete()
+
+    def test_it_stays(self):
+        self.assertNotEqual(self.etag, self.vios().etag)
+        (orphan,) = self.vios().scsi_mappings
+        self.assertIsNone(orphan.client_adapter)
+        self.assertIsNone(orphan.client_lpar_href)
+        self.assertEqual(self.client.id, orphan.server_adapter.lpar_id)
+        self.assertEqual(self.made.udid, orphan.backing_storage.udid)
+        (shown,) = self.shown()['scsi_mappings']
+        self.assertEqual(
+            (None, None, 'disk1'),
+            (shown['client'], shown['client_slot'], shown['name']),
+        )
+
+    def test_its_disk_is_in_use(self):
+        self.assert_refused(
+            409,
+            'a partition that is gone',
+            tasks.rm_vg_storage,
+            self.group(),
+            vdisks=[self.made],
+        )
+        self.assert_refused(
+            409,
+            'a partition that is gone already',
+            self.map,
+            self.create('other'),
+            self.made,
+        )
+
+    def test_a_new_partition_with_the_id(self):
+        new = self.create('new')
+        self.assertEqual(self.client.id, new.id)
+        self.assertEqual(
+            [],
+            scsi_mapper.find_maps(self.vios().scsi_mappings, new.uuid),
+        )
+        self.map(new, self.disk('disk2'))
+        orphan, mapping = self.shown()['scsi_mappings']
+        self.assertEqual((None, 'new'), (orphan['client'], mapping['client']))
+        self.assertNotEqual(orphan['server_slot'], mapping['server_slot'])
+        self.assertNotEqual(orphan['adapter'], mapping['adapter'])
+
+    def test_a_new_partition_with_the_uuid(self):
+        planned = self.build('again', uuid=self.client.uuid)
+        self.assertEqual(self.client.uuid, planned.create().uuid)
+        (orphan,) = self.shown()['scsi_mappings']
+        self.assertIsNone(orphan['client'])
+
+    def test_clean_up(self):
+        vios = self.vios()
+        removed = scsi_mapper.remove_maps(vios, self.client.id)
+        self.assertEqual(1, len(removed))
+        vios.update()
+        tasks.rm_vg_storage(self.group(), vdisks=[self.made])
+        self.assertEqual([], self.shown()['scsi_mappings'])
+
+    def test_scrub(self):
+        tasks.ComprehensiveScrub(self.adapter).execute()
+        self.assertEqual([], self.shown()['scsi_mappings'])
+
+
+class CaptureTest(storage.StorageTestCase):
+    """Captured mappings stay as they are when others are added."""
+
+    FILE = 'fake_vios_mappings.txt'
+
+    def setUp(self):
+        self.world = worlds.default()
+        system = self.world['systems'][0]
+        groups = system['virtual_io_servers'][0]['volume_groups']
+        system['virtual_io_servers'] = [
+            {'capture': {'file': self.FILE}, 'volume_groups': groups}
+        ]
+        system.pop('network_bridges', None)
+        for slot in system['slots']:
+            if slot.get('owner') == 'vios1':
+                del slot['owner']
+        super().setUp()
+
+    def test_add_and_remove(self):
+        before = [
+            mapping.toxmlstring() for mapping in self.vios().scsi_mappings
+        ]
+        self.assertLess(20, len(before))
+        client = self.create()
+        mapping = self.map(client, self.disk())
+        after = [
+            mapping.toxmlstring() for mapping in self.vios().scsi_mappings
+        ]
+        self.assertEqual(before, after[:-1])
+        used = [
+            found.server_adapter.vios_slot_num
+            for found in self.vios().scsi_mappings
+        ]
+        self.assertEqual(1, used.count(mapping.server_adapter.vios_slot_num))
+        vios = self.vios()
+        scsi_mapper.remove_maps(vios, client.uuid)
+        vios.update()
+        left = [mapping.toxmlstring() for mapping in self.vios().scsi_mappings]
+        self.assertEqual(before, left)
+
+    def test_shape(self):
+        """New mappings have the elements that captured ones have."""
+        self.repository()
+        client = self.create()
+        for element in (self.disk(), self.medium()):
+            made = self.map(client, element)
+            kind = type(made.backing_storage)
+            captured = next(
+                mapping
+                for mapping in self.vios().scsi_mappings
+                if isinstance(mapping.backing_storage, kind)
+                and mapping.client_adapter is not None
+            )
+            self.assertNotIn(client.uuid, captured.client_lpar_href)
+            paths = self.paths(made)
+            # The captures are older than this element.
+            paths.discard('Storage/VirtualDisk/VirtualDiskType')
+            self.assertEqual(self.paths(captured), paths)
+
+    @staticmethod
+    def paths(wrapper):
+        def walk(node, path):
+            for child in node.iterchildren(etree.Element):
+                below = f'{path}/{etree.QName(child).localname}'
+                yield below.lstrip('/')
+                yield from walk(child, below)
+
+        return set(walk(wrapper.element.element, ''))
+
+    def test_every_adapter_counts(self):
+        host = self.emulator._application._emulation.host
+        (server,) = (
+            found
+            for found in host.of_type(partition.Partition)
+            if found.kind == partition.VIOS
+        )
+        read = self.vios(['ViosSCSIMapping', 'ViosFCMapping'])
+        slots = {
+            mapping.server_adapter.vios_slot_num
+            for mapping in read.scsi_mappings
+        } | {
+            mapping.server_adapter.vios_slot_num
+            for mapping in read.vfc_mappings
+        }
+        self.assertLessEqual(slots, virtual_slots.taken(host, server))
+        self.assertLess(20, len(slots))

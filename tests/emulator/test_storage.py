@@ -1,0 +1,587 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+
+"""Volume groups, virtual disks and media repositories, by pypowervm."""
+
+from pypowervm.tasks import storage as tasks
+from pypowervm.tasks import vopt
+from pypowervm.wrappers import storage as wrappers
+
+from nova_powervm.emulator import captures
+from nova_powervm.emulator import errors
+from nova_powervm.emulator import worlds
+from tests.emulator import base
+from tests.emulator import storage
+
+SERIAL = '00f8d6de00004b000000014a54555cd9'
+
+
+class DiskTest(storage.StorageTestCase):
+    def test_create(self):
+        disk = self.disk(size=2)
+        self.assertEqual(2.0, disk.capacity)
+        self.assertEqual('None', disk.label)
+        self.assertEqual(wrappers.VDiskType.LV, disk.vdtype)
+        group = self.group()
+        self.assertEqual(f'03{group.serial_id}.1', disk.udid)
+        self.assertTrue(disk.vg_uri.endswith(f'/VolumeGroup/{group.uuid}'))
+        self.assertEqual(1998.0, group.free_space)
+        self.assertEqual(1998.0, group.available_size)
+
+    def test_capacity_is_a_multiple_of_the_smallest(self):
+        self.assertEqual(1.125, self.disk(size=1.01).capacity)
+        self.assertEqual(1998.875, self.group().free_space)
+
+    def test_remove(self):
+        disk = self.disk()
+        other = self.disk('disk2')
+        tasks.rm_vg_storage(self.group(), vdisks=[disk])
+        (left,) = self.group().virtual_disks
+        self.assertEqual(other.udid, left.udid)
+        self.assertEqual(1998.0, self.group().free_space)
+
+    def test_udids_are_not_used_again(self):
+        disk = self.disk()
+        tasks.rm_vg_storage(self.group(), vdisks=[disk])
+        self.assertNotEqual(disk.udid, self.disk().udid)
+
+    def test_grow(self):
+        data = b'contents'
+        disk = self.disk(size=1)
+        self.upload(self.file(disk.udid), data)
+        group = self.group()
+        group.virtual_disks[0].capacity = 5
+        (grown,) = group.update().virtual_disks
+        self.assertEqual(5.0, grown.capacity)
+        self.assertEqual(disk.udid, grown.udid)
+        self.assertEqual(1995.0, self.group().free_space)
+        self.assertEqual(data, self.control.contents(disk.udid))
+
+    def test_copy_of_an_image(self):
+        data = b'an image'
+        image = self.disk('image', size=1)
+        self.upload(self.file(image.udid), data)
+        copy = tasks.crt_copy_vdisk(
+            self.adapter,
+            self.vios().uuid,
+            self.group().uuid,
+            image.udid,
+            len(data),
+            'copy',
+            d_size=2 * storage.GB,
+        )
+        self.assertEqual(2.0, copy.capacity)
+        tasks.rm_vg_storage(self.group(), vdisks=[image])
+        self.assertEqual(data, self.control.contents(copy.udid))
+
+    def test_two_clients(self):
+        first, second = self.group(), self.group()
+        first.virtual_disks.append(wrappers.VDisk.bld(self.adapter, 'a', 1))
+        first.update()
+        second.virtual_disks.append(wrappers.VDisk.bld(self.adapter, 'b', 1))
+        self.assert_refused(412, 'has been changed', second.update)
+        # Without If-Match the last one wins.
+        second = wrappers.VG.wrap(second.entry)
+        second.entry.properties.pop('etag', None)
+        second.update()
+        self.assertEqual(
+            ['b'], [disk.name for disk in self.group().virtual_disks]
+        )
+
+    def test_etag_follows(self):
+        group = self.group()
+        self.assertIs(group, group.refresh())
+        self.disk()
+        self.assertIsNot(group, group.refresh())
+
+    def test_the_vios_does_not_change_with_its_disks(self):
+        etag = self.vios().etag
+        self.disk()
+        self.assertEqual(etag, self.vios().etag)
+
+    def test_a_list_that_is_not_there(self):
+        disk = self.disk()
+        group = self.group()
+        group.element.remove(group.element.find('VirtualDisks'))
+        group.update()
+        self.assertEqual(disk.udid, self.group().virtual_disks[0].udid)
+
+
+class DiskRefusalTest(storage.StorageTestCase):
+    def setUp(self):
+        super().setUp()
+        self.before = self.control.state()
+
+    def tearDown(self):
+        self.assertEqual(self.before, self.control.state())
+        super().tearDown()
+
+    def test_space(self):
+        self.assert_refused(409, '2000 GB free and 2001', self.disk, size=2001)
+
+    def test_names(self):
+        for name in ('x' * 16, 'a/b', 'a b', ''):
+            self.assert_refused(400, 'not the name', self.disk, name)
+
+    def test_unknown_image(self):
+        self.assert_refused(409, 'to copy', self.disk, base_image='03x.1')
+
+    def test_type(self):
+        group = self.group()
+        disk = wrappers.VDisk.bld(self.adapter, 'a', 1)
+        disk._vdtype(wrappers.VDiskType.FILE)
+        group.virtual_disks.append(disk)
+        self.assert_refused(400, "'File'", group.update)
+
+    def test_capacity(self):
+        for capacity in ('0', '-1', 'two', '1e3'):
+            group = self.group()
+            disk = wrappers.VDisk.bld(self.adapter, 'a', 1)
+            disk.set_parm_value('DiskCapacity', capacity)
+            group.virtual_disks.append(disk)
+            self.assert_refused(400, 'not a size', group.update)
+
+    def test_nothing_but_a_group(self):
+        group = self.group()
+        self.assert_refused(
+            400,
+            'not a VolumeGroup',
+            self.adapter.update_by_path,
+            self.system(),
+            None,
+            group.href,
+        )
+
+    def test_physical_volumes(self):
+        group = self.group()
+        group.phys_vols.append(wrappers.PV.bld(self.adapter, 'hdisk9'))
+        self.assert_refused(400, 'physical volumes', group.update)
+
+    def test_a_disk_that_is_gone(self):
+        group = self.group()
+        disk = wrappers.VDisk.bld(self.adapter, 'a', 1)
+        disk.set_parm_value('UniqueDeviceID', '03x.7')
+        group.virtual_disks.append(disk)
+        self.assert_refused(409, '03x.7', group.update)
+
+
+class PresentDiskTest(storage.StorageTestCase):
+    """Refusals about a disk that is there."""
+
+    def setUp(self):
+        super().setUp()
+        self.made = self.disk()
+
+    def test_name_in_use(self):
+        self.assert_refused(409, 'in use', self.disk)
+        vios, group = tasks.find_vg(self.adapter, 'rootvg')
+        self.assert_refused(
+            409,
+            "in use.*'image_pool'",
+            tasks.crt_vdisk,
+            self.adapter,
+            vios.uuid,
+            group.uuid,
+            'disk1',
+            1,
+        )
+
+    def test_an_image_that_is_larger(self):
+        self.assert_refused(
+            409,
+            'does not fit',
+            self.disk,
+            'disk2',
+            size=1,
+            base_image=self.made.udid,
+        )
+
+    def test_shrink_and_rename(self):
+        group = self.group()
+        group.virtual_disks[0].capacity = 1
+        self.assert_refused(409, 'cannot shrink', group.update)
+        group = self.group()
+        group.virtual_disks[0].name = 'other'
+        self.assert_refused(409, 'cannot be renamed', group.update)
+
+    def test_grow_beyond_the_group(self):
+        group = self.group()
+        group.virtual_disks[0].capacity = 2001
+        self.assert_refused(409, '1998 GB free and 1999 GB', group.update)
+        self.assertEqual(2.0, self.group().virtual_disks[0].capacity)
+
+    def test_named_twice(self):
+        group = self.group()
+        group.virtual_disks.append(self.made)
+        self.assert_refused(400, 'more than once', group.update)
+
+    def test_mapped(self):
+        self.map(self.create(), self.made)
+        self.assert_refused(
+            409,
+            'vhost0 of vios1',
+            tasks.rm_vg_storage,
+            self.group(),
+            vdisks=[self.made],
+        )
+        self.assertEqual(1, len(self.group().virtual_disks))
+
+    def test_growth_shows_in_mappings(self):
+        self.map(self.create(), self.made)
+        etag = self.vios().etag
+        group = self.group()
+        group.virtual_disks[0].capacity = 4
+        group.update()
+        (mapping,) = self.vios().scsi_mappings
+        self.assertEqual(4.0, mapping.backing_storage.capacity)
+        self.assertNotEqual(etag, self.vios().etag)
+
+
+class RepositoryTest(storage.StorageTestCase):
+    def test_made_when_there_is_none(self):
+        group = self.repository(size=2)
+        self.assertEqual('rootvg', group.name)
+        (made,) = group.vmedia_repos
+        self.assertEqual(('vopt', 2.0), (made.name, made.size))
+        self.assertEqual(198.0, group.free_space)
+        vopt._cur_vios_uuid = vopt._cur_vg_uuid = None
+        self.assertEqual(group.uuid, self.repository().uuid)
+        self.assertEqual(group.uuid, self.repository().uuid)
+        self.assertEqual(198.0, self.group('rootvg').free_space)
+
+    def test_the_vios_shows_it(self):
+        self.assertIsNone(self.vios(['ViosStorage']).media_repository)
+        self.repository()
+        self.medium()
+        shown = wrappers.VMediaRepos.wrap(
+            self.vios(['ViosStorage']).media_repository
+        )
+        self.assertEqual(
+            ['cfg.iso'], [medium.name for medium in shown.optical_media]
+        )
+
+    def test_second_one(self):
+        self.repository()
+        group = self.group()
+        group.vmedia_repos = [
+            wrappers.VMediaRepos.bld(self.adapter, 'second', 1)
+        ]
+        self.assert_refused(409, "'rootvg' already", group.update)
+
+    def test_two_in_one_group(self):
+        group = self.group()
+        group.vmedia_repos = [
+            wrappers.VMediaRepos.bld(self.adapter, name, 1) for name in 'ab'
+        ]
+        self.assert_refused(409, 'one media repository', group.update)
+
+    def test_no_space(self):
+        self.assert_refused(409, '200 GB free', self.repository, size=201)
+
+    def test_remove(self):
+        group = self.repository()
+        self.medium()
+        group = self.read_group(group.uuid)
+        group.vmedia_repos = []
+        self.assert_refused(409, 'has media', group.update)
+        group = self.read_group(group.uuid)
+        tasks.rm_vg_storage(
+            group, vopts=list(group.vmedia_repos[0].optical_media)
+        )
+        group = self.read_group(group.uuid)
+        group.vmedia_repos = []
+        group.update()
+        self.assertEqual(0, len(self.read_group(group.uuid).vmedia_repos))
+        self.assertEqual(200.0, self.group('rootvg').free_space)
+        self.assertIsNone(self.vios(['ViosStorage']).media_repository)
+
+    def test_grow_shrink_and_rename(self):
+        group = self.repository()
+        group.vmedia_repos[0]._size(3)
+        group = group.update()
+        self.assertEqual(3.0, group.vmedia_repos[0].size)
+        self.assertEqual(197.0, group.free_space)
+        group.vmedia_repos[0]._size(1)
+        self.assert_refused(409, 'cannot shrink', group.update)
+        group = self.read_group(group.uuid)
+        group.vmedia_repos[0]._name('other')
+        self.assert_refused(409, 'cannot be renamed', group.update)
+
+    def test_blank_media(self):
+        group = self.repository()
+        media = group.vmedia_repos[0].optical_media
+        media.append(wrappers.VOptMedia.bld(self.adapter, 'blank', 0.5, 'r'))
+        group = group.update()
+        (blank,) = group.vmedia_repos[0].optical_media
+        self.assertEqual(
+            ('0eblank', 0.5, 'r'), (blank.udid, blank.size, blank.mount_type)
+        )
+        media = group.vmedia_repos[0].optical_media
+        media.append(wrappers.VOptMedia.bld(self.adapter, 'blank2', 0.6))
+        self.assert_refused(409, 'need 1.1 GB', group.update)
+
+    def test_media_that_are_gone(self):
+        group = self.repository()
+        stale = wrappers.VOptMedia.bld(self.adapter, 'old', 0.1)
+        stale.set_parm_value('MediaUDID', '0eold')
+        group.vmedia_repos[0].optical_media.append(stale)
+        self.assert_refused(409, '0eold', group.update)
+
+    def test_mapped_media(self):
+        group = self.repository()
+        self.map(self.create(), self.medium())
+        group = self.read_group(group.uuid)
+        media = list(group.vmedia_repos[0].optical_media)
+        self.assert_refused(
+            409,
+            "'cfg.iso' cannot be removed",
+            tasks.rm_vg_storage,
+            group,
+            vopts=media,
+        )
+
+
+class StateTest(storage.StorageTestCase):
+    """What the control plane tells of storage."""
+
+    def test_disks_and_media(self):
+        data = b'0123456789'
+        disk = self.disk()
+        empty = self.disk('empty')
+        self.upload(self.file(disk.udid), data)
+        self.repository()
+        self.medium(data=data)
+        contents = {'size': 10, 'sha256': storage.sha256(data)}
+        group = self.shown_group()
+        self.assertEqual(self.group().uuid, group['uuid'])
+        self.assertEqual(2048.0, group['capacity'])
+        self.assertEqual(1996.0, group['free'])
+        self.assertIsNone(group['media_repository'])
+        self.assertEqual(
+            [
+                {
+                    'name': 'disk1',
+                    'udid': disk.udid,
+                    'capacity': 2.0,
+                    **contents,
+                },
+                {
+                    'name': 'empty',
+                    'udid': empty.udid,
+                    'capacity': 2.0,
+                    'size': 0,
+                    'sha256': None,
+                },
+            ],
+            group['disks'],
+        )
+        self.assertEqual(
+            {
+                'name': 'vopt',
+                'size': 1.0,
+                'media': [
+                    {'name': 'cfg.iso', 'udid': '0ecfg.iso', **contents}
+                ],
+            },
+            self.shown_group('rootvg')['media_repository'],
+        )
+
+    def test_reset(self):
+        before = self.control.state()
+        disk = self.disk()
+        self.upload(self.file(disk.udid), b'data')
+        self.control.reset()
+        self.assertEqual(before, self.control.state())
+        with self.assertRaisesRegex(errors.ControlError, disk.udid):
+            self.control.contents(disk.udid)
+
+    def test_a_vios_that_is_deleted(self):
+        disk = self.disk()
+        self.upload(self.file(disk.udid), b'data')
+        contents = self.emulator._application._emulation.host.contents
+        path = contents.find(self.vios().uuid, disk.udid).path
+        self.control.set_partition('vios1', state='not activated')
+        self.vios().delete()
+        with self.assertRaisesRegex(errors.ControlError, disk.udid):
+            self.control.contents(disk.udid)
+        self.assertFalse(path.exists())
+
+    def test_a_world_that_cannot_be_loaded_drops_nothing(self):
+        disk = self.disk()
+        self.upload(self.file(disk.udid), b'data')
+        with self.assertRaises(errors.WorldError):
+            self.control.load_world(
+                {'systems': [{'capture': {'file': 'none.txt'}}]}
+            )
+        self.assertEqual(b'data', self.control.contents(disk.udid))
+
+    def test_the_same_seed_the_same_udids(self):
+        self.repository()
+        mapping = self.map(self.create(), self.disk())
+        seen = mapping.target_dev.element.findtext('UniqueDeviceID')
+        self.emulator = base.start(self)
+        self.control = self.emulator.control
+        self.adapter = base.adapter_for(self.emulator)
+        self.addCleanup(base.forget, self.adapter.session)
+        vopt._cur_vios_uuid = vopt._cur_vg_uuid = None
+        self.repository()
+        again = self.map(self.create(), self.disk())
+        self.assertEqual(
+            seen, again.target_dev.element.findtext('UniqueDeviceID')
+        )
+        self.assertEqual(
+            mapping.backing_storage.udid, again.backing_storage.udid
+        )
+
+
+class WorldTest(storage.StorageTestCase):
+    def load(self, *groups):
+        world = worlds.default()
+        server = world['systems'][0]['virtual_io_servers'][0]
+        server['volume_groups'] = list(groups)
+        self.control.load_world(world)
+
+    def test_disks_and_repository(self):
+        self.load(
+            {
+                'name': 'datavg',
+                'capacity': 100,
+                'disks': [{'name': 'old', 'capacity': 10}],
+                'media_repository': {
+                    'size': 5,
+                    'media': [{'name': 'aix.iso', 'size': 4}],
+                },
+            },
+            {
+                'name': 'other',
+                'capacity': 100,
+                'free': 7,
+                'disks': [{'name': 'old2', 'capacity': 10}],
+            },
+        )
+        group = self.group('datavg')
+        self.assertEqual(85.0, group.free_space)
+        self.assertEqual('old', group.virtual_disks[0].name)
+        (medium,) = group.vmedia_repos[0].optical_media
+        self.assertEqual(('aix.iso', 4.0), (medium.name, medium.size))
+        self.assertEqual(7.0, self.group('other').free_space)
+        self.assertIsNotNone(self.vios(['ViosStorage']).media_repository)
+        self.map(self.create(), medium)
+
+    def test_loading_is_not_announced(self):
+        path = (
+            '/rest/api/uom/Event?QUEUE_CLIENTKEY_METHOD=USE_APPLICATIONID'
+            '&QUEUE_APPLICATIONID=x'
+        )
+        self.adapter.read_by_path(path)
+        disks = [{'name': 'old', 'capacity': 10}]
+        self.load({'name': 'datavg', 'capacity': 100, 'disks': disks})
+        events = self.adapter.read_by_path(path).feed.entries
+        self.assertEqual(
+            ['CACHE_CLEARED'],
+            [event.element.findtext('EventType') for event in events],
+        )
+
+    def test_what_no_host_can_have(self):
+        repository = {'size': 60}
+        for message, groups in (
+            ('capacity is required', [{'name': 'x'}]),
+            (
+                'beyond capacity',
+                [
+                    {
+                        'name': 'x',
+                        'capacity': 100,
+                        'disks': [{'name': 'a', 'capacity': 41}],
+                        'media_repository': repository,
+                    }
+                ],
+            ),
+            (
+                'one media_repository',
+                [
+                    {
+                        'name': name,
+                        'capacity': 100,
+                        'media_repository': repository,
+                    }
+                    for name in 'xy'
+                ],
+            ),
+            (
+                'its own name',
+                [{'capture': {'file': 'fake_volume_group.txt'}, 'name': 'x'}],
+            ),
+            (
+                'more than once',
+                [{'capture': {'file': 'fake_volume_group.txt'}}] * 2,
+            ),
+            (
+                "'a' is in use",
+                [
+                    {
+                        'name': 'x',
+                        'capacity': 100,
+                        'disks': [{'name': 'a', 'capacity': 1}] * 2,
+                    }
+                ],
+            ),
+            (
+                'does not match',
+                [
+                    {
+                        'name': 'x',
+                        'capacity': 100,
+                        'disks': [{'name': 'a b', 'capacity': 1}],
+                    }
+                ],
+            ),
+        ):
+            with (
+                self.subTest(message),
+                self.assertRaisesRegex(errors.WorldError, message),
+            ):
+                self.load(*groups)
+
+
+class CaptureTest(storage.StorageTestCase):
+    """Captured groups can be changed like others."""
+
+    FILE = 'upload_volgrp2.txt'
+
+    def setUp(self):
+        self.world = worlds.default()
+        server = self.world['systems'][0]['virtual_io_servers'][0]
+        server['volume_groups'] = [{'capture': {'file': self.FILE}}]
+        super().setUp()
+
+    def test_unchanged(self):
+        captured = captures.get(self.FILE, 0, 'VolumeGroup')
+        self.assertEqual(captured.uuid, self.group().uuid)
+        self.assertEqual(1045.0, self.group().free_space)
+
+    def test_a_new_disk(self):
+        before = {disk.name: disk.udid for disk in self.group().virtual_disks}
+        made = self.disk('new', size=1.01)
+        self.assertEqual(f'03{SERIAL}.4', made.udid)
+        self.assertEqual(1.01, made.capacity)
+        self.assertEqual(1043.99, self.group().free_space)
+        after = {disk.name: disk.udid for disk in self.group().virtual_disks}
+        self.assertEqual(before | {'new': made.udid}, after)
+
+    def test_its_repository(self):
+        self.repository()
+        self.medium()
+        (repository,) = self.group().vmedia_repos
+        self.assertEqual(4, len(repository.optical_media))
+        self.assertEqual('VMLibrary', repository.name)

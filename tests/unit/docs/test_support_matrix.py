@@ -1,0 +1,315 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""What the support matrix claims is the code's, and has tests."""
+
+import configparser
+import dataclasses
+import inspect
+import re
+import unittest
+
+from nova.virt import driver as nova_driver
+
+from nova_powervm.virt import driver
+from tests.unit.docs import pages
+from tests.unit.docs import test_spec_coverage
+
+FILE = pages.SOURCE / 'support-matrix.ini'
+PAGE = 'admin/support-matrix'
+
+_DRIVER = 'driver.powervm'
+_NOTE = 'driver-notes.powervm'
+_LIST = re.compile(r'(?:^|(?<= ))Tests: (?P<names>tests(?:[\w.]|, )+)\.$')
+
+#: The sections of the matrix of nova 34.0.0.
+NOVA = frozenset(
+    [
+        'console.rdp',
+        'console.serial.interactive',
+        'console.serial.log',
+        'console.spice',
+        'console.vnc',
+        'guest.disk.autoconfig',
+        'guest.disk.rate-limit',
+        'guest.setup.configdrive',
+        'guest.setup.inject.file',
+        'guest.setup.inject.networking',
+        'operation.abort-in-progress-live-migration',
+        'operation.attach-interface',
+        'operation.attach-tagged-interface',
+        'operation.attach-tagged-volume',
+        'operation.attach-volume',
+        'operation.boot-emulated-tpm',
+        'operation.boot-encrypted-vm',
+        'operation.boot-stateless-firmware',
+        'operation.cache-images',
+        'operation.detach-interface',
+        'operation.detach-volume',
+        'operation.device-tags',
+        'operation.encrypted-volume',
+        'operation.evacuate',
+        'operation.extend-volume',
+        'operation.file-backed-memory',
+        'operation.force-live-migration-to-complete',
+        'operation.get-guest-info',
+        'operation.get-host-ip',
+        'operation.get-host-uptime',
+        'operation.launch',
+        'operation.live-migrate',
+        'operation.maintenance-mode',
+        'operation.multiattach-volume',
+        'operation.pause',
+        'operation.port-with-resource-request',
+        'operation.quiesce',
+        'operation.reboot',
+        'operation.rebuild',
+        'operation.rebuild-volume-backed',
+        'operation.report-cpu-traits',
+        'operation.rescue',
+        'operation.resize',
+        'operation.resume',
+        'operation.set-admin-password',
+        'operation.snapshot',
+        'operation.suspend',
+        'operation.swap-volume',
+        'operation.terminate',
+        'operation.trigger-crash-dump',
+        'operation.trusted-certs',
+        'operation.uefi-boot',
+        'operation.unpause',
+        'operation.unquiesce',
+        'storage.block',
+        'storage.block.backend.fibrechannel',
+        'storage.block.backend.iscsi',
+        'storage.block.backend.iscsi.auth.chap',
+        'storage.image',
+    ]
+)
+
+DEVICES = frozenset(
+    [
+        'device.cold-migrate',
+        'device.config-reload',
+        'device.cyborg-arq',
+        'device.evacuate',
+        'device.group',
+        'device.hotplug',
+        'device.identify.deny',
+        'device.identify.location',
+        'device.identify.vendor',
+        'device.identify.wildcard',
+        'device.live-migrate',
+        'device.metrics',
+        'device.one-time-use',
+        'device.owner-trait',
+        'device.passthrough.slot',
+        'device.quarantine',
+        'device.rebuild',
+        'device.remote-restart',
+        'device.rescue',
+        'device.resize',
+        'device.resource-class',
+        'device.shelve',
+        'device.traits.generated',
+        'device.traits.operator',
+        'device.validate-cli',
+    ]
+)
+
+#: Capability of the driver that a row stands and falls with.
+CAPABILITIES = {
+    'device.cyborg-arq': 'supports_accelerators',
+    'device.evacuate': 'supports_evacuate',
+    'operation.attach-interface': 'supports_attach_interface',
+    'operation.attach-tagged-interface': 'supports_tagged_attach_interface',
+    'operation.attach-tagged-volume': 'supports_tagged_attach_volume',
+    'operation.boot-emulated-tpm': 'supports_vtpm',
+    'operation.cache-images': 'has_imagecache',
+    'operation.device-tags': 'supports_device_tagging',
+    'operation.evacuate': 'supports_evacuate',
+    'operation.extend-volume': 'supports_extend_volume',
+    'operation.file-backed-memory': 'supports_mem_backing_file',
+    'operation.multiattach-volume': 'supports_multiattach',
+    'operation.trusted-certs': 'supports_trusted_certs',
+    'storage.image': 'supports_image_type_raw',
+}
+
+#: Method that a row can't do without, and that Nova leaves to drivers.
+METHODS = {
+    'console.serial.interactive': 'get_serial_console',
+    'console.serial.log': 'get_console_output',
+    'console.spice': 'get_spice_console',
+    'console.vnc': 'get_vnc_console',
+    'device.cold-migrate': 'migrate_disk_and_power_off',
+    'device.live-migrate': 'live_migration',
+    'device.passthrough.slot': 'update_provider_tree',
+    'device.rescue': 'rescue',
+    'device.resize': 'finish_migration',
+    'device.shelve': 'snapshot',
+    'operation.abort-in-progress-live-migration': 'live_migration_abort',
+    'operation.attach-interface': 'attach_interface',
+    'operation.attach-volume': 'attach_volume',
+    'operation.cache-images': 'cache_image',
+    'operation.detach-interface': 'detach_interface',
+    'operation.detach-volume': 'detach_volume',
+    'operation.extend-volume': 'extend_volume',
+    'operation.force-live-migration-to-complete': (
+        'live_migration_force_complete'
+    ),
+    'operation.get-guest-info': 'get_info',
+    'operation.get-host-ip': 'get_host_ip_addr',
+    'operation.get-host-uptime': 'get_host_uptime',
+    'operation.launch': 'spawn',
+    'operation.live-migrate': 'live_migration',
+    'operation.maintenance-mode': 'host_maintenance_mode',
+    'operation.pause': 'pause',
+    'operation.quiesce': 'quiesce',
+    'operation.reboot': 'reboot',
+    'operation.rescue': 'rescue',
+    'operation.resize': 'finish_migration',
+    'operation.resume': 'resume',
+    'operation.set-admin-password': 'set_admin_password',
+    'operation.snapshot': 'snapshot',
+    'operation.suspend': 'suspend',
+    'operation.swap-volume': 'swap_volume',
+    'operation.terminate': 'destroy',
+    'operation.trigger-crash-dump': 'trigger_crash_dump',
+    'operation.unpause': 'unpause',
+    'operation.unquiesce': 'unquiesce',
+    'storage.block': 'get_volume_connector',
+}
+
+#: Operations that Nova begins by stopping the instance.
+DANGEROUS = {'operation.rescue', 'device.rescue', 'device.shelve'}
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """One feature."""
+
+    key: str
+    support: str
+    note: str
+
+    @property
+    def tests(self):
+        found = _LIST.search(self.note)
+        return found['names'].split(', ') if found else []
+
+    @property
+    def has_right_tests(self):
+        if self.support == 'missing':
+            return 'tests.' not in self.note
+        return self.support in ('complete', 'partial') and bool(self.tests)
+
+
+def rows():
+    """Read the matrix; by key."""
+    config = configparser.ConfigParser()
+    config.read_string(FILE.read_text())
+    return {
+        key: Row(key, section[_DRIVER], pages.words(section[_NOTE]))
+        for key, section in config.items()
+        if key not in ('DEFAULT', _DRIVER)
+    }
+
+
+class SupportMatrixTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.rows = rows()
+
+    def test_rows_are_those_of_nova_and_of_devices(self):
+        self.assertEqual(59, len(NOVA))
+        self.assertEqual(NOVA | DEVICES, set(self.rows))
+
+    def test_the_page_shows_the_file(self):
+        self.assertIn(
+            f'.. support_matrix:: /{FILE.name}\n', pages.documents()[PAGE]
+        )
+
+    def test_what_works_names_tests_and_the_rest_none(self):
+        wrong = [r for r in self.rows.values() if not r.has_right_tests]
+        self.assertEqual([], wrong)
+
+    def test_every_test_exists(self):
+        missing = [
+            (row.key, name)
+            for row in self.rows.values()
+            for name in row.tests
+            if name.count('.test_') < 2 or not test_spec_coverage.exists(name)
+        ]
+        self.assertEqual([], missing)
+
+    def test_capabilities(self):
+        declared = driver.PowerVMDriver.capabilities
+        for key, capability in CAPABILITIES.items():
+            self.assertEqual(
+                declared[capability], self.rows[key].support != 'missing', key
+            )
+
+    def test_methods(self):
+        ours = vars(driver.PowerVMDriver)
+        for key, name in METHODS.items():
+            self.assertEqual(
+                name in ours, self.rows[key].support != 'missing', key
+            )
+
+    def test_methods_are_left_to_drivers_by_nova(self):
+        for key, name in METHODS.items():
+            source = inspect.getsource(
+                getattr(nova_driver.ComputeDriver, name)
+            )
+            self.assertIn('raise NotImplementedError', source, key)
+
+    def test_dangers_are_told(self):
+        told = {
+            row.key
+            for row in self.rows.values()
+            if row.note.startswith('DANGER: the instance is powered off')
+        }
+        missing = {
+            key for key in DANGEROUS if self.rows[key].support == 'missing'
+        }
+        self.assertEqual(missing, told)
+
+
+class CheckTest(unittest.TestCase):
+    """The checks find what is wrong."""
+
+    def test_tests(self):
+        for note, expected in (
+            ('Tests: tests.a.B.test_c.', ['tests.a.B.test_c']),
+            ('So. Tests: tests.a, tests.b.', ['tests.a', 'tests.b']),
+            ('Tests: tests.a', []),
+            ('Tests: tests.a. More.', []),
+            ('Tests: TODO.', []),
+            ('', []),
+        ):
+            self.assertEqual(expected, Row('a', 'complete', note).tests, note)
+
+    def test_right_tests(self):
+        named = 'It works. Tests: tests.a.'
+        for support, note, expected in (
+            ('complete', named, True),
+            ('partial', named, True),
+            ('missing', named, False),
+            ('unknown', named, False),
+            ('complete', 'It works.', False),
+            ('partial', 'It works.', False),
+            ('missing', 'Comes later.', True),
+        ):
+            self.assertEqual(
+                expected, Row('a', support, note).has_right_tests, note
+            )

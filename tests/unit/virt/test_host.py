@@ -1,0 +1,24 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+from nova import test
+
+from nova_powervm.virt import driver
+
+
+class AddressTest(test.NoDBTestCase):
+    def test_it_is_that_of_novas_options(self):
+        self.flags(my_ip='192.0.2.7')
+
+        address = driver.PowerVMDriver(None).get_host_ip_addr()
+
+        self.assertEqual('192.0.2.7', address)
