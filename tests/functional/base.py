@@ -218,9 +218,10 @@ class PowerVMTestCase(
         server = self.start_boot(
             extra_specs, image, networks, request, **sizes
         )
+        server = self._wait_until_built(server['id'])
         if expected is not None:
-            return self._wait_for_state_change(server, expected)
-        return self._wait_until_built(server['id'])
+            self.assertEqual(expected, server['status'], server.get('fault'))
+        return server
 
     def make_port(self, vlan=100, **changes):
         """Make a port as Neutron shows it once our mechanism driver bound it.
@@ -271,9 +272,10 @@ class PowerVMTestCase(
         return self.api.post_server({'server': {**body, **dict(request)}})
 
     def _wait_until_built(self, uuid):
-        for _ in range(200):
+        for _ in range(600):
             server = self.api.get_server(uuid)
-            if server['status'] in ('ACTIVE', 'ERROR'):
+            # Nova writes the fault after the status.
+            if server['status'] == 'ACTIVE' or 'fault' in server:
                 return server
             time.sleep(0.1)
         self.fail(f'server {uuid} is still {server["status"]}')

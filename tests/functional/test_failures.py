@@ -278,7 +278,7 @@ class EachRequest(whole.WholeTestCase):
 class Builds(base.PowerVMTestCase):
     """A build that can not be finished is taken back, and says why."""
 
-    def fail(self, **fault):
+    def refused(self, **fault):
         """Boot where the host refuses, without another try."""
         self.control().add_fault(**fault)
         self.flags(max_attempts=1, group='scheduler')
@@ -289,7 +289,7 @@ class Builds(base.PowerVMTestCase):
     def test_the_fault_has_the_hosts_own_words(self):
         self.start_host()
 
-        message = self.fail(
+        message = self.refused(
             match='LogicalPartition.create', status=500, message='Not today.'
         )
 
