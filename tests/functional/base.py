@@ -274,8 +274,10 @@ class PowerVMTestCase(
     def _wait_until_built(self, uuid):
         for _ in range(600):
             server = self.api.get_server(uuid)
+            if server['status'] == 'ACTIVE':
+                return server
             # Nova writes the fault after the status.
-            if server['status'] == 'ACTIVE' or 'fault' in server:
+            if server['status'] == 'ERROR' and 'fault' in server:
                 return server
             time.sleep(0.1)
         self.fail(f'server {uuid} is still {server["status"]}')
