@@ -506,7 +506,9 @@ class ByNova(whole.WholeTestCase):
                 server, _ = self.boot_whole()
                 self.control().add_fault(match=label, status=500)
                 self.api.delete_server(server['id'])
-                server = self._wait_for_state_change(server, 'ERROR')
+                server = self._wait_for_state_change(
+                    server, 'ERROR', max_retries=60
+                )
                 self.control().clear_faults()
 
                 self._delete_server(server)

@@ -390,6 +390,12 @@ class Plugged(NetworkTestCase):
         )
         return self.api.get_server(server['id'])
 
+    def built(self, server, expected):
+        """Wait until a server has an end, and give it."""
+        server = self._wait_until_built(server['id'])
+        self.assertEqual(expected, server['status'], server.get('fault'))
+        return server
+
     def ended(self):
         """Give the requests that were answered."""
         return [
@@ -419,7 +425,7 @@ class Plugged(NetworkTestCase):
 
         self.report(server, port)
 
-        server = self._wait_for_state_change(server, 'ACTIVE')
+        server = self.built(server, 'ACTIVE')
         self.assertEqual('running', self.lpar(server).state)
 
     def test_no_event_is_the_end_of_the_build(self):
@@ -455,7 +461,7 @@ class Plugged(NetworkTestCase):
 
         self.report(server, port, 'failed')
 
-        server = self._wait_for_state_change(server, 'ERROR')
+        server = self.built(server, 'ERROR')
         self.assertIn('reported a failure', server['fault']['message'])
         self.assertFalse(self.started())
         self.assertEqual(foreign.NOTHING, foreign.leftovers(self.host_state()))
@@ -469,7 +475,7 @@ class Plugged(NetworkTestCase):
 
         self.report(server, down)
 
-        self._wait_for_state_change(server, 'ACTIVE')
+        self.built(server, 'ACTIVE')
 
     def test_nothing_is_waited_for_without_a_time_limit(self):
         self.flags(vif_plugging_timeout=0)
