@@ -88,7 +88,7 @@ class Uploads:
 
         It keeps no more than a hundred descriptions.
         """
-        file = vios_file.File.bld(
+        new = vios_file.File.bld(
             self._adapter,
             upload.name,
             upload.kind,
@@ -96,11 +96,29 @@ class Uploads:
             sha_chksum=upload.sha256,
             f_size=upload.size,
             tdev_udid=upload.disk,
-        ).create()
+        )
+        try:
+            file = new.create()
+        except (pvm.ConnectionError, pvm.TimeoutError):
+            self._forget_lost(upload)
+            raise
         try:
             yield file
         finally:
             self._forget(file)
+
+    def _forget_lost(self, upload: Upload) -> None:
+        """Remove descriptions that were made although the answer was lost."""
+        try:
+            found = vios_file.File.wrap(
+                self._adapter.read(vios_file.File.schema_type, service='web')
+            )
+        except pvm.Error as error:
+            LOG.warning('Files can not be listed: %s', error)
+            return
+        for file in found:
+            if (file.file_name, file.vios_uuid) == (upload.name, upload.vios):
+                self._forget(file)
 
     def _transfer(self, file: vios_file.File, stream: '_Checked') -> None:
         try:
