@@ -70,6 +70,19 @@ class Host:
         found = map(_slot, feed.iterfind('.//{*}IOSlots/{*}IOSlot'))
         return {slot.drc_index: slot for slot in found}
 
+    def files(self):
+        """Give the names of the announced files."""
+        feed = self._get('/rest/api/web/File')
+        return [name.text for name in feed.iterfind('.//{*}Filename')]
+
+    def disk_formats(self, vios, group):
+        """Give FileFormat of each disk of a volume group, by its name."""
+        path = f'/rest/api/uom/VirtualIOServer/{vios}/VolumeGroup/{group}'
+        return {
+            disk.findtext('{*}DiskName'): disk.findtext('{*}FileFormat')
+            for disk in self._get(path).iterfind('.//{*}VirtualDisk')
+        }
+
     def _log_on(self):
         # Each time anew: tests end all sessions.
         document = self._request(
@@ -92,6 +105,9 @@ class Host:
             content = response.read()
         finally:
             connection.close()
+        if response.status == 204:
+            # A feed without entries.
+            return etree.Element('feed')
         if response.status != 200:
             raise AssertionError(f'{response.status} {path}: {content!r}')
         return etree.fromstring(content)
