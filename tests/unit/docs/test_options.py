@@ -32,14 +32,23 @@ def options():
     return {opt.dest: opt for _, opts in conf.list_opts() for opt in opts}
 
 
+def shown(default):
+    """Write a default as the generator does."""
+    if default is None:
+        return '<None>'
+    if isinstance(default, bool):
+        return str(default).lower()
+    return ','.join(default) if isinstance(default, list) else str(default)
+
+
 class OptionsTest(unittest.TestCase):
     def test_the_sample_shows_every_option(self):
         text = self.sample()
         self.assertIn('[powervm]', text)
         for name, opt in options().items():
-            # A string without a default is shown as <None>.
-            default = '<None>' if opt.default is None else str(opt.default)
-            self.assertIn(f'#{name} = {default}\n', text)
+            self.assertIn(
+                f'#{name} = {shown(opt.default)}'.rstrip() + '\n', text
+            )
 
     def test_the_sample_explains_every_option(self):
         text = pages.words(self.sample().replace('#', ' '))
