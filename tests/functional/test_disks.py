@@ -18,6 +18,7 @@ import threading
 import requests
 from nova import context as nova_context
 from nova import exception as nova_exception
+from nova import objects
 
 from nova_powervm.emulator import worlds
 from tests.functional import base
@@ -555,7 +556,7 @@ class Space(DiskTestCase):
 
         message = self.fail_boot()
 
-        self.assertIn('making', message)
+        self.assertIn('0.5 GB free', message)
 
     def test_a_media_repository_in_the_same_group_is_reserved(self):
         self.start_host(
@@ -767,28 +768,32 @@ class Leftovers(DiskTestCase):
 
     def test_a_disk_that_outlived_its_lpar_goes_with_the_server(self):
         server = self.boot({}, disk=1)
-        lpar = self.lpar(server)
-        self.control().set_partition(lpar.uuid, state='not activated')
-        driver = self.computes['host1'].manager.driver
-        driver._ops().partitions.delete(lpar.uuid)
+        self.delete_lpar(server)
         self.assertEqual(1, len(self.disks()))
 
         self._delete_server(server)
 
         self.assert_nothing_left(server)
 
-    def test_a_disk_that_outlived_its_lpar_is_not_used(self):
+    def test_a_disk_that_outlived_its_lpar_fails_one_build(self):
         server = self.boot({}, disk=1)
+        self.delete_lpar(server)
+
+        self.assertRaises(
+            nova_exception.InstanceDeployFailure, self.spawn_again, server
+        )
+
+        self.assertEqual([], self.disks())
+        self.assertIsNone(self.lpar(server))
+        self.spawn_again(server)
+        self.assert_boots_from(server, base.IMAGE)
+
+    def delete_lpar(self, server):
+        """Delete an LPAR past Nova, which leaves its disks."""
         lpar = self.lpar(server)
-        (old,) = self.disks()
         self.control().set_partition(lpar.uuid, state='not activated')
         driver = self.computes['host1'].manager.driver
         driver._ops().partitions.delete(lpar.uuid)
-
-        self.spawn_again(server)
-
-        disk = self.assert_boots_from(server, base.IMAGE)
-        self.assertNotEqual(old['udid'], disk['udid'])
 
     def test_an_interrupted_removal_is_done_again(self):
         server = self.boot({}, disk=1, request={'config_drive': True})
@@ -797,16 +802,29 @@ class Leftovers(DiskTestCase):
         self._wait_for_state_change(server, 'ERROR')
         self.assertIsNotNone(self.lpar(server))
 
-        self.control().clear_faults()
-        self._delete_server(server)
+        self.notifier.reset()
+        self.api.delete_server(server['id'])
+        self.notifier.wait_for_versioned_notifications('instance.delete.end')
 
         self.assert_nothing_left(server)
 
     def spawn_again(self, server):
         """Build a server as a nova-compute that was killed would not."""
-        instance = self.instance(server)
+        context = nova_context.get_admin_context()
+        # All that nova-compute is given with an instance.
+        instance = objects.Instance.get_by_uuid(
+            context,
+            server['id'],
+            expected_attrs=[
+                'keypairs',
+                'metadata',
+                'pci_requests',
+                'resources',
+                'system_metadata',
+            ],
+        )
         self.computes['host1'].manager.driver.spawn(
-            nova_context.get_admin_context(),
+            context,
             instance,
             instance.image_meta,
             [],
