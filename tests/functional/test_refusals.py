@@ -31,21 +31,25 @@ class Refusals(base.PowerVMTestCase):
     def refuse(self, *reasons, **options):
         """Boot in vain, and find each reason in the server's fault."""
         self.control().clear_journal()
-        server = self.boot({}, expected='ERROR', **options)
+        extra_specs = options.pop('extra_specs', {})
+        server = self.boot(extra_specs, expected='ERROR', **options)
         message = server['fault']['message']
         for reason in reasons:
             self.assertIn(reason, message)
-        changes = [
+        self.assertEqual([], self.changes())
+        self.assertEqual(
+            {}, self._get_allocations_by_server_uuid(server['id'])
+        )
+        return message
+
+    def changes(self):
+        """Give the requests since the last clearing that change the host."""
+        return [
             record
             for record in self.control().journal()
             if record['method'] != 'GET'
             and not record['label'].startswith('Logon.')
         ]
-        self.assertEqual([], changes)
-        self.assertEqual(
-            {}, self._get_allocations_by_server_uuid(server['id'])
-        )
-        return message
 
     def volume(self, **changes):
         """Describe a volume as Nova's API takes it."""
@@ -67,16 +71,14 @@ class Refusals(base.PowerVMTestCase):
 
     def test_boot_from_a_volume(self):
         self.refuse(
-            'volume',
-            'can be attached',
+            'volumes can not be attached',
             image='',
             request={'block_device_mapping_v2': [self.volume()]},
         )
 
     def test_a_volume_beside_the_image(self):
         self.refuse(
-            'volume',
-            'can be attached',
+            'volumes can not be attached',
             request={
                 'block_device_mapping_v2': [
                     self.image_disk(),
@@ -133,29 +135,31 @@ class Refusals(base.PowerVMTestCase):
             request={'config_drive': True},
         )
 
-    def test_an_sriov_port_reaches_no_host(self):
-        # Nova asks Placement or its PCI filter, which this host is not in.
+    def test_an_sriov_port_fails_novas_claim(self):
         port = self.make_port(**{'binding:vnic_type': 'direct'})
 
-        server = self.boot(
-            {}, expected='ERROR', networks=[{'port': port['id']}]
+        self.refuse('Claim pci failed', networks=[{'port': port['id']}])
+
+    def test_a_pci_alias_fails_novas_claim(self):
+        alias = '{"name": "gpu", "product_id": "1db6", "vendor_id": "10de"}'
+        self.flags(alias=[alias], group='pci')
+
+        self.refuse(
+            'Claim pci failed', extra_specs={'pci_passthrough:alias': 'gpu:1'}
         )
 
-        self.assertIn('No valid host', server['fault']['message'])
+    def test_a_volume_that_is_attached_later(self):
+        server = self.boot({})
+        self.control().clear_journal()
 
-    def test_a_pci_alias_reaches_no_host(self):
-        self.flags(
-            alias=[
-                '{"name": "gpu", "product_id": "1db6", "vendor_id": "10de"}'
-            ],
-            group='pci',
+        self.api.post_server_volume(
+            server['id'], {'volumeAttachment': {'volumeId': VOLUME}}
         )
 
-        server = self.boot(
-            {'pci_passthrough:alias': 'gpu:1'}, expected='ERROR'
+        self.notifier.wait_for_versioned_notifications(
+            'instance.volume_attach.error'
         )
-
-        self.assertIn('No valid host', server['fault']['message'])
+        self.assertEqual([], self.changes())
 
     def test_a_port_that_the_driver_does_not_know(self):
         port = self.make_port(**{'binding:vif_type': 'ovs'})
