@@ -16,6 +16,7 @@ import hashlib
 import threading
 
 import requests
+from cursive import exception as cursive_exception
 from nova import context as nova_context
 from nova import exception as nova_exception
 from nova import objects
@@ -366,6 +367,28 @@ class BadImages(DiskTestCase):
         self.downloads.meddle(1, gone)
 
         self.assertIn('could not be found', self.refuse_boot())
+
+    def test_a_bad_signature_is_refused_at_once(self):
+        def refuse(data, download):
+            download()
+            raise cursive_exception.SignatureVerificationError(reason='bad')
+
+        self.downloads.meddle(1, refuse)
+
+        self.assertIn('is refused', self.refuse_boot())
+        self.assertEqual(1, self.downloads.count)
+
+    def test_glance_does_not_answer(self):
+        def lost(_data, _download):
+            raise nova_exception.GlanceConnectionFailed(
+                server='glance1', reason='refused'
+            )
+
+        self.downloads.meddle(1, lost)
+        self.downloads.meddle(2, lost)
+
+        self.assertIn('could not be read from Glance', self.refuse_boot())
+        self.assertEqual(2, self.downloads.count)
 
     def test_glance_fails_half_way_through_the_look(self):
         self.break_off(range(1, 10))

@@ -227,10 +227,12 @@ class FormatTest(unittest.TestCase):
             images.ImageOps().examine(what, Source(data))
         return str(caught.exception)
 
-    def test_a_partition_table_is_raw(self):
-        # A protective MBR: one partition of type EE, and its signature.
-        entry = b'\0\0\x02\0\xee\xff\xff\xff\x01\0\0\0\xff\xff\xff\xff'
-        data = bytes(446) + entry + bytes(48) + b'\x55\xaa' + bytes(1024)
+    @ddt.named_data(
+        ['GPT', b'\0\0\x02\0\xee\xff\xff\xff\x01\0\0\0\xff\xff\xff\xff'],
+        ['PReP boot', b'\x80\0\x21\0\x41\x03\x1b\x0b\0\x08\0\0\0\x20\0\0'],
+    )
+    def test_a_partition_table_is_raw(self, partition):
+        data = bytes(446) + partition + bytes(48) + b'\x55\xaa' + bytes(1024)
         found = images.ImageOps().examine(described(data), Source(data))
         self.assertEqual('raw', found.disk_format)
 

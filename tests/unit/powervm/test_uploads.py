@@ -13,6 +13,7 @@
 """Sending files to the emulated Virtual I/O Server."""
 
 import hashlib
+import threading
 import unittest
 
 from pypowervm.wrappers import virtual_io_server
@@ -154,6 +155,36 @@ class UploadTest(unittest.TestCase):
     def test_an_announcement_that_did_not_arrive(self):
         self.control.add_fault(match='File.create', drop=True)
         self.refused(exception.RestUnreachable, DATA)
+
+    def test_three_are_sent_at_a_time(self):
+        together = threading.Barrier(3)
+        lock = threading.Lock()
+        sending = []
+        most = []
+
+        def chunks():
+            with lock:
+                sending.append(1)
+                most.append(len(sending))
+            # Nobody goes on before three have begun.
+            together.wait(30)
+            yield DATA
+            with lock:
+                sending.pop()
+
+        threads = [
+            threading.Thread(
+                target=self.uploads.send,
+                args=[self.upload(name=f'{number}.iso'), chunks()],
+            )
+            for number in range(9)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(60)
+        self.assertEqual(9, len(self.media()))
+        self.assertEqual(3, max(most))
 
     def test_files_of_others_stay(self):
         upload = self.upload(name='other.iso')
