@@ -103,5 +103,7 @@ class GlanceImage:
             error, nova_exception.GlanceConnectionFailed
         )
         if refused:
-            return exception.ImageRefused(image=self._id, reason=error)
+            # The message goes on behind the reason.
+            reason = str(error).rstrip('.')
+            return exception.ImageRefused(image=self._id, reason=reason)
         return exception.ImageUnreadable(image=self._id, reason=error)

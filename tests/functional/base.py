@@ -218,9 +218,10 @@ class PowerVMTestCase(
         server = self.start_boot(
             extra_specs, image, networks, request, **sizes
         )
+        server = self._wait_until_built(server['id'])
         if expected is not None:
-            return self._wait_for_state_change(server, expected)
-        return self._wait_until_built(server['id'])
+            self.assertEqual(expected, server['status'], server.get('fault'))
+        return server
 
     def make_port(self, vlan=100, **changes):
         """Make a port as Neutron shows it once our mechanism driver bound it.
@@ -277,6 +278,17 @@ class PowerVMTestCase(
                 return server
             time.sleep(0.1)
         self.fail(f'server {uuid} is still {server["status"]}')
+
+    def wait_until_unallocated(self, server):
+        """Wait for the allocations of a failed build to go.
+
+        Nova removes them after the server's status has become ERROR.
+        """
+        for _ in range(200):
+            if not self._get_allocations_by_server_uuid(server['id']):
+                return
+            time.sleep(0.1)
+        self.fail(f'server {server["id"]} still has allocations')
 
     def instance(self, server):
         """Read Nova's record of a server."""

@@ -101,9 +101,7 @@ class DiskTestCase(base.PowerVMTestCase):
         self.assertEqual([], self.media())
         self.assertEqual([], self.mappings())
         self.assertEqual([], self.hosts['host1'].reader.files())
-        self.assertEqual(
-            {}, self._get_allocations_by_server_uuid(server['id'])
-        )
+        self.wait_until_unallocated(server)
         reading = [
             thread
             for thread in threading.enumerate()

@@ -37,9 +37,7 @@ class Refusals(base.PowerVMTestCase):
         for reason in reasons:
             self.assertIn(reason, message)
         self.assertEqual([], self.changes())
-        self.assertEqual(
-            {}, self._get_allocations_by_server_uuid(server['id'])
-        )
+        self.wait_until_unallocated(server)
         return message
 
     def changes(self):
