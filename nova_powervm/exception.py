@@ -213,6 +213,14 @@ class ImageRefused(PowerVMError):
     message = 'Image {image} is refused: {reason}.'
 
 
+class ImageUnreadable(PowerVMError):
+    """Glance did not send the image, or not all of it."""
+
+    code = 'powervm.image.unreadable'
+    retryable = True
+    message = 'Image {image} could not be read from Glance: {reason}'
+
+
 class ImageDamaged(PowerVMError):
     """The bytes that Glance sent are not those that it keeps a hash of."""
 

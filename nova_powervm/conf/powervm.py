@@ -27,6 +27,8 @@ from nova_powervm.domain import network
 _MAPPING = re.compile(
     r'(?P<network>[^:]+):(?P<switch>[^/]+?)(/(?P<pvid>\d{1,4}))?$'
 )
+#: What a PVID may be.
+_VLANS = range(1, 4095)
 
 GROUP = cfg.OptGroup(
     'powervm',
@@ -278,17 +280,21 @@ def _bridge_mappings(items: Iterable[str]) -> dict[str, network.BridgeName]:
     mappings: dict[str, network.BridgeName] = {}
     for item in items:
         found = _MAPPING.match(item)
-        if found is None or found['network'] in mappings:
-            what = 'can not be understood' if found is None else 'is double'
-            raise exception.ConfigurationError(
-                reason=f"[powervm]bridge_mappings: '{item}' {what}; an item "
-                'looks like default:ETHERNET0 or default:ETHERNET0/4093, and '
-                'each physical network has one'
-            )
-        mappings[found['network']] = network.BridgeName(
-            found['switch'], int(found['pvid']) if found['pvid'] else None
-        )
+        pvid = int(found['pvid']) if found and found['pvid'] else None
+        if found is None or (pvid is not None and pvid not in _VLANS):
+            raise _bad_mapping(item, 'can not be understood')
+        if found['network'] in mappings:
+            raise _bad_mapping(item, 'is double')
+        mappings[found['network']] = network.BridgeName(found['switch'], pvid)
     return mappings
+
+
+def _bad_mapping(item: str, what: str) -> exception.ConfigurationError:
+    return exception.ConfigurationError(
+        reason=f"[powervm]bridge_mappings: '{item}' {what}; an item looks "
+        'like default:ETHERNET0 or default:ETHERNET0/4093, and each physical '
+        'network has one'
+    )
 
 
 def _check_server(server: Server) -> None:

@@ -29,6 +29,8 @@ from nova_powervm.ops import ports
 LOG = logging.getLogger(__name__)
 
 _TRIES = 2
+#: Of a hash in a message, which Nova cuts after 255 characters.
+_DIGITS = 16
 #: What is remembered of an image is small.
 _REMEMBERED = 1000
 #: A partition table is no format of its own: Glance calls such images raw.
@@ -84,7 +86,9 @@ class ImageOps:
 
 # A transfer that broke off looks like a damaged image, and is none.
 @tenacity.retry(
-    retry=tenacity.retry_if_exception_type(exception.ImageDamaged),
+    retry=tenacity.retry_if_exception_type(
+        (exception.ImageDamaged, exception.ImageUnreadable)
+    ),
     stop=tenacity.stop_after_attempt(_TRIES),
     reraise=True,
 )
@@ -140,8 +144,8 @@ def _compare(described: image.Image, size: int, found: str) -> None:
     if found != described.hash_value.lower():
         raise exception.ImageDamaged(
             image=described.id,
-            reason=f'its {described.hash_algorithm} is {found}, Glance says '
-            f'{described.hash_value}',
+            reason=f'its {described.hash_algorithm} is {found[:_DIGITS]}..., '
+            f'Glance says {described.hash_value[:_DIGITS]}...',
         )
     if not size:
         raise exception.ImageRefused(image=described.id, reason='it is empty')

@@ -158,8 +158,12 @@ class LocalDisk:
 
     @errors.retried
     def make_medium(self, name: str, iso: bytes) -> ports.Stored:
-        """Make a virtual optical medium in the server's media repository."""
-        self._media.ensure_repository()
+        """Make a virtual optical medium in the server's media repository.
+
+        A failure is tried again if the repository was not looked for: it may
+        be gone.
+        """
+        remembered = self._media.ensure_repository()
         upload = uploads.Upload(
             vios=self._groups.vios,
             name=name,
@@ -175,6 +179,8 @@ class LocalDisk:
         except exception.PowerVMError as error:
             self._media.forget_repository()
             self._discard(name, error)
+            if remembered and isinstance(error, exception.RestError):
+                raise exception.RestBusy(**error.fields) from error
             raise
         medium = pvm_storage.VOptMedia.bld_ref(self._adapter, name)
         return ports.Stored(name, medium)
@@ -252,18 +258,21 @@ class _Media:
         """Look for it again the next time."""
         self._exists = False
 
-    def ensure_repository(self) -> None:
-        """Make the repository unless there is one; asked for once.
+    def ensure_repository(self) -> bool:
+        """Make the repository unless there is one; looked for once.
 
+        :returns: Whether it was there before and so not looked for now.
         :raises exception.ConfigurationError: There is no group to make it
             in.
         """
         with self._lock:
-            if not self._exists:
+            remembered = self._exists
+            if not remembered:
                 groups = self._groups.all()
                 if not any(group.vmedia_repos for group in groups):
                     self._create(groups)
                 self._exists = True
+            return remembered
 
     def _create(self, groups: Sequence[pvm_storage.VG]) -> None:
         group = next(

@@ -329,6 +329,20 @@ class PowerVMDriver(driver.ComputeDriver):
         """Restart the instance, 'SOFT' or 'HARD'."""
         self._ops().power.reboot(_lpar(instance), hard=reboot_type == 'HARD')
 
+    # Volumes
+
+    def get_volume_connector(self, instance: Any) -> dict[str, Any]:
+        """Refuse: no volume can be attached.
+
+        Nova asks for this before it spawns an instance with volumes, and
+        puts the reason into the server's fault.
+
+        :raises nova.exception.NovaException: Always.
+        """
+        raise exception.InstanceRefused(
+            instance=instance.uuid, reason='volumes can not be attached'
+        )
+
     # Networks
 
     def plug_vifs(self, instance: Any, network_info: Any) -> None:

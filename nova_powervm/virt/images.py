@@ -15,12 +15,19 @@
 from collections.abc import Iterator
 from typing import Any
 
+from cursive import exception as cursive_exception
 from nova import exception as nova_exception
 from nova.image import glance
 
 from nova_powervm import exception
 from nova_powervm.domain import image
 from nova_powervm.ops import pipes
+
+#: What Nova raises of an image; a broken connection raises anything.
+_REFUSALS = (
+    nova_exception.NovaException,
+    cursive_exception.SignatureVerificationError,
+)
 
 
 class GlanceImage:
@@ -46,11 +53,12 @@ class GlanceImage:
         ``checksum``.
 
         :raises exception.ImageRefused: Glance does not show the image.
+        :raises exception.ImageUnreadable: Glance does not answer.
         """
         try:
             found = self._api.get(self._context, self._id)
-        except nova_exception.NovaException as error:
-            raise self._refused(error) from error
+        except Exception as error:
+            raise self._failure(error) from error
         known = {**found.get('properties', {}), **found}
         algorithm, value = (
             known.get('os_hash_algo'),
@@ -74,11 +82,12 @@ class GlanceImage:
         configured to.
 
         :raises exception.ImageRefused: Glance or Nova refused.
+        :raises exception.ImageUnreadable: The transfer broke off.
         """
         try:
             yield from pipes.read(self._download)
-        except nova_exception.NovaException as error:
-            raise self._refused(error) from error
+        except Exception as error:
+            raise self._failure(error) from error
 
     def _download(self, writer: pipes.Writer) -> None:
         self._api.download(
@@ -88,5 +97,13 @@ class GlanceImage:
             trusted_certs=self._trusted_certs,
         )
 
-    def _refused(self, error: Exception) -> exception.ImageRefused:
-        return exception.ImageRefused(image=self._id, reason=error)
+    def _failure(self, error: Exception) -> exception.PowerVMError:
+        """Tell what another try can't change from what it can."""
+        refused = isinstance(error, _REFUSALS) and not isinstance(
+            error, nova_exception.GlanceConnectionFailed
+        )
+        if refused:
+            # The message goes on behind the reason.
+            reason = str(error).rstrip('.')
+            return exception.ImageRefused(image=self._id, reason=reason)
+        return exception.ImageUnreadable(image=self._id, reason=error)

@@ -282,6 +282,17 @@ class PowerVMTestCase(
             time.sleep(0.1)
         self.fail(f'server {uuid} is still {server["status"]}')
 
+    def wait_until_unallocated(self, server):
+        """Wait for the allocations of a failed build to go.
+
+        Nova removes them after the server's status has become ERROR.
+        """
+        for _ in range(200):
+            if not self._get_allocations_by_server_uuid(server['id']):
+                return
+            time.sleep(0.1)
+        self.fail(f'server {server["id"]} still has allocations')
+
     def instance(self, server):
         """Read Nova's record of a server."""
         return objects.Instance.get_by_uuid(

@@ -25,6 +25,15 @@ from nova_powervm.neutron import options as neutron_options
 from tests.unit.docs import pages
 
 
+def shown(default):
+    """Write a default as the generator does."""
+    if default is None:
+        return '<None>'
+    if isinstance(default, bool):
+        return str(default).lower()
+    return ','.join(default) if isinstance(default, list) else str(default)
+
+
 class Sample:
     """What holds for the sample of a group and the words about it."""
 
@@ -44,13 +53,9 @@ class Sample:
         text = self.sample()
         self.assertIn(f'[{self.group}]', text)
         for name, opt in self.options().items():
-            default = opt.default
-            # A string without a default is shown as <None>.
-            if default is None:
-                default = '<None>'
-            elif isinstance(default, list):
-                default = ','.join(default)
-            self.assertIn(f'#{name} = {default}\n', text)
+            self.assertIn(
+                f'#{name} = {shown(opt.default)}'.rstrip() + '\n', text
+            )
 
     def test_the_sample_explains_every_option(self):
         text = pages.words(self.sample().replace('#', ' '))

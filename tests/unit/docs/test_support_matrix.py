@@ -186,7 +186,7 @@ METHODS = {
     'operation.trigger-crash-dump': 'trigger_crash_dump',
     'operation.unpause': 'unpause',
     'operation.unquiesce': 'unquiesce',
-    'storage.block': 'get_volume_connector',
+    'storage.block': 'attach_volume',
 }
 
 #: Operations that Nova begins by stopping the instance.

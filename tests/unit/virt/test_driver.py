@@ -28,7 +28,7 @@ class Facade(test.NoDBTestCase):
         known = set(nova_driver.ComputeDriver.capabilities)
         self.assertEqual(known, set(driver.PowerVMDriver.capabilities))
 
-    def test_no_capability_without_its_method(self):
+    def test_only_what_is_done_is_declared(self):
         # What this version leaves out must not be scheduled to it.
         declared = {
             name

@@ -1,0 +1,856 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Root disks: what is on them, what they take, and what is refused."""
+
+import hashlib
+import threading
+
+import requests
+from cursive import exception as cursive_exception
+from nova import context as nova_context
+from nova import exception as nova_exception
+from nova import objects
+
+from nova_powervm.emulator import worlds
+from tests.functional import base
+from tests.functional import images
+
+GIB = images.GIB
+
+
+def world_with(*changes):
+    """Give the default world with other volume groups.
+
+    :param changes: Name of a group, and what is different of it.
+    """
+    world = worlds.default()
+    (vios,) = world['systems'][0]['virtual_io_servers']
+    groups = {group['name']: group for group in vios['volume_groups']}
+    for name, change in changes:
+        groups[name].update(change)
+    return world
+
+
+def two_servers():
+    """Give a world of which two servers have a group of the same name."""
+    world = worlds.default()
+    servers = world['systems'][0]['virtual_io_servers']
+    servers.append(
+        servers[0]
+        | {
+            'name': 'vios2',
+            'id': 9,
+            'volume_groups': [
+                {'name': 'rootvg', 'capacity': 100},
+                {'name': 'image_pool', 'capacity': 500},
+            ],
+        }
+    )
+    return world
+
+
+class DiskTestCase(base.PowerVMTestCase):
+    """Looks at everything that a build can leave behind."""
+
+    def setUp(self):
+        super().setUp()
+        self.downloads = images.Downloads(self.glance)
+        self.flags(max_attempts=1, group='scheduler')
+
+    def changes(self):
+        """Give the requests since the last clearing that change the host."""
+        return [
+            f'{record["method"]} {record["label"]}'
+            for record in self.control().journal()
+            if record['method'] != 'GET'
+            and not record['label'].startswith('Logon.')
+        ]
+
+    def requests(self, label):
+        """Count the requests of one kind since the last clearing."""
+        return sum(
+            record['label'] == label for record in self.control().journal()
+        )
+
+    def fail_boot(self, **options):
+        """Boot in vain and give the fault; nothing may be left."""
+        self.control().clear_journal()
+        server = self.boot({}, expected='ERROR', **options)
+        self.assert_nothing_left(server)
+        return server['fault']['message']
+
+    def refuse_boot(self, **options):
+        """Boot in vain and give the fault; nothing may have been made."""
+        message = self.fail_boot(**options)
+        self.assertEqual([], self.changes())
+        return message
+
+    def assert_nothing_left(self, server):
+        self.assertIsNone(self.lpar(server))
+        self.assertEqual([], self.disks())
+        self.assertEqual([], self.media())
+        self.assertEqual([], self.mappings())
+        self.assertEqual([], self.hosts['host1'].reader.files())
+        self.wait_until_unallocated(server)
+        reading = [
+            thread
+            for thread in threading.enumerate()
+            if thread.name == 'powervm-image'
+        ]
+        for thread in reading:
+            thread.join(10)
+            self.assertFalse(thread.is_alive())
+
+    def assert_boots_from(self, server, data):
+        """See that the only disk is the server's and holds these bytes."""
+        (disk,) = self.disks()
+        self.assertEqual(data, self.contents(disk))
+        (mapping,) = self.mappings()
+        name = server['OS-EXT-SRV-ATTR:instance_name']
+        self.assertEqual(
+            (name, disk['udid']), (mapping['client'], mapping['udid'])
+        )
+        self.assertEqual([], self.hosts['host1'].reader.files())
+        return disk
+
+    def disk_inventory(self):
+        """Give Placement's record of the host's DISK_GB."""
+        root = self._get_provider_uuid_by_host('host1')
+        return self._get_provider_inventory(root)['DISK_GB']
+
+    def disk_usage(self):
+        """Give what Placement counts as used of the host's DISK_GB."""
+        root = self._get_provider_uuid_by_host('host1')
+        return self._get_provider_usages(root)['DISK_GB']
+
+
+class RootDisks(DiskTestCase):
+    """A server boots from a disk that holds its image."""
+
+    def setUp(self):
+        super().setUp()
+        self.start_host()
+
+    def test_the_disk_holds_the_image_and_is_mapped_to_the_lpar(self):
+        # Of no round size, and of more than one chunk.
+        data = bytes(range(256)) * 1000 + b'end'
+        server = self.boot({}, image=self.create_image(data), disk=3)
+
+        disk = self.assert_boots_from(server, data)
+        self.assertEqual(3, disk['capacity'])
+        self.assertTrue(disk['name'].endswith('r'))
+
+    def test_a_flavor_without_a_disk_gets_one_of_the_images_size(self):
+        server = self.boot({})
+
+        disk = self.assert_boots_from(server, base.IMAGE)
+        self.assertEqual(1, disk['capacity'])
+        self.assertTrue(disk['name'].endswith('x'))
+
+    def test_the_images_size_is_rounded_up(self):
+        data = images.qcow2(GIB + 512)
+        image = self.create_image(data, disk_format='qcow2')
+
+        server = self.boot({}, image=image)
+
+        self.assertEqual(2, self.assert_boots_from(server, data)['capacity'])
+
+    def test_delete_removes_disk_and_mapping_of_this_server_only(self):
+        kept, gone = self.boot({}, disk=1), self.boot({}, disk=1)
+
+        self._delete_server(gone)
+
+        self.assert_boots_from(kept, base.IMAGE)
+        self.assertIsNone(self.lpar(gone))
+
+    def test_rebuild_writes_the_new_image_onto_a_new_disk(self):
+        server = self.boot({}, disk=1)
+        (old,) = self.disks()
+
+        self._rebuild_server(server, self.create_image(b'another image'))
+
+        disk = self.assert_boots_from(server, b'another image')
+        self.assertNotEqual(old['udid'], disk['udid'])
+
+    def test_an_image_is_looked_at_once(self):
+        self.boot({}, disk=1)
+        self.assertEqual(2, self.downloads.count)
+
+        self.boot({}, disk=1)
+        self.assertEqual(3, self.downloads.count)
+
+        self.restart_host()
+        self.boot({}, disk=1)
+        self.assertEqual(5, self.downloads.count)
+
+    def test_an_image_without_a_hash_is_looked_at_each_time(self):
+        image = self.create_image(
+            b'no hash', os_hash_algo=None, os_hash_value=None
+        )
+        server = self.boot({}, image=image)
+        self.assert_boots_from(server, b'no hash')
+
+        self.boot({}, image=image)
+        self.assertEqual(4, self.downloads.count)
+
+    def test_an_image_of_old_is_known_by_its_checksum(self):
+        data = b'of an old Glance'
+        image = self.create_image(
+            data,
+            os_hash_algo=None,
+            os_hash_value=None,
+            checksum=hashlib.md5(data, usedforsecurity=False).hexdigest(),
+        )
+        server = self.boot({}, image=image)
+        self.assert_boots_from(server, data)
+
+        self.boot({}, image=image)
+        self.assertEqual(3, self.downloads.count)
+
+
+class Qcow2(DiskTestCase):
+    """The host unpacks qcow2 images; they are sent as they are."""
+
+    def setUp(self):
+        super().setUp()
+        self.start_host()
+        self.data = images.qcow2(2 * GIB, b'boot sector')
+
+    def format_of(self, disk):
+        """Give FileFormat of a disk, as the REST API tells it."""
+        formats = self.hosts['host1'].reader.disk_formats(
+            self.vios()['uuid'], self.volume_group()['uuid']
+        )
+        return formats[disk['name']]
+
+    def test_it_is_sent_with_its_format(self):
+        image = self.create_image(self.data, disk_format='qcow2')
+
+        server = self.boot({}, image=image, disk=2)
+
+        disk = self.assert_boots_from(server, self.data)
+        self.assertEqual('QCOW2', self.format_of(disk).upper())
+        self.assertEqual(2, disk['capacity'])
+
+    def test_a_raw_image_is_sent_as_raw(self):
+        server = self.boot({})
+
+        disk = self.assert_boots_from(server, base.IMAGE)
+        self.assertEqual('RAW', self.format_of(disk).upper())
+
+    def test_it_is_refused_if_its_disk_is_larger_than_the_flavors(self):
+        image = self.create_image(self.data, disk_format='qcow2')
+
+        message = self.refuse_boot(image=image, disk=1)
+
+        self.assertIn('needs a root disk of 2 GB', message)
+        self.assertIn('has 1 GB', message)
+
+    def test_qcow2_that_is_declared_raw_is_refused(self):
+        message = self.refuse_boot(image=self.create_image(self.data))
+
+        self.assertIn('says its format is raw', message)
+        self.assertIn('qcow2', message)
+
+    def test_raw_that_is_declared_qcow2_is_refused(self):
+        image = self.create_image(base.IMAGE, disk_format='qcow2')
+
+        message = self.refuse_boot(image=image)
+
+        self.assertIn('says its format is qcow2', message)
+        self.assertIn('bytes are raw', message)
+
+    def test_a_backing_file_is_refused(self):
+        image = self.create_image(
+            images.qcow2(GIB, backing=b'/etc/shadow'), disk_format='qcow2'
+        )
+
+        self.assertIn('backing_file', self.refuse_boot(image=image))
+
+    def test_a_data_file_is_refused(self):
+        image = self.create_image(
+            images.qcow2(GIB, features=images.DATA_FILE), disk_format='qcow2'
+        )
+
+        self.assertIn('data_file', self.refuse_boot(image=image))
+
+    def test_unknown_features_are_refused(self):
+        image = self.create_image(
+            images.qcow2(GIB, features=1 << 40), disk_format='qcow2'
+        )
+
+        self.assertIn('unknown_features', self.refuse_boot(image=image))
+
+
+class BadImages(DiskTestCase):
+    """An image that is not what Glance says never becomes a disk."""
+
+    def setUp(self):
+        super().setUp()
+        self.start_host()
+
+    def test_other_formats_are_refused_without_a_download(self):
+        for disk_format in ('iso', 'vmdk'):
+            image = self.create_image(b'any', disk_format=disk_format)
+
+            message = self.refuse_boot(image=image)
+
+            self.assertIn(f'its disk format is {disk_format}', message)
+        self.assertEqual(0, self.downloads.count)
+
+    def test_another_hash(self):
+        image = self.create_image(b'some', os_hash_value='0' * 128)
+
+        message = self.refuse_boot(image=image)
+
+        self.assertIn('arrived damaged', message)
+        self.assertIn('Glance says 0000', message)
+
+    def test_another_size(self):
+        image = self.create_image(b'some', size=5)
+
+        message = self.refuse_boot(image=image)
+
+        self.assertIn('4 bytes came, Glance says 5', message)
+
+    def test_a_hash_that_nobody_knows(self):
+        image = self.create_image(b'some', os_hash_algo='rot13')
+
+        self.assertIn("'rot13' is not known", self.refuse_boot(image=image))
+
+    def test_an_empty_image(self):
+        message = self.refuse_boot(image=self.create_image(b''))
+
+        self.assertIn('it is empty', message)
+
+    def test_a_download_that_broke_off_is_tried_once_more(self):
+        self.downloads.meddle(1, lambda data, _: data.write(b'half'))
+
+        server = self.boot({})
+
+        self.assert_boots_from(server, base.IMAGE)
+        self.assertEqual(3, self.downloads.count)
+
+    def test_other_bytes_at_the_upload_leave_nothing(self):
+        for nth in range(2, 10):
+            self.downloads.meddle(
+                nth, lambda data, _: data.write(bytes(len(base.IMAGE)))
+            )
+
+        message = self.fail_boot()
+
+        self.assertIn('arrived damaged', message)
+
+    def test_other_bytes_at_the_upload_once_are_made_good(self):
+        self.downloads.meddle(2, lambda data, _: data.write(b'other'))
+
+        server = self.boot({})
+
+        self.assert_boots_from(server, base.IMAGE)
+
+    def test_an_image_that_is_gone(self):
+        def gone(_data, _download):
+            raise nova_exception.ImageNotFound(image_id='it')
+
+        self.downloads.meddle(1, gone)
+
+        self.assertIn('could not be found', self.refuse_boot())
+
+    def test_a_bad_signature_is_refused_at_once(self):
+        def refuse(data, download):
+            download()
+            raise cursive_exception.SignatureVerificationError(reason='bad')
+
+        self.downloads.meddle(1, refuse)
+
+        self.assertIn('is refused', self.refuse_boot())
+        self.assertEqual(1, self.downloads.count)
+
+    def test_glance_does_not_answer(self):
+        def lost(_data, _download):
+            raise nova_exception.GlanceConnectionFailed(
+                server='glance1', reason='refused'
+            )
+
+        self.downloads.meddle(1, lost)
+        self.downloads.meddle(2, lost)
+
+        self.assertIn('could not be read from Glance', self.refuse_boot())
+        self.assertEqual(2, self.downloads.count)
+
+    def test_glance_fails_half_way_through_the_look(self):
+        self.break_off(range(1, 10))
+
+        message = self.refuse_boot()
+
+        self.assertIn('Glance went away', message)
+
+    def test_glance_fails_half_way_through_the_upload(self):
+        self.break_off(range(2, 10))
+
+        message = self.fail_boot()
+
+        self.assertIn('Glance went away', message)
+        self.assertNotIn('REST server', message)
+
+    def test_glance_fails_once(self):
+        self.break_off([1, 3])
+
+        server = self.boot({})
+
+        self.assert_boots_from(server, base.IMAGE)
+
+    def break_off(self, downloads):
+        """Let downloads fail as they do if the connection breaks."""
+
+        def broken(data, _download):
+            data.write(base.IMAGE[:1000])
+            raise requests.exceptions.ChunkedEncodingError('Glance went away')
+
+        for nth in downloads:
+            self.downloads.meddle(nth, broken)
+
+
+class Uploads(DiskTestCase):
+    """The disk ends with the image's bytes, or there is none."""
+
+    def setUp(self):
+        super().setUp()
+        self.start_host()
+
+    def test_the_session_ended_before_the_upload(self):
+        self.control().add_fault(match='File.upload', status=401)
+
+        server = self.boot({})
+
+        self.assert_boots_from(server, base.IMAGE)
+
+    def test_all_sessions_end_between_look_and_upload(self):
+        def expire(_data, download):
+            download()
+            self.control().expire_sessions()
+
+        self.downloads.meddle(1, expire)
+
+        server = self.boot({})
+
+        self.assert_boots_from(server, base.IMAGE)
+
+    def test_all_sessions_end_while_the_image_is_sent(self):
+        def expire(data, _download):
+            data.write(base.IMAGE[:1000])
+            self.control().expire_sessions()
+            data.write(base.IMAGE[1000:])
+
+        self.downloads.meddle(2, expire)
+
+        server = self.boot({})
+
+        self.assert_boots_from(server, base.IMAGE)
+
+    def test_a_session_that_always_ends_at_the_upload_fails_the_build(self):
+        self.control().add_fault(match='File.upload', status=401, every=True)
+
+        self.assertIn('the session ended', self.fail_boot())
+
+    def test_an_error_of_the_server_is_the_servers_fault(self):
+        self.control().add_fault(
+            match='File.upload', status=500, message='No more.'
+        )
+
+        self.assertIn('No more.', self.fail_boot())
+
+    def test_a_dropped_connection_is_tried_again(self):
+        self.control().add_fault(match='File.upload', drop=True)
+
+        server = self.boot({})
+
+        self.assert_boots_from(server, base.IMAGE)
+
+    def test_a_server_that_always_drops_the_connection_fails_the_build(self):
+        self.control().add_fault(match='File.upload', drop=True, every=True)
+
+        self.assertIn('uploading', self.fail_boot())
+
+    def test_a_lost_answer_is_made_good(self):
+        for request in ('VolumeGroup.update', 'File.create', 'File.upload'):
+            self.control().add_fault(match=request, drop=True, phase='after')
+
+        server = self.boot({})
+
+        self.assert_boots_from(server, base.IMAGE)
+
+    def test_a_description_that_can_not_be_removed_fails_nothing(self):
+        self.control().add_fault(match='File.delete', status=500)
+
+        server = self.boot({})
+
+        self.assertEqual('ACTIVE', server['status'])
+        self.assertEqual(1, len(self.hosts['host1'].reader.files()))
+
+    def test_a_mapping_that_is_refused_leaves_nothing(self):
+        self.control().add_fault(
+            match='VirtualIOServer.update', status=500, message='No slot.'
+        )
+
+        self.assertIn('No slot.', self.fail_boot())
+
+
+class Space(DiskTestCase):
+    """What Placement is told of the volume group, and its end."""
+
+    def start_with(self, **group):
+        self.start_host(world=world_with(('image_pool', group)))
+
+    def test_disks_of_others_are_reserved(self):
+        self.start_with(
+            capacity=100,
+            free=70.5,
+            disks=[
+                {'name': 'database', 'capacity': 20},
+                {'name': 'nv-not-ours', 'capacity': 5},
+            ],
+        )
+
+        record = self.disk_inventory()
+
+        self.assertEqual(100, record['total'])
+        self.assertEqual(30, record['reserved'])
+
+    def test_part_of_a_gigabyte_is_not_promised(self):
+        self.start_with(capacity=99.9, free=99.9)
+
+        record = self.disk_inventory()
+
+        self.assertEqual((99, 0), (record['total'], record['reserved']))
+
+    def test_a_flavors_disk_is_used_and_not_reserved(self):
+        self.start_with(capacity=100, free=90)
+
+        server = self.boot({}, disk=20)
+        self._run_periodics()
+
+        self.assertEqual(10, self.disk_inventory()['reserved'])
+        self.assertEqual(20, self.disk_usage())
+        self._delete_server(server)
+        self._run_periodics()
+        self.assertEqual(10, self.disk_inventory()['reserved'])
+        self.assertEqual(0, self.disk_usage())
+
+    def test_a_disk_of_a_flavor_without_one_is_reserved(self):
+        self.start_with(capacity=100, free=90)
+
+        server = self.boot({})
+        self._run_periodics()
+
+        self.assertEqual(11, self.disk_inventory()['reserved'])
+        self.assertEqual(0, self.disk_usage())
+        self._delete_server(server)
+        self._run_periodics()
+        self.assertEqual(10, self.disk_inventory()['reserved'])
+
+    def test_the_operators_reserve_is_added(self):
+        self.flags(reserved_host_disk_mb=2048)
+        self.start_with(capacity=100, free=90)
+
+        self.assertEqual(12, self.disk_inventory()['reserved'])
+
+    def test_a_server_that_does_not_fit_is_not_scheduled(self):
+        self.start_with(capacity=100, free=90)
+
+        server = self.boot({}, expected='ERROR', disk=91)
+
+        self.assertIn('No valid host', server['fault']['message'])
+
+    def test_no_space_left_leaves_nothing(self):
+        self.start_with(capacity=100, free=0.5)
+
+        message = self.fail_boot()
+
+        self.assertIn('0.5 GB free', message)
+
+    def test_a_media_repository_in_the_same_group_is_reserved(self):
+        self.start_host(
+            world=world_with(('image_pool', {'capacity': 100, 'free': 100})),
+            media_volume_group_name='image_pool',
+            media_repository_gb=3,
+        )
+
+        self.boot({}, request={'config_drive': True})
+        self._run_periodics()
+
+        self.assertEqual(4, self.disk_inventory()['reserved'])
+
+
+class Repository(DiskTestCase):
+    """A Virtual I/O Server has one media repository."""
+
+    def boot_with_medium(self):
+        server = self.boot({}, request={'config_drive': True})
+        self.assertEqual(1, len(self.media()))
+        return server
+
+    def test_it_is_made_when_the_first_medium_is(self):
+        self.start_host(media_repository_gb=2)
+        self.assertIsNone(self.volume_group('rootvg')['media_repository'])
+
+        self.boot_with_medium()
+
+        repository = self.volume_group('rootvg')['media_repository']
+        self.assertEqual(2, repository['size'])
+
+    def test_it_is_looked_for_once(self):
+        self.start_host()
+        server = self.boot_with_medium()
+        self._delete_server(server)
+        self.control().clear_journal()
+
+        self.boot_with_medium()
+
+        self.assertEqual(0, self.requests('VolumeGroup.feed'))
+
+    def test_one_that_is_there_is_used_wherever_it_is(self):
+        self.start_host(
+            world=world_with(
+                (
+                    'image_pool',
+                    {
+                        'media_repository': {
+                            'size': 5,
+                            'media': [{'name': 'aix.iso', 'size': 1}],
+                        }
+                    },
+                )
+            )
+        )
+
+        server = self.boot({}, request={'config_drive': True})
+
+        self.assertIsNone(self.volume_group('rootvg')['media_repository'])
+        self.assertEqual(2, len(self.media()))
+        self._delete_server(server)
+        self.assertEqual(['aix.iso'], [m['name'] for m in self.media()])
+
+    def test_one_that_vanished_is_made_again(self):
+        self.start_host()
+        self._delete_server(self.boot_with_medium())
+        # As an operator does with rmrep, or a new world with everything.
+        self.control().reset()
+
+        self.boot_with_medium()
+
+    def test_no_group_for_it_is_named(self):
+        self.start_host(media_volume_group_name='nowhere')
+
+        message = self.fail_boot(request={'config_drive': True})
+
+        self.assertIn("media_volume_group_name = 'nowhere'", message)
+
+    def test_one_that_is_full_leaves_nothing(self):
+        self.start_host(
+            world=world_with(
+                (
+                    'rootvg',
+                    {
+                        'media_repository': {
+                            'size': 1,
+                            'media': [{'name': 'other', 'size': 1}],
+                        }
+                    },
+                )
+            )
+        )
+
+        self.control().clear_journal()
+        server = self.boot(
+            {}, expected='ERROR', request={'config_drive': True}
+        )
+
+        self.assertIn('do not fit', server['fault']['message'])
+        self.assertEqual([], self.disks())
+        self.assertEqual(['other'], [m['name'] for m in self.media()])
+
+
+class Groups(DiskTestCase):
+    """Which volume group the disks are made in."""
+
+    def test_a_name_that_two_servers_have_is_refused(self):
+        error = self.assertRaises(
+            nova_exception.InvalidConfiguration,
+            self.start_host,
+            world=two_servers(),
+        )
+
+        self.assertIn('vios1/image_pool, vios2/image_pool', str(error))
+
+    def test_the_servers_name_chooses(self):
+        self.start_host(
+            world=two_servers(), volume_group_name='vios2/image_pool'
+        )
+
+        server = self.boot({}, disk=1)
+
+        self.assertEqual(500, self.disk_inventory()['total'])
+        self.assertEqual([], self.disks())
+        vios2 = self._partition('vios2')
+        (disk,) = vios2['volume_groups'][1]['disks']
+        self.assertEqual(base.IMAGE, self.contents(disk))
+        self._delete_server(server)
+        vios2 = self._partition('vios2')
+        self.assertEqual([], vios2['volume_groups'][1]['disks'])
+
+    def test_a_server_that_has_no_such_group(self):
+        error = self.assertRaises(
+            nova_exception.InvalidConfiguration,
+            self.start_host,
+            volume_group_name='vios7/image_pool',
+        )
+
+        self.assertIn("'vios7/image_pool': no Virtual I/O", str(error))
+
+    def test_without_one_nothing_is_made_and_nothing_offered(self):
+        self.start_host(volume_group_name=None)
+
+        root = self._get_provider_uuid_by_host('host1')
+        self.assertNotIn('DISK_GB', self._get_provider_inventory(root))
+        message = self.refuse_boot()
+
+        self.assertIn('[powervm]volume_group_name', message)
+
+    def test_a_disk_driver_that_is_not_installed(self):
+        error = self.assertRaises(
+            nova_exception.InvalidConfiguration,
+            self.start_host,
+            disk_driver='ssp',
+        )
+
+        self.assertIn("disk_driver = 'ssp'", str(error))
+        self.assertIn('localdisk', str(error))
+
+    def test_a_group_that_was_made_anew_is_found_again(self):
+        self.start_host()
+        self.boot({}, disk=1)
+        # All uuids are others then.
+        self.control().load_world(
+            world_with(('image_pool', {'capacity': 300, 'free': 300}))
+        )
+
+        self._run_periodics()
+
+        self.assertEqual(300, self.disk_inventory()['total'])
+
+
+class Leftovers(DiskTestCase):
+    """What an interrupted build has left is never used."""
+
+    def setUp(self):
+        super().setUp()
+        self.start_host()
+
+    def test_lpar_disk_medium_and_mappings_are_made_anew(self):
+        server = self.boot({}, disk=1, request={'config_drive': True})
+        old = self.disks() + self.media()
+        self.control().set_partition(
+            self.lpar(server).uuid, state='not activated'
+        )
+
+        self.spawn_again(server)
+
+        (disk,), (medium,) = self.disks(), self.media()
+        self.assertEqual(base.IMAGE, self.contents(disk))
+        self.assertNotEqual(old[0]['udid'], disk['udid'])
+        self.assertEqual(
+            {disk['udid'], medium['udid']},
+            {mapping['udid'] for mapping in self.mappings()},
+        )
+        self.assertEqual('running', self.lpar(server).state)
+
+    def test_a_running_lpar_is_refused_and_left_alone(self):
+        server = self.boot({}, disk=1)
+        self.control().clear_journal()
+
+        error = self.assertRaises(
+            nova_exception.InstanceDeployFailure, self.spawn_again, server
+        )
+
+        self.assertIn('it exists and is running', str(error))
+        self.assertEqual([], self.changes())
+        self.assert_boots_from(server, base.IMAGE)
+
+    def test_a_disk_that_outlived_its_lpar_goes_with_the_server(self):
+        server = self.boot({}, disk=1)
+        self.delete_lpar(server)
+        self.assertEqual(1, len(self.disks()))
+
+        self._delete_server(server)
+
+        self.assert_nothing_left(server)
+
+    def test_a_disk_that_outlived_its_lpar_fails_one_build(self):
+        server = self.boot({}, disk=1)
+        self.delete_lpar(server)
+
+        self.assertRaises(
+            nova_exception.InstanceDeployFailure, self.spawn_again, server
+        )
+
+        self.assertEqual([], self.disks())
+        self.assertIsNone(self.lpar(server))
+        self.spawn_again(server)
+        self.assert_boots_from(server, base.IMAGE)
+
+    def delete_lpar(self, server):
+        """Delete an LPAR past Nova, which leaves its disks."""
+        lpar = self.lpar(server)
+        self.control().set_partition(lpar.uuid, state='not activated')
+        driver = self.computes['host1'].manager.driver
+        driver._ops().partitions.delete(lpar.uuid)
+
+    def test_an_interrupted_removal_is_done_again(self):
+        server = self.boot({}, disk=1, request={'config_drive': True})
+        self.control().add_fault(match='VolumeGroup.update', status=500)
+        self.api.delete_server(server['id'])
+        self._wait_for_state_change(server, 'ERROR')
+        self.assertIsNotNone(self.lpar(server))
+
+        self.notifier.reset()
+        self.api.delete_server(server['id'])
+        self.notifier.wait_for_versioned_notifications('instance.delete.end')
+
+        self.assert_nothing_left(server)
+
+    def spawn_again(self, server):
+        """Build a server as a nova-compute that was killed would not."""
+        context = nova_context.get_admin_context()
+        # All that nova-compute is given with an instance.
+        instance = objects.Instance.get_by_uuid(
+            context,
+            server['id'],
+            expected_attrs=[
+                'keypairs',
+                'metadata',
+                'pci_requests',
+                'resources',
+                'system_metadata',
+            ],
+        )
+        self.computes['host1'].manager.driver.spawn(
+            context,
+            instance,
+            instance.image_meta,
+            [],
+            None,
+            self._get_allocations_by_server_uuid(server['id']),
+            network_info=[],
+            block_device_info={},
+        )

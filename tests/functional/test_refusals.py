@@ -1,0 +1,219 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""What this driver does not do is refused before anything is made."""
+
+import os_traits
+from nova.tests import fixtures as nova_fixtures
+
+from tests.functional import base
+
+VOLUME = nova_fixtures.CinderFixture.IMAGE_BACKED_VOL
+
+
+class Refusals(base.PowerVMTestCase):
+    """The server's fault tells why."""
+
+    def setUp(self):
+        super().setUp()
+        self.flags(max_attempts=1, group='scheduler')
+        self.start_host()
+
+    def refuse(self, *reasons, **options):
+        """Boot in vain, and find each reason in the server's fault."""
+        self.control().clear_journal()
+        extra_specs = options.pop('extra_specs', {})
+        server = self.boot(extra_specs, expected='ERROR', **options)
+        message = server['fault']['message']
+        for reason in reasons:
+            self.assertIn(reason, message)
+        self.assertEqual([], self.changes())
+        self.wait_until_unallocated(server)
+        return message
+
+    def changes(self):
+        """Give the requests since the last clearing that change the host."""
+        return [
+            record
+            for record in self.control().journal()
+            if record['method'] != 'GET'
+            and not record['label'].startswith('Logon.')
+        ]
+
+    def volume(self, **changes):
+        """Describe a volume as Nova's API takes it."""
+        return {
+            'source_type': 'volume',
+            'destination_type': 'volume',
+            'uuid': VOLUME,
+            'boot_index': 0,
+        } | changes
+
+    def image_disk(self):
+        """Describe a root disk of an image."""
+        return {
+            'source_type': 'image',
+            'destination_type': 'local',
+            'uuid': self.image,
+            'boot_index': 0,
+        }
+
+    def test_boot_from_a_volume(self):
+        self.refuse(
+            'volumes can not be attached',
+            image='',
+            request={'block_device_mapping_v2': [self.volume()]},
+        )
+
+    def test_a_volume_beside_the_image(self):
+        self.refuse(
+            'volumes can not be attached',
+            request={
+                'block_device_mapping_v2': [
+                    self.image_disk(),
+                    self.volume(boot_index=-1),
+                ]
+            },
+        )
+
+    def test_a_swap_disk(self):
+        self.refuse('the flavor has a swap disk', swap=512)
+
+    def test_an_ephemeral_disk(self):
+        self.refuse('the flavor has an ephemeral disk', ephemeral=1)
+
+    def test_an_ephemeral_disk_of_the_request(self):
+        self.refuse(
+            'the flavor has an ephemeral disk',
+            ephemeral=2,
+            request={
+                'block_device_mapping_v2': [
+                    self.image_disk(),
+                    {
+                        'source_type': 'blank',
+                        'destination_type': 'local',
+                        'boot_index': -1,
+                        'volume_size': 1,
+                    },
+                ]
+            },
+        )
+
+    def test_a_separate_kernel_and_ramdisk(self):
+        kernel = self.create_image(b'kernel', disk_format='aki')
+        image = self.create_image(
+            base.IMAGE,
+            properties={
+                'architecture': 'ppc64le',
+                'kernel_id': kernel,
+                'ramdisk_id': kernel,
+            },
+        )
+
+        self.refuse('a separate kernel or ramdisk', image=image)
+
+    def test_all_reasons_at_once(self):
+        self.flags(config_drive_format='vfat')
+
+        self.refuse(
+            'the flavor has a swap disk',
+            'the flavor has an ephemeral disk',
+            'config_drive_format is vfat',
+            swap=512,
+            ephemeral=1,
+            request={'config_drive': True},
+        )
+
+    def test_an_sriov_port_fails_novas_claim(self):
+        port = self.make_port(**{'binding:vnic_type': 'direct'})
+
+        self.refuse('Claim pci failed', networks=[{'port': port['id']}])
+
+    def test_a_pci_alias_fails_novas_claim(self):
+        alias = '{"name": "gpu", "product_id": "1db6", "vendor_id": "10de"}'
+        self.flags(alias=[alias], group='pci')
+
+        self.refuse(
+            'Claim pci failed', extra_specs={'pci_passthrough:alias': 'gpu:1'}
+        )
+
+    def test_a_volume_that_is_attached_later(self):
+        server = self.boot({})
+        self.control().clear_journal()
+
+        self.api.post_server_volume(
+            server['id'], {'volumeAttachment': {'volumeId': VOLUME}}
+        )
+
+        self.notifier.wait_for_versioned_notifications(
+            'instance.volume_attach.error'
+        )
+        self.assertEqual([], self.changes())
+
+    def test_a_port_that_the_driver_does_not_know(self):
+        port = self.make_port(**{'binding:vif_type': 'ovs'})
+
+        self.refuse('ovs', networks=[{'port': port['id']}])
+
+    def test_the_fault_has_the_reason_first(self):
+        # Nova cuts what is behind 255 characters.
+        message = self.refuse('swap', swap=512)
+
+        self.assertIn('PowerVM: the flavor has a swap disk', message)
+        self.assertLess(len(message), 255)
+
+
+class Capabilities(base.PowerVMTestCase):
+    """The traits of the compute node in Placement are true."""
+
+    DONE = frozenset(
+        {
+            os_traits.COMPUTE_DEVICE_TAGGING,
+            os_traits.COMPUTE_IMAGE_TYPE_QCOW2,
+            os_traits.COMPUTE_IMAGE_TYPE_RAW,
+            os_traits.COMPUTE_NET_ATTACH_INTERFACE,
+            # Nova's own: it says so of each compute node.
+            os_traits.COMPUTE_NODE,
+        }
+    )
+
+    def traits(self):
+        root = self._get_provider_uuid_by_host('host1')
+        return self._get_provider_traits(root)
+
+    def test_only_what_is_done_is_promised(self):
+        self.start_host()
+
+        self.assertEqual(
+            self.DONE,
+            {name for name in self.traits() if name.startswith('COMPUTE_')},
+        )
+
+    def test_an_image_of_another_type_is_not_scheduled(self):
+        self.flags(
+            query_placement_for_image_type_support=True, group='scheduler'
+        )
+        self.start_host()
+        image = self.create_image(b'any', disk_format='vmdk')
+        self.control().clear_journal()
+
+        server = self.boot({}, expected='ERROR', image=image)
+
+        self.assertIn('No valid host', server['fault']['message'])
+
+    def test_an_image_of_a_type_that_is_done_is_scheduled(self):
+        self.flags(
+            query_placement_for_image_type_support=True, group='scheduler'
+        )
+        self.start_host()
+
+        self.boot({})

@@ -1,0 +1,76 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Config drives hold whatever Nova and users put on them."""
+
+import io
+import unittest
+
+import pycdlib
+from hypothesis import given
+from hypothesis import settings
+from hypothesis import strategies as st
+from oslo_utils.imageutils import format_inspector
+
+from nova_powervm.virt import configdrives
+
+#: What a file name can not have, and what is no name.
+_NAMES = st.text(
+    st.characters(exclude_categories=['Cs', 'Cc'], exclude_characters='/'),
+    min_size=1,
+    max_size=40,
+).filter(lambda name: name not in ('.', '..'))
+_PATHS = st.lists(_NAMES, min_size=1, max_size=4).map('/'.join)
+
+
+def _is_no_directory(files):
+    """Whether no path is also a directory of another."""
+    return not any(
+        other.startswith(f'{path}/') for path in files for other in files
+    )
+
+
+trees = st.dictionaries(_PATHS, st.binary(max_size=5000), max_size=8).filter(
+    _is_no_directory
+)
+
+
+def read(disc, kind):
+    """Give the files by the paths of an extension."""
+    found = {}
+    for directory, _, names in disc.walk(**{kind: '/'}):
+        for name in names:
+            path = f'{directory.rstrip("/")}/{name}'
+            data = io.BytesIO()
+            disc.get_file_from_iso_fp(data, **{kind: path})
+            found[path.removeprefix('/')] = data.getvalue()
+    return found
+
+
+class ConfigDriveTest(unittest.TestCase):
+    @settings(deadline=None, max_examples=60)
+    @given(trees)
+    def test_rock_ridge_and_joliet_give_back_what_was_put_in(self, files):
+        disc = pycdlib.PyCdlib()
+        disc.open_fp(io.BytesIO(configdrives.iso(files.items())))
+        self.addCleanup(disc.close)
+        self.assertEqual(files, read(disc, 'rr_path'))
+        self.assertEqual(files, read(disc, 'joliet_path'))
+
+    @settings(deadline=None, max_examples=20)
+    @given(trees)
+    def test_it_is_an_iso_to_others(self, files):
+        image = configdrives.iso(files.items())
+        inspector = format_inspector.ISOInspector()
+        inspector.eat_chunk(image)
+        inspector.finish()
+        self.assertTrue(inspector.format_match)

@@ -1,0 +1,61 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Names and sizes of disks hold for every instance and image."""
+
+import unittest
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nova_powervm import exception
+from nova_powervm.domain import storage
+
+LPARS = st.uuids().map(lambda uuid: str(uuid).upper())
+GIGABYTES = st.integers(0, 1000)
+#: Around whole gigabytes, where it matters.
+SIZES = st.builds(
+    lambda gigabytes, bytes_: max(1, gigabytes * storage.GIB + bytes_),
+    st.integers(0, 1000),
+    st.integers(-2, 2),
+)
+
+
+class StorageTest(unittest.TestCase):
+    @given(LPARS, LPARS, GIGABYTES)
+    def test_names_are_valid_and_say_whose_they_are(self, one, two, size):
+        disk = storage.root_disk_name(one, size)
+        medium = storage.config_drive_name(one)
+        self.assertRegex(disk, r'^[\w.-]{1,15}$')
+        self.assertRegex(medium, r'^[\w.-]{1,37}$')
+        self.assertEqual(size > 0, storage.is_counted(disk))
+        self.assertFalse(storage.is_counted(medium))
+        for name in (disk, medium):
+            self.assertTrue(storage.belongs_to(name, one))
+            self.assertEqual(
+                storage.stem(one) == storage.stem(two),
+                storage.belongs_to(name, two),
+            )
+
+    @given(GIGABYTES, SIZES)
+    def test_a_disk_takes_its_image_and_is_the_flavors(self, flavor, size):
+        try:
+            made = storage.root_disk_gb(flavor, size, 'it')
+        except exception.RootDiskTooSmall:
+            self.assertLess(0, flavor)
+            self.assertLess(flavor * storage.GIB, size)
+            return
+        self.assertGreaterEqual(made * storage.GIB, size)
+        if flavor:
+            self.assertEqual(flavor, made)
+        else:
+            self.assertLess((made - 1) * storage.GIB, size)
