@@ -107,6 +107,12 @@ class RestBusy(RestError):
     retryable = True
 
 
+class ViosBusy(RestBusy):
+    """A Virtual I/O Server is at work on another request."""
+
+    code = 'powervm.rest.vios_busy'
+
+
 class RestConflict(RestError):
     """Somebody else changed the resource meanwhile (HTTP 412)."""
 

@@ -19,7 +19,7 @@ from nova_powervm import exception
 
 GIB = 1024**3
 
-_OURS = re.compile(r'nv[0-9a-f]{12}([rx])$')
+_OURS = re.compile(r'nv[0-9a-f]{12}(r|x|\.iso)$')
 
 
 def stem(lpar_uuid: str) -> str:
@@ -52,6 +52,11 @@ def belongs_to(name: str, lpar_uuid: str) -> bool:
     :param name: As the host reports it, with or without a path.
     """
     return base_name(name).startswith(stem(lpar_uuid))
+
+
+def is_ours(name: str) -> bool:
+    """Whether a name is one that this driver gives to storage."""
+    return _OURS.match(base_name(name)) is not None
 
 
 def is_counted(name: str) -> bool:

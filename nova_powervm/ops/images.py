@@ -13,8 +13,10 @@
 """Images: examined before anything is made of them."""
 
 import collections
+import contextlib
 import hashlib
 import threading
+from collections.abc import Iterator
 from typing import Any
 
 import tenacity
@@ -52,7 +54,11 @@ class ImageOps:
         self._lock = threading.Lock()
 
     def examine(
-        self, described: image.Image, source: ports.Source
+        self,
+        described: image.Image,
+        source: ports.Source,
+        *,
+        inspect: bool = True,
     ) -> image.Contents:
         """Read an image and compare it with what Glance says of it.
 
@@ -60,6 +66,7 @@ class ImageOps:
 
         :param described: The image as Glance describes it.
         :param source: Gives its bytes.
+        :param inspect: False to believe Glance's word about the format.
         :raises exception.ImageRefused: It is not of the format that it is
             said to be, or one that is not safe.
         :raises exception.ImageDamaged: Its size or hash is another.
@@ -68,7 +75,7 @@ class ImageOps:
         with lockutils.lock(f'powervm-image-{described.id}'):
             contents = self._known.get(described)
             if contents is None:
-                contents = _read(described, source)
+                contents = _read(described, source, inspect)
                 self._remember(described, contents)
             return contents
 
@@ -92,10 +99,18 @@ class ImageOps:
     stop=tenacity.stop_after_attempt(_TRIES),
     reraise=True,
 )
-def _read(described: image.Image, source: ports.Source) -> image.Contents:
-    sha256 = hashlib.sha256()
+def _read(
+    described: image.Image, source: ports.Source, inspect: bool
+) -> image.Contents:
     theirs = _hash(described)
-    chunks = source()
+    with contextlib.closing(source()) as chunks:
+        return _examined(described, chunks, theirs, inspect)
+
+
+def _examined(
+    described: image.Image, chunks: Iterator[bytes], theirs: Any, inspect: bool
+) -> image.Contents:
+    sha256 = hashlib.sha256()
     inspected: Any = format_inspector.InspectWrapper(chunks)
     size = 0
     for chunk in inspected:
@@ -106,14 +121,15 @@ def _read(described: image.Image, source: ports.Source) -> image.Contents:
     inspected.close()
     found = theirs.hexdigest() if theirs is not None else ''
     _compare(described, size, found)
-    inspector = _accepted(described, inspected)
+    is_raw = described.disk_format == 'raw'
+    inspector: Any = None
+    if inspect or not is_raw:
+        inspector = _accepted(described, inspected)
     return image.Contents(
         size=size,
         sha256=sha256.hexdigest(),
         disk_format=described.disk_format,
-        disk_bytes=inspector.virtual_size
-        if described.disk_format == 'qcow2'
-        else size,
+        disk_bytes=size if is_raw else inspector.virtual_size,
     )
 
 
@@ -126,13 +142,17 @@ def _hash(described: image.Image) -> Any:
         )
         return None
     try:
-        return hashlib.new(described.hash_algorithm, usedforsecurity=False)
-    except ValueError as error:
+        made = hashlib.new(described.hash_algorithm, usedforsecurity=False)
+    except ValueError:
+        made = None
+    # Those whose length is to be chosen have none of their own.
+    if made is None or not made.digest_size:
         raise exception.ImageRefused(
             image=described.id,
             reason=f"its hash algorithm '{described.hash_algorithm}' is not "
             'known here',
-        ) from error
+        )
+    return made
 
 
 def _compare(described: image.Image, size: int, found: str) -> None:

@@ -47,11 +47,13 @@ class Root:
     :param image: The image as Glance describes it.
     :param source: Gives its bytes.
     :param flavor_gb: The flavor's ``root_gb``; 0 for the image's own size.
+    :param inspect: Whether the image's format must be the declared one.
     """
 
     image: image.Image
     source: ports.Source
     flavor_gb: int
+    inspect: bool = True
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -97,7 +99,8 @@ class _Plan:
     contents: image.Contents
     root_gb: int
     connections: Sequence[network.Connection]
-    iso: bytes | None
+    # It has the administrator's password.
+    iso: bytes | None = dataclasses.field(repr=False)
 
 
 class LifecycleOps:
@@ -156,23 +159,40 @@ class LifecycleOps:
                 self._partitions.power_on(lpar)
             undo.pop_all()
 
-    def destroy(self, instance: str) -> None:
+    def destroy(self, instance: str, *, delete_disks: bool = True) -> None:
         """Stop and delete the LPAR of an instance and its disks.
 
         Its slots become free with it. What is gone already is fine.
 
         :param instance: The instance's uuid.
+        :param delete_disks: False to leave its disks where they are.
         :raises exception.PowerVMError: The host refused or did not answer.
         """
         uuid = partition.lpar_uuid(instance)
         lpar = self._partitions.find(uuid)
         if lpar is None:
             LOG.info('Instance %s has no LPAR to delete.', instance)
-        self._remove(uuid, lpar)
+        self._remove(uuid, lpar, delete_disks=delete_disks)
+
+    def examine(self, root: Root) -> tuple[image.Contents, int]:
+        """Check an image for a root disk; nothing is made.
+
+        :returns: What it holds, and the disk's size in GiB.
+        :raises exception.ImageRefused: The image is not fit for a disk.
+        :raises exception.ImageDamaged: It is not what Glance says.
+        :raises exception.RootDiskTooSmall: It does not fit the flavor.
+        """
+        contents = self._images.examine(
+            root.image, root.source, inspect=root.inspect
+        )
+        size_gb = storage.root_disk_gb(
+            root.flavor_gb, contents.disk_bytes, root.image.id
+        )
+        return contents, size_gb
 
     def _plan(self, build: Build) -> _Plan:
         """Check what can be checked, cheap things first."""
-        self._disks.check()
+        self._disks.check(config_drive=build.config_drive is not None)
         self._networks.check(build.ports)
         claimed = self._devices.claim(
             build.instance,
@@ -184,14 +204,11 @@ class LifecycleOps:
         view = self._host.view() if claimed else self._host.last.view
         spec = self._specify(build, claimed, view)
         connections = self._networks.connect(build.ports)
-        root = build.root
-        contents = self._images.examine(root.image, root.source)
+        contents, root_gb = self.examine(build.root)
         return _Plan(
             spec=spec,
             contents=contents,
-            root_gb=storage.root_disk_gb(
-                root.flavor_gb, contents.disk_bytes, root.image.id
-            ),
+            root_gb=root_gb,
             connections=connections,
             iso=build.config_drive
             and build.config_drive(_slots(spec, view.io_slots)),
@@ -271,7 +288,13 @@ class LifecycleOps:
             raise lost or exception.PartitionNotFound(uuid=spec.uuid)
         return lpar
 
-    def _remove(self, uuid: str, lpar: partition.Partition | None) -> None:
+    def _remove(
+        self,
+        uuid: str,
+        lpar: partition.Partition | None,
+        *,
+        delete_disks: bool = True,
+    ) -> None:
         """Remove an LPAR and its disks.
 
         The LPAR goes last: as long as it is there, Nova knows of it, and a
@@ -279,7 +302,7 @@ class LifecycleOps:
         """
         if lpar and states.power(lpar.state) is not states.Power.OFF:
             self._partitions.power_off(lpar, hard=True)
-        self._disks.remove(uuid)
+        self._disks.remove(uuid, delete=delete_disks)
         if lpar:
             self._partitions.delete(uuid)
 

@@ -112,10 +112,16 @@ class NetworkOps:
         """Give an LPAR those adapters of its ports that it does not have.
 
         :param lpar: Upper-case PowerVM uuid.
-        :raises exception.PortRefused: A missing one can't be made.
+        :raises exception.PortRefused: A missing one can't be made, or one is
+            on another network.
         """
-        present = {adapter.mac for adapter in self._networks.adapters(lpar)}
+        present = {
+            adapter.mac: adapter for adapter in self._networks.adapters(lpar)
+        }
         missing = [port for port in wanted if port.mac not in present]
+        for port in wanted:
+            if port.mac in present:
+                _check_adapter(port, present[port.mac])
         if not missing:
             return
         connections = self.connect(missing)
@@ -137,4 +143,15 @@ class NetworkOps:
             reason=f'Shared Ethernet bridge {connection.bridge} does not '
             f'carry VLAN {connection.vlan}, and [powervm]provision_vlans is '
             'false: add it to the bridge',
+        )
+
+
+def _check_adapter(port: network.Port, adapter: network.Adapter) -> None:
+    """Refuse an adapter that has a port's address and another's network."""
+    if port.vlan is not None and adapter.vlan != port.vlan:
+        raise exception.PortRefused(
+            port=port.id,
+            reason=f'the LPAR has an adapter with its MAC address {port.mac} '
+            f'on VLAN {adapter.vlan} instead of {port.vlan}. Remove it with '
+            'pvmctl',
         )

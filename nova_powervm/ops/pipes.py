@@ -15,7 +15,7 @@
 import queue
 import threading
 from collections.abc import Callable
-from collections.abc import Iterator
+from collections.abc import Generator
 from typing import Protocol
 
 #: Chunks that may wait to be read.
@@ -23,6 +23,8 @@ _WAITING = 8
 _CHUNK = 256 * 1024
 #: Seconds after which a writer looks whether anybody still reads.
 _LOOK = 1.0
+#: Seconds after which a reader gives a producer up.
+_STALLED = 300.0
 
 
 class Writer(Protocol):
@@ -30,6 +32,9 @@ class Writer(Protocol):
 
     def write(self, data: bytes) -> None:
         """Pass data on; this waits for a reader."""
+
+    def truncate(self, size: int) -> None:
+        """Do nothing: what was passed on can't be taken back."""
 
 
 class _Abandoned(BaseException):
@@ -52,6 +57,9 @@ class _Pipe:
         for start in range(0, len(data), _CHUNK):
             self.put(data[start : start + _CHUNK])
 
+    def truncate(self, size: int) -> None:
+        """Do nothing; the producer's error says that the data is bad."""
+
     def put(self, item: bytes | _End) -> None:
         while not self.abandoned.is_set():
             try:
@@ -62,7 +70,7 @@ class _Pipe:
         raise _Abandoned
 
 
-def read(produce: Callable[[Writer], None]) -> Iterator[bytes]:
+def read(produce: Callable[[Writer], None]) -> Generator[bytes]:
     """Read what a function writes, while it writes it.
 
     The function runs in a thread of its own. What it raises is raised here
@@ -70,6 +78,7 @@ def read(produce: Callable[[Writer], None]) -> Iterator[bytes]:
     function at its next write.
 
     :param produce: Writes bytes to the writer that it is given.
+    :raises TimeoutError: It wrote nothing for five minutes.
     """
     pipe = _Pipe()
     thread = threading.Thread(
@@ -78,7 +87,7 @@ def read(produce: Callable[[Writer], None]) -> Iterator[bytes]:
     thread.start()
     try:
         while True:
-            item = pipe.waiting.get()
+            item = _next(pipe)
             if not isinstance(item, _End):
                 yield item
             elif item.error is not None:
@@ -87,6 +96,15 @@ def read(produce: Callable[[Writer], None]) -> Iterator[bytes]:
                 return
     finally:
         pipe.abandoned.set()
+
+
+def _next(pipe: _Pipe) -> bytes | _End:
+    try:
+        return pipe.waiting.get(timeout=_STALLED)
+    except queue.Empty as error:
+        raise TimeoutError(
+            f'nothing came for {_STALLED:.0f} seconds'
+        ) from error
 
 
 def _run(produce: Callable[[Writer], None], pipe: _Pipe) -> None:

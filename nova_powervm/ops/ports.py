@@ -18,8 +18,8 @@
 
 import dataclasses
 from collections.abc import Collection
+from collections.abc import Generator
 from collections.abc import Iterable
-from collections.abc import Iterator
 from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
@@ -61,10 +61,10 @@ class Stored:
 class Source(Protocol):
     """Gives the bytes of an image, from the beginning each time."""
 
-    def __call__(self) -> Iterator[bytes]:
+    def __call__(self) -> Generator[bytes]:
         """Open the image.
 
-        Closing the iterator ends the transfer. What goes wrong is raised
+        Closing the generator ends the transfer. What goes wrong is raised
         while reading.
         """
 
@@ -75,10 +75,14 @@ class Disks(Protocol):
     def capacity(self) -> host.DiskCapacity:
         """Give the size of the storage and how much of it is taken."""
 
-    def check(self) -> None:
+    def prepare(self) -> None:
+        """Clear up after a service that was killed; called at start."""
+
+    def check(self, *, config_drive: bool) -> None:
         """Refuse if no disk can be made at all.
 
-        :raises exception.ConfigurationError: An option is missing.
+        :param config_drive: Whether there is to be a medium, too.
+        :raises exception.ConfigurationError: An option is missing or wrong.
         """
 
     def make_root(
@@ -108,10 +112,11 @@ class Disks(Protocol):
         :param lpar: Upper-case PowerVM uuid.
         """
 
-    def remove(self, lpar: str) -> None:
+    def remove(self, lpar: str, *, delete: bool = True) -> None:
         """Disconnect and delete all storage of an LPAR; none is fine.
 
         :param lpar: Upper-case PowerVM uuid; the LPAR itself may be gone.
+        :param delete: False to disconnect it only.
         """
 
 

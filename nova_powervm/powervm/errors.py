@@ -30,6 +30,8 @@ _R = TypeVar('_R')
 
 _PRECONDITION_FAILED = 412
 _TRIES = 3
+#: How long a busy Virtual I/O Server is left alone, times the number of tries.
+BUSY_SECONDS = 5.0
 #: How often others may be faster. Each time one of them got on.
 _RACES = 60
 #: The server is busy or restarting.
@@ -71,6 +73,8 @@ def _of_status(error: pvm.HttpError) -> type[exception.RestError]:
     status = error.response.status
     if status == _PRECONDITION_FAILED:
         return exception.RestConflict
+    if error.her_wrap is not None and error.her_wrap.is_vios_busy():
+        return exception.ViosBusy
     return exception.RestBusy if status in _PASSING else exception.RestError
 
 
@@ -95,7 +99,7 @@ def retried(method: Callable[_P, _R]) -> Callable[_P, _R]:
                 lambda error: getattr(error, 'retryable', False)
             ),
             stop=tenacity.stop_after_attempt(_TRIES),
-            wait=tenacity.wait_exponential(multiplier=0.25),
+            wait=_Wait(tenacity.wait_exponential(multiplier=0.25)),
             reraise=True,
         )
         return attempts(method, *args, **kwargs)
@@ -119,12 +123,29 @@ def contended(method: Callable[_P, _R]) -> Callable[_P, _R]:
                 lambda error: getattr(error, 'retryable', False)
             ),
             stop=_Patience(),
-            wait=tenacity.wait_random_exponential(multiplier=0.02, max=1),
+            wait=_Wait(
+                tenacity.wait_random_exponential(multiplier=0.02, max=1)
+            ),
             reraise=True,
         )
         return attempts(method, *args, **kwargs)
 
     return retrying
+
+
+class _Wait:
+    """The seconds between two tries: more of them for a busy server."""
+
+    def __init__(
+        self, usual: Callable[[tenacity.RetryCallState], float]
+    ) -> None:
+        self._usual = usual
+
+    def __call__(self, state: tenacity.RetryCallState) -> float:
+        error = state.outcome.exception() if state.outcome else None
+        if isinstance(error, exception.ViosBusy):
+            return BUSY_SECONDS * state.attempt_number
+        return self._usual(state)
 
 
 class _Patience:

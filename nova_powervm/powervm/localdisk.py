@@ -12,6 +12,7 @@
 
 """Disks in a volume group of a Virtual I/O Server."""
 
+import contextlib
 import hashlib
 import math
 import threading
@@ -38,6 +39,8 @@ LOG = logging.getLogger(__name__)
 
 _REPOSITORY_NAME = 'vopt'
 _CHUNK = 64 * 1024
+#: Sizes are reported in GB with a few digits.
+_ROUNDING_GB = 0.01
 
 
 class NoDisks:
@@ -47,7 +50,10 @@ class NoDisks:
         """Give the size of nothing."""
         return host.DiskCapacity()
 
-    def check(self) -> None:
+    def prepare(self) -> None:
+        """Do nothing: nothing can have been left."""
+
+    def check(self, *, config_drive: bool) -> None:
         """Refuse.
 
         :raises exception.ConfigurationError: Always.
@@ -77,7 +83,7 @@ class NoDisks:
     def attach(self, lpar: str, stored: Sequence[ports.Stored]) -> None:
         """Do nothing: nothing can have been made."""
 
-    def remove(self, lpar: str) -> None:
+    def remove(self, lpar: str, *, delete: bool = True) -> None:
         """Do nothing: nothing can have been made."""
 
 
@@ -108,20 +114,32 @@ class LocalDisk:
         """
         group = self._groups.read()
         total = math.floor(group.capacity)
-        counted = sum(
+        counted = [
             disk.capacity
             for disk in group.virtual_disks
             if storage.is_counted(disk.name)
-        )
-        others = group.capacity - group.available_size - counted
+        ]
+        others = group.capacity - group.available_size - sum(counted)
+        # What a disk may have on top of its flavor's size.
+        excess = max(0, math.ceil(volumegroups.unit_gb(group)) - 1)
         return host.DiskCapacity(
             total_gb=total,
             used_gb=max(0, total - math.floor(group.available_size)),
-            reserved_gb=max(0, math.ceil(round(others, 3))),
+            reserved_gb=max(0, math.ceil(round(others, 3)))
+            + excess * len(counted),
         )
 
-    def check(self) -> None:
-        """Pass: the group was found when the service was started."""
+    def prepare(self) -> None:
+        """Take back the descriptions of uploads that were interrupted."""
+        self._uploads.forget_leftovers(storage.is_ours)
+
+    def check(self, *, config_drive: bool) -> None:
+        """Refuse if there is no place for a config drive.
+
+        :raises exception.ConfigurationError: There is none.
+        """
+        if config_drive:
+            self._media.check()
 
     @errors.retried
     def make_root(
@@ -150,7 +168,8 @@ class LocalDisk:
             disk=disk.udid,
         )
         try:
-            self._uploads.send(upload, source())
+            with contextlib.closing(source()) as chunks:
+                self._uploads.send(upload, chunks)
         except exception.PowerVMError as error:
             self._discard(name, error)
             raise
@@ -190,12 +209,18 @@ class LocalDisk:
         elements = [item.handle for item in stored]
         self._mappings.attach(self._groups.vios, lpar, elements)
 
-    def remove(self, lpar: str) -> None:
-        """Unmap and delete all disks and media of an LPAR; none is fine."""
-        self._mappings.detach(self._groups.vios, lpar)
-        self._groups.change_all(
-            _removal(lambda name: storage.belongs_to(name, lpar))
-        )
+    def remove(self, lpar: str, *, delete: bool = True) -> None:
+        """Unmap and delete all disks and media of an LPAR; none is fine.
+
+        Also what it has on another Virtual I/O Server, where
+        ``volume_group_name`` was before.
+        """
+        servers = self._mappings.detach(lpar) | {self._groups.vios}
+        if not delete:
+            return
+        edit = _removal(lambda name: storage.belongs_to(name, lpar))
+        for vios in sorted(servers):
+            self._groups.change_all(edit, vios)
 
     def _disk(
         self, name: str, size_gb: int, disk_format: str
@@ -217,7 +242,8 @@ class LocalDisk:
             return True
 
         disk = _find(self._groups.change(add), name)
-        if disk is None or round(disk.capacity) != size_gb:
+        # The server rounds up to the group's unit.
+        if disk is None or disk.capacity < size_gb - _ROUNDING_GB:
             what = 'no disk' if disk is None else f'{disk.capacity} GB'
             raise exception.RestError(
                 action=f'making the virtual disk {name}',
@@ -258,6 +284,18 @@ class _Media:
         """Look for it again the next time."""
         self._exists = False
 
+    def check(self) -> None:
+        """Refuse if there is no repository, and no group to make one in.
+
+        :raises exception.ConfigurationError: There is neither.
+        """
+        with self._lock:
+            if not self._exists:
+                groups = self._groups.all()
+                self._exists = any(group.vmedia_repos for group in groups)
+                if not self._exists:
+                    self._choose(groups)
+
     def ensure_repository(self) -> bool:
         """Make the repository unless there is one; looked for once.
 
@@ -274,7 +312,7 @@ class _Media:
                 self._exists = True
             return remembered
 
-    def _create(self, groups: Sequence[pvm_storage.VG]) -> None:
+    def _choose(self, groups: Sequence[pvm_storage.VG]) -> pvm_storage.VG:
         group = next(
             (group for group in groups if group.name == self._group_name), None
         )
@@ -285,6 +323,10 @@ class _Media:
                 'instances disks has no volume group of this name to make a '
                 'media repository in'
             )
+        return group
+
+    def _create(self, groups: Sequence[pvm_storage.VG]) -> None:
+        group = self._choose(groups)
         LOG.info(
             'Making a media repository of %(size)d GB in volume group '
             '%(name)s.',

@@ -24,6 +24,7 @@ from pypowervm.wrappers import virtual_io_server
 
 from nova_powervm.domain import storage
 from nova_powervm.powervm import errors
+from nova_powervm.powervm import session
 
 _VIOS = virtual_io_server.VIOS
 
@@ -58,27 +59,34 @@ class ScsiMappings:
                 for element in elements
             ]
             if any([scsi_mapper.add_map(server, new) for new in wanted]):
-                server.update()
+                server.update(timeout=session.ANSWER_SECONDS)
+
+    def detach(self, lpar: str) -> set[str]:
+        """Unmap all storage of an LPAR, on all servers; none is fine.
+
+        :param lpar: Upper-case PowerVM uuid; the LPAR itself may be gone.
+        :returns: Uuids of the servers that had some.
+        """
+        found: set[str] = set()
+        self._detach(lpar, found)
+        return found
 
     @errors.contended
-    def detach(self, vios: str, lpar: str) -> None:
-        """Unmap all storage of an LPAR; none is fine.
-
-        :param vios: Uuid of the server.
-        :param lpar: Upper-case PowerVM uuid; the LPAR itself may be gone.
-        """
+    def _detach(self, lpar: str, found: set[str]) -> None:
         action = f'unmapping the storage of LPAR {lpar}'
         with self._changing, errors.translated(action):
-            server = self._read(vios)
-            doomed = [
-                mapping
-                for mapping in server.scsi_mappings
-                if _is_of(mapping, lpar)
-            ]
-            for mapping in doomed:
-                server.scsi_mappings.remove(mapping)
-            if doomed:
-                server.update()
+            for server in _VIOS.get(self._adapter, xag=[const.XAG.VIO_SMAP]):
+                doomed = [
+                    mapping
+                    for mapping in server.scsi_mappings
+                    if _is_of(mapping, lpar)
+                ]
+                for mapping in doomed:
+                    server.scsi_mappings.remove(mapping)
+                if doomed:
+                    # Also if the answer is lost.
+                    found.add(server.uuid)
+                    server.update(timeout=session.ANSWER_SECONDS)
 
     def _read(self, vios: str) -> virtual_io_server.VIOS:
         return _VIOS.get(self._adapter, uuid=vios, xag=[const.XAG.VIO_SMAP])

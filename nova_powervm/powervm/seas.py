@@ -15,6 +15,7 @@
 from collections.abc import Collection
 from collections.abc import Sequence
 
+from oslo_log import log as logging
 from pypowervm import adapter as pvm_adapter
 from pypowervm import exceptions as pvm
 from pypowervm.tasks import network_bridger
@@ -27,6 +28,8 @@ from nova_powervm.domain import network
 from nova_powervm.domain import partition
 from nova_powervm.powervm import errors
 from nova_powervm.powervm import system
+
+LOG = logging.getLogger(__name__)
 
 _LPAR = logical_partition.LPAR
 _SYSTEM = managed_system.System
@@ -53,15 +56,27 @@ class SeaNetworks:
             found = pvm_network.NetBridge.get(
                 self._adapter, **self._under_system()
             )
-            return [
-                network.Bridge(
-                    uuid=bridge.uuid,
-                    switch=self._switch(bridge.vswitch_id).name,
-                    pvid=bridge.pvid,
-                    vlans=frozenset(bridge.list_vlans()),
-                )
-                for bridge in found
-            ]
+            described = (self._describe(bridge) for bridge in found)
+            return [bridge for bridge in described if bridge is not None]
+
+    def _describe(
+        self, bridge: pvm_network.NetBridge
+    ) -> network.Bridge | None:
+        """Give a bridge, None for one that has no adapter to show."""
+        try:
+            return network.Bridge(
+                uuid=bridge.uuid,
+                switch=self._switch(bridge.vswitch_id).name,
+                pvid=bridge.pvid,
+                vlans=frozenset(bridge.list_vlans()),
+            )
+        except (IndexError, AttributeError) as error:
+            LOG.warning(
+                'Shared Ethernet bridge %(uuid)s is passed over, it is not '
+                'complete: %(error)s',
+                {'uuid': bridge.uuid, 'error': error},
+            )
+            return None
 
     def provision(
         self, bridge: network.Bridge, vlans: Collection[int]
@@ -107,8 +122,7 @@ class SeaNetworks:
             self._create(lpar, adapter)
         except exception.RestUnreachable:
             # It may have been made although the answer was lost.
-            macs = {present.mac for present in self.adapters(lpar.uuid)}
-            if adapter.mac not in macs:
+            if adapter not in self.adapters(lpar.uuid):
                 self._create(lpar, adapter)
 
     def _create(
@@ -148,6 +162,11 @@ class SeaNetworks:
         """Give a virtual switch; all are read when an unknown one is met."""
         if number not in self._switches:
             self._read_switches()
+        if number not in self._switches:
+            raise exception.RestError(
+                action='reading the virtual Ethernet',
+                reason=f'the host does not list its virtual switch {number}',
+            )
         return self._switches[number]
 
     def _switch_named(self, name: str) -> pvm_network.VSwitch:

@@ -41,7 +41,7 @@ _PROBE_TIMEOUT = 5
 _POLL_SECONDS = 2
 _LOG_SECONDS = 60
 #: No answer takes longer; pypowervm would wait for twenty minutes.
-_ANSWER_SECONDS = 300
+ANSWER_SECONDS = 300
 #: After a refused logon, so that a wrong password does not lock the account.
 _PAUSE_SECONDS = 300
 _FORBIDDEN = (401, 403)
@@ -62,7 +62,7 @@ class Session(pvm_adapter.Session):
         self._verify = verify
         self._refused_at: float | None = None
         self._closed = False
-        super().__init__(certpath=None, timeout=_ANSWER_SECONDS, **kwargs)
+        super().__init__(certpath=None, timeout=ANSWER_SECONDS, **kwargs)
 
     def request(
         self, method: str, path: str, *args: Any, **kwargs: Any

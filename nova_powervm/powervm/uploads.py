@@ -16,6 +16,7 @@ import contextlib
 import dataclasses
 import hashlib
 import threading
+from collections.abc import Callable
 from collections.abc import Iterator
 
 from oslo_log import log as logging
@@ -63,7 +64,11 @@ class Uploads:
 
     def __init__(self, adapter: pvm_adapter.Adapter) -> None:
         self._adapter = adapter
-        self._turns = threading.BoundedSemaphore(_AT_ONCE)
+        # A config drive must not wait for somebody's large image.
+        self._turns = {
+            kind: threading.BoundedSemaphore(_AT_ONCE)
+            for kind in (DISK, MEDIUM)
+        }
         # Files that the server could not be told to forget.
         self._remaining: list[vios_file.File] = []
 
@@ -78,7 +83,7 @@ class Uploads:
         """
         stream = _Checked(upload, chunks)
         with (
-            self._turns,
+            self._turns[upload.kind],
             errors.translated(f'uploading {upload.name}'),
             self._announced(upload) as file,
         ):
@@ -112,8 +117,24 @@ class Uploads:
         finally:
             self._forget(file)
 
+    def forget_leftovers(self, is_ours: Callable[[str], bool]) -> None:
+        """Remove the descriptions of uploads that a service did not end.
+
+        :param is_ours: Tells by the name of a file.
+        """
+        self._forget_where(lambda file: is_ours(file.file_name or ''))
+
     def _forget_lost(self, upload: Upload) -> None:
         """Remove descriptions that were made although the answer was lost."""
+        self._forget_where(
+            lambda file: (
+                (file.file_name, file.vios_uuid) == (upload.name, upload.vios)
+            )
+        )
+
+    def _forget_where(
+        self, is_doomed: Callable[[vios_file.File], bool]
+    ) -> None:
         try:
             found = vios_file.File.wrap(
                 self._adapter.read(vios_file.File.schema_type, service='web')
@@ -121,9 +142,8 @@ class Uploads:
         except pvm.Error as error:
             LOG.warning('Files can not be listed: %s', error)
             return
-        for file in found:
-            if (file.file_name, file.vios_uuid) == (upload.name, upload.vios):
-                self._forget(file)
+        for file in filter(is_doomed, found):
+            self._forget(file)
 
     def _transfer(self, file: vios_file.File, stream: '_Checked') -> None:
         try:
@@ -173,6 +193,13 @@ class _Checked:
         except exception.PowerVMError as error:
             self.error = error
             raise
+        except Exception as error:
+            # The HTTP library takes a broken pipe of the source for one of
+            # the server, and waits for an answer that never comes.
+            self.error = exception.ImageUnreadable(
+                image=f'for {self._upload.name}', reason=error
+            )
+            raise self.error from error
 
     def _checked(self) -> Iterator[bytes]:
         sha256, size = hashlib.sha256(), 0

@@ -23,6 +23,7 @@ from pypowervm.wrappers import virtual_io_server
 
 from nova_powervm import exception
 from nova_powervm.powervm import errors
+from nova_powervm.powervm import session
 
 LOG = logging.getLogger(__name__)
 
@@ -64,17 +65,23 @@ class VolumeGroups:
         """
         with self._reading, errors.translated(f'reading {self}'):
             try:
-                self._group = (
-                    self._group.refresh() if self._group else self._find()
-                )
+                group = self._group.refresh() if self._group else self._find()
             except pvm.HttpNotFound:
-                self._group = self._find()
-            return self._group
+                group = self._find()
+            if group.capacity is None or group.available_size is None:
+                raise exception.RestBusy(
+                    action=f'reading {self}', reason='it does not say its size'
+                )
+            self._group = group
+            return group
 
-    def all(self) -> list[storage.VG]:
-        """Read all groups of the Virtual I/O Server."""
+    def all(self, vios: str | None = None) -> list[storage.VG]:
+        """Read all groups of a Virtual I/O Server.
+
+        :param vios: Its uuid; None for the one that has this group.
+        """
         with errors.translated(f'reading the volume groups beside {self}'):
-            return self._of(self.vios)
+            return self._of(vios or self.vios)
 
     @errors.contended
     def change(
@@ -88,56 +95,74 @@ class VolumeGroups:
         """
         uuid = uuid or self._uuid
         with self._changing, errors.translated(f'changing {self}'):
-            group = storage.VG.get(
-                self._adapter,
-                uuid=uuid,
-                parent_type=_VIOS,
-                parent_uuid=self.vios,
-            )
-            return group.update() if edit(group) else group
+            try:
+                group = storage.VG.get(
+                    self._adapter,
+                    uuid=uuid,
+                    parent_type=_VIOS,
+                    parent_uuid=self.vios,
+                )
+            except pvm.HttpNotFound as error:
+                self._forget()
+                raise exception.RestBusy(
+                    action=f'changing {self}', reason='it was made anew'
+                ) from error
+            return _updated(group) if edit(group) else group
 
     @errors.contended
-    def change_all(self, edit: Callable[[storage.VG], bool]) -> None:
-        """Change all groups of the Virtual I/O Server.
+    def change_all(
+        self, edit: Callable[[storage.VG], bool], vios: str | None = None
+    ) -> None:
+        """Change all groups of a Virtual I/O Server.
 
         :param edit: As in :meth:`change`.
+        :param vios: As in :meth:`all`.
         """
         with self._changing:
-            for group in self.all():
+            for group in self.all(vios):
                 if edit(group):
                     with errors.translated(f'changing {group.name}'):
-                        group.update()
+                        _updated(group)
 
     @property
     def _uuid(self) -> str:
         group = self._group or self.read()
         return str(group.uuid)
 
+    def _forget(self) -> None:
+        with self._reading:
+            self._group = None
+            self._vios = None
+
     def _find(self) -> storage.VG:
         server, _, name = self._name.rpartition('/')
-        found = [
-            (vios, group)
-            for vios in _VIOS.get(self._adapter)
-            if server in ('', vios.name)
-            for group in self._offered(vios)
-            if group.name == name
-        ]
+        found = []
+        silent = None
+        for vios in _VIOS.get(self._adapter):
+            if server not in ('', vios.name):
+                continue
+            try:
+                groups = self._of(vios.uuid)
+            except pvm.HttpError as error:
+                # The other one of two servers may be enough.
+                LOG.warning(
+                    'Virtual I/O Server %(name)s does not tell its volume '
+                    'groups: %(error)s',
+                    {'name': vios.name, 'error': error},
+                )
+                silent = error
+            else:
+                found += [(vios, g) for g in groups if g.name == name]
+        if not found and silent is not None:
+            # It is booted together with the NovaLink partition.
+            raise exception.RestBusy(
+                action=f'looking for {self}', reason=silent
+            )
         if len(found) != 1:
             raise exception.ConfigurationError(reason=self._lost(found))
         vios, group = found[0]
         self._vios = vios.uuid
         return group
-
-    def _offered(self, vios: virtual_io_server.VIOS) -> list[storage.VG]:
-        try:
-            return self._of(vios.uuid)
-        except pvm.HttpError as error:
-            LOG.warning(
-                'Virtual I/O Server %(name)s does not tell its volume '
-                'groups: %(error)s',
-                {'name': vios.name, 'error': error},
-            )
-            return []
 
     def _of(self, vios: str) -> list[storage.VG]:
         groups = storage.VG.get(
@@ -163,3 +188,22 @@ class VolumeGroups:
 
     def __str__(self) -> str:
         return f'volume group {self._name}'
+
+
+def unit_gb(group: storage.VG) -> float:
+    """Give the unit of which a group's disks are whole multiples.
+
+    pypowervm does not know the element ``MinimumAllocationSize``.
+
+    :returns: GB; 0 if the host does not report it.
+    """
+    text = group.element.findtext('MinimumAllocationSize')
+    try:
+        return float(text or 0)
+    except ValueError:
+        return 0.0
+
+
+def _updated(group: storage.VG) -> storage.VG:
+    """Send a changed group, not waiting for an hour as pypowervm would."""
+    return group.update(timeout=session.ANSWER_SECONDS)

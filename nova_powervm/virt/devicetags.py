@@ -10,9 +10,10 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Nova's device metadata: what tells a guest its tagged ports."""
+"""Nova's device metadata: what tells a guest its tagged ports and disk."""
 
 from collections.abc import Iterable
+from collections.abc import Iterator
 from typing import Any
 
 from nova import objects
@@ -21,24 +22,43 @@ from nova import objects
 def metadata(
     context: Any, instance: Any, network_info: Iterable[Any] | None
 ) -> objects.InstanceDeviceMetadata | None:
-    """Describe the tagged ports of an instance; None if it has none.
+    """Describe what was tagged of an instance; None if nothing was.
 
     Slots are no part of it: Nova's objects have no place for a location
     code. The config drive lists them.
     """
-    macs = {vif['id']: vif['address'] for vif in network_info or ()}
-    interfaces = objects.VirtualInterfaceList.get_by_instance_uuid(
-        context, instance.uuid
-    )
     devices = [
-        objects.NetworkInterfaceMetadata(
-            mac=macs[interface.uuid], tags=[interface.tag]
-        )
-        for interface in interfaces
-        if interface.obj_attr_is_set('tag')
-        and interface.tag
-        and interface.uuid in macs
+        *_ports(context, instance, network_info),
+        *_disks(context, instance),
     ]
     if not devices:
         return None
     return objects.InstanceDeviceMetadata(devices=devices)
+
+
+def _ports(
+    context: Any, instance: Any, network_info: Iterable[Any] | None
+) -> Iterator[objects.NetworkInterfaceMetadata]:
+    macs = {vif['id']: vif['address'] for vif in network_info or ()}
+    interfaces = objects.VirtualInterfaceList.get_by_instance_uuid(
+        context, instance.uuid
+    )
+    for interface in interfaces:
+        if _tag(interface) and interface.uuid in macs:
+            yield objects.NetworkInterfaceMetadata(
+                mac=macs[interface.uuid], tags=[interface.tag]
+            )
+
+
+def _disks(context: Any, instance: Any) -> Iterator[objects.DiskMetadata]:
+    """Describe the root disk; volumes have been refused."""
+    disks = objects.BlockDeviceMappingList.get_by_instance_uuid(
+        context, instance.uuid
+    )
+    for disk in disks:
+        if _tag(disk):
+            yield objects.DiskMetadata(tags=[disk.tag])
+
+
+def _tag(tagged: Any) -> str | None:
+    return tagged.tag if tagged.obj_attr_is_set('tag') else None

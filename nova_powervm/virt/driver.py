@@ -245,7 +245,9 @@ class PowerVMDriver(driver.ComputeDriver):
         :raises nova.exception.BuildAbortException: It would fail anywhere.
         """
         try:
-            refusals.check(instance, image_meta, block_device_info)
+            refusals.check(
+                instance, image_meta, block_device_info, injected_files
+            )
             glance = images.GlanceImage(context, image_meta.id)
             instance.device_metadata = devicetags.metadata(
                 context, instance, network_info
@@ -267,6 +269,44 @@ class PowerVMDriver(driver.ComputeDriver):
         except exception.PowerVMError as error:
             raise errors.of_build(error, instance.uuid) from error
 
+    def rebuild(
+        self,
+        context: Any,
+        instance: Any,
+        image_meta: Any,
+        injected_files: Any,
+        admin_password: Any,
+        allocations: Any,
+        bdms: Any,
+        detach_block_devices: Any,
+        attach_block_devices: Any,
+        network_info: Any = None,
+        evacuate: bool = False,
+        block_device_info: Any = None,
+        preserve_ephemeral: bool = False,
+        accel_uuids: Any = None,
+        reimage_boot_volume: bool = False,
+    ) -> None:
+        """Refuse what can't be rebuilt, and leave the rest to Nova.
+
+        Nova's default way destroys the instance before it calls spawn. A bad
+        image shall not cost anybody's disk.
+
+        :raises NotImplementedError: Nothing stands against it.
+        :raises nova.exception.InstanceDeployFailure: Something does.
+        """
+        try:
+            refusals.check(
+                instance, image_meta, block_device_info, injected_files
+            )
+            glance = images.GlanceImage(context, image_meta.id)
+            self._ops().lifecycle.examine(translate.root(instance, glance))
+        except exception.PowerVMError as error:
+            raise nova_exception.InstanceDeployFailure(
+                reason=error.summary
+            ) from error
+        raise NotImplementedError()
+
     def destroy(
         self,
         context: Any,
@@ -278,9 +318,12 @@ class PowerVMDriver(driver.ComputeDriver):
     ) -> None:
         """Remove the instance's LPAR, which frees its slots; none is fine.
 
-        Its disks and config drive go with it.
+        Its disks and config drive go with it, unless ``destroy_disks`` is
+        false.
         """
-        self._ops().lifecycle.destroy(instance.uuid)
+        self._ops().lifecycle.destroy(
+            instance.uuid, delete_disks=destroy_disks
+        )
 
     def cleanup(
         self,
@@ -293,7 +336,9 @@ class PowerVMDriver(driver.ComputeDriver):
         destroy_vifs: bool = True,
         destroy_secrets: bool = True,
     ) -> None:
-        """Nothing stands beside the LPAR, which destroy removes."""
+        """Remove what destroy was told to leave; none is fine."""
+        if destroy_disks:
+            self._ops().lifecycle.destroy(instance.uuid)
 
     # Power
 
@@ -360,6 +405,10 @@ class PowerVMDriver(driver.ComputeDriver):
                 'The network adapters can not be checked: %s',
                 error,
                 instance=instance,
+            )
+        except Exception:
+            LOG.exception(
+                'The network adapters can not be checked', instance=instance
             )
 
     def unplug_vifs(self, instance: Any, network_info: Any) -> None:

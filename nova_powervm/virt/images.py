@@ -12,9 +12,10 @@
 
 """Images, as Nova gets them from Glance."""
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from typing import Any
 
+import cryptography.exceptions
 from cursive import exception as cursive_exception
 from nova import exception as nova_exception
 from nova.image import glance
@@ -26,6 +27,7 @@ from nova_powervm.ops import pipes
 #: What Nova raises of an image; a broken connection raises anything.
 _REFUSALS = (
     nova_exception.NovaException,
+    cryptography.exceptions.InvalidSignature,
     cursive_exception.SignatureVerificationError,
 )
 
@@ -35,15 +37,11 @@ class GlanceImage:
 
     :param context: Nova's request context.
     :param image_id: The image's uuid.
-    :param trusted_certs: Of the instance, as Nova verifies signatures.
     """
 
-    def __init__(
-        self, context: Any, image_id: str, trusted_certs: Any = None
-    ) -> None:
+    def __init__(self, context: Any, image_id: str) -> None:
         self._context = context
         self._id = image_id
-        self._trusted_certs = trusted_certs
         self._api = glance.API()
 
     def describe(self) -> image.Image:
@@ -75,7 +73,7 @@ class GlanceImage:
             hash_value=value or '',
         )
 
-    def read(self) -> Iterator[bytes]:
+    def read(self) -> Generator[bytes]:
         """Read the image's bytes as Glance sends them.
 
         Nova verifies the image's signature meanwhile, where it is
@@ -90,12 +88,7 @@ class GlanceImage:
             raise self._failure(error) from error
 
     def _download(self, writer: pipes.Writer) -> None:
-        self._api.download(
-            self._context,
-            self._id,
-            data=writer,
-            trusted_certs=self._trusted_certs,
-        )
+        self._api.download(self._context, self._id, data=writer)
 
     def _failure(self, error: Exception) -> exception.PowerVMError:
         """Tell what another try can't change from what it can."""

@@ -24,18 +24,29 @@ from nova_powervm import exception
 CONF = nova.conf.CONF
 
 
-def check(instance: Any, image_meta: Any, block_device_info: Any) -> None:
+def check(
+    instance: Any,
+    image_meta: Any,
+    block_device_info: Any,
+    injected_files: Any = (),
+) -> None:
     """Refuse an instance that could not be what its owner asked for.
 
     :param instance: nova.objects.Instance.
     :param image_meta: nova.objects.ImageMeta.
     :param block_device_info: As Nova hands it to spawn.
+    :param injected_files: As Nova hands them to spawn.
     :raises exception.InstanceRefused: It lists all that can't be done.
     """
     refused = [
         *_disks(instance, image_meta, block_device_info or {}),
-        *_rest(instance, image_meta),
+        *_rest(instance),
     ]
+    if injected_files and not configdrive.required_by(instance):
+        refused.append(
+            'files are to be injected, which needs a config drive '
+            '(--config-drive True)'
+        )
     if refused:
         raise exception.InstanceRefused(
             instance=instance.uuid,
@@ -60,7 +71,7 @@ def _disks(instance: Any, image_meta: Any, info: Any) -> Iterator[str]:
         yield 'its disk is to be encrypted'
 
 
-def _rest(instance: Any, image_meta: Any) -> Iterator[str]:
+def _rest(instance: Any) -> Iterator[str]:
     if instance.kernel_id or instance.ramdisk_id:
         yield 'its image has a separate kernel or ramdisk'
     requests = instance.pci_requests.requests if instance.pci_requests else ()

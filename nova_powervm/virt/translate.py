@@ -14,6 +14,7 @@
 
 from typing import Any
 
+import nova.conf
 from nova.compute import power_state
 from nova.objects import fields
 from nova.virt import hardware
@@ -24,6 +25,8 @@ from nova_powervm.ops import host as host_ops
 from nova_powervm.ops import lifecycle
 from nova_powervm.virt import images
 from nova_powervm.virt import tree
+
+CONF = nova.conf.CONF
 
 _POWER_STATES = {
     states.Power.RUNNING: power_state.RUNNING,
@@ -54,6 +57,7 @@ def root(instance: Any, glance: images.GlanceImage) -> lifecycle.Root:
         image=glance.describe(),
         source=glance.read,
         flavor_gb=instance.flavor.root_gb,
+        inspect=not CONF.workarounds.disable_deep_image_inspection,
     )
 
 

@@ -59,6 +59,7 @@ class Services:
     :param network: Connects them.
     :param partitions: The LPARs themselves.
     :param records: Nova's records of instances.
+    :param prepare: Clears up after a service that was killed.
     :param close: Logs off from the host.
     """
 
@@ -69,6 +70,7 @@ class Services:
     network: network.NetworkOps
     partitions: ports.Partitions
     records: ports.Records
+    prepare: Callable[[], None]
     close: Callable[[], None]
 
 
@@ -95,6 +97,7 @@ def start(
         services = _assemble(settings, nodename, virtapi, policy, adapter)
         snapshot = session.wait_for(settings.server, services.host.read)
         services.devices.check(snapshot)
+        services.prepare()
         _warn(settings, snapshot.view, cpu_ratio)
         undo.pop_all()
     return services
@@ -139,6 +142,7 @@ def _assemble(
         network=networks,
         partitions=lpars,
         records=nova_records,
+        prepare=disks.prepare,
         close=adapter.session.close,
     )
 
