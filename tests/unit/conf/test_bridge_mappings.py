@@ -33,7 +33,11 @@ def take(value):
         'bridge_mappings'
     ]
     values.set_override('bridge_mappings', opt.type(value), group='powervm')
-    return conf.powervm.take(values.powervm).bridge_mappings
+    try:
+        return conf.powervm.take(values.powervm).bridge_mappings
+    finally:
+        # All ConfigOpts of a process share the options of a group.
+        values.clear_override('bridge_mappings', group='powervm')
 
 
 @ddt.ddt
