@@ -133,6 +133,7 @@ class LocalDisk:
         """Take back the descriptions of uploads that were interrupted."""
         self._uploads.forget_leftovers(storage.is_ours)
 
+    @errors.retried
     def check(self, *, config_drive: bool) -> None:
         """Refuse if there is no place for a config drive.
 

@@ -107,7 +107,8 @@ def describe(slot: slots.Slot) -> Mapping[str, Any]:
 def iso(files: Iterable[File]) -> bytes:
     """Make an ISO 9660 image with Rock Ridge and Joliet names.
 
-    :param files: Path with slashes, and contents.
+    :param files: Path with slashes, and contents. A name in it has at most
+        64 bytes in UTF-8.
     """
     disc = pycdlib.PyCdlib()
     disc.new(

@@ -31,6 +31,7 @@ LOG = logging.getLogger(__name__)
 #: a device, a port of a VLAN that the bridge does not carry, a disk and a
 #: config drive, the first of its service.
 FIRST_BOOT = [
+    'GET VolumeGroup.feed',
     'GET ManagedSystem.read',
     'GET NetworkBridge.feed',
     'GET VirtualSwitch.feed',
@@ -61,7 +62,7 @@ FIRST_BOOT = [
 ]
 #: Where those stand that later boots have no need of: switches, which are
 #: remembered, and the media repository.
-ONLY_FIRST = (2, 16, 17, 18)
+ONLY_FIRST = (0, 3, 17, 18, 19)
 LATER_BOOT = [
     request
     for number, request in enumerate(FIRST_BOOT)
@@ -73,7 +74,7 @@ DELETE = [
     'GET LogicalPartition.job_template',
     'PUT LogicalPartition.job',
     'DELETE Job.delete',
-    'GET VirtualIOServer.read',
+    'GET VirtualIOServer.feed',
     'POST VirtualIOServer.update',
     'GET VolumeGroup.feed',
     'POST VolumeGroup.update',

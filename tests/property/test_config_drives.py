@@ -23,12 +23,13 @@ from oslo_utils.imageutils import format_inspector
 
 from nova_powervm.virt import configdrives
 
-#: What a file name can not have, and what is no name.
+#: Without what a file name can not have, what is no name, and what is longer
+#: than pycdlib lets a Joliet name be; Nova's own names are short.
 _NAMES = st.text(
     st.characters(exclude_categories=['Cs', 'Cc'], exclude_characters='/'),
     min_size=1,
     max_size=40,
-).filter(lambda name: name not in ('.', '..'))
+).filter(lambda name: name not in ('.', '..') and len(name.encode()) <= 64)
 _PATHS = st.lists(_NAMES, min_size=1, max_size=4).map('/'.join)
 
 
