@@ -68,18 +68,9 @@ class OneDevice(base.PowerVMTestCase):
     def test_rebuild_keeps_the_slot(self):
         server = self.boot(base.gpu_groups(1))
         slots = self.allocated_slots(server)
-        other = self.glance.create(
-            None,
-            {
-                'name': 'another image',
-                'status': 'active',
-                'disk_format': 'raw',
-                'container_format': 'bare',
-                'properties': {'architecture': 'ppc64le'},
-            },
-        )
+        other = self.create_image(b'another image')
 
-        self._rebuild_server(server, other['id'])
+        self._rebuild_server(server, other)
 
         self.assertEqual(slots, self.allocated_slots(server))
         lpar = self.lpar(server)

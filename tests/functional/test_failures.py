@@ -519,7 +519,7 @@ class ByNova(whole.WholeTestCase):
     def test_a_build_that_was_killed_is_an_error_after_the_restart(self):
         # Where it is killed: with an LPAR; with an adapter and a disk that
         # is not filled; before the start.
-        for number in (5, 13, 24):
+        for number in (6, 14, 25):
             with self.subTest(FIRST_BOOT[number]):
                 self.foreign.remove_vlan(100)
                 self.foreign.delete_repository()
