@@ -206,6 +206,24 @@ class Devices(ConfigDriveTestCase):
             (slot['vendor_id'], slot['device_id'], slot['class']),
         )
 
+    def test_a_root_disk_by_its_tag(self):
+        disk = {
+            'uuid': self.image,
+            'source_type': 'image',
+            'destination_type': 'local',
+            'boot_index': 0,
+            'tag': 'system',
+        }
+        self.boot_with_drive(request={'block_device_mapping_v2': [disk]})
+
+        self.assertIn(
+            ('disk', ['system']),
+            [
+                (device['type'], device.get('tags'))
+                for device in self.drive().metadata['devices']
+            ],
+        )
+
     def test_several_gpus(self):
         server = self.boot_with_drive(
             base.gpu_groups(1)

@@ -182,6 +182,19 @@ class RootDisks(DiskTestCase):
         disk = self.assert_boots_from(server, b'another image')
         self.assertNotEqual(old['udid'], disk['udid'])
 
+    def test_a_rebuild_that_must_fail_costs_nothing(self):
+        server = self.boot({}, disk=1)
+        image = self.create_image(images.qcow2(1024), disk_format='raw')
+
+        self.api.post_server_action(
+            server['id'], {'rebuild': {'imageRef': image}}
+        )
+        server = self._wait_for_state_change(server, 'ERROR')
+
+        self.assertIn('its bytes are qcow2', self.fault(server))
+        self.assert_boots_from(server, base.IMAGE)
+        self.assertEqual('running', self.lpar(server).state)
+
     def test_an_image_is_looked_at_once(self):
         self.boot({}, disk=1)
         self.assertEqual(2, self.downloads.count)

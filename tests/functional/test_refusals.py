@@ -13,6 +13,7 @@
 """What this driver does not do is refused before anything is made."""
 
 import os_traits
+from nova import utils
 from nova.tests import fixtures as nova_fixtures
 
 from tests.functional import base
@@ -48,6 +49,11 @@ class Refusals(base.PowerVMTestCase):
             if record['method'] != 'GET'
             and not record['label'].startswith('Logon.')
         ]
+
+    def test_injected_files_without_a_config_drive(self):
+        file = {'path': '/etc/motd', 'contents': 'd2VsY29tZQ=='}
+        with utils.temporary_mutation(self.api, microversion='2.56'):
+            self.refuse('config drive', request={'personality': [file]})
 
     def volume(self, **changes):
         """Describe a volume as Nova's API takes it."""

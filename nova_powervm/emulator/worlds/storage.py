@@ -64,6 +64,8 @@ def _captured(spec: Spec, vios: Partition) -> VolumeGroup:
 
 def _fill(host: Host, group: VolumeGroup, spec: Spec) -> None:
     """Put the disks, the repository and the media into a group."""
+    if 'unit' in spec:
+        group.put('MinimumAllocationSize', float(spec['unit']))
     if 'disks' in spec or 'media_repository' in spec:
         try:
             volume_updates.update(host, group, _body(group, spec))

@@ -79,6 +79,17 @@ def port(number=1, **changes):
 
 
 class NetworkOpsTest(unittest.TestCase):
+    def test_an_adapter_on_another_vlan_is_not_taken_for_the_ports(self):
+        self.ops.attach(LPAR, port(vlan=50))
+
+        for attempt in (self.ops.attach, self.restore_one):
+            with self.assertRaises(exception.PortRefused) as caught:
+                attempt(LPAR, port(vlan=100))
+            self.assertIn('on VLAN 50', str(caught.exception))
+
+    def restore_one(self, lpar, wanted):
+        self.ops.restore(lpar, [wanted])
+
     def setUp(self):
         self.networks = Networks(
             network.Bridge('b1', 'ETHERNET0', 1, frozenset((1, 50)))

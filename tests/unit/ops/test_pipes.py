@@ -53,6 +53,27 @@ class PipeTest(unittest.TestCase):
 
         self.assertEqual(data, b''.join(pipes.read(produce)))
 
+    def test_a_producer_that_stalls_is_given_up(self):
+        stalled = threading.Event()
+        self.addCleanup(stalled.set)
+
+        def produce(writer):
+            writer.write(b'first')
+            stalled.wait(10)
+
+        with mock.patch.object(pipes, '_STALLED', 0.01):
+            chunks = pipes.read(produce)
+            self.assertEqual(b'first', next(chunks))
+            with self.assertRaises(TimeoutError):
+                next(chunks)
+        stalled.set()
+
+    def test_a_producer_may_take_back_a_file(self):
+        # As Nova does with a file whose signature is bad.
+        self.assertEqual(
+            [], list(pipes.read(lambda writer: writer.truncate(0)))
+        )
+
     def test_nothing(self):
         self.assertEqual([], list(pipes.read(lambda writer: None)))
 

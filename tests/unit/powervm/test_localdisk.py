@@ -12,23 +12,38 @@
 
 """Virtual disks on the emulated Virtual I/O Server."""
 
+import dataclasses
+import functools
 import hashlib
 import unittest
+from unittest import mock
+
+from pypowervm.wrappers import vios_file
 
 from nova_powervm import exception
 from nova_powervm.conf import powervm as options
 from nova_powervm.domain import host
 from nova_powervm.domain import image
+from nova_powervm.domain import storage
 from nova_powervm.emulator import fixture
 from nova_powervm.emulator import worlds
 from nova_powervm.powervm import localdisk
 from nova_powervm.powervm import session
+from nova_powervm.powervm import volumegroups
 
 DATA = b'\x01boot sector' + bytes(1000)
 NAME = 'nv4b1c2d3e0f00r'
 CONTENTS = image.Contents(
     len(DATA), hashlib.sha256(DATA).hexdigest(), 'raw', len(DATA)
 )
+
+
+def opened(*chunks):
+    """Give chunks as an image does that was opened; an error is raised."""
+    for chunk in chunks:
+        if isinstance(chunk, Exception):
+            raise chunk
+        yield chunk
 
 
 class RootTest(unittest.TestCase):
@@ -39,8 +54,18 @@ class RootTest(unittest.TestCase):
     def start(self, **group):
         """Start a host whose volume group is another."""
         world = worlds.default()
-        (vios,) = world['systems'][0]['virtual_io_servers']
-        vios['volume_groups'][1].update(group)
+        vioses = world['systems'][0]['virtual_io_servers']
+        vioses[0]['volume_groups'][1].update(group)
+        vioses.append(
+            {
+                'name': 'vios2',
+                'state': 'running',
+                'rmc_state': 'active',
+                'memory': 4096,
+                'processors': 1,
+                'volume_groups': [{'name': 'other_pool', 'capacity': 100}],
+            }
+        )
         emulator = fixture.Emulator(world)
         emulator.start()
         self.addCleanup(emulator.stop)
@@ -51,11 +76,10 @@ class RootTest(unittest.TestCase):
             password=emulator.password,
             connect_timeout=0,
         )
-        adapter = session.connect(server)
-        self.addCleanup(adapter.session.close)
-        self.disks = localdisk.LocalDisk(
-            adapter, options.Settings(server, volume_group='image_pool')
-        )
+        self.adapter = session.connect(server)
+        self.addCleanup(self.adapter.session.close)
+        self.settings = options.Settings(server, volume_group='image_pool')
+        self.disks = localdisk.LocalDisk(self.adapter, self.settings)
 
     def shown(self):
         """Give the disks as the control plane tells them."""
@@ -68,7 +92,8 @@ class RootTest(unittest.TestCase):
         ]
 
     def make(self, *chunks, size=1):
-        return self.disks.make_root(NAME, size, CONTENTS, lambda: iter(chunks))
+        source = functools.partial(opened, *chunks)
+        return self.disks.make_root(NAME, size, CONTENTS, source)
 
     def test_it_is_made_and_filled(self):
         self.make(DATA)
@@ -116,3 +141,107 @@ class RootTest(unittest.TestCase):
             host.DiskCapacity(total_gb=5, used_gb=2, reserved_gb=0),
             self.disks.capacity(),
         )
+
+    def test_a_group_of_large_units_rounds_up(self):
+        self.start(unit=4)
+        self.make(DATA, size=10)
+        (disk,) = self.shown()
+        self.assertEqual(12, disk['capacity'])
+        # 48 GB are taken by others, and of 12 GB up to 3 are not counted.
+        self.assertEqual(48 + 3, self.disks.capacity().reserved_gb)
+
+    def test_a_busy_server_is_waited_for(self):
+        waits = self.patch_waits()
+        self.control.add_fault(
+            match='VolumeGroup.update',
+            status=500,
+            message='HSCL3205 The VIOS is busy processing some other request',
+        )
+        self.make(DATA)
+        self.assertEqual(1, len(self.shown()))
+        self.assertEqual([5.0], waits)
+
+    def test_a_server_that_stays_busy_is_given_up(self):
+        waits = self.patch_waits()
+        self.control.add_fault(
+            match='VolumeGroup.update',
+            every=True,
+            status=500,
+            message='VIOS0014 busy',
+        )
+        with self.assertRaises(exception.ViosBusy):
+            self.disks._groups.change(lambda group: True)
+        self.assertEqual([5.0, 10.0], waits)
+
+    def patch_waits(self):
+        """Let no try wait, and give the seconds that they would."""
+        waits = []
+        sleep = mock.patch('tenacity.nap.time.sleep', waits.append)
+        sleep.start()
+        self.addCleanup(sleep.stop)
+        return waits
+
+    def test_a_source_with_a_broken_pipe_ends_at_once(self):
+        # The HTTP library would take it for the server's.
+        self.control.clear_journal()
+        with self.assertRaises(exception.ImageUnreadable) as caught:
+            self.make(DATA[:5], BrokenPipeError(32, 'Corrupt image download'))
+        self.assertIn('Corrupt image download', str(caught.exception))
+        self.assertEqual([], self.shown())
+
+    def test_storage_on_a_server_that_is_no_longer_ours_is_removed(self):
+        elsewhere = localdisk.LocalDisk(
+            self.adapter,
+            dataclasses.replace(self.settings, volume_group='other_pool'),
+        )
+        lpar = self.lpar_named('archive')
+        stored = elsewhere.make_root(
+            storage.root_disk_name(lpar, 1), 1, CONTENTS, lambda: opened(DATA)
+        )
+        elsewhere.attach(lpar, [stored])
+        self.disks.remove(lpar)
+        self.assertEqual([], self.shown())
+
+    def test_storage_that_is_to_stay_is_only_unmapped(self):
+        lpar = self.lpar_named('archive')
+        self.disks.attach(lpar, [self.make(DATA)])
+        self.disks.remove(lpar, delete=False)
+        self.assertEqual(1, len(self.shown()))
+        (system,) = self.control.state()['systems']
+        vios = next(p for p in system['partitions'] if p['name'] == 'vios1')
+        self.assertEqual([], vios['scsi_mappings'])
+
+    def lpar_named(self, name):
+        (system,) = self.control.state()['systems']
+        return next(
+            partition['uuid']
+            for partition in system['partitions']
+            if partition['name'] == name
+        )
+
+    def test_descriptions_of_a_killed_service_are_taken_back(self):
+        # Media need a repository.
+        self.disks.make_medium('first.iso', b'iso')
+        for name in (NAME, 'nv4b1c2d3e0f00.iso', 'somebody'):
+            file = vios_file.File.bld(
+                self.adapter,
+                name,
+                vios_file.FileType.MEDIA_ISO,
+                self.disks._groups.vios,
+            )
+            file.create()
+        self.disks.prepare()
+        feed = self.adapter.read('File', service='web').feed
+        names = [
+            vios_file.File.wrap(entry).file_name for entry in feed.entries
+        ]
+        self.assertEqual(['somebody'], names)
+
+    def test_a_server_that_does_not_tell_its_groups_is_waited_for(self):
+        self.control.add_fault(match='VolumeGroup.feed', status=500)
+        with self.assertRaises(exception.RestBusy):
+            volumegroups.VolumeGroups(self.adapter, 'image_pool')._find()
+
+    def test_the_other_of_two_servers_may_be_down(self):
+        self.control.add_fault(match='VolumeGroup.feed', nth=2, status=500)
+        self.assertEqual(2048, self.disks.capacity().total_gb)

@@ -10,8 +10,10 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
+from nova import objects
 from nova import test
 from nova.virt import driver as nova_driver
+from oslo_utils.fixture import uuidsentinel as uuids
 
 from nova_powervm.virt import driver
 
@@ -23,6 +25,13 @@ class Facade(test.NoDBTestCase):
         self.assertPublicAPISignatures(
             nova_driver.ComputeDriver(None), driver.PowerVMDriver(None)
         )
+
+    def test_no_error_of_plugging_ends_a_starting_service(self):
+        started = driver.PowerVMDriver(None)
+        # Not started: the first thing that it asks for is not there.
+        started.plug_vifs(objects.Instance(uuid=uuids.instance), [])
+
+        self.assertIn('can not be checked', self.stdlog.logger.output)
 
     def test_every_known_capability_is_declared(self):
         known = set(nova_driver.ComputeDriver.capabilities)
