@@ -23,6 +23,7 @@ import time
 import fixtures
 import os_traits
 from nova import context as nova_context
+from nova import exception as nova_exception
 from nova import objects
 from nova.tests.functional import integrated_helpers
 from nova.virt import node as virt_node
@@ -272,15 +273,30 @@ class PowerVMTestCase(
         return self.api.post_server({'server': {**body, **dict(request)}})
 
     def _wait_until_built(self, uuid):
-        for _ in range(600):
-            server = self.api.get_server(uuid)
-            if server['status'] == 'ACTIVE':
-                return server
-            # Nova writes the fault after the status.
-            if server['status'] == 'ERROR' and 'fault' in server:
-                return server
-            time.sleep(0.1)
-        self.fail(f'server {uuid} is still {server["status"]}')
+        for number in range(1200):
+            # The API works hard for each answer, so it is asked seldom.
+            if number % 20 == 10 or self._has_end(uuid):
+                server = self.api.get_server(uuid)
+                if server['status'] == 'ACTIVE':
+                    return server
+                # Nova writes the fault after the status.
+                if server['status'] == 'ERROR' and 'fault' in server:
+                    return server
+            time.sleep(0.05)
+        self.fail(f'server {uuid} has no end')
+
+    def _has_end(self, uuid):
+        """Whether Nova's record of a server says that it was built, or not.
+
+        A server that no host took has no record in the cell.
+        """
+        try:
+            record = objects.Instance.get_by_uuid(
+                nova_context.get_admin_context(), uuid, expected_attrs=[]
+            )
+        except nova_exception.InstanceNotFound:
+            return False
+        return record.vm_state in ('active', 'error')
 
     def wait_until_unallocated(self, server):
         """Wait for the allocations of a failed build to go.
