@@ -12,13 +12,7 @@
 
 """Tests that run nova services."""
 
-import gc
 import logging
-
-# All of nova is in memory and stays there. Looking through it for garbage in
-# every test takes a fifth of their time.
-gc.freeze()
-gc.set_threshold(50_000, 20, 100)
 
 # Said after each test's own log is closed, and so into the runner's output.
 logging.getLogger('nova.thread_pool_factory').setLevel(logging.WARNING)
