@@ -15,6 +15,7 @@
 import dataclasses
 from collections.abc import Collection
 from collections.abc import Iterable
+from collections.abc import Sequence
 
 from nova_powervm.domain import names
 from nova_powervm.domain import policy as policies
@@ -26,13 +27,16 @@ class Verdict:
     """What the inventory file and the host's state mean for one slot.
 
     :param slot: The slot.
-    :param paragraphs: All paragraphs that identify it, in file order.
+    :param paragraphs: The allowing paragraphs that identify it, in file
+        order.
     :param reason: Why it is not offered; None if it is.
+    :param denials: The denying paragraphs that identify it.
     """
 
     slot: slots.Slot
     paragraphs: tuple[policies.Paragraph, ...]
     reason: slots.Reason | None
+    denials: tuple[policies.Paragraph, ...] = ()
 
     @property
     def offered(self) -> bool:
@@ -41,7 +45,7 @@ class Verdict:
 
     @property
     def conflicting(self) -> bool:
-        """Whether more than one paragraph takes the device."""
+        """Whether more than one allowing paragraph takes the device."""
         return len(self.paragraphs) > 1
 
 
@@ -85,21 +89,51 @@ def _judge_slot(
     instance_lpars: Collection[str],
     duplicated: Collection[int],
 ) -> Verdict:
-    # Two paragraphs for one device are an error of the file. An empty slot
-    # holds no device, so a file may well cover it twice.
-    matching = tuple(
+    # Two paragraphs for one device are an error of the file, whatever is
+    # denied. An empty slot holds no device: a file may well cover it twice.
+    identified = tuple(
         paragraph
         for paragraph in policy.paragraphs
-        if paragraph.identifies(slot) and not slot.is_empty
+        if not slot.is_empty and paragraph.identifies(slot)
     )
-    reason = slots.reason_unavailable(slot, instance_lpars, duplicated)
-    if len(matching) > 1:
-        reason = slots.Reason('conflict', _conflict(matching))
-    elif reason is None and not matching:
-        reason = slots.Reason(
+    allowing = tuple(p for p in identified if p.allow)
+    denying = tuple(p for p in identified if not p.allow)
+    reason = (
+        _reason_conflict(allowing)
+        or slots.reason_unavailable(slot, instance_lpars, duplicated)
+        or _reason_denied(policy, allowing, denying)
+    )
+    return Verdict(slot, allowing, reason, denying)
+
+
+def _reason_conflict(
+    allowing: Sequence[policies.Paragraph],
+) -> slots.Reason | None:
+    if len(allowing) < 2:
+        return None
+    return slots.Reason('conflict', _conflict(allowing))
+
+
+def _reason_denied(
+    policy: policies.Policy,
+    allowing: Sequence[policies.Paragraph],
+    denying: Sequence[policies.Paragraph],
+) -> slots.Reason | None:
+    if denying:
+        return slots.Reason(
+            'denied', f'{denying[0]} of {policy.source} denies it'
+        )
+    if not allowing:
+        return slots.Reason(
             'unmatched', f'no paragraph of {policy.source} identifies it'
         )
-    return Verdict(slot, matching, reason)
+    if allowing[0].one_time_use:
+        # Without the burn the next instance would get a used device.
+        return slots.Reason(
+            'one-time-use',
+            f'{allowing[0]} says one_time_use, which is not understood yet',
+        )
+    return None
 
 
 def _conflict(paragraphs: Iterable[policies.Paragraph]) -> str:

@@ -22,6 +22,7 @@ from collections.abc import Callable
 from collections.abc import Collection
 from collections.abc import Iterable
 from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import Any
 
 from nova_powervm.domain import matching
@@ -95,9 +96,15 @@ class Entry:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Plan:
-    """All that is to happen to the slot providers of one compute node."""
+    """All that is to happen to the slot providers of one compute node.
+
+    :param entries: One for each provider that is, or is to be made.
+    :param verdicts: One for each slot of the host, with why it is not
+        offered.
+    """
 
     entries: tuple[Entry, ...] = ()
+    verdicts: tuple[matching.Verdict, ...] = ()
 
     def of(self, *actions: Action) -> tuple[Entry, ...]:
         """Pick the entries with one of these actions."""
@@ -196,15 +203,16 @@ def make_plan(
     pairing: Pairing,
     allocations: Allocations,
     name_of: Callable[[int], str],
-    reasons: Mapping[int, slots.Reason],
+    verdicts: Sequence[matching.Verdict],
 ) -> Plan:
     """Decide what happens to each slot provider.
 
     :param pairing: Devices and providers.
     :param allocations: Placement's answer about ``pairing.questionable``.
     :param name_of: Makes the name of a new provider from a DRC index.
-    :param reasons: DRC index to why that slot is not offered.
+    :param verdicts: What the file and the host mean for each slot.
     """
+    reasons = {v.slot.drc_index: v.reason for v in verdicts if v.reason}
     taken = {
         names.slot_of_provider(orphan.name)
         for orphan in pairing.orphans
@@ -226,7 +234,7 @@ def make_plan(
         _remove(provider, allocations, {**reasons, **spare})
         for provider in pairing.orphans
     )
-    return Plan((*published, *removed))
+    return Plan((*published, *removed), tuple(verdicts))
 
 
 def _publish(

@@ -17,6 +17,7 @@ knows which values are good and which slot a paragraph identifies.
 """
 
 import dataclasses
+import functools
 import re
 from collections.abc import Mapping
 
@@ -90,10 +91,12 @@ class Paragraph:
     """One paragraph of the inventory file.
 
     :param name: The paragraph's key; it only tells paragraphs apart.
-    :param identification: Property key to value; hex values upper case.
-        All of them must match (AND).
+    :param identification: Property key to value or pattern; hex digits
+        upper case. All of them must match (AND).
     :param resource_class: Class of the inventory of each device.
     :param traits: Traits beside those that the driver generates.
+    :param allow: False if it denies what it identifies.
+    :param one_time_use: Whether a device is kept back once it was used.
     :param line: Line of the file at which the paragraph starts, from 1.
     """
 
@@ -101,6 +104,8 @@ class Paragraph:
     identification: Mapping[str, str]
     resource_class: str = DEFAULT_RESOURCE_CLASS
     traits: tuple[str, ...] = ()
+    allow: bool = True
+    one_time_use: bool = False
     line: int = 0
 
     def identifies(self, slot: slots.Slot) -> bool:
@@ -109,7 +114,7 @@ class Paragraph:
         Without keys it identifies nothing: that may not mean every slot.
         """
         return bool(self.identification) and all(
-            PROPERTIES[key].of(slot) == wanted
+            value_matches(wanted, PROPERTIES[key].of(slot))
             for key, wanted in self.identification.items()
         )
 
@@ -131,7 +136,7 @@ class Policy:
     @property
     def resource_classes(self) -> frozenset[str]:
         """The classes that any paragraph gives to devices."""
-        return frozenset(p.resource_class for p in self.paragraphs)
+        return frozenset(p.resource_class for p in self.paragraphs if p.allow)
 
 
 def normal_value(key: str, value: str) -> str:
@@ -139,17 +144,58 @@ def normal_value(key: str, value: str) -> str:
     return value.upper() if PROPERTIES[key].digits else value
 
 
+def has_wildcard(value: str) -> bool:
+    """Whether an identification value is a pattern."""
+    return '*' in value or '?' in value
+
+
+def value_matches(wanted: str, value: str | None) -> bool:
+    """Hold an identification value against what the host reports.
+
+    ``*`` stands for any characters, none included, and ``?`` for one;
+    nothing else is special. The whole value has to match.
+
+    :param wanted: The file's value or pattern, in its normal form.
+    :param value: The slot's, in the same form; None, which matches nothing,
+        if the host does not report it.
+    """
+    if value is None:
+        return False
+    if has_wildcard(wanted):
+        return _pattern(wanted).fullmatch(value) is not None
+    return wanted == value
+
+
+@functools.lru_cache(maxsize=4096)
+def _pattern(wanted: str) -> re.Pattern[str]:
+    first, *others = (
+        ''.join('.' if c == '?' else re.escape(c) for c in part)
+        for part in re.split(r'\*+', wanted)
+    )
+    if not others:
+        return re.compile(first, re.DOTALL)
+    # Each part between two stars is taken where it first fits, for good
+    # (an atomic group): many stars would make matching very slow otherwise.
+    middle = ''.join(f'(?>.*?{part})' for part in others[:-1])
+    return re.compile(f'{first}{middle}.*{others[-1]}', re.DOTALL)
+
+
 def problem_with_value(key: str, value: str) -> str | None:
     """Say what is wrong with an identification value, or None.
 
     :param key: One of :data:`PROPERTIES`.
-    :param value: The value as text.
+    :param value: The value as text, which may have wildcards.
     """
     digits = PROPERTIES[key].digits
     if digits is None:
         return _problem_with_text(key, value)
-    if re.fullmatch(f'[0-9A-Fa-f]{{{digits}}}', value):
+    if not re.fullmatch(r'[0-9A-Fa-f*?]+', value):
+        return f"{key} '{value}' is not {digits} hexadecimal digits"
+    fixed = len(value.replace('*', ''))
+    if fixed == digits or (fixed < digits and '*' in value):
         return None
+    if has_wildcard(value):
+        return f"{key} '{value}' can never match {digits} hexadecimal digits"
     return f"{key} '{value}' is not {digits} hexadecimal digits"
 
 

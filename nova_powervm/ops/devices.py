@@ -13,7 +13,6 @@
 """Devices: what is published of them, and who gets which."""
 
 from collections.abc import Callable
-from collections.abc import Collection
 from collections.abc import Iterable
 from collections.abc import Mapping
 from typing import Any
@@ -91,12 +90,9 @@ class DeviceOps:
             else planning.Allocations({})
         )
         plan = planning.make_plan(
-            pairing,
-            allocations,
-            self._name_of,
-            {v.slot.drc_index: v.reason for v in verdicts if v.reason},
+            pairing, allocations, self._name_of, verdicts
         )
-        self._tell(plan, verdicts)
+        self._tell(plan)
         return plan
 
     def publish(
@@ -166,18 +162,16 @@ class DeviceOps:
             self._policy, snapshot.view.io_slots, snapshot.instance_lpars
         )
 
-    def _tell(
-        self, plan: planning.Plan, verdicts: Collection[matching.Verdict]
-    ) -> None:
+    def _tell(self, plan: planning.Plan) -> None:
         """Log each decision once, until it changes."""
         lines = {
             v.slot.drc_index: f'{v.slot} is not offered: {v.reason}'
-            for v in verdicts
+            for v in plan.verdicts
             if v.reason
         }
         levels = {
             v.slot.drc_index: logging.ERROR
-            for v in matching.conflicts(verdicts)
+            for v in matching.conflicts(plan.verdicts)
         }
         for entry in plan.entries:
             lines[entry.drc_index] = _describe(entry)

@@ -49,7 +49,7 @@ def plan_for(devices, providers, consumers):
         planning.pair(devices, providers),
         planning.Allocations(consumers),
         lambda index: names.provider_name('host1', index),
-        {},
+        (),
     )
 
 

@@ -26,6 +26,9 @@ from tests.unit.domain.values import paragraph
 from tests.unit.domain.values import slot
 
 GPUS = paragraph()
+NOT_THIS = policy.Paragraph(
+    'not this', {'drc_index': '21010020'}, allow=False, line=7
+)
 BY_NAME = paragraph(
     'by place', line=7, drc_name='U78CB.001.WZS0JZB-P1-C2'
 )  # fmt: skip
@@ -97,6 +100,14 @@ class ConflictTest(unittest.TestCase):
         verdicts = judge(slot(owner=client()), paragraphs=(GPUS, BY_NAME))
         self.assertEqual(1, len(matching.conflicts(verdicts)))
 
+    def test_a_denied_device_conflicts_nevertheless(self):
+        verdicts = judge(slot(), paragraphs=(GPUS, BY_NAME, NOT_THIS))
+        self.assertEqual('conflict', verdicts[0].reason.code)
+
+    def test_denying_paragraphs_do_not_conflict(self):
+        verdicts = judge(slot(), paragraphs=(GPUS, NOT_THIS, NOT_THIS))
+        self.assertEqual((), matching.conflicts(verdicts))
+
     def test_an_empty_slot_is_no_device(self):
         verdicts = judge(slot(pci_class=0xFFFF), paragraphs=(GPUS, BY_NAME))
         self.assertEqual((), matching.conflicts(verdicts))
@@ -105,6 +116,32 @@ class ConflictTest(unittest.TestCase):
     def test_the_same_paragraph_for_two_devices(self):
         verdicts = judge(slot(), slot(drc_index=5))
         self.assertEqual((), matching.conflicts(verdicts))
+
+
+class DeniedTest(unittest.TestCase):
+    def test_wherever_the_denial_stands(self):
+        for paragraphs in ((GPUS, NOT_THIS), (NOT_THIS, GPUS)):
+            (verdict,) = judge(slot(), paragraphs=paragraphs)
+            self.assertEqual('denied', verdict.reason.code)
+            self.assertEqual((GPUS,), verdict.paragraphs)
+            self.assertEqual((NOT_THIS,), verdict.denials)
+            self.assertIn("paragraph 'not this' (line 7)", str(verdict.reason))
+
+    def test_what_nobody_allows(self):
+        (verdict,) = judge(slot(), paragraphs=(NOT_THIS,))
+        self.assertEqual('denied', verdict.reason.code)
+
+    def test_the_state_of_the_host_comes_first(self):
+        (verdict,) = judge(slot(sriov=True), paragraphs=(GPUS, NOT_THIS))
+        self.assertEqual('sriov', verdict.reason.code)
+
+    def test_others_stay(self):
+        verdicts = judge(
+            slot(), slot(drc_index=5), paragraphs=(GPUS, NOT_THIS)
+        )
+        self.assertEqual(
+            [False, True], [verdict.offered for verdict in verdicts]
+        )
 
 
 class DevicesTest(unittest.TestCase):

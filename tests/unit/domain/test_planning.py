@@ -16,6 +16,7 @@ import unittest
 
 import ddt
 
+from nova_powervm.domain import matching
 from nova_powervm.domain import names
 from nova_powervm.domain import planning
 from nova_powervm.domain import slots
@@ -44,7 +45,10 @@ def make_plan(devices=(), providers=(), consumers=None, reasons=None):
         planning.pair(devices, providers),
         planning.Allocations(answers),
         name_of,
-        reasons or {},
+        [
+            matching.Verdict(slots.Slot(index), (), reason)
+            for index, reason in (reasons or {}).items()
+        ],
     )
 
 
@@ -221,7 +225,7 @@ class OrphanTest(unittest.TestCase):
             planning.pair((), [provider()]),
             planning.Allocations({f'uuid of {NAME}': ()}, [f'uuid of {NAME}']),
             name_of,
-            {},
+            (),
         )
         (entry,) = plan.entries
         self.assertEqual(Action.WITHDRAW, entry.action)
