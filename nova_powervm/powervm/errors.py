@@ -39,11 +39,13 @@ _PASSING = (408, 429, 502, 503, 504)
 
 
 @contextlib.contextmanager
-def translated(action: str, server: object = '') -> Iterator[None]:
+def translated(
+    action: str, server: object = '[powervm]rest_url'
+) -> Iterator[None]:
     """Turn pypowervm's exceptions of a block into ours.
 
     :param action: What is being done, e.g. 'creation of LPAR vm1'.
-    :param server: Whom it is asked of.
+    :param server: Whom it is asked of; pypowervm's own text has its address.
     :raises exception.RestUnreachable: There was no answer. Whether the
         request was carried out is unknown.
     :raises exception.RestError: The answer was an error.
@@ -56,7 +58,7 @@ def translated(action: str, server: object = '') -> Iterator[None]:
         ) from error
     except pvm.HttpUnauth as error:
         raise exception.RestRefusedLogin(
-            server=server or 'the host',
+            server=server,
             username='the configured user',
             reason=f'{action}: the session has ended and a new one was '
             'refused; it is tried again after a few minutes',
