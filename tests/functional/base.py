@@ -13,7 +13,6 @@
 """Whole nova services with our driver, over an emulated host."""
 
 import copy
-import gc
 import hashlib
 import io
 import os
@@ -34,11 +33,9 @@ from oslo_utils import uuidutils
 import nova_powervm.virt.driver  # noqa: F401  registers the options
 from nova_powervm.emulator import fixture
 from tests.functional import rest
+from tests.functional import speed
 
-# All of nova is in memory by now and stays there. Looking through it for
-# garbage in every test takes a fifth of their time.
-gc.freeze()
-gc.set_threshold(50_000, 20, 100)
+speed.keep_what_is_the_same()
 
 GPUS = textwrap.dedent("""\
     gpus:
@@ -302,7 +299,7 @@ class PowerVMTestCase(
         return self.api.post_server({'server': {**body, **dict(request)}})
 
     def _wait_until_built(self, uuid):
-        for number in range(1200):
+        for number in range(600):
             # The API works hard for each answer, so it is asked seldom.
             if number % 20 == 10 or self._has_end(uuid):
                 server = self.api.get_server(uuid)
@@ -311,7 +308,7 @@ class PowerVMTestCase(
                 # Nova writes the fault after the status.
                 if server['status'] == 'ERROR' and 'fault' in server:
                     return server
-            time.sleep(0.05)
+            time.sleep(0.1)
         self.fail(f'server {uuid} has no end')
 
     def _has_end(self, uuid):

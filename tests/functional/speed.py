@@ -1,0 +1,100 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""What nova and its libraries need not do again for each test.
+
+Every test starts nova's services anew, on databases of its own. What they
+compute on the way is the same each time: here it is kept for the process.
+Nothing that a test could change is.
+"""
+
+import functools
+import gc
+import re
+
+import futurist
+import jsonschema
+import sqlalchemy
+from futurist import _thread
+from futurist import _utils
+from sqlalchemy.dialects.sqlite import pysqlite
+
+
+def keep_what_is_the_same():
+    """Set this process up for many tests; call it once, with nova loaded."""
+    # All of nova is in memory by now and stays there. Looking through it for
+    # garbage in every test takes a fifth of their time.
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 100)
+    # The routes of nova's API and the names of extra specs are more patterns
+    # than Python keeps otherwise.
+    re._MAXCACHE = 20_000
+    _keep_statements()
+    _keep_checked_schemas()
+    _thread.ThreadWorker = WokenWorker
+
+
+def _keep_statements():
+    """Compile each SQL statement once for all databases.
+
+    A compiled statement is kept for an engine and its dialect, and every
+    database of every test has its own. They are all of one kind.
+    """
+    dialect = pysqlite.dialect
+    dialect.__hash__ = lambda self: hash(type(self))
+    dialect.__eq__ = lambda self, other: type(self) is type(other)
+    sqlalchemy.create_engine = functools.partial(
+        sqlalchemy.create_engine, execution_options={'compiled_cache': {}}
+    )
+
+
+def _keep_checked_schemas():
+    """Check each JSON schema once; Placement does for each request."""
+    validator = jsonschema.validators.Draft202012Validator
+    check = validator.check_schema
+    checked = {}
+
+    def check_once(schema, **options):
+        if id(schema) not in checked:
+            check(schema, **options)
+            # The value keeps the schema, and so its id, alive.
+            checked[id(schema)] = schema
+
+    validator.check_schema = staticmethod(check_once)
+
+
+class WokenWorker(_thread.ThreadWorker):
+    """A thread of a pool that sleeps until there is work, or it is stopped.
+
+    That of the library looks whether it was stopped a hundred times a second,
+    as nova's tests set it, and they have dozens of threads.
+    """
+
+    def stop(self):
+        """Let it end, after the work that it has."""
+        super().stop()
+        self._wake()
+
+    def run(self):
+        """Work until it is stopped."""
+        super().run()
+        # Which thread woke at a stop is open. The next takes its turn.
+        self._wake()
+
+    def _wait_for_work(self):
+        self.idle = True
+        work = self.work_queue.get()
+        self.idle = False
+        return work
+
+    def _wake(self):
+        self.work_queue.put(_utils.WorkItem(futurist.Future(), lambda: None))
