@@ -122,12 +122,14 @@ class AcceptedTest(unittest.TestCase):
     def test_boolean(self, words, expected):
         for word in words:
             (paragraph,) = policyfile.parse(
-                f'p: {{identification: {{class: ABCD}}, allow: {word}}}', 'x'
+                f'p:\n  identification: {{class: ABCD}}\n  allow: {word}\n',
+                'x',
             ).paragraphs
             self.assertIs(expected, paragraph.allow, word)
             self.assertIs(False, paragraph.one_time_use)
             (paragraph,) = policyfile.parse(
-                f'p: {{identification: {{class: ABCD}}, one_time_use: {word}}}',
+                'p:\n  identification: {class: ABCD}\n'
+                f'  one_time_use: {word}\n',
                 'x',
             ).paragraphs
             self.assertIs(expected, paragraph.one_time_use, word)

@@ -95,7 +95,7 @@ class ValueTest(refusals.Case):
     def test_unquoted_star_in_front(self, value):
         for text in (
             f'p:\n  identification:\n    drc_name: {value}\n',
-            f'p: {{\nidentification:\n  {{x: , drc_name: {value}, y: }}}}',
+            f'p: {{\nidentification:\n   {{drc_name: {value}, y: }}}}',
         ):
             found = [p for p in problems_of(text) if 'alias' in p.what]
             (problem,) = found
@@ -134,7 +134,7 @@ class ValueTest(refusals.Case):
 
     @ddt.named_data(
         ['quoted', "'true'", "is 'true' in quotes", 'out: true'],
-        ['double quotes', '"no"', 'in quotes, which make it text', 'out: no'],
+        ['double quotes', '"no"', "is 'no' in quotes, which", 'out: no'],
         ['another word', 'maybe', "is 'maybe'", 'true'],
         ['on', 'on', "is 'on'", 'true'],
         ['one letter', 'y', "is 'y'", 'true'],
@@ -145,7 +145,7 @@ class ValueTest(refusals.Case):
         ['null', 'null', "is 'null'", 'true'],
         ['list', '[true]', 'is a list', 'true'],
         ['mapping', '{a: true}', 'is a mapping', 'true'],
-        ['block', '|\n    true', "is 'true' in quotes", 'true'],
+        ['block', '|\n    true', "is 'true\\n'", 'true'],
     )
     def test_boolean(self, value, words, hint):
         for key in ('allow', 'one_time_use'):
