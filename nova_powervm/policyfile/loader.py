@@ -121,20 +121,18 @@ class Loader(yaml.SafeLoader):
 
     def compose_node(self, parent: Any, index: Any) -> yaml.Node | None:
         """Compose the next node and all below it."""
+        if self._depth == 1:
+            # A name has no index; the value's index is its name.
+            self._name = index
         event = self.first_event()
         self._check_size(event.start_mark)
         self._refuse_extras(event)
         if _is_alias(event):
             self.next_event()
             return self._refused_alias(event)
-        if self._depth == 1:
-            # A name has no index; the value's index is its name.
-            self._name = index
         self._depth += 1
         node = super().compose_node(parent, index)
         self._depth -= 1
-        if self._depth == 1:
-            self._name = None
         return node
 
     def _check_size(self, mark: problems.Mark) -> None:
