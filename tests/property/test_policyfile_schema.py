@@ -15,6 +15,7 @@
 import unittest
 
 import jsonschema
+import ruamel.yaml
 import yaml
 from hypothesis import given
 from hypothesis import settings
@@ -51,27 +52,36 @@ identifications = (
     | st.lists(good_ids, min_size=1, max_size=2).map(dict)
     | values
 )
-paragraphs = (
-    st.fixed_dictionaries(
-        {'identification': identifications},
-        optional={
-            'allow': st.sampled_from((True, False, 'no')) | scalars,
-            'resource_class': st.just('CUSTOM_A') | values,
-            'traits': st.lists(texts, max_size=3) | values,
-            'one_time_use': st.sampled_from((True, False, 'yes')) | scalars,
-            'x': values,
-        },
-    )
-    | st.dictionaries(
-        st.sampled_from(words.PARAGRAPH_KEYS), values, max_size=4
+words_of_booleans = st.sampled_from((True, False, *words.YES, *words.NO))
+#: Most of these are good, or would be but for one thing.
+likely_paragraphs = st.fixed_dictionaries(
+    {'identification': st.lists(good_ids, max_size=2).map(dict)},
+    optional={
+        'allow': words_of_booleans,
+        'resource_class': st.sampled_from(('CUSTOM_A', 'PGPU')),
+        'traits': st.lists(
+            st.sampled_from(('CUSTOM_A', 'HW_NUMA_ROOT')), max_size=2
+        ),
+        'one_time_use': words_of_booleans,
+    },
+)
+odd_paragraphs = (
+    st.dictionaries(
+        st.sampled_from((*words.PARAGRAPH_KEYS, 'x')),
+        values | identifications,
+        max_size=4,
     )
     | values
 )
 files = (
-    st.dictionaries(st.sampled_from(('p', 'q')) | scalars, paragraphs,
-                    max_size=3)
+    st.dictionaries(st.sampled_from(('p', 'q')), likely_paragraphs, max_size=1)
+    | st.dictionaries(
+        st.sampled_from(('p', 'q')) | scalars,
+        likely_paragraphs | odd_paragraphs,
+        max_size=3,
+    )
     | values
-)  # fmt: skip
+)
 
 
 class _Unquoted(yaml.SafeDumper):
@@ -126,8 +136,7 @@ def is_beyond(text):
             not node.style and readers.readings(node.value)
         ):
             return True
-    keys = [node.value for _, node in scalars_of(root)]
-    return len(keys) != len(set(keys)) and has_doubled_key(root)
+    return has_doubled_key(root)
 
 
 def has_doubled_key(node):
@@ -140,8 +149,8 @@ def has_doubled_key(node):
 
 
 class AgreementTest(unittest.TestCase):
-    def check(self, text):
-        valid = VALIDATOR.is_valid(yaml.safe_load(text))
+    def check(self, text, load=yaml.safe_load):
+        valid = VALIDATOR.is_valid(load(text))
         taken = accepted(text)
         if taken:
             self.assertTrue(valid, text)
@@ -157,6 +166,15 @@ class AgreementTest(unittest.TestCase):
     @given(files)
     def test_files_as_people_write_them(self, value):
         self.check(yaml.dump(value, Dumper=_Unquoted))
+
+    @given(
+        st.dictionaries(
+            st.sampled_from(('p', 'q')), likely_paragraphs, max_size=2
+        )
+    )
+    def test_files_as_a_reader_of_yaml_1_2_sees_them(self, value):
+        reader = ruamel.yaml.YAML(typ='safe', pure=True)
+        self.check(yaml.dump(value, Dumper=_Unquoted), reader.load)
 
     @given(st.sampled_from(list(policy.PROPERTIES)), texts)
     def test_values_in_quotes_are_judged_alike(self, key, value):
