@@ -85,6 +85,7 @@ def _seen(status: os.stat_result) -> watching.Look:
     return watching.Look(
         device=status.st_dev,
         inode=status.st_ino,
+        mode=status.st_mode,
         size=status.st_size,
         modified=status.st_mtime_ns,
         changed=status.st_ctime_ns,

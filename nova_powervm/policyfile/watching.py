@@ -28,12 +28,13 @@ class Look:
     """What is seen of the file without reading it.
 
     Equal looks mean the same file with the same content. The time of the last
-    change of its state (``ctime``) tells what the others don't: other
-    permissions, or a file of the same size with its old time put back.
+    change of its state (``ctime``) tells what the others don't: another owner,
+    or a file of the same size with its old time put back.
 
     :param device: The file system that holds the file.
     :param inode: The file in it; another one after rename, or behind a link
         that was switched.
+    :param mode: Its type and permissions.
     :param size: In bytes.
     :param modified: Nanoseconds at which the content was last written.
     :param changed: Nanoseconds at which anything of the file last changed.
@@ -42,6 +43,7 @@ class Look:
 
     device: int = 0
     inode: int = 0
+    mode: int = 0
     size: int = 0
     modified: int = 0
     changed: int = 0

@@ -83,6 +83,51 @@ class JudgeTest(unittest.TestCase):
     def test_no_slots(self):
         self.assertEqual((), judge())
 
+    def test_who_owns_it(self):
+        for owner, words in (
+            (
+                client(OTHER_LPAR, name='db2'),
+                'it is owned by partition db2, which Nova does not run',
+            ),
+            (
+                client(kind=PartitionKind.VIOS, name='vios1'),
+                'it is owned by VIOS vios1',
+            ),
+            (
+                client(kind=PartitionKind.MANAGEMENT, name='novalink'),
+                'it is owned by management partition novalink',
+            ),
+        ):
+            (verdict,) = judge(slot(owner=owner))
+            self.assertEqual(words, str(verdict.reason))
+
+
+class IdleTest(unittest.TestCase):
+    def idle(self, *host_slots, paragraphs):
+        found = matching.idle(
+            policy.Policy(paragraphs, 'inv'),
+            judge(*host_slots, paragraphs=paragraphs),
+        )
+        return [paragraph.name for paragraph in found]
+
+    def test_what_identifies_no_device(self):
+        other = paragraph('other', line=9, vendor_id='1014')
+        self.assertEqual(
+            ['other'], self.idle(slot(), paragraphs=(GPUS, NOT_THIS, other))
+        )
+        self.assertEqual(
+            ['gpus', 'not this', 'other'],
+            self.idle(
+                slot(pci_class=0xFFFF), paragraphs=(GPUS, NOT_THIS, other)
+            ),
+        )
+
+    def test_a_device_that_is_not_offered_is_identified(self):
+        self.assertEqual(
+            [],
+            self.idle(slot(sriov=True), paragraphs=(GPUS, BY_NAME, NOT_THIS)),
+        )
+
 
 class ConflictTest(unittest.TestCase):
     def test_two_paragraphs(self):
