@@ -162,22 +162,6 @@ def conflicts(verdicts: Iterable[Verdict]) -> tuple[Verdict, ...]:
     return tuple(verdict for verdict in verdicts if verdict.conflicting)
 
 
-def idle(
-    policy: policies.Policy, verdicts: Iterable[Verdict]
-) -> tuple[policies.Paragraph, ...]:
-    """Pick the paragraphs that identify no device of the host.
-
-    :param policy: The one that the verdicts were made with.
-    :param verdicts: One for each slot of the host.
-    """
-    busy = {
-        paragraph.name
-        for verdict in verdicts
-        for paragraph in (*verdict.paragraphs, *verdict.denials)
-    }
-    return tuple(p for p in policy.paragraphs if p.name not in busy)
-
-
 def devices(verdicts: Iterable[Verdict]) -> tuple[Device, ...]:
     """Turn the offered slots into what is to be published of them."""
     return tuple(

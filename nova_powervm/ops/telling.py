@@ -46,7 +46,7 @@ class DeviceLog:
         """
         if policy != self._policy:
             self._policy = policy
-            _tell_idle(policy, plan.verdicts)
+            _tell_unused(policy, plan.verdicts)
         lines = _lines(policy, plan)
         for index, line in lines.items():
             if self._told.get(index) != line:
@@ -54,26 +54,32 @@ class DeviceLog:
         self._told = lines
 
 
-def _tell_idle(
+def _tell_unused(
     policy: policies.Policy, verdicts: Collection[matching.Verdict]
 ) -> None:
-    """Say which paragraphs of a new file identify no device.
+    """Say which paragraphs of a new file do nothing.
 
     One file may well serve many hosts, so a single one is worth a note only.
     """
-    idle = matching.idle(policy, verdicts)
-    if idle and len(idle) == len(policy.paragraphs):
+    if policy.paragraphs and not any(
+        verdict.paragraphs or verdict.denials for verdict in verdicts
+    ):
         LOG.warning(
             'No paragraph of %(source)s identifies a device of this host, so '
             'none is offered. Compare its values with `pvmctl ioslot list`.',
             {'source': policy.source},
         )
         return
-    for paragraph in idle:
+    slots = [verdict.slot for verdict in verdicts]
+    for paragraph in matching.unused(policy, slots):
         LOG.info(
-            'No device of this host is identified by %(paragraph)s of '
+            'No device of this host is %(done)s by %(paragraph)s of '
             '%(source)s.',
-            {'paragraph': paragraph, 'source': policy.source},
+            {
+                'done': 'identified' if paragraph.allow else 'taken away',
+                'paragraph': paragraph,
+                'source': policy.source,
+            },
         )
 
 

@@ -102,33 +102,6 @@ class JudgeTest(unittest.TestCase):
             self.assertEqual(words, str(verdict.reason))
 
 
-class IdleTest(unittest.TestCase):
-    def idle(self, *host_slots, paragraphs):
-        found = matching.idle(
-            policy.Policy(paragraphs, 'inv'),
-            judge(*host_slots, paragraphs=paragraphs),
-        )
-        return [paragraph.name for paragraph in found]
-
-    def test_what_identifies_no_device(self):
-        other = paragraph('other', line=9, vendor_id='1014')
-        self.assertEqual(
-            ['other'], self.idle(slot(), paragraphs=(GPUS, NOT_THIS, other))
-        )
-        self.assertEqual(
-            ['gpus', 'not this', 'other'],
-            self.idle(
-                slot(pci_class=0xFFFF), paragraphs=(GPUS, NOT_THIS, other)
-            ),
-        )
-
-    def test_a_device_that_is_not_offered_is_identified(self):
-        self.assertEqual(
-            [],
-            self.idle(slot(sriov=True), paragraphs=(GPUS, BY_NAME, NOT_THIS)),
-        )
-
-
 class ConflictTest(unittest.TestCase):
     def test_two_paragraphs(self):
         verdicts = judge(slot(), paragraphs=(GPUS, BY_NAME))

@@ -80,6 +80,15 @@ class DeviceLogTest(unittest.TestCase):
         self.assertIn("paragraph 'elsewhere' (line 9) of /inv", text)
         self.assertIn("paragraph 'not there' (line 11) of /inv", denying)
 
+    def test_a_paragraph_that_denies_everything(self):
+        everything = policy.Paragraph(
+            'all', {'drc_name': '*'}, allow=False, line=1
+        )
+        (level, text), (_, slot) = self.tell(everything)
+        self.assertEqual(logging.INFO, level)
+        self.assertIn("taken away by paragraph 'all' (line 1)", text)
+        self.assertIn("paragraph 'all' (line 1) of /inv denies it", slot)
+
     def test_an_empty_slot_is_no_device(self):
         levels = [
             level
