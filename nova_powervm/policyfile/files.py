@@ -25,8 +25,6 @@ from nova_powervm.policyfile import paragraphs
 from nova_powervm.policyfile import problems
 from nova_powervm.policyfile import watching
 
-_LARGEST = 1024 * 1024
-
 
 def load(path: str) -> policy.Policy:
     """Read the inventory file of this host.
@@ -125,15 +123,9 @@ def _content(path: str, descriptor: int, status: os.stat_result) -> bytes:
         _check_file(path, status)
         _check_directories(path)
         with open(descriptor, 'rb', closefd=False) as stream:
-            content = stream.read(_LARGEST + 1)
+            content = stream.read(paragraphs.LARGEST + 1)
     except OSError as error:
         raise _unreadable(path, error) from error
-    if len(content) > _LARGEST:
-        raise _refusal(
-            path,
-            f'the file is larger than {_LARGEST} bytes',
-            'check that [powervm]inventory_file names the right file',
-        )
     return content
 
 
