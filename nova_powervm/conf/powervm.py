@@ -44,7 +44,12 @@ OPTIONS = [
 The file that says which physical I/O slots of this host instances may get.
 
 It is read when nova-compute starts. Without the file, or with an empty one,
-no device is offered.
+no device is offered; with a bad one nova-compute does not start.
+
+In each cycle (``[DEFAULT]update_resources_interval``) a running nova-compute
+looks whether the file has changed. It is read again, without a restart, when
+two looks agree. A file that became bad or empty, or is gone, is not used: what
+was read before stays in force, and an ERROR says so.
 """,
     ),
     cfg.StrOpt(

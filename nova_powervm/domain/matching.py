@@ -100,7 +100,7 @@ def _judge_slot(
     denying = tuple(p for p in identified if not p.allow)
     reason = (
         _reason_conflict(allowing)
-        or slots.reason_unavailable(slot, instance_lpars, duplicated)
+        or _reason_of_host(slot, instance_lpars, duplicated)
         or _reason_denied(policy, allowing, denying)
     )
     return Verdict(slot, allowing, reason, denying)
@@ -112,6 +112,22 @@ def _reason_conflict(
     if len(allowing) < 2:
         return None
     return slots.Reason('conflict', _conflict(allowing))
+
+
+def _reason_of_host(
+    slot: slots.Slot,
+    instance_lpars: Collection[str],
+    duplicated: Collection[int],
+) -> slots.Reason | None:
+    reason = slots.reason_unavailable(slot, instance_lpars, duplicated)
+    if (
+        reason is not None
+        and reason.code == 'owned'
+        and slot.owner is not None
+        and slot.owner.kind is slots.PartitionKind.CLIENT
+    ):
+        return slots.Reason('owned', f'{reason}, which Nova does not run')
+    return reason
 
 
 def _reason_denied(
@@ -131,7 +147,8 @@ def _reason_denied(
         # Without the burn the next instance would get a used device.
         return slots.Reason(
             'one-time-use',
-            f'{allowing[0]} says one_time_use, which is not understood yet',
+            f'{allowing[0]} of {policy.source} says one_time_use, which is '
+            'not understood yet',
         )
     return None
 

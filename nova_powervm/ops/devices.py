@@ -17,8 +17,6 @@ from collections.abc import Iterable
 from collections.abc import Mapping
 from typing import Any
 
-from oslo_log import log as logging
-
 from nova_powervm import exception
 from nova_powervm.domain import claims
 from nova_powervm.domain import host
@@ -30,41 +28,49 @@ from nova_powervm.domain import policy as policies
 from nova_powervm.domain import slots
 from nova_powervm.ops import host as host_ops
 from nova_powervm.ops import ports
-
-LOG = logging.getLogger(__name__)
+from nova_powervm.ops import telling
 
 
 class DeviceOps:
     """Publishes the host's slots and finds those that an instance gets.
 
-    :param policy: What the inventory file allows.
+    :param inventory: The inventory file, which has been read.
     :param placement: Answers who holds an allocation.
     :param name_of: Makes the name of a new provider from a DRC index.
     """
 
     def __init__(
         self,
-        policy: policies.Policy,
+        inventory: ports.Inventory,
         placement: ports.Placement,
         name_of: Callable[[int], str],
     ) -> None:
-        self._policy = policy
+        self._inventory = inventory
         self._placement = placement
         self._name_of = name_of
         # Replaced as a whole, never changed: spawn reads them in threads.
+        self._policy = inventory.policy
         self._providers: Mapping[str, claims.SlotProvider] = {}
         self._others = claims.Others()
-        self._told: Mapping[int, str] = {}
+        self._log = telling.DeviceLog()
+
+    def refresh(self) -> None:
+        """Take a changed inventory file over for the next plan.
+
+        This reads a file, so it has no place under Nova's lock.
+        """
+        self._policy = self._inventory.refresh()
 
     def check(self, snapshot: host_ops.Snapshot) -> None:
         """Stop a starting service if two paragraphs take one device.
 
         :raises exception.DeviceConflict: Names the devices and paragraphs.
         """
-        conflicts = matching.conflicts(self._judge(snapshot))
+        policy = self._policy
+        conflicts = matching.conflicts(_judge(policy, snapshot))
         if conflicts:
             raise exception.DeviceConflict(
-                path=self._policy.source,
+                path=policy.source,
                 conflicts='; '.join(
                     f'{verdict.slot}: {verdict.reason}'
                     for verdict in conflicts
@@ -81,7 +87,9 @@ class DeviceOps:
         :param snapshot: The last reading of the host.
         :param providers: Direct children of the compute node's provider.
         """
-        verdicts = self._judge(snapshot)
+        # The same one to the end, whatever a refresh does meanwhile.
+        policy = self._policy
+        verdicts = _judge(policy, snapshot)
         pairing = planning.pair(matching.devices(verdicts), providers)
         questionable = pairing.questionable
         allocations = (
@@ -92,7 +100,7 @@ class DeviceOps:
         plan = planning.make_plan(
             pairing, allocations, self._name_of, verdicts
         )
-        self._tell(plan)
+        self._log.tell(policy, plan)
         return plan
 
     def publish(
@@ -155,32 +163,13 @@ class DeviceOps:
             _assignment(instance, lpar, claim, view) for claim in wanted
         )
 
-    def _judge(
-        self, snapshot: host_ops.Snapshot
-    ) -> tuple[matching.Verdict, ...]:
-        return matching.judge(
-            self._policy, snapshot.view.io_slots, snapshot.instance_lpars
-        )
 
-    def _tell(self, plan: planning.Plan) -> None:
-        """Log each decision once, until it changes."""
-        lines = {
-            v.slot.drc_index: f'{v.slot} is not offered: {v.reason}'
-            for v in plan.verdicts
-            if v.reason
-        }
-        levels = {
-            v.slot.drc_index: logging.ERROR
-            for v in matching.conflicts(plan.verdicts)
-        }
-        for entry in plan.entries:
-            lines[entry.drc_index] = _describe(entry)
-            if entry.consumers or entry.action is planning.Action.WITHDRAW:
-                levels.setdefault(entry.drc_index, logging.WARNING)
-        for index, line in lines.items():
-            if self._told.get(index) != line:
-                LOG.log(levels.get(index, logging.INFO), line)
-        self._told = lines
+def _judge(
+    policy: policies.Policy, snapshot: host_ops.Snapshot
+) -> tuple[matching.Verdict, ...]:
+    return matching.judge(
+        policy, snapshot.view.io_slots, snapshot.instance_lpars
+    )
 
 
 def _assignment(
@@ -200,25 +189,6 @@ def _assignment(
             f'{reason}',
         )
     return partition.SlotAssignment(slot.drc_index, slot.bus_group_required)
-
-
-def _describe(entry: planning.Entry) -> str:
-    where = f"slot {entry.drc_index:08X} (provider '{entry.name}')"
-    offer = ', '.join(entry.resource_classes)
-    match entry.action:
-        case planning.Action.CREATE | planning.Action.PUBLISH:
-            return f'Offering {where} as {offer}'
-        case planning.Action.KEEP_CLASS:
-            return f'Offering {where} as {offer}: {entry.reason}'
-        case planning.Action.DELETE:
-            return f'Removing {where}: {entry.reason}'
-    cure = (
-        f'It is allocated to {", ".join(entry.consumers)}: give the slot back '
-        'to the host, or delete the instance'
-        if entry.consumers
-        else 'It stays until it is free and nobody reserves it'
-    )
-    return f'Withdrawing {where}: {entry.reason}. {cure}.'
 
 
 def namer(nodename: str, style: str) -> Callable[[int], str]:

@@ -13,7 +13,8 @@
 """What the operations need from outside, as protocols.
 
 :mod:`nova_powervm.powervm` implements those of the host,
-:mod:`nova_powervm.virt` those of Nova and Placement.
+:mod:`nova_powervm.virt` those of Nova and Placement,
+:mod:`nova_powervm.policyfile` that of the inventory file.
 """
 
 import dataclasses
@@ -30,6 +31,7 @@ from nova_powervm.domain import image
 from nova_powervm.domain import network
 from nova_powervm.domain import partition
 from nova_powervm.domain import planning
+from nova_powervm.domain import policy as policies
 
 
 class System(Protocol):
@@ -44,6 +46,17 @@ class System(Protocol):
 
     def uptime(self) -> int:
         """Give the seconds since the management partition was booted."""
+
+
+class Inventory(Protocol):
+    """The inventory file."""
+
+    @property
+    def policy(self) -> policies.Policy:
+        """What is in force."""
+
+    def refresh(self) -> policies.Policy:
+        """Take a changed file over, if it is good, and give what holds."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -19,9 +19,11 @@ anybody can change is therefore refused.
 import os
 import stat
 
+from nova_powervm import exception
 from nova_powervm.domain import policy
 from nova_powervm.policyfile import paragraphs
 from nova_powervm.policyfile import problems
+from nova_powervm.policyfile import watching
 
 
 def load(path: str) -> policy.Policy:
@@ -33,29 +35,98 @@ def load(path: str) -> policy.Policy:
     :raises nova_powervm.exception.PolicyInvalid: The file can't be read or
         trusted, or its text has problems. See :func:`~.paragraphs.parse`.
     """
+    reading = read(path)
+    if reading.error is not None:
+        raise reading.error
+    return reading.policy
+
+
+def look(path: str) -> watching.Look:
+    """Look at the file without opening it.
+
+    :param path: As for :func:`load`.
+    """
+    try:
+        return _seen(os.stat(path))
+    except (OSError, ValueError) as error:
+        return _unseen(error)
+
+
+def read(path: str) -> watching.Reading:
+    """Read the file, and tell which one it was and whether it kept still.
+
+    :param path: As for :func:`load`.
+    :returns: The policy, or the problems for which :func:`load` raises.
+    """
     try:
         # Without O_NONBLOCK the open of a pipe waits for a writer.
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    except FileNotFoundError as error:
-        if os.path.islink(path):
-            raise _refusal(
-                path,
-                'the file is a symbolic link to a file that does not exist',
-                'make the link point to the inventory file',
-            ) from error
-        return policy.Policy(source=f'{path} (no such file)')
     except (OSError, ValueError) as error:
-        raise _unreadable(path, error) from error
+        return _unopened(path, error)
     try:
-        _check_file(path, os.fstat(descriptor))
+        before = os.fstat(descriptor)
+        try:
+            content = _content(path, descriptor, before)
+        except exception.PolicyInvalid as refusal:
+            return watching.Reading(_seen(before), error=refusal, passing=True)
+        steady = _seen(os.fstat(descriptor)) == _seen(before)
+    finally:
+        os.close(descriptor)
+    try:
+        found = paragraphs.parse(content, path)
+    except exception.PolicyInvalid as error:
+        return watching.Reading(_seen(before), steady, error=error)
+    return watching.Reading(_seen(before), steady, found)
+
+
+def _seen(status: os.stat_result) -> watching.Look:
+    return watching.Look(
+        device=status.st_dev,
+        inode=status.st_ino,
+        mode=status.st_mode,
+        size=status.st_size,
+        modified=status.st_mtime_ns,
+        changed=status.st_ctime_ns,
+    )
+
+
+def _unseen(error: Exception) -> watching.Look:
+    if isinstance(error, OSError):
+        return watching.Look(error=os.strerror(error.errno or 0))
+    return watching.Look(error=str(error))
+
+
+def _unopened(path: str, error: Exception) -> watching.Reading:
+    if not isinstance(error, FileNotFoundError):
+        # The look is made anew: it may well succeed where open does not.
+        return watching.Reading(
+            look(path), error=_unreadable(path, error), passing=True
+        )
+    if os.path.islink(path):
+        refusal = _refusal(
+            path,
+            'the file is a symbolic link to a file that does not exist',
+            'make the link point to the inventory file',
+        )
+        return watching.Reading(_unseen(error), error=refusal)
+    return watching.Reading(
+        _unseen(error), policy=policy.Policy(source=f'{path} (no such file)')
+    )
+
+
+def _content(path: str, descriptor: int, status: os.stat_result) -> bytes:
+    """Read an open file that can be trusted.
+
+    :raises nova_powervm.exception.PolicyInvalid: It can't, or not be read.
+    """
+    try:
+        _check_file(path, status)
         _check_directories(path)
         with open(descriptor, 'rb', closefd=False) as stream:
             content = stream.read(paragraphs.LARGEST + 1)
     except OSError as error:
         raise _unreadable(path, error) from error
-    finally:
-        os.close(descriptor)
-    return paragraphs.parse(content, path)
+    return content
 
 
 def _check_file(path: str, status: os.stat_result) -> None:
@@ -93,7 +164,7 @@ def _check_directories(path: str) -> None:
             )
 
 
-def _unreadable(path: str, error: Exception) -> Exception:
+def _unreadable(path: str, error: Exception) -> exception.PolicyInvalid:
     return _refusal(
         path,
         f'the file can not be read: {error}',
@@ -102,5 +173,5 @@ def _unreadable(path: str, error: Exception) -> Exception:
     )
 
 
-def _refusal(path: str, what: str, hint: str) -> Exception:
+def _refusal(path: str, what: str, hint: str) -> exception.PolicyInvalid:
     return problems.invalid(path, problems.Problem(what=what, hint=hint))

@@ -120,8 +120,13 @@ class PowerVMDriver(driver.ComputeDriver):
         return self._node_uuid
 
     def get_available_resource(self, nodename: str) -> dict[str, Any]:
-        """Read the host; all REST work of a cycle is done here."""
-        snapshot = self._ops().host.read()
+        """Read the host, and the inventory file if it has changed.
+
+        All REST and file work of a cycle is done here: Nova holds no lock.
+        """
+        services = self._ops()
+        services.devices.refresh()
+        snapshot = services.host.read()
         return {
             'uuid': self._local_uuid(),
             **translate.available_resource(snapshot, nodename),

@@ -25,7 +25,6 @@ from oslo_log import log as logging
 from nova_powervm import exception
 from nova_powervm.conf import powervm as options
 from nova_powervm.domain import host as host_domain
-from nova_powervm.domain import policy as policies
 from nova_powervm.ops import devices
 from nova_powervm.ops import host
 from nova_powervm.ops import images
@@ -33,7 +32,7 @@ from nova_powervm.ops import lifecycle
 from nova_powervm.ops import network
 from nova_powervm.ops import ports
 from nova_powervm.ops import power
-from nova_powervm.policyfile import load
+from nova_powervm.policyfile import InventoryFile
 from nova_powervm.powervm import localdisk
 from nova_powervm.powervm import partitions
 from nova_powervm.powervm import seas
@@ -86,15 +85,11 @@ def start(
     :raises exception.ConfigurationError: An option or the file is bad.
     :raises exception.RestUnreachable: The host did not answer in time.
     """
-    policy = load(settings.inventory_file)
-    LOG.info(
-        'Offering devices by %(count)d paragraph(s) of %(source)s.',
-        {'count': len(policy.paragraphs), 'source': policy.source},
-    )
+    inventory = InventoryFile(settings.inventory_file)
     adapter = session.connect(settings.server)
     with contextlib.ExitStack() as undo:
         undo.callback(adapter.session.close)
-        services = _assemble(settings, nodename, virtapi, policy, adapter)
+        services = _assemble(settings, nodename, virtapi, inventory, adapter)
         snapshot = session.wait_for(settings.server, services.host.read)
         services.devices.check(snapshot)
         services.prepare()
@@ -107,7 +102,7 @@ def _assemble(
     settings: options.Settings,
     nodename: str,
     virtapi: Any,
-    policy: policies.Policy,
+    inventory: ports.Inventory,
     adapter: Any,
 ) -> Services:
     managed = system.RestSystem(adapter, settings.server)
@@ -116,7 +111,7 @@ def _assemble(
     disks = _disks(adapter, settings)
     reader = host.HostOps(managed, disks, nova_records)
     device_ops = devices.DeviceOps(
-        policy,
+        inventory,
         placement.ReportClientPlacement(virtapi),
         devices.namer(nodename, settings.provider_names),
     )

@@ -12,13 +12,19 @@
 
 """What the documents say of messages, reasons and layers is the code's."""
 
+import ast
+import dataclasses
 import inspect
 import re
 import tomllib
 import unittest
 
 from nova_powervm import exception
+from nova_powervm.domain import matching
+from nova_powervm.domain import policy
 from nova_powervm.domain import slots
+from nova_powervm.ops import telling
+from nova_powervm.policyfile import inventory
 from tests.unit.docs import pages
 
 _PLACE = re.compile(r'\{\w+\}')
@@ -49,15 +55,80 @@ class MessageTest(unittest.TestCase):
 
 
 class ReasonTest(unittest.TestCase):
+    GPU = slots.Slot(1, vendor_id=0x10DE)
+    ONE = policy.Paragraph('...', {'vendor_id': '10DE'})
+    NONE = dataclasses.replace(ONE, allow=False)
+    ONCE = dataclasses.replace(ONE, one_time_use=True)
+
     def test_every_reason_is_explained(self):
         text = pages.documents()['admin/devices']
-        for slot, duplicated in (
-            (slots.Slot(1, vendor_id=slots.EMPTY_ID), ()),
-            (slots.Slot(1), (1,)),
-            (slots.Slot(1, sriov=True), ()),
+        database = slots.Owner(slots.PartitionKind.CLIENT, name='...')
+        vios = slots.Owner(slots.PartitionKind.VIOS, name='vios1')
+        told = set()
+        for changes, paragraphs in (
+            ({'vendor_id': slots.EMPTY_ID}, ()),
+            ({'sriov': True}, ()),
+            ({'owner': database}, ()),
+            ({'owner': vios}, ()),
+            ({}, ()),
+            ({}, (self.ONE, self.ONE)),
+            ({}, (self.ONE, self.NONE)),
+            ({}, (self.ONCE,)),
         ):
-            reason = slots.reason_unavailable(slot, (), duplicated)
-            self.assertIn(f'``{reason}``', text)
+            slot = dataclasses.replace(self.GPU, **changes)
+            told |= self.reasons(slot, paragraphs=paragraphs)
+        told |= self.reasons(self.GPU, self.GPU)
+        self.assertEqual(
+            {
+                'conflict',
+                'denied',
+                'duplicate',
+                'empty',
+                'one-time-use',
+                'owned',
+                'sriov',
+                'unmatched',
+            },
+            {code for code, _ in told},
+        )
+        for _, words in told:
+            shown = words.replace(str(self.ONE), '...').replace(
+                'VIOS vios1', '...'
+            )
+            self.assertIn(f'``{shown}``', text)
+
+    def reasons(self, *host_slots, paragraphs=()):
+        """Give code and words of each reason."""
+        allowed = policy.Policy(paragraphs, '...')
+        return {
+            (verdict.reason.code, verdict.reason.text)
+            for verdict in matching.judge(allowed, host_slots)
+        }
+
+
+class LogTest(unittest.TestCase):
+    """The lines of level WARNING and ERROR about the file."""
+
+    def test_every_line_is_explained(self):
+        text = pages.words(
+            pages.documents()['admin/troubleshooting'].replace('\n   ', '\n')
+        )
+        for module in (inventory, telling):
+            tree = ast.parse(inspect.getsource(module))
+            calls = [
+                call
+                for call in ast.walk(tree)
+                if isinstance(call, ast.Call)
+                and ast.unparse(call.func)
+                in ('LOG.info', 'LOG.warning', 'LOG.error')
+                and isinstance(call.args[0], ast.Constant)
+            ]
+            self.assertTrue(calls, module)
+            for call in calls:
+                message = call.args[0].value
+                first, _ = re.split(r'%\(?\w', message, maxsplit=1)
+                with self.subTest(message=message):
+                    self.assertIn(pages.words(first), text)
 
 
 class ArchitectureTest(unittest.TestCase):

@@ -83,6 +83,24 @@ class JudgeTest(unittest.TestCase):
     def test_no_slots(self):
         self.assertEqual((), judge())
 
+    def test_who_owns_it(self):
+        for owner, words in (
+            (
+                client(OTHER_LPAR, name='db2'),
+                'it is owned by partition db2, which Nova does not run',
+            ),
+            (
+                client(kind=PartitionKind.VIOS, name='vios1'),
+                'it is owned by VIOS vios1',
+            ),
+            (
+                client(kind=PartitionKind.MANAGEMENT, name='novalink'),
+                'it is owned by management partition novalink',
+            ),
+        ):
+            (verdict,) = judge(slot(owner=owner))
+            self.assertEqual(words, str(verdict.reason))
+
 
 class ConflictTest(unittest.TestCase):
     def test_two_paragraphs(self):

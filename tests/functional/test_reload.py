@@ -1,0 +1,325 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""A file that changes while nova-compute runs.
+
+Starting nova takes longer than all else, so each test tells a whole story.
+"""
+
+import pathlib
+import re
+
+import nova.conf
+
+from tests.functional import base
+
+CONF = nova.conf.CONF
+
+GPU_SLOTS = {0x21010020, 0x21010021, 0x21010022, 0x21020024}
+WITHDRAWN = 'CUSTOM_POWERVM_WITHDRAWN'
+
+#: The first two GPUs by their places.
+TWO_PLACES = """\
+in C3:
+  identification: {drc_name: U78D2.001.EMU0001-P1-C3}
+  resource_class: CUSTOM_GPU
+in C4:
+  identification: {drc_name: U78D2.001.EMU0001-P1-C4}
+"""
+FIRST_GPU = {
+    'resources1:CUSTOM_GPU': '1',
+    'trait1:CUSTOM_POWERVM_IOSLOT_DRC_INDEX_21010020': 'required',
+    'trait1:OWNER_NOVA': 'required',
+}
+
+
+class Reload(base.PowerVMTestCase):
+    """Changes the file, and looks at Placement and the log."""
+
+    def setUp(self):
+        super().setUp()
+        self.read = 0
+
+    @property
+    def path(self):
+        return pathlib.Path(CONF.powervm.inventory_file)
+
+    def write(self, text):
+        """Put another file in place of the one that there is."""
+        new = self.path.with_suffix('.new')
+        new.write_text(text)
+        new.rename(self.path)
+
+    def cycles(self, number=2):
+        """Let some cycles go by; the second look at a change takes it."""
+        for _ in range(number):
+            self._run_periodics()
+
+    def change(self, text):
+        self.write(text)
+        self.cycles()
+
+    def log(self, level):
+        """Give the driver's lines of a level since forget_log."""
+        return re.findall(
+            rf'^\S+ \S+ {level} \[nova_powervm\.\S+\] (.*)$',
+            self.stdlog.logger.output[self.read :],
+            re.MULTILINE,
+        )
+
+    def forget_log(self):
+        self.read = len(self.stdlog.logger.output)
+
+    def providers_with(self, trait):
+        """Give the slots whose provider bears a trait."""
+        return {
+            index
+            for index, provider in self.slot_providers().items()
+            if trait in self._get_provider_traits(provider['uuid'])
+        }
+
+    def reserved(self, index):
+        """Give reserved of each class of a slot's provider."""
+        uuid = self.slot_providers()[index]['uuid']
+        return {
+            name: record['reserved']
+            for name, record in self._get_provider_inventory(uuid).items()
+        }
+
+
+class TakenOver(Reload):
+    """A good file comes into force; a bad one takes nothing away."""
+
+    def test_a_file_that_appears_breaks_and_is_mended(self):
+        self.start_host(inventory=False)
+        self.assertEqual({}, self.slot_providers())
+        self.assertIn(
+            f'Offering no device: {self.path} (no such file) has no paragraph',
+            ' '.join(self.log('INFO')),
+        )
+
+        self.write(base.GPUS)
+        self.cycles(1)
+        self.assertEqual({}, self.slot_providers())
+        self.cycles(1)
+        self.assertEqual(GPU_SLOTS, set(self.slot_providers()))
+        before = self.generations()
+
+        self.becomes('2 problem(s)', self.break_text)
+        self.becomes('has no paragraph', self.empty)
+        self.becomes('every user can write', self.open_to_all)
+        self.becomes('(no such file)', self.path.unlink)
+        self.assertEqual(before, self.generations())
+
+        # As it was, and still worth a line.
+        self.forget_log()
+        self.change(base.GPUS)
+        self.assertEqual([], self.log('ERROR'))
+        self.assertIn('was read again', ' '.join(self.log('INFO')))
+        self.assertEqual(before, self.generations())
+
+        self.forget_log()
+        self.cycles(3)
+        self.assertEqual([], self.log('INFO'))
+
+    def becomes(self, problem, spoil):
+        """Spoil the file: there is one error, and all stays as it is."""
+        self.forget_log()
+        spoil()
+        self.cycles(4)
+        (line,) = self.log('ERROR')
+        self.assertIn('stays in force (1 paragraph(s))', line)
+        self.assertIn(problem, self.stdlog.logger.output[self.read :])
+
+    def break_text(self):
+        self.write('gpus: {identification: {class: 0302}, x: y}\n')
+
+    def empty(self):
+        self.write('# nothing\n')
+
+    def open_to_all(self):
+        self.write(base.GPUS)
+        self.path.chmod(0o646)
+
+    def test_traits_and_classes(self):
+        self.start_host()
+        server = self.boot(FIRST_GPU)
+
+        more = base.GPUS.replace('[', '[CUSTOM_NEW, ')
+        self.change(more)
+        self.assertEqual(GPU_SLOTS, self.providers_with('CUSTOM_NEW'))
+
+        # Providers that exist keep it: it might be an operator's.
+        self.change(base.GPUS)
+        self.plug_gpu('21010040')
+        self.cycles(1)
+        self.assertEqual({0x21010040}, set(self.slot_providers()) - GPU_SLOTS)
+        self.assertEqual(GPU_SLOTS, self.providers_with('CUSTOM_NEW'))
+
+        # The class of the allocated one stays.
+        self.change(base.GPUS.replace('CUSTOM_GPU', 'PGPU'))
+        classes = self.slot_classes()
+        self.assertEqual({'CUSTOM_GPU'}, classes.pop(0x21010020))
+        self.assertEqual([{'PGPU'}] * len(GPU_SLOTS), list(classes.values()))
+
+        # Its paragraph leaves the file: it is withdrawn, the others go.
+        self.forget_log()
+        self.change(
+            'crypto:\n  identification: {vendor_id: "1014", class: "1080"}\n'
+        )
+        self.assertEqual(
+            {0x21010020, 0x21010038, 0x21030039}, set(self.slot_providers())
+        )
+        self.assertEqual({'CUSTOM_GPU': 1}, self.reserved(0x21010020))
+        self.assertEqual({0x21010020}, self.providers_with(WITHDRAWN))
+        (warning,) = self.log('WARNING')
+        self.assertIn('identifies it', warning)
+        self.assertIn(server['id'], warning)
+        self.assertEqual(self.lpar(server).uuid, self.slot_owner(0x21010020))
+
+        self._delete_server(server)
+        self.cycles(1)
+        self.assertEqual({0x21010038, 0x21030039}, set(self.slot_providers()))
+
+
+class Denied(Reload):
+    """Paragraphs that deny, and wildcards."""
+
+    inventory = base.GPUS.replace('"1DB6"', '"1DB*"')
+    deny = """\
+not in the first places:
+  identification: {drc_name: 'U78D2.*-P1-C[3-4]'}
+  allow: false
+not these:
+  identification: {drc_name: '*-P1-C?', drc_index: '2101002?'}
+  allow: false
+"""
+
+    def test_two_passes(self):
+        # Whatever stands first; brackets are not special.
+        self.start_host(inventory=self.deny + self.inventory)
+        self.assertEqual({0x21020024}, set(self.slot_providers()))
+        self.assertIn(
+            "paragraph 'not these' (line 4) of", ' '.join(self.log('INFO'))
+        )
+
+        self.change(self.inventory)
+        self.assertEqual(GPU_SLOTS, set(self.slot_providers()))
+        server = self.boot(FIRST_GPU)
+
+        # Free providers go, the allocated one is withdrawn.
+        self.forget_log()
+        self.change(self.inventory + self.deny)
+        self.assertEqual({0x21010020, 0x21020024}, set(self.slot_providers()))
+        self.assertEqual({'CUSTOM_GPU': 1}, self.reserved(0x21010020))
+        self.assertEqual({0x21010020}, self.providers_with(WITHDRAWN))
+        (warning,) = self.log('WARNING')
+        self.assertIn("paragraph 'not these' (line 10) of", warning)
+        self.assertIn('denies it', warning)
+        self.assertIn(server['id'], warning)
+
+        self._delete_server(server)
+        self.cycles(1)
+        self.assertEqual({0x21020024}, set(self.slot_providers()))
+
+        # The way to offer nothing.
+        self.change(
+            "nothing: {identification: {drc_name: '*'}, allow: false}\n"
+        )
+        self.assertEqual({}, self.slot_providers())
+        self.assertEqual([], self.log('ERROR'))
+
+
+class Conflict(Reload):
+    """Two paragraphs for one device cost that device only."""
+
+    def test_by_a_new_file(self):
+        self.start_host()
+        server = self.boot(FIRST_GPU)
+        owner = self.slot_owner(0x21010020)
+
+        self.change(base.GPUS + TWO_PLACES)
+        self.cycles(2)
+
+        # The free one goes, the allocated one is withdrawn and in use.
+        self.assertEqual(GPU_SLOTS - {0x21010021}, set(self.slot_providers()))
+        self.assertEqual({'CUSTOM_GPU': 1}, self.reserved(0x21010020))
+        self.assertEqual({'CUSTOM_GPU': 0}, self.reserved(0x21010022))
+        self.assertEqual({0x21010020}, self.providers_with(WITHDRAWN))
+        self.assertEqual(owner, self.slot_owner(0x21010020))
+        first, second = sorted(self.log('ERROR'))
+        for line, index, place, number in (
+            (first, '21010020', 'in C3', 7),
+            (second, '21010021', 'in C4', 10),
+        ):
+            self.assertIn(f'slot {index} at U78D2', line)
+            self.assertIn("paragraph 'gpus' (line 1)", line)
+            self.assertIn(f"paragraph '{place}' (line {number})", line)
+            self.assertIn(str(self.path), line)
+        self.assertIn(server['id'], first)
+        self.boot(base.gpu_groups(1))
+
+        self.forget_log()
+        self.change(base.GPUS)
+        self.assertEqual(GPU_SLOTS, set(self.slot_providers()))
+        self.assertEqual({'CUSTOM_GPU': 0}, self.reserved(0x21010020))
+        self.assertEqual(set(), self.providers_with(WITHDRAWN))
+        self.assertEqual([], self.log('ERROR'))
+
+    def test_by_a_card(self):
+        # An empty slot holds no device, so two paragraphs do no harm.
+        self.start_host(
+            inventory=base.GPUS
+            + 'spare:\n  identification: {drc_index: "21010040"}\n'
+        )
+        self.assertEqual(GPU_SLOTS, set(self.slot_providers()))
+        self.assertIn("paragraph 'spare' (line 7)", ' '.join(self.log('INFO')))
+
+        self.plug_gpu('21010040')
+        self.cycles(3)
+
+        self.assertEqual(GPU_SLOTS, set(self.slot_providers()))
+        (line,) = self.log('ERROR')
+        self.assertIn('slot 21010040', line)
+        self.assertIn("paragraph 'gpus' (line 1)", line)
+        self.assertIn("paragraph 'spare' (line 7)", line)
+
+        self.control().pull('21010040')
+        self.cycles(1)
+        self.assertEqual(GPU_SLOTS, set(self.slot_providers()))
+
+
+class NoMatch(Reload):
+    """A file for other hosts is no reason to stay down."""
+
+    inventory = 'others:\n  identification: {vendor_id: ABCD}\n'
+
+    def test_it_warns_at_start_and_at_each_change(self):
+        self.start_host()
+        self.assertEqual({}, self.slot_providers())
+        self.assertEqual(1, self.warnings())
+        self.cycles(2)
+        self.assertEqual(1, self.warnings())
+
+        self.change(self.inventory.replace('ABCD', 'ABCE'))
+        self.assertEqual(2, self.warnings())
+
+        # One paragraph that matches is enough: the other is a note.
+        self.change(self.inventory + base.GPUS)
+        self.assertEqual(2, self.warnings())
+        self.assertIn(
+            "paragraph 'others' (line 1)", ' '.join(self.log('INFO'))
+        )
+        self.assertEqual(GPU_SLOTS, set(self.slot_providers()))
+
+    def warnings(self):
+        return sum('No paragraph of' in line for line in self.log('WARNING'))

@@ -1,0 +1,169 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Properties of the watch over the inventory file."""
+
+import dataclasses
+import unittest
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nova_powervm import exception
+from nova_powervm.domain import policy
+from nova_powervm.policyfile import watching
+from nova_powervm.policyfile.watching import Look
+from nova_powervm.policyfile.watching import News
+from nova_powervm.policyfile.watching import Reading
+
+
+def _policy(name):
+    return policy.Policy((policy.Paragraph(name, {'class': 'ABCD'}),), 'inv')
+
+
+EMPTY = policy.Policy(source='inv')
+GOOD = {name: _policy(name) for name in ('a', 'b')}
+BAD = ('text', 'place')
+contents = st.sampled_from((*GOOD, 'empty', *BAD))
+
+
+@dataclasses.dataclass(frozen=True)
+class File:
+    """A state of the file: no two have the same look."""
+
+    number: int
+    content: str
+
+    @property
+    def look(self):
+        return Look(inode=self.number)
+
+    def reading(self, steady=True):
+        if self.content in BAD:
+            error = exception.PolicyInvalid(
+                path='inv', count=1, problems=self.content
+            )
+            return Reading(
+                self.look,
+                steady,
+                error=error,
+                passing=self.content == 'place',
+            )
+        return Reading(self.look, steady, GOOD.get(self.content, EMPTY))
+
+
+#: A cycle, in which the file may change between look and reading or while
+#: it is read; a new file; or one of the earlier ones put back.
+steps = st.one_of(
+    st.tuples(st.just('cycle'), st.none() | contents, st.booleans()),
+    st.tuples(st.just('new'), contents),
+    st.tuples(st.just('back'), st.integers(0, 99)),
+)
+
+
+class Story:
+    """Plays steps, and keeps what happened for the properties."""
+
+    def __init__(self, first):
+        self.files = [File(0, first)]
+        self.now = self.files[0]
+        self.watch = watching.Watch(self.now.reading().policy, self.now.look)
+        self.previous = None
+        #: Per cycle: what was in force, the reading, the news.
+        self.cycles = []
+
+    def write(self, content):
+        self.now = File(len(self.files), content)
+        self.files.append(self.now)
+
+    def back(self, number):
+        self.now = self.files[number % len(self.files)]
+
+    def cycle(self, change=None, whole=True):
+        before = self.watch
+        looked = self.now
+        agreed = self.previous == looked
+        self.previous = looked
+        self.watch, due = self.watch.seen(looked.look)
+        reading, news = None, News.NONE
+        if due:
+            if change is not None and whole:
+                self.write(change)
+            reading = self.now.reading(steady=change is None or whole)
+            self.watch, news = self.watch.read(reading)
+        self.cycles.append((before, agreed, looked, reading, news, self.watch))
+
+    def play(self, played):
+        for name, *values in played:
+            {'cycle': self.cycle, 'new': self.write, 'back': self.back}[name](
+                *values
+            )
+        return self
+
+
+stories = st.builds(
+    lambda first, played: Story(first).play(played),
+    st.sampled_from((*GOOD, 'empty')),
+    st.lists(steps, max_size=40),
+)
+
+
+class WatchTest(unittest.TestCase):
+    @given(stories)
+    def test_what_comes_into_force_was_read_whole_from_agreeing_looks(
+        self, story
+    ):
+        for before, agreed, looked, reading, news, after in story.cycles:
+            if after.policy == before.policy and news is not News.TAKEN:
+                continue
+            self.assertIs(News.TAKEN, news)
+            self.assertTrue(agreed or looked.look == before.judged)
+            self.assertEqual(looked.look, reading.look)
+            self.assertTrue(reading.steady)
+            self.assertIsNone(reading.error)
+            self.assertEqual(reading.policy, after.policy)
+
+    @given(stories)
+    def test_a_bad_or_empty_file_takes_nothing_away(self, story):
+        for before, *_, after in story.cycles:
+            if before.policy.paragraphs:
+                self.assertTrue(after.policy.paragraphs)
+
+    @given(stories)
+    def test_what_is_told_has_a_change_behind_it(self, story):
+        for before, _, looked, _, news, after in story.cycles:
+            if news is News.REFUSED:
+                self.assertNotEqual(before.judged, looked.look)
+                self.assertTrue(after.complaint)
+            if news is News.TAKEN:
+                self.assertEqual('', after.complaint)
+
+    @given(stories)
+    def test_a_file_that_keeps_still_is_judged_once(self, story):
+        """Whatever came before, three more cycles settle it for good."""
+        before = story.watch.policy
+        for _ in range(3):
+            story.cycle()
+        settled = story.watch
+        expected = story.now.reading()
+        good = expected.error is None and (
+            expected.policy.paragraphs or not before.paragraphs
+        )
+        self.assertEqual(expected.policy if good else before, settled.policy)
+        self.assertEqual(story.now.look, settled.judged)
+        self.assertEqual(bool(good), settled.complaint == '')
+
+        story.cycle()
+        *_, reading, news, after = story.cycles[-1]
+        self.assertEqual((settled, News.NONE), (after, news))
+        # Only what is not in the text is tried again.
+        self.assertEqual(story.now.content == 'place', reading is not None)
