@@ -10,4 +10,4 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The commands."""
+"""The operator's command ``nova-powervm-inventory``."""

@@ -25,13 +25,15 @@ from typing import Protocol
 from typing import cast
 
 from keystoneauth1 import exceptions as keystone
-from nova import utils as nova_utils
+from keystoneauth1 import loading
+from oslo_config import cfg
 
 from nova_powervm import exception
 from nova_powervm.domain import observed
 
 #: As old as will do: 1.14 knows trees, 1.26 a reserved that equals the total.
 MICROVERSION = '1.26'
+GROUP = 'placement'
 _HIDDEN = (401, 403)
 
 
@@ -45,16 +47,40 @@ class Client(Protocol):
         """Send a PUT request; errors of HTTP are answers."""
 
 
-def connect() -> 'Placement':
+def connect(conf: cfg.ConfigOpts) -> 'Placement':
     """Make a client from section [placement] of nova.conf.
 
-    Nova's own function reads the section, so all of its options hold that
-    hold for nova-compute. No request is sent yet.
+    The options are those that nova-compute reads, with Nova's defaults. No
+    request is sent yet.
 
+    :param conf: Has read the files; the options are registered here.
     :raises exception.PlacementNotConfigured: The section does not do.
     """
-    with _translated('the configuration'):
-        return Placement(nova_utils.get_ksa_adapter('placement'))
+    loading.register_session_conf_options(conf, GROUP)
+    loading.register_auth_conf_options(conf, GROUP)
+    adapter_options = loading.get_adapter_conf_options(
+        include_deprecated=False
+    )
+    cfg.set_defaults(
+        adapter_options,
+        valid_interfaces=['internal', 'public'],
+        service_type='placement',
+    )
+    conf.register_opts(adapter_options, group=GROUP)
+    with _translated('section [placement]'):
+        auth = loading.load_auth_from_conf_options(conf, GROUP)
+        if auth is None:
+            raise exception.PlacementNotConfigured(
+                reason='there is no auth_type in its section [placement]'
+            )
+        session = loading.load_session_from_conf_options(
+            conf, GROUP, auth=auth
+        )
+        return Placement(
+            loading.load_adapter_from_conf_options(
+                conf, GROUP, session=session, auth=auth, raise_exc=False
+            )
+        )
 
 
 class Placement:

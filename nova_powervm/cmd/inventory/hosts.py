@@ -1,0 +1,87 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The host's slots: from the REST API, or from captured answers of it."""
+
+import argparse
+import dataclasses
+from typing import TYPE_CHECKING
+
+from nova_powervm.domain import host
+from nova_powervm.powervm import session
+from nova_powervm.powervm import system
+
+if TYPE_CHECKING:
+    from nova_powervm.cmd.inventory import base
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Reading:
+    """A reading of the host.
+
+    :param view: The managed system with its slots.
+    :param source: Where it is from, for messages.
+    :param owners_known: False if a slot without an owner may have one.
+    """
+
+    view: host.HostView
+    source: str
+    owners_known: bool = True
+
+
+def add_options(
+    parser: argparse.ArgumentParser, offline: bool = False
+) -> None:
+    """Add the options that say where the host is read.
+
+    :param parser: Of the command.
+    :param offline: Whether the command can do without a host.
+    """
+    group = parser.add_argument_group(
+        'host',
+        'where the slots are read; by default from the PowerVM REST API that '
+        'the [powervm] options of nova.conf name',
+    )
+    group.add_argument(
+        '--system-xml',
+        action='append',
+        metavar='FILE',
+        help='read a stored answer of the REST API for ManagedSystem instead '
+        'of asking the host; can be given more than once, to add the '
+        'answers for LogicalPartition and VirtualIOServer',
+    )
+    group.add_argument(
+        '--system-name',
+        metavar='NAME',
+        help='which system, if the stored answer holds more than one',
+    )
+    if offline:
+        group.add_argument(
+            '--offline', action='store_true', help='read no host at all'
+        )
+
+
+def read(app: 'base.App', parsed_args: argparse.Namespace) -> Reading:
+    """Read the host as the options say.
+
+    :param app: Has the configuration.
+    :param parsed_args: With the options of :func:`add_options`.
+    :raises nova_powervm.exception.PowerVMError: It can't be read.
+    """
+    server = app.config.settings.server
+    # A person waits: one try must do.
+    adapter = session.connect(dataclasses.replace(server, connect_timeout=0))
+    try:
+        view = system.RestSystem(adapter, server).read()
+    finally:
+        adapter.session.close()
+    return Reading(view, str(server))
