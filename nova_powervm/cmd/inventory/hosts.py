@@ -53,7 +53,8 @@ def add_options(
         'where the slots are read; by default from the PowerVM REST API that '
         'the [powervm] options of nova.conf name',
     )
-    group.add_argument(
+    where = group.add_mutually_exclusive_group()
+    where.add_argument(
         '--system-xml',
         action='append',
         metavar='FILE',
@@ -67,16 +68,19 @@ def add_options(
         help='which system, if the stored answer holds more than one',
     )
     if offline:
-        group.add_argument(
+        where.add_argument(
             '--offline', action='store_true', help='read no host at all'
         )
 
 
-def read(app: 'base.App', parsed_args: argparse.Namespace) -> Reading:
+def read(
+    app: 'base.App', parsed_args: argparse.Namespace, or_offline: bool = False
+) -> Reading:
     """Read the host as the options say.
 
     :param app: Has the configuration.
     :param parsed_args: With the options of :func:`add_options`.
+    :param or_offline: Whether the command can do without a host.
     :raises nova_powervm.exception.PowerVMError: It can't be read.
     """
     if parsed_args.system_xml:
@@ -95,10 +99,10 @@ def read(app: 'base.App', parsed_args: argparse.Namespace) -> Reading:
             ', '.join(parsed_args.system_xml),
             capture.owners_known,
         )
-    return _read_server(app)
+    return _read_server(app, ', or --offline' if or_offline else '')
 
 
-def _read_server(app: 'base.App') -> Reading:
+def _read_server(app: 'base.App', cure: str) -> Reading:
     server = app.config.settings.server
     # A person waits: one try must do.
     once = dataclasses.replace(server, connect_timeout=0)
@@ -113,7 +117,7 @@ def _read_server(app: 'base.App') -> Reading:
             reason=f'The PowerVM REST server can not be read: {server} does '
             f'not answer ({_shortest(error)}). Look at [powervm]rest_url in '
             f'{" and ".join(app.config.files) or "nova.conf"}, or give a '
-            'stored answer with --system-xml.'
+            f'stored answer with --system-xml{cure}.'
         ) from error
     return Reading(view, str(server))
 
