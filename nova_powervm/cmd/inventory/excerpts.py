@@ -36,10 +36,11 @@ def report(
     :param text: The file.
     """
     # Only line feeds count lines for the parser, too.
-    lines = text.split('\n')
+    lines = text.removesuffix('\n').split('\n')
     for finding in found:
         problem = finding.problem
-        yield f'{_place(problem, source)}: {finding.severity}: {_what(problem)}'
+        place = _place(problem, source)
+        yield f'{place}: {finding.severity}: {_what(problem)}'
         yield from _excerpt(lines, problem)
         if problem.hint:
             yield f'  hint: {problem.hint}'

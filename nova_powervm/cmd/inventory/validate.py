@@ -13,6 +13,7 @@
 """The command ``validate``."""
 
 import argparse
+import os
 from collections.abc import Iterable
 from collections.abc import Sequence
 from typing import Any
@@ -147,9 +148,8 @@ class Validate(base.Lister):
         except exception.PolicyInvalid as error:
             problems = findings.of_problems(error.fields['problems'])
             return source, _shown(path, text), problems
-        # A file that is not there has no text, but may be created meanwhile.
         shown = _shown(path, text)
-        exists = text is not None or '(no such file)' not in policy.source
+        exists = text is not None or os.path.exists(path)
         found = [*findings.of_policy(policy, exists)]
         if not parsed_args.offline:
             reading = hosts.read(self.app, parsed_args, or_offline=True)
