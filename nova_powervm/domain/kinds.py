@@ -29,16 +29,16 @@ class Kind:
     :param code: Short name in lower case.
     :param title: Plural for headings.
     :param resource_class: A class that says what it is.
-    :param doubt: Why it should not be offered without a second thought;
-        empty if it may be.
-    :param wired: Whether it is connected to something outside of the host.
+    :param doubt: Why such devices should not be offered without a second
+        thought, as a clause about them; empty if they may be.
+    :param wired: What outside of the host it is connected to, if it is.
     """
 
     code: str
     title: str
     resource_class: str = 'CUSTOM_IOSLOT'
     doubt: str = ''
-    wired: bool = False
+    wired: str = ''
 
     @property
     def safe(self) -> bool:
@@ -46,20 +46,21 @@ class Kind:
         return not self.doubt
 
 
-_NETWORK = 'it is connected to a network'
-_FABRIC = 'it is connected to a storage fabric'
-_DISKS = 'the disks of the host itself, or of a VIOS, may be behind it'
-_UNKNOWN = 'its PCI class does not tell that it is an accelerator'
+_DISKS = 'the disks of the host itself, or of a VIOS, may be behind them'
+_UNKNOWN = 'their PCI class does not tell that they are accelerators'
+
+
+def _wired(code: str, title: str, to: str) -> Kind:
+    return Kind(code, title, doubt=f'they are connected to {to}', wired=to)
+
 
 GPU = Kind('gpu', 'Graphics processors (GPUs)', 'CUSTOM_GPU')
 NVME = Kind('nvme', 'NVMe drives', 'CUSTOM_NVME')
 CRYPTO = Kind('crypto', 'Cryptographic adapters', 'CUSTOM_CRYPTO')
 FPGA = Kind('fpga', 'FPGAs', 'FPGA')
 ACCELERATOR = Kind('accelerator', 'Accelerators', 'CUSTOM_ACCELERATOR')
-NETWORK = Kind('network', 'Network adapters', doubt=_NETWORK, wired=True)
-FABRIC = Kind(
-    'fabric', 'Adapters of storage fabrics', doubt=_FABRIC, wired=True
-)
+NETWORK = _wired('network', 'Network adapters', 'a network')
+FABRIC = _wired('fabric', 'Adapters of fabrics', 'a storage fabric')
 STORAGE = Kind('storage', 'Storage controllers', doubt=_DISKS)
 OTHER = Kind('other', 'Other adapters', doubt=_UNKNOWN)
 

@@ -59,7 +59,7 @@ class Reporting(command.Command):
     def get_epilog(self) -> str:
         """Give the examples, which stand after the options."""
         lines = textwrap.dedent(self.examples).strip()
-        return 'examples:\n' + textwrap.indent(lines, '  ')
+        return 'Examples::\n\n' + textwrap.indent(lines, '  ')
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Make the parser; the help keeps the lines of the examples."""
@@ -106,7 +106,14 @@ class Reporting(command.Command):
 
 
 class _HelpFormatter(argparse.RawDescriptionHelpFormatter):
-    """Leaves the lines of the description and the examples as they are."""
+    """Leaves the lines of the description and the examples as they are.
+
+    The two colons are for the documentation, which is made of the same text.
+    """
+
+    def add_text(self, text: str | None) -> None:
+        """Add a paragraph of its own."""
+        super().add_text(text and text.replace('Examples::', 'Examples:'))
 
 
 class Command(Reporting):

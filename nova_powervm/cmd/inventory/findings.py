@@ -12,6 +12,7 @@
 
 """What is to be said against an inventory file."""
 
+import collections
 import dataclasses
 import enum
 from collections.abc import Iterable
@@ -118,11 +119,11 @@ def _wired(verdict: matching.Verdict) -> Iterator[Finding]:
             Severity.WARNING,
             _problem(
                 verdict.paragraphs[0],
-                f'{verdict.slot} is offered although {kind.doubt}',
-                'devices with a wire out the back are not what passthrough '
-                'is made for: every instance is on whatever it is connected '
-                'to. Take it out of the paragraph, or deny it with a '
-                'paragraph that says allow: false',
+                f'{verdict.slot} is allowed although it is connected to '
+                f'{kind.wired}',
+                'the instance would be connected to it, too, past Neutron '
+                'and Cinder; take it out of the paragraph, or deny it in a '
+                'paragraph with allow: false',
             ),
         )
 
@@ -138,4 +139,16 @@ def _problem(paragraph: policies.Paragraph, what: str, hint: str) -> Problem:
         paragraph=paragraph.name,
         what=what,
         hint=hint,
+    )
+
+
+def offers(policy: policies.Policy, reading: hosts.Reading) -> str:
+    """Say in one line what a file offers on a host."""
+    slots = reading.view.io_slots
+    found = matching.devices(matching.judge(policy, slots))
+    counts = collections.Counter(device.resource_class for device in found)
+    classes = ', '.join(f'{n} {name}' for name, n in sorted(counts.items()))
+    return (
+        f'It offers {len(found)} of the {len(slots)} slots of '
+        f'{reading.source}{classes and ": " + classes}.'
     )

@@ -136,9 +136,9 @@ def _head(reading: hosts.Reading, resource_class: str | None) -> Iterator[str]:
     if not reading.owners_known:
         yield '#'
         yield from _comment(
-            f'{_clean(reading.source)} does not tell who owns the slots: '
-            'some of these may belong to a VIOS or another partition. They '
-            'are not offered for as long as they do.'
+            f'{_clean(reading.source)} does not tell who owns the slots. Some '
+            'of these may belong to a VIOS or another partition; they are '
+            'not offered for as long as they do.'
         )
 
 
@@ -150,8 +150,8 @@ def _sections(kind: kinds.Kind, groups: Iterable[_Group]) -> Iterator[str]:
         yield f'---- {kind.title}'
     else:
         yield (
-            f'---- {kind.title}: not offered, because {kind.doubt}. To offer '
-            'one anyway, take the # away from its paragraph.'
+            f'---- {kind.title} are not offered, because {kind.doubt}. To '
+            'offer one anyway, take the # away from its paragraph.'
         )
 
 

@@ -13,6 +13,7 @@
 """The command ``validate``."""
 
 import argparse
+import dataclasses
 import os
 from collections.abc import Iterable
 from collections.abc import Sequence
@@ -35,6 +36,22 @@ _COLUMNS = (
     'Problem',
     'Hint',
 )
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Checked:
+    """A file that was checked.
+
+    :param source: Its name.
+    :param text: Its text, to show lines of it.
+    :param found: What is to be said against it.
+    :param offer: What it offers on the host, if one was read.
+    """
+
+    source: str
+    text: str
+    found: Sequence[findings.Finding]
+    offer: str = ''
 
 
 class Validate(base.Lister):
@@ -98,7 +115,7 @@ class Validate(base.Lister):
         self, parsed_args: argparse.Namespace
     ) -> tuple[Sequence[str], Iterable[Sequence[Any]]]:
         """List the problems."""
-        _, _, found = self._find(parsed_args)
+        found = self._find(parsed_args).found
         self._grade(found, parsed_args)
         return _COLUMNS, [
             [
@@ -116,10 +133,13 @@ class Validate(base.Lister):
         ]
 
     def _report(self, parsed_args: argparse.Namespace) -> int:
-        source, text, found = self._find(parsed_args)
-        for line in excerpts.report(found, source, text):
+        checked = self._find(parsed_args)
+        found, source = checked.found, checked.source
+        for line in excerpts.report(found, source, checked.text):
             print(line, file=self.app.stdout)
         print(excerpts.summary(found, source), file=self.app.stdout)
+        if checked.offer:
+            print(checked.offer, file=self.app.stdout)
         return self._grade(found, parsed_args)
 
     def _grade(
@@ -134,10 +154,7 @@ class Validate(base.Lister):
             self.status = 2 if parsed_args.fatal_warnings else 1
         return self.status
 
-    def _find(
-        self, parsed_args: argparse.Namespace
-    ) -> tuple[str, str, Sequence[findings.Finding]]:
-        """Give the file's name, its text and what is to be said of it."""
+    def _find(self, parsed_args: argparse.Namespace) -> _Checked:
         path = parsed_args.file or self.app.config.inventory_file
         if path == _STDIN:
             source, text = '<stdin>', _all_of(self.app.stdin)
@@ -147,14 +164,15 @@ class Validate(base.Lister):
             policy = load(path) if text is None else parse(text, source)
         except exception.PolicyInvalid as error:
             problems = findings.of_problems(error.fields['problems'])
-            return source, _shown(path, text), problems
-        shown = _shown(path, text)
+            return _Checked(source, _shown(path, text), problems)
         exists = text is not None or os.path.exists(path)
         found = [*findings.of_policy(policy, exists)]
+        offer = ''
         if not parsed_args.offline:
             reading = hosts.read(self.app, parsed_args, or_offline=True)
             found += findings.of_host(policy, reading)
-        return source, shown, found
+            offer = findings.offers(policy, reading)
+        return _Checked(source, _shown(path, text), found, offer)
 
 
 def _all_of(stream: Any) -> bytes | str:
