@@ -17,12 +17,16 @@ import dataclasses
 import enum
 from collections.abc import Iterable
 from collections.abc import Iterator
+from collections.abc import Sequence
 
 from nova_powervm.cmd.inventory import hosts
 from nova_powervm.domain import kinds
 from nova_powervm.domain import matching
 from nova_powervm.domain import policy as policies
 from nova_powervm.policyfile import Problem
+
+# More would hide what is said of them.
+_MOST_NAMED = 4
 
 
 class Severity(enum.StrEnum):
@@ -75,16 +79,7 @@ def of_host(
     :param reading: The host.
     """
     verdicts = matching.judge(policy, reading.view.io_slots)
-    for verdict in matching.conflicts(verdicts):
-        yield Finding(
-            Severity.ERROR,
-            _problem(
-                verdict.paragraphs[-1],
-                f'{verdict.slot}: {verdict.reason}',
-                'change the identification sections so that each device is '
-                'identified by one paragraph only',
-            ),
-        )
+    yield from _conflicts(verdicts)
     if policy.paragraphs and not any(v.paragraphs for v in verdicts):
         yield _warning(
             f'no paragraph offers a device of {reading.source}',
@@ -92,8 +87,24 @@ def of_host(
         )
     for paragraph in matching.unused(policy, reading.view.io_slots):
         yield Finding(Severity.WARNING, _unused(paragraph, reading))
-    for verdict in verdicts:
-        yield from _wired(verdict)
+    yield from _wired(verdicts)
+
+
+def _conflicts(verdicts: Iterable[matching.Verdict]) -> Iterator[Finding]:
+    """Say which paragraphs take the same devices, once for each reason."""
+    by_reason: dict[str, list[matching.Verdict]] = {}
+    for verdict in matching.conflicts(verdicts):
+        by_reason.setdefault(str(verdict.reason), []).append(verdict)
+    for reason, found in by_reason.items():
+        yield Finding(
+            Severity.ERROR,
+            _problem(
+                found[0].paragraphs[-1],
+                f'{_slots(found)}: {reason}',
+                'change the identification sections so that each device is '
+                'identified by one paragraph only',
+            ),
+        )
 
 
 def _unused(paragraph: policies.Paragraph, reading: hosts.Reading) -> Problem:
@@ -110,22 +121,34 @@ def _unused(paragraph: policies.Paragraph, reading: hosts.Reading) -> Problem:
     )
 
 
-def _wired(verdict: matching.Verdict) -> Iterator[Finding]:
-    if not verdict.paragraphs or verdict.denials:
-        return
-    kind = kinds.kind_of(verdict.slot)
-    if kind.wired:
+def _wired(verdicts: Iterable[matching.Verdict]) -> Iterator[Finding]:
+    """Say which paragraphs allow wired adapters, once for each of them."""
+    by_place: dict[tuple[int, str], list[matching.Verdict]] = {}
+    for verdict in verdicts:
+        if verdict.paragraphs and not verdict.denials:
+            wired = kinds.kind_of(verdict.slot).wired
+            if wired:
+                place = (verdict.paragraphs[0].line, wired)
+                by_place.setdefault(place, []).append(verdict)
+    for (_, wired), found in sorted(by_place.items()):
         yield Finding(
             Severity.WARNING,
             _problem(
-                verdict.paragraphs[0],
-                f'{verdict.slot} is allowed although it is connected to '
-                f'{kind.wired}',
+                found[0].paragraphs[0],
+                f'{_slots(found)}: it is connected to {wired}',
                 'the instance would be connected to it, too, past Neutron '
                 'and Cinder; take it out of the paragraph, or deny it in a '
                 'paragraph with allow: false',
             ),
         )
+
+
+def _slots(verdicts: Sequence[matching.Verdict]) -> str:
+    """Name slots that the same is said of."""
+    named = [str(verdict.slot) for verdict in verdicts[:_MOST_NAMED]]
+    if len(verdicts) > _MOST_NAMED:
+        named.append(f'and {len(verdicts) - _MOST_NAMED} more')
+    return f'each of {"; ".join(named)}' if len(verdicts) > 1 else named[0]
 
 
 def _warning(what: str, hint: str) -> Finding:
@@ -142,13 +165,19 @@ def _problem(paragraph: policies.Paragraph, what: str, hint: str) -> Problem:
     )
 
 
-def offers(policy: policies.Policy, reading: hosts.Reading) -> str:
-    """Say in one line what a file offers on a host."""
+def offers(policy: policies.Policy, reading: hosts.Reading) -> Iterator[str]:
+    """Say in a few lines what a file offers on a host."""
     slots = reading.view.io_slots
-    found = matching.devices(matching.judge(policy, slots))
+    verdicts = matching.judge(policy, slots)
+    found = matching.devices(verdicts)
     counts = collections.Counter(device.resource_class for device in found)
     classes = ', '.join(f'{n} {name}' for name, n in sorted(counts.items()))
-    return (
+    yield (
         f'It offers {len(found)} of the {len(slots)} slots of '
         f'{reading.source}{classes and ": " + classes}.'
     )
+    for verdict in verdicts:
+        if verdict.reason and verdict.paragraphs and not verdict.denials:
+            yield f'Allowed, but not offered now: {verdict.slot}: ' + str(
+                verdict.reason
+            )

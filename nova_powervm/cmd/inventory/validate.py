@@ -28,6 +28,7 @@ from nova_powervm.policyfile import load
 from nova_powervm.policyfile import parse
 
 _STDIN = '-'
+_WARNINGS, _ERRORS = 1, 2
 _COLUMNS = (
     'Severity',
     'Line',
@@ -51,7 +52,7 @@ class _Checked:
     source: str
     text: str
     found: Sequence[findings.Finding]
-    offer: str = ''
+    offer: Sequence[str] = ()
 
 
 class Validate(base.Lister):
@@ -63,7 +64,7 @@ class Validate(base.Lister):
     host can't be read.
     """
 
-    trouble = 2
+    trouble = _ERRORS
     examples = """
         # The file of this host, against this host
         nova-powervm-inventory validate
@@ -138,9 +139,11 @@ class Validate(base.Lister):
         for line in excerpts.report(found, source, checked.text):
             print(line, file=self.app.stdout)
         print(excerpts.summary(found, source), file=self.app.stdout)
-        if checked.offer:
-            print(checked.offer, file=self.app.stdout)
-        return self._grade(found, parsed_args)
+        status = self._grade(found, parsed_args)
+        if status != _ERRORS:
+            for line in checked.offer:
+                print(line, file=self.app.stdout)
+        return status
 
     def _grade(
         self,
@@ -149,9 +152,9 @@ class Validate(base.Lister):
     ) -> int:
         severities = {finding.severity for finding in found}
         if findings.Severity.ERROR in severities:
-            self.status = 2
+            self.status = _ERRORS
         elif severities:
-            self.status = 2 if parsed_args.fatal_warnings else 1
+            self.status = _ERRORS if parsed_args.fatal_warnings else _WARNINGS
         return self.status
 
     def _find(self, parsed_args: argparse.Namespace) -> _Checked:
@@ -167,12 +170,12 @@ class Validate(base.Lister):
             return _Checked(source, _shown(path, text), problems)
         exists = text is not None or os.path.exists(path)
         found = [*findings.of_policy(policy, exists)]
-        offer = ''
+        offer: Iterable[str] = ()
         if not parsed_args.offline:
             reading = hosts.read(self.app, parsed_args, or_offline=True)
             found += findings.of_host(policy, reading)
             offer = findings.offers(policy, reading)
-        return _Checked(source, _shown(path, text), found, offer)
+        return _Checked(source, _shown(path, text), found, tuple(offer))
 
 
 def _all_of(stream: Any) -> bytes | str:
