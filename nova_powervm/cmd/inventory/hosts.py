@@ -16,7 +16,9 @@ import argparse
 import dataclasses
 from typing import TYPE_CHECKING
 
+from nova_powervm import exception
 from nova_powervm.domain import host
+from nova_powervm.powervm import captures
 from nova_powervm.powervm import session
 from nova_powervm.powervm import system
 
@@ -77,11 +79,46 @@ def read(app: 'base.App', parsed_args: argparse.Namespace) -> Reading:
     :param parsed_args: With the options of :func:`add_options`.
     :raises nova_powervm.exception.PowerVMError: It can't be read.
     """
+    if parsed_args.system_xml:
+        capture = captures.read(
+            parsed_args.system_xml, parsed_args.system_name
+        )
+        if not capture.owners_known:
+            app.warn(
+                f'{parsed_args.system_xml[0]} does not tell who owns the '
+                'slots, so they look free: their owners are not known. Give '
+                'the stored answers for LogicalPartition and VirtualIOServer '
+                'with --system-xml, too.'
+            )
+        return Reading(
+            capture.view,
+            ', '.join(parsed_args.system_xml),
+            capture.owners_known,
+        )
+    return _read_server(app)
+
+
+def _read_server(app: 'base.App') -> Reading:
     server = app.config.settings.server
     # A person waits: one try must do.
-    adapter = session.connect(dataclasses.replace(server, connect_timeout=0))
+    once = dataclasses.replace(server, connect_timeout=0)
     try:
-        view = system.RestSystem(adapter, server).read()
-    finally:
-        adapter.session.close()
+        adapter = session.connect(once)
+        try:
+            view = system.RestSystem(adapter, server).read()
+        finally:
+            adapter.session.close()
+    except exception.RestUnreachable as error:
+        raise exception.ConfigurationError(
+            reason=f'The PowerVM REST server can not be read: {server} does '
+            f'not answer ({_shortest(error)}). Look at [powervm]rest_url in '
+            f'{" and ".join(app.config.files) or "nova.conf"}, or give a '
+            'stored answer with --system-xml.'
+        ) from error
     return Reading(view, str(server))
+
+
+def _shortest(error: BaseException) -> str:
+    """Give the cause behind what three libraries wrap around it."""
+    text = str(error.__cause__ or error)
+    return text.rpartition(': ')[2].rstrip('\')"') or text
