@@ -17,9 +17,11 @@ asks for what it shows. Nothing here makes a provider; the one write is that
 of a record of inventory, on the generation that was read.
 """
 
+import argparse
 import contextlib
 from collections.abc import Iterator
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 from typing import Any
 from typing import Protocol
 from typing import cast
@@ -30,6 +32,9 @@ from oslo_config import cfg
 
 from nova_powervm import exception
 from nova_powervm.domain import observed
+
+if TYPE_CHECKING:
+    from nova_powervm.cmd.inventory import base
 
 #: As old as will do: 1.14 knows trees, 1.26 a reserved that equals the total.
 MICROVERSION = '1.26'
@@ -45,6 +50,35 @@ class Client(Protocol):
 
     def put(self, url: str, **options: Any) -> Any:
         """Send a PUT request; errors of HTTP are answers."""
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options that say which providers are read.
+
+    :param parser: Of the command.
+    """
+    group = parser.add_argument_group(
+        'cloud',
+        'Placement is asked with the credentials in section [placement] of '
+        'nova.conf',
+    )
+    group.add_argument(
+        '--node',
+        metavar='NAME',
+        help='the compute node, which is the name of its provider in '
+        'Placement (default: host of nova.conf)',
+    )
+
+
+def read(app: 'base.App', parsed_args: argparse.Namespace) -> observed.Tree:
+    """Read what stands below the compute node that the options name.
+
+    :param app: Has the configuration.
+    :param parsed_args: With the options of :func:`add_options`.
+    :raises exception.PowerVMError: Placement can't be asked.
+    """
+    node = parsed_args.node or app.config.nodename
+    return connect(app.config.conf).tree(node)
 
 
 def connect(conf: cfg.ConfigOpts) -> 'Placement':

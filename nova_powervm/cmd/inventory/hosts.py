@@ -14,11 +14,13 @@
 
 import argparse
 import dataclasses
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from nova_powervm import exception
 from nova_powervm.domain import host
 from nova_powervm.powervm import captures
+from nova_powervm.powervm import partitions
 from nova_powervm.powervm import session
 from nova_powervm.powervm import system
 
@@ -33,11 +35,13 @@ class Reading:
     :param view: The managed system with its slots.
     :param source: Where it is from, for messages.
     :param owners_known: False if a slot without an owner may have one.
+    :param lpars: Upper-case uuid to name of each LPAR; None if not asked for.
     """
 
     view: host.HostView
     source: str
     owners_known: bool = True
+    lpars: Mapping[str, str] | None = None
 
 
 def add_options(
@@ -74,12 +78,16 @@ def add_options(
 
 
 def read(
-    app: 'base.App', parsed_args: argparse.Namespace, or_offline: bool = False
+    app: 'base.App',
+    parsed_args: argparse.Namespace,
+    lpars: bool = False,
+    or_offline: bool = False,
 ) -> Reading:
     """Read the host as the options say.
 
     :param app: Has the configuration.
     :param parsed_args: With the options of :func:`add_options`.
+    :param lpars: Whether to list the LPARs of a host that is asked, too.
     :param or_offline: Whether the command can do without a host.
     :raises nova_powervm.exception.PowerVMError: It can't be read.
     """
@@ -99,17 +107,21 @@ def read(
             ', '.join(parsed_args.system_xml),
             capture.owners_known,
         )
-    return _read_server(app, ', or --offline' if or_offline else '')
+    return _read_server(app, lpars, ', or --offline' if or_offline else '')
 
 
-def _read_server(app: 'base.App', cure: str) -> Reading:
+def _read_server(app: 'base.App', lpars: bool, cure: str) -> Reading:
     server = app.config.settings.server
     # A person waits: one try must do.
     once = dataclasses.replace(server, connect_timeout=0)
     try:
         adapter = session.connect(once)
         try:
-            view = system.RestSystem(adapter, server).read()
+            managed = system.RestSystem(adapter, server)
+            found = Reading(managed.read(), str(server))
+            if lpars:
+                listed = partitions.RestPartitions(adapter, managed).names()
+                found = dataclasses.replace(found, lpars=listed)
         finally:
             adapter.session.close()
     except exception.RestUnreachable as error:
@@ -119,7 +131,7 @@ def _read_server(app: 'base.App', cure: str) -> Reading:
             f'{" and ".join(app.config.files) or "nova.conf"}, or give a '
             f'stored answer with --system-xml{cure}.'
         ) from error
-    return Reading(view, str(server))
+    return found
 
 
 def _shortest(error: BaseException) -> str:

@@ -52,14 +52,15 @@ class Show(base.Lister):
         nova-powervm-inventory show --tree
 
         # What another file would mean, on a host whose answer was stored
-        nova-powervm-inventory show --file new.yaml --system-xml system.xml
+        nova-powervm-inventory show new.yaml --system-xml system.xml
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Add the options of this command."""
         parser = super().get_parser(prog_name)
         parser.add_argument(
-            '--file',
+            'file',
+            nargs='?',
             metavar='FILE',
             help='the inventory file (default: [powervm]inventory_file of '
             'nova.conf, which is /etc/nova/inventory.yaml)',

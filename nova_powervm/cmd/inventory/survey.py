@@ -24,11 +24,10 @@ from typing import TYPE_CHECKING
 from nova_powervm import exception
 from nova_powervm.cmd.inventory import cloud
 from nova_powervm.cmd.inventory import hosts
-from nova_powervm.domain import matching
+from nova_powervm.cmd.inventory import plans
 from nova_powervm.domain import observed
 from nova_powervm.domain import planning
 from nova_powervm.domain import policy as policies
-from nova_powervm.ops import devices
 
 if TYPE_CHECKING:
     from nova_powervm.cmd.inventory import base
@@ -74,17 +73,7 @@ def make(
     :param node: Name of the compute node.
     :param names: ``[powervm]provider_names``.
     """
-    lpars = tree.instance_lpars if tree else ()
-    verdicts = matching.judge(policy, reading.view.io_slots, lpars)
-    pairing = planning.pair(
-        matching.devices(verdicts), tree.children if tree else ()
-    )
-    plan = planning.make_plan(
-        pairing,
-        tree.allocations if tree else planning.Allocations({}),
-        devices.namer(node, names),
-        verdicts,
-    )
+    plan = plans.of(policy, reading.view, tree, node, names)
     return Survey(policy, reading, node, tree, plan)
 
 
