@@ -108,12 +108,12 @@ class Reporting(command.Command):
 class _HelpFormatter(argparse.RawDescriptionHelpFormatter):
     """Leaves the lines of the description and the examples as they are.
 
-    The two colons are for the documentation, which is made of the same text.
+    Two colons are for the documentation, which is made of the same text.
     """
 
     def add_text(self, text: str | None) -> None:
         """Add a paragraph of its own."""
-        super().add_text(text and text.replace('Examples::', 'Examples:'))
+        super().add_text(text and text.replace('::\n', ':\n'))
 
 
 class Command(Reporting):

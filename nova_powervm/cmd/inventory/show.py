@@ -70,8 +70,8 @@ class Show(base.Lister):
             action='append',
             metavar='SLOT',
             help='show only this slot: its DRC index, its location code or '
-            'the end of it (C3, P1-C3), also with wildcards (* and ?); can '
-            'be given more than once',
+            'the end of it (C3, P1-C3), also with the wildcards of the '
+            'inventory file; can be given more than once',
         )
         parser.add_argument(
             '--offered',
