@@ -71,6 +71,17 @@ def read(paths: Sequence[str], system_name: str | None = None) -> Capture:
     :raises exception.ConfigurationError: A file can't be read, or is not
         what it should be.
     """
+    try:
+        return _read(paths, system_name)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        # pypowervm stumbles over elements that no answer lacks.
+        raise exception.ConfigurationError(
+            reason=f'{", ".join(paths)}: a resource is incomplete ({error}). '
+            f'{_CURE}.'
+        ) from error
+
+
+def _read(paths: Sequence[str], system_name: str | None) -> Capture:
     found: dict[str, list[Any]] = {kind: [] for kind in _WRAPPERS}
     for path in paths:
         for kind, wrapper in _wrappers(path):

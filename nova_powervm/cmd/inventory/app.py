@@ -150,11 +150,14 @@ class InventoryApp(app.App):
         :param argv: The arguments, without the name of the program.
         :returns: The exit status.
         """
+        root = logging.getLogger()
+        level = root.level
         try:
             return super().run(argv)
         finally:
+            root.setLevel(level)
             for handler in self._handlers:
-                logging.getLogger().removeHandler(handler)
+                root.removeHandler(handler)
                 if isinstance(handler, logging.FileHandler):
                     handler.close()
             self._handlers.clear()

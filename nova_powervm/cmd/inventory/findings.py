@@ -178,6 +178,6 @@ def offers(policy: policies.Policy, reading: hosts.Reading) -> Iterator[str]:
     )
     for verdict in verdicts:
         if verdict.reason and verdict.paragraphs and not verdict.denials:
-            yield f'Allowed, but not offered now: {verdict.slot}: ' + str(
+            yield f'Allowed, but not free now: {verdict.slot}: ' + str(
                 verdict.reason
             )

@@ -99,9 +99,7 @@ class Row:
         """What it is offered as, or why it is not, in one text."""
         if not self.offered:
             return f'not offered: {self.reason}'
-        text = (
-            f"{', '.join(self.classes)} by paragraph '{self.paragraph_name}'"
-        )
+        text = f"{', '.join(self.classes)} by '{self.paragraph_name}'"
         if self.reason:
             text += f'; {self.reason}'
         return text if self.owner_known else f'{text}; owner not known'
@@ -122,7 +120,8 @@ class Row:
         if found.needs_cleaning:
             return 'needs cleaning'
         if found.consumers:
-            return f'allocated to {" ".join(sorted(found.consumers))}'
+            who = self.instance or ' '.join(sorted(found.consumers))
+            return f'allocated to {who}'
         if names.WITHDRAWN_TRAIT in found.traits:
             return 'withdrawn'
         return 'reserved' if found.reserved else 'free'

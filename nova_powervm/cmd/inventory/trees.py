@@ -46,7 +46,6 @@ def _provider(row: rows.Row) -> Sequence[str]:
     assert entry is not None  # noqa: S101  the caller picked such rows
     facts = [f'{c}: 1' for c in entry.resource_classes]
     facts += [row.state] if row.state else []
-    facts += [f'instance {row.instance}'] if row.instance else []
     if entry.action is planning.Action.DELETE:
         facts.append('will be removed')
     drawn = [entry.name, ', '.join(facts)]
