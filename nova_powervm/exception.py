@@ -319,3 +319,10 @@ class NodeUnknown(PowerVMError):
         'makes it, or name the compute node with --node; '
         '"openstack resource provider list" shows those that there are.'
     )
+
+
+class ComputeApiError(PowerVMError):
+    """The compute API can't be asked, or refused."""
+
+    code = 'powervm.compute.api'
+    message = 'The compute API: {reason}.'
