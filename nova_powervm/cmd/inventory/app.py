@@ -114,8 +114,8 @@ class InventoryApp(app.App):
             action='append',
             dest='config_dirs',
             metavar='DIR',
-            help='a directory of which all *.conf files are read after the '
-            'configuration files; can be given more than once',
+            help='a directory; its files whose names end in .conf are read '
+            'after the configuration files; can be given more than once',
         )
         return parser
 

@@ -34,7 +34,7 @@ TROUBLE = 4
 class Diff(base.Lister):
     """Compare the inventory file, the host and Placement.
 
-    Nothing is changed. Each line is one thing that does not agree:
+    Nothing is changed. Each line is one thing that does not agree::
 
       missing  file and host offer a device, Placement has no provider of it
       stale    a provider of ours whose slot is no longer offered

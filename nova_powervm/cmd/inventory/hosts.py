@@ -57,7 +57,8 @@ def add_options(
         'where the slots are read; by default from the PowerVM REST API that '
         'the [powervm] options of nova.conf name',
     )
-    group.add_argument(
+    where = group.add_mutually_exclusive_group()
+    where.add_argument(
         '--system-xml',
         action='append',
         metavar='FILE',
@@ -71,19 +72,23 @@ def add_options(
         help='which system, if the stored answer holds more than one',
     )
     if offline:
-        group.add_argument(
+        where.add_argument(
             '--offline', action='store_true', help='read no host at all'
         )
 
 
 def read(
-    app: 'base.App', parsed_args: argparse.Namespace, lpars: bool = False
+    app: 'base.App',
+    parsed_args: argparse.Namespace,
+    lpars: bool = False,
+    or_offline: bool = False,
 ) -> Reading:
     """Read the host as the options say.
 
     :param app: Has the configuration.
     :param parsed_args: With the options of :func:`add_options`.
     :param lpars: Whether to list the LPARs of a host that is asked, too.
+    :param or_offline: Whether the command can do without a host.
     :raises nova_powervm.exception.PowerVMError: It can't be read.
     """
     if parsed_args.system_xml:
@@ -102,10 +107,10 @@ def read(
             ', '.join(parsed_args.system_xml),
             capture.owners_known,
         )
-    return _read_server(app, lpars)
+    return _read_server(app, lpars, ', or --offline' if or_offline else '')
 
 
-def _read_server(app: 'base.App', lpars: bool) -> Reading:
+def _read_server(app: 'base.App', lpars: bool, cure: str) -> Reading:
     server = app.config.settings.server
     # A person waits: one try must do.
     once = dataclasses.replace(server, connect_timeout=0)
@@ -124,7 +129,7 @@ def _read_server(app: 'base.App', lpars: bool) -> Reading:
             reason=f'The PowerVM REST server can not be read: {server} does '
             f'not answer ({_shortest(error)}). Look at [powervm]rest_url in '
             f'{" and ".join(app.config.files) or "nova.conf"}, or give a '
-            'stored answer with --system-xml.'
+            f'stored answer with --system-xml{cure}.'
         ) from error
     return found
 

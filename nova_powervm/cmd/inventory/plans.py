@@ -38,10 +38,34 @@ def make(
     :param tree: What Placement holds.
     :param configured: Says how new providers are named.
     """
-    verdicts = matching.judge(policy, view.io_slots, tree.instance_lpars)
+    return of(
+        policy, view, tree, tree.node, configured.settings.provider_names
+    )
+
+
+def of(
+    policy: policies.Policy,
+    view: host.HostView,
+    tree: observed.Tree | None,
+    node: str,
+    style: str,
+) -> planning.Plan:
+    """Do as :func:`make`, also without Placement.
+
+    :param policy: The inventory file.
+    :param view: A reading of the host.
+    :param tree: What Placement holds; None without it: a slot that an
+        instance owns then counts as owned by a partition.
+    :param node: Name of the compute node.
+    :param style: ``[powervm]provider_names``.
+    """
+    lpars = tree.instance_lpars if tree else ()
+    verdicts = matching.judge(policy, view.io_slots, lpars)
     return planning.make_plan(
-        planning.pair(matching.devices(verdicts), tree.children),
-        tree.allocations,
-        devices.namer(tree.node, configured.settings.provider_names),
+        planning.pair(
+            matching.devices(verdicts), tree.children if tree else ()
+        ),
+        tree.allocations if tree else planning.Allocations({}),
+        devices.namer(node, style),
         verdicts,
     )
