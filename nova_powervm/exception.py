@@ -326,3 +326,10 @@ class ComputeApiError(PowerVMError):
 
     code = 'powervm.compute.api'
     message = 'The compute API: {reason}.'
+
+
+class ReleaseRefused(PowerVMError):
+    """A device can't be given back to those that can be allocated."""
+
+    code = 'powervm.device.release'
+    message = 'Not released: {which}: {reason}.'

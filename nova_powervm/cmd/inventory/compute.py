@@ -39,6 +39,15 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def connect(cloud: str | None) -> Any:
+    """Give the SDK's proxy of the compute API.
+
+    :param cloud: Name of a cloud in clouds.yaml; None for what the
+        environment says.
+    """
+    return openstack.connect(cloud=cloud).compute
+
+
 class Flavors:
     """Reads and changes flavors.
 
@@ -49,7 +58,7 @@ class Flavors:
 
     def __init__(self, cloud: str | None = None) -> None:
         with _translated('the compute API'):
-            self._compute: Any = openstack.connect(cloud=cloud).compute
+            self._compute: Any = connect(cloud)
 
     def extra_specs(
         self, flavor_names: Sequence[str]
