@@ -319,3 +319,17 @@ class NodeUnknown(PowerVMError):
         'makes it, or name the compute node with --node; '
         '"openstack resource provider list" shows those that there are.'
     )
+
+
+class ComputeApiError(PowerVMError):
+    """The compute API can't be asked, or refused."""
+
+    code = 'powervm.compute.api'
+    message = 'The compute API: {reason}.'
+
+
+class ReleaseRefused(PowerVMError):
+    """A device can't be given back to those that can be allocated."""
+
+    code = 'powervm.device.release'
+    message = 'Not released: {which}: {reason}.'

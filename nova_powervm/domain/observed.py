@@ -46,6 +46,9 @@ class Observed:
         default_factory=dict
     )
 
+    def __str__(self) -> str:
+        return f"provider '{self.name}' ({self.uuid})"
+
     @property
     def provider(self) -> planning.Provider:
         """The same as the plan takes it."""

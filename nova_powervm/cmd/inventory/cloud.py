@@ -181,18 +181,19 @@ class Placement:
         answer = self._get('/traits', associated='true')
         return frozenset(answer['traits'])
 
-    def offers(self, resource_class: str) -> bool:
-        """Whether any provider has a free unit of a class; one request.
+    def offering(self, resource_class: str) -> tuple[str, ...] | None:
+        """List the providers with a free unit of a class; one request.
 
+        :returns: Their names; None if there is no such class.
         :raises exception.PowerVMError: Placement can't be asked.
         """
         url = '/resource_providers'
         answer = self._ask(url, {'resources': f'{resource_class}:1'})
         if answer.status_code == 400:
             # Placement's word for a class that nobody has made.
-            return False
+            return None
         _check(answer, url)
-        return bool(answer.json()['resource_providers'])
+        return tuple(p['name'] for p in answer.json()['resource_providers'])
 
     def max_microversion(self) -> str:
         """Give the highest microversion that Placement knows.
