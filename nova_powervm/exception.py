@@ -267,3 +267,69 @@ class PortsNotPlugged(PowerVMError):
         'Neutron did not report port(s) {ports} plugged within {seconds} '
         'seconds ([DEFAULT]vif_plugging_timeout): {reason}.'
     )
+
+
+class PlacementNotConfigured(ConfigurationError):
+    """The configuration says nothing usable about access to Placement."""
+
+    code = 'powervm.placement.credentials'
+    message = (
+        'nova.conf does not say how to log on to Placement: {reason}. Fill '
+        'in its section [placement], as nova-compute has it, and name the '
+        'file with --config-file.'
+    )
+
+
+class PlacementRefused(PowerVMError):
+    """Placement or keystone does not accept the credentials."""
+
+    code = 'powervm.placement.refused'
+    message = (
+        'The credentials in section [placement] of nova.conf are refused: '
+        '{reason}. Compare them with those of nova-compute; they need the '
+        'role of a service or an administrator.'
+    )
+
+
+class PlacementUnreachable(PowerVMError):
+    """Placement did not answer."""
+
+    code = 'powervm.placement.unreachable'
+    retryable = True
+    message = (
+        'Placement does not answer: {reason}. Look after the service, and '
+        'after auth_url, region_name and endpoint_override in section '
+        '[placement] of nova.conf.'
+    )
+
+
+class PlacementError(PowerVMError):
+    """Placement answered a request with an error."""
+
+    code = 'powervm.placement.error'
+    message = 'Placement failed at {request}: HTTP {status} {reason}'
+
+
+class NodeUnknown(PowerVMError):
+    """Placement has no provider of the compute node."""
+
+    code = 'powervm.placement.node'
+    message = (
+        "Placement has no provider named '{node}'. Start nova-compute, which "
+        'makes it, or name the compute node with --node; '
+        '"openstack resource provider list" shows those that there are.'
+    )
+
+
+class ComputeApiError(PowerVMError):
+    """The compute API can't be asked, or refused."""
+
+    code = 'powervm.compute.api'
+    message = 'The compute API: {reason}.'
+
+
+class ReleaseRefused(PowerVMError):
+    """A device can't be given back to those that can be allocated."""
+
+    code = 'powervm.device.release'
+    message = 'Not released: {which}: {reason}.'

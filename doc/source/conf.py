@@ -20,6 +20,7 @@ from sphinx_feature_classification import support_matrix
 sys.path.insert(0, str(pathlib.Path(__file__).parent / '_ext'))
 
 extensions = [
+    'cliff.sphinxext',
     'emulator_coverage_page',
     'openstackdocstheme',
     'oslo_config.sphinxconfiggen',
@@ -57,5 +58,16 @@ config_generator_config_file = [
     (
         '../../etc/neutron-powervm-config-generator.conf',
         '_generated/neutron-powervm',
+    ),
+]
+
+# Each page of a command is its manual page, too.
+man_pages = [
+    (
+        'cli/nova-powervm-inventory',
+        'nova-powervm-inventory',
+        "look after a PowerVM host's devices",
+        [project],
+        1,
     ),
 ]

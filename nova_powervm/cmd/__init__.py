@@ -11,3 +11,9 @@
 # under the License.
 
 """The commands."""
+
+import warnings
+
+# Libraries that merely look whether eventlet is there make it print a page
+# of advice, which nobody who types a command can follow.
+warnings.filterwarnings('ignore', message=r'\s*Eventlet is deprecated')

@@ -87,10 +87,16 @@ def generated_traits(slot: slots.Slot) -> frozenset[str]:
     for key, prop in policy.PROPERTIES.items():
         value = prop.of(slot)
         if value:
-            traits.add(_trait(f'{key.upper()}_{value}'))
+            traits.add(property_trait(key, value))
     return frozenset(traits)
 
 
-def _trait(name: str) -> str:
-    full: str = os_traits.normalize_name(_TRAIT_PREFIX + name)
+def property_trait(key: str, value: str) -> str:
+    """Make the trait that says one property of a slot.
+
+    :param key: One of :data:`.policy.PROPERTIES`.
+    :param value: Its value in the form that the file uses.
+    """
+    name = f'{_TRAIT_PREFIX}{key.upper()}_{value}'
+    full: str = os_traits.normalize_name(name)
     return full[:_TRAIT_LIMIT]

@@ -10,33 +10,26 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The managed system and its I/O slots, read through pypowervm."""
+"""The managed system and its I/O slots, read from the REST server."""
 
 import contextlib
 import threading
-from collections.abc import Iterable
-from collections.abc import Iterator
 from typing import Any
 
 from oslo_log import log as logging
 from pypowervm import adapter as pvm_adapter
 from pypowervm import exceptions as pvm
 from pypowervm.tasks import partition as partition_tasks
-from pypowervm.wrappers import base_partition
-from pypowervm.wrappers import iocard
 from pypowervm.wrappers import logical_partition
 from pypowervm.wrappers import managed_system
 from pypowervm.wrappers import virtual_io_server
 
 from nova_powervm import exception
 from nova_powervm.domain import host
-from nova_powervm.domain import slots
 from nova_powervm.powervm import errors
+from nova_powervm.powervm import views
 
 LOG = logging.getLogger(__name__)
-
-_Owners = dict[int, slots.Owner]
-_IO_CONFIGURATION = 'AssociatedSystemIOConfiguration'
 
 
 class RestSystem:
@@ -136,49 +129,22 @@ class RestSystem:
         return feed[0]
 
     @property
+    def reports_owners(self) -> bool:
+        """Whether the system as last read tells who owns its slots.
+
+        If not, owners are worked out from the partitions' profiles.
+        """
+        return views.reports_owners(self.wrapper)
+
+    @property
     def _reports_owners(self) -> bool:
-        return bool(
-            self._wrapper.get_capability('ioslot_owner_assignment_capable')
-        )
+        return views.reports_owners(self._wrapper)
 
     def _translate(self) -> host.HostView:
-        system = self._wrapper
-        return host.HostView(
-            name=system.system_name,
-            uuid=system.uuid,
-            machine=system.mtms.mtms_str,
-            memory_mb=system.memory_configurable,
-            memory_free_mb=system.memory_free,
-            memory_region_mb=system.memory_region_size,
-            proc_units=system.proc_units_configurable,
-            proc_units_free=system.proc_units_avail,
-            min_units_per_vcpu=system.min_proc_units,
-            io_slots=tuple(self._slots()),
-        )
-
-    def _slots(self) -> Iterator[slots.Slot]:
-        if self._wrapper.element.find(_IO_CONFIGURATION) is None:
-            # A host that recovers says so; it does not mean "no slots".
-            raise exception.RestBusy(
-                action='reading the managed system',
-                reason='it does not report its I/O configuration',
-            )
-        config = self._wrapper.asio_config
-        sriov = frozenset(_sriov_indexes(config))
         owners = None if self._reports_owners else self._owners_by_profile()
-        for wrapper in config.io_slots:
-            if not wrapper.drc_index:
-                # Nothing can be done with a slot that has no name.
-                LOG.debug('No DRC index: %s', wrapper.description)
-                continue
-            owner = (
-                _reported_owner(wrapper)
-                if owners is None
-                else owners.get(wrapper.drc_index)
-            )
-            yield _slot(wrapper, owner, wrapper.drc_index in sriov)
+        return views.host_view(self._wrapper, owners)
 
-    def _owners_by_profile(self) -> _Owners:
+    def _owners_by_profile(self) -> views.Owners:
         """Work out owners where the system does not report them.
 
         Only then does a slot without an owner in the system's own payload
@@ -187,80 +153,9 @@ class RestSystem:
         with self._translated('reading the partitions for slot owners'):
             vioses = virtual_io_server.VIOS.get(self._adapter)
             lpars = logical_partition.LPAR.get(self._adapter)
-        return dict(_profile_owners([*vioses, *lpars]))
+        return views.profile_owners([*vioses, *lpars])
 
     def _translated(
         self, action: str
     ) -> contextlib.AbstractContextManager[None]:
         return errors.translated(action, self._server)
-
-
-def _slot(
-    wrapper: Any, owner: slots.Owner | None, in_sriov_mode: bool
-) -> slots.Slot:
-    return slots.Slot(
-        drc_index=wrapper.drc_index,
-        drc_name=wrapper.drc_name,
-        description=wrapper.description,
-        vendor_id=wrapper.pci_vendor_id,
-        device_id=wrapper.pci_dev_id,
-        subsys_vendor_id=wrapper.pci_subsys_vendor_id,
-        subsys_device_id=wrapper.pci_subsys_dev_id,
-        pci_class=wrapper.pci_class,
-        revision_id=wrapper.pci_rev_id,
-        owner=owner,
-        sriov=in_sriov_mode,
-        bus_group_required=wrapper.bus_grp_required,
-    )
-
-
-def _reported_owner(wrapper: Any) -> slots.Owner | None:
-    if wrapper.part_id is None and wrapper.part_uuid is None:
-        return None
-    return slots.Owner(
-        kind=_kind(wrapper.part_type),
-        partition_id=wrapper.part_id,
-        uuid=_upper(wrapper.part_uuid),
-        name=wrapper.part_name,
-    )
-
-
-def _profile_owners(
-    partitions: Iterable[Any],
-) -> Iterator[tuple[int, slots.Owner]]:
-    for partition in partitions:
-        kind = (
-            slots.PartitionKind.MANAGEMENT
-            if partition.is_mgmt_partition
-            else _kind(partition.env)
-        )
-        owner = slots.Owner(
-            kind, partition.id, _upper(partition.uuid), partition.name
-        )
-        for slot in partition.io_config.io_slots:
-            yield slot.drc_index, owner
-
-
-def _kind(env: str | None) -> slots.PartitionKind:
-    if env == base_partition.LPARType.VIOS:
-        return slots.PartitionKind.VIOS
-    return slots.PartitionKind.CLIENT
-
-
-def _upper(uuid: str | None) -> str | None:
-    return uuid.upper() if uuid else None
-
-
-def _sriov_indexes(config: managed_system.ASIOConfig) -> Iterator[int]:
-    """Find the slots whose adapters are in SR-IOV mode.
-
-    Such an adapter has its slot's DRC index as ``AdapterID``. What is
-    neither dedicated nor clearly in SR-IOV mode is in doubt, so it counts.
-    """
-    dedicated = (
-        iocard.SRIOVAdapterMode.DEDICATED,
-        iocard.SRIOVAdapterMode.FORCE_DEDICATED,
-    )
-    for adapter in config.sriov_adapters:
-        if adapter.mode not in dedicated and (adapter.id or '').isdigit():
-            yield int(adapter.id)

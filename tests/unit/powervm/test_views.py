@@ -15,7 +15,7 @@
 import types
 import unittest
 
-from nova_powervm.powervm import system
+from nova_powervm.powervm import views
 
 
 def adapter(mode, index='553713699'):
@@ -33,8 +33,8 @@ class SriovTest(unittest.TestCase):
         ):
             with self.subTest(mode=mode):
                 config = types.SimpleNamespace(sriov_adapters=[adapter(mode)])
-                self.assertEqual(expected, list(system._sriov_indexes(config)))
+                self.assertEqual(expected, list(views._sriov_indexes(config)))
 
     def test_an_adapter_without_a_slot(self):
         config = types.SimpleNamespace(sriov_adapters=[adapter('Sriov', None)])
-        self.assertEqual([], list(system._sriov_indexes(config)))
+        self.assertEqual([], list(views._sriov_indexes(config)))

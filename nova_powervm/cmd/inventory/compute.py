@@ -1,0 +1,127 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Flavors of the cloud, through the compute API as the openstack client."""
+
+import argparse
+import contextlib
+from collections.abc import Iterator
+from collections.abc import Mapping
+from collections.abc import Sequence
+from typing import Any
+
+import keystoneauth1.exceptions
+import openstack
+import openstack.exceptions
+
+from nova_powervm import exception
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options that say which cloud is asked.
+
+    :param parser: Of the command.
+    """
+    parser.add_argument(
+        '--os-cloud',
+        metavar='NAME',
+        help='a cloud of clouds.yaml (default: $OS_CLOUD, or what the OS_* '
+        'variables say, as for the openstack command)',
+    )
+
+
+def connect(cloud: str | None) -> Any:
+    """Give the SDK's proxy of the compute API.
+
+    :param cloud: Name of a cloud in clouds.yaml; None for what the
+        environment says.
+    """
+    return openstack.connect(cloud=cloud).compute
+
+
+class Flavors:
+    """Reads and changes flavors.
+
+    :param cloud: Name of a cloud in clouds.yaml; None for what the
+        environment says.
+    :raises exception.ComputeApiError: Nothing says which cloud.
+    """
+
+    def __init__(self, cloud: str | None = None) -> None:
+        with _translated('the compute API'):
+            self._compute: Any = connect(cloud)
+
+    def extra_specs(
+        self, flavor_names: Sequence[str]
+    ) -> Mapping[str, Mapping[str, str]]:
+        """Read the extra specs of flavors.
+
+        :param flavor_names: Names or ids; none for all flavors.
+        :returns: The flavor's name to its extra specs.
+        :raises exception.ComputeApiError: There is no such flavor, or the
+            API can't be asked.
+        """
+        with _translated('reading flavors'):
+            found = (
+                [self._find(name) for name in flavor_names]
+                if flavor_names
+                else self._compute.flavors(
+                    details=True, get_extra_specs=True, is_public=None
+                )
+            )
+            return {
+                flavor.name: dict(flavor.extra_specs or {}) for flavor in found
+            }
+
+    def set(self, name: str, extra_specs: Mapping[str, str]) -> None:
+        """Set extra specs of a flavor; others of it stay.
+
+        :raises exception.ComputeApiError: There is no such flavor, or the
+            API refused.
+        """
+        with _translated(f'setting extra specs of flavor {name}'):
+            self._compute.create_flavor_extra_specs(
+                self._find(name), dict(extra_specs)
+            )
+
+    def _find(self, name: str) -> Any:
+        found = self._compute.find_flavor(name, get_extra_specs=True)
+        if found is None:
+            raise exception.ComputeApiError(
+                reason=f"there is no flavor '{name}'. Make it with "
+                f'"openstack flavor create {name} --vcpus … --ram … '
+                '--disk …"'
+            )
+        return found
+
+
+@contextlib.contextmanager
+def _translated(action: str) -> Iterator[None]:
+    """Turn the SDK's exceptions into ours."""
+    try:
+        yield
+    except openstack.exceptions.HttpException as error:
+        raise exception.ComputeApiError(
+            reason=f'{action}: {_one_line(error)}'
+        ) from error
+    except (
+        openstack.exceptions.SDKException,
+        keystoneauth1.exceptions.ClientException,
+    ) as error:
+        raise exception.ComputeApiError(
+            reason=f'{action}: {_one_line(error)}. Name the cloud with '
+            '--os-cloud or $OS_CLOUD, or source its openrc file'
+        ) from error
+
+
+def _one_line(error: Exception) -> str:
+    return ' '.join(str(error).split()).rstrip('.')

@@ -1,0 +1,71 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The plan that the service would make of what is there now."""
+
+from nova_powervm.cmd.inventory import config
+from nova_powervm.domain import host
+from nova_powervm.domain import matching
+from nova_powervm.domain import observed
+from nova_powervm.domain import planning
+from nova_powervm.domain import policy as policies
+from nova_powervm.ops import devices
+
+
+def make(
+    policy: policies.Policy,
+    view: host.HostView,
+    tree: observed.Tree,
+    configured: config.Config,
+) -> planning.Plan:
+    """Plan as nova-compute does in its next update.
+
+    The service asks Nova which LPARs are its own. Here those count whose
+    instance holds something on this host in Placement; one that an instance
+    left behind when it was deleted looks foreign.
+
+    :param policy: The inventory file.
+    :param view: A reading of the host.
+    :param tree: What Placement holds.
+    :param configured: Says how new providers are named.
+    """
+    return of(
+        policy, view, tree, tree.node, configured.settings.provider_names
+    )
+
+
+def of(
+    policy: policies.Policy,
+    view: host.HostView,
+    tree: observed.Tree | None,
+    node: str,
+    style: str,
+) -> planning.Plan:
+    """Do as :func:`make`, also without Placement.
+
+    :param policy: The inventory file.
+    :param view: A reading of the host.
+    :param tree: What Placement holds; None without it: a slot that an
+        instance owns then counts as owned by a partition.
+    :param node: Name of the compute node.
+    :param style: ``[powervm]provider_names``.
+    """
+    lpars = tree.instance_lpars if tree else ()
+    verdicts = matching.judge(policy, view.io_slots, lpars)
+    return planning.make_plan(
+        planning.pair(
+            matching.devices(verdicts), tree.children if tree else ()
+        ),
+        tree.allocations if tree else planning.Allocations({}),
+        devices.namer(node, style),
+        verdicts,
+    )

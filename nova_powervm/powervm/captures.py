@@ -1,0 +1,176 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Answers of the REST server that somebody stored, read back from files.
+
+With them an inventory file can be checked where the host can't be reached.
+"""
+
+import dataclasses
+from collections.abc import Iterable
+from collections.abc import Iterator
+from collections.abc import Sequence
+from typing import Any
+
+from pypowervm import adapter as pvm_adapter
+from pypowervm import exceptions as pvm
+from pypowervm.wrappers import logical_partition
+from pypowervm.wrappers import managed_system
+from pypowervm.wrappers import virtual_io_server
+
+from nova_powervm import exception
+from nova_powervm.domain import host
+from nova_powervm.powervm import views
+
+_WRAPPERS = {
+    'ManagedSystem': managed_system.System,
+    'LogicalPartition': logical_partition.LPAR,
+    'VirtualIOServer': virtual_io_server.VIOS,
+}
+# pypowervm keeps answers in files with named sections.
+_BODY = b'BODY{'
+_END_OF_SECTION = b'END OF SECTION}'
+_CURE = (
+    'Store what a GET of /rest/api/uom/ManagedSystem answers, as it is, in '
+    'a file'
+)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Capture:
+    """A host as stored answers show it.
+
+    :param view: The managed system with its slots.
+    :param owners_known: False if a slot without an owner may have one: the
+        system does not report owners, and the answers for LogicalPartition
+        and VirtualIOServer are not both there.
+    """
+
+    view: host.HostView
+    owners_known: bool
+
+
+def read(paths: Sequence[str], system_name: str | None = None) -> Capture:
+    """Read the files of one host.
+
+    Each holds an answer of the REST server for ManagedSystem,
+    LogicalPartition or VirtualIOServer: the Atom feed or entry itself, or
+    the file that pypowervm's own tool for captures makes of it.
+
+    :param paths: Of the files.
+    :param system_name: Which system, if they have more than one.
+    :raises exception.ConfigurationError: A file can't be read, or is not
+        what it should be.
+    """
+    try:
+        return _read(paths, system_name)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        # pypowervm stumbles over elements that no answer lacks.
+        raise exception.ConfigurationError(
+            reason=f'{", ".join(paths)}: a resource is incomplete ({error}). '
+            f'{_CURE}.'
+        ) from error
+
+
+def _read(paths: Sequence[str], system_name: str | None) -> Capture:
+    found: dict[str, list[Any]] = {kind: [] for kind in _WRAPPERS}
+    for path in paths:
+        for kind, wrapper in _wrappers(path):
+            found[kind].append(wrapper)
+    where = ', '.join(paths)
+    system = _choose(found['ManagedSystem'], system_name, where)
+    reported = views.reports_owners(system)
+    partitions = _of_system(
+        [*found['VirtualIOServer'], *found['LogicalPartition']], system.uuid
+    )
+    owners = None if reported else views.profile_owners(partitions)
+    try:
+        view = views.host_view(system, owners)
+    except exception.RestBusy as error:
+        raise exception.ConfigurationError(
+            reason=f'{where}: system {system.system_name} comes without its '
+            f'I/O slots. {_CURE}; the answer has to hold the element '
+            'AssociatedSystemIOConfiguration.'
+        ) from error
+    complete = bool(found['VirtualIOServer'] and found['LogicalPartition'])
+    return Capture(view, reported or complete)
+
+
+def _wrappers(path: str) -> Iterator[tuple[str, Any]]:
+    """Give each resource of a file with its kind."""
+    response = _response(path)
+    entries = response.feed.entries if response.feed else [response.entry]
+    for entry in entries:
+        element = getattr(entry, 'element', None)
+        kind = getattr(element, 'tag', None)
+        if kind not in _WRAPPERS:
+            raise exception.ConfigurationError(
+                reason=f'{path} holds {_article(kind)}, but no '
+                f'{", ".join(_WRAPPERS)}. {_CURE}.'
+            )
+        yield kind, _WRAPPERS[kind].wrap(entry)
+
+
+def _article(kind: str | None) -> str:
+    return f'a resource of the kind {kind}' if kind else 'an empty resource'
+
+
+def _response(path: str) -> Any:
+    try:
+        with open(path, 'rb') as stream:
+            body = stream.read()
+    except (OSError, ValueError) as error:
+        raise exception.ConfigurationError(
+            reason=f'{path} can not be read: {error}. Give the path of a '
+            'stored REST answer.'
+        ) from error
+    before, start, rest = body.partition(_BODY)
+    if start and not before.lstrip().startswith(b'<'):
+        body = rest.partition(_END_OF_SECTION)[0]
+    response = pvm_adapter.Response(
+        'GET', path, 200, 'OK', {}, body=body.strip() or b'<empty/>'
+    )
+    try:
+        response._unmarshal_atom()
+    except pvm.Error as error:
+        raise exception.ConfigurationError(
+            reason=f'{path} is no REST answer: it is neither an Atom feed '
+            f'nor an Atom entry. {_CURE}.'
+        ) from error
+    return response
+
+
+def _choose(systems: Sequence[Any], name: str | None, where: str) -> Any:
+    names = ', '.join(sorted(str(s.system_name) for s in systems)) or 'none'
+    wanted = [s for s in systems if name in (None, s.system_name)]
+    if len(wanted) == 1:
+        return wanted[0]
+    if not systems:
+        reason = f'{where}: there is no ManagedSystem. {_CURE}.'
+    elif name is None:
+        reason = (
+            f'{where}: there are {len(systems)} systems ({names}). Choose '
+            'one with --system-name.'
+        )
+    else:
+        reason = f"{where}: there is no system '{name}' among: {names}."
+    raise exception.ConfigurationError(reason=reason)
+
+
+def _of_system(partitions: Iterable[Any], uuid: str) -> list[Any]:
+    """Leave out partitions of other systems, whose DRC indexes repeat."""
+    return [
+        partition
+        for partition in partitions
+        if not partition.assoc_sys_uuid
+        or partition.assoc_sys_uuid.upper() == uuid.upper()
+    ]

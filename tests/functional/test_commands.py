@@ -1,0 +1,433 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The operator's commands that ask the cloud, against a real one."""
+
+import io
+import json
+import os
+from unittest import mock
+
+import fixtures
+import keystoneauth1.session
+import openstack
+from keystoneauth1 import token_endpoint
+from oslo_utils import uuidutils
+
+from nova_powervm.cmd import status
+from nova_powervm.cmd.inventory import app
+from nova_powervm.cmd.inventory import compute
+from nova_powervm.cmd.inventory import release
+from tests.functional import base
+
+ONE_TIME = 'HW_PCI_ONE_TIME_USE'
+
+
+class CommandTestCase(base.PowerVMTestCase):
+    """Runs the commands as an operator does, in this process."""
+
+    def nova_conf(self, name='host1', **changes):
+        """Write what nova-compute and the command read, and give its path."""
+        emulator = self.hosts[name].emulator
+        placement = self.placement.fixture
+        sections = {
+            'DEFAULT': {'host': name},
+            'powervm': {
+                'inventory_file': self.inventory_path(name),
+                'rest_url': emulator.url,
+                'rest_username': emulator.username,
+                'rest_password': emulator.password,
+            },
+            'placement': {
+                'auth_type': 'admin_token',
+                'endpoint': placement.endpoint,
+                'token': placement.token,
+            },
+        } | changes
+        path = os.path.join(
+            self.useFixture(fixtures.TempDir()).path, 'nova.conf'
+        )
+        with open(path, 'w') as file:
+            for section, options in sections.items():
+                file.write(f'[{section}]\n')
+                for key, value in options.items():
+                    file.write(f'{key} = {value}\n')
+        return path
+
+    def inventory_path(self, name):
+        """Write the file of a host where the command finds it."""
+        path = os.path.join(
+            self.useFixture(fixtures.TempDir()).path, 'inventory.yaml'
+        )
+        with open(path, 'w') as file:
+            file.write(self._inventories[name])
+        return path
+
+    def run_command(self, *argv, conf=None, answer=None):
+        """Run a command.
+
+        :param conf: Path of its nova.conf; None for a good one.
+        :param answer: What a person types at the terminal; None for none.
+        :returns: Exit code, standard output, standard error.
+        """
+        stdin = io.StringIO(answer)
+        stdin.isatty = lambda: answer is not None
+        out, err = io.StringIO(), io.StringIO()
+        tool = app.InventoryApp(stdin=stdin, stdout=out, stderr=err)
+        path = conf or self.nova_conf()
+        code = tool.run(['--config-file', path, *argv])
+        return code, out.getvalue(), err.getvalue()
+
+    def rows(self, *argv, **options):
+        """Run a command with its rows as JSON; give exit code and rows."""
+        code, out, err = self.run_command(*argv, '-f', 'json', **options)
+        self.assertTrue(out, err)
+        return code, json.loads(out)
+
+    def compute_api(self):
+        """Let the SDK find nova's API, and log on there as its fixture."""
+        session = keystoneauth1.session.Session(
+            auth=token_endpoint.Token(self.api_fixture.base_url, 'token'),
+            additional_headers={
+                'X-Auth-User': 'admin',
+                'X-Auth-Project-Id': self.api_fixture.project_id,
+                'X-Roles': 'admin,member,reader',
+            },
+        )
+        connection = openstack.connection.Connection(
+            session=session,
+            compute_endpoint_override=self.api_fixture.base_url,
+        )
+        self.useFixture(
+            fixtures.MockPatchObject(
+                compute, 'connect', lambda cloud: connection.compute
+            )
+        )
+
+    def set_traits(self, uuid, traits):
+        """Replace a provider's traits."""
+        answer = self.placement.put(
+            f'/resource_providers/{uuid}/traits',
+            {
+                'resource_provider_generation': self.generation(uuid),
+                'traits': sorted(traits),
+            },
+            version='1.6',
+        )
+        self.assertEqual(200, answer.status, answer.body)
+
+
+class DiffTest(CommandTestCase):
+    def kinds(self, **options):
+        code, rows = self.rows('diff', **options)
+        return code, [(row['Kind'], row['Slot']) for row in rows]
+
+    def test_file_host_and_placement_drift_apart(self):
+        self.start_host()
+        server = self.boot(base.gpu_groups(1))
+        (slot,) = self.allocated_slots(server)
+        providers = self.slot_providers()
+        free = sorted(set(providers) - {slot})
+        self.assertEqual((0, []), self.kinds())
+
+        # changed
+        uuid = providers[free[0]]['uuid']
+        good = set(self._get_provider_traits(uuid))
+        self.set_traits(uuid, good - {'OWNER_NOVA'})
+        code, (row,) = self.rows('diff')
+        self.assertEqual(
+            (3, 'changed', f'{free[0]:08X}', 'lacks OWNER_NOVA'),
+            (code, row['Kind'], row['Slot'], row['Difference']),
+        )
+        self.set_traits(uuid, good)
+
+        # foreign: Cyborg's for the same slot
+        root = self._get_provider_uuid_by_host('host1')
+        other = uuidutils.generate_uuid()
+        answer = self.placement.post(
+            '/resource_providers',
+            {
+                'name': f'host1_{free[0]:08X}',
+                'parent_provider_uuid': root,
+                'uuid': other,
+            },
+            version='1.20',
+        )
+        self.assertEqual(200, answer.status, answer.body)
+        self.assertEqual((3, [('foreign', f'{free[0]:08X}')]), self.kinds())
+        self._delete_provider(other)
+
+        # stale: by a file that offers nothing, one is in use
+        nothing = os.path.join(self.useFixture(fixtures.TempDir()).path, 'no')
+        code, rows = self.rows('diff', nothing)
+        self.assertEqual((3, {'stale'}), (code, {r['Kind'] for r in rows}))
+        self.assertEqual(
+            {f'{index:08X}' for index in providers},
+            {row['Slot'] for row in rows},
+        )
+        (used,) = [r for r in rows if r['Slot'] == f'{slot:08X}']
+        self.assertIn(server['id'], used['Cure'])
+
+        # leaked: somebody without an LPAR; an LPAR without its allocation
+        nobody = uuidutils.generate_uuid()
+        self._allocate(nobody, {uuid: {'CUSTOM_GPU': 1}})
+        code, (row,) = self.rows('diff')
+        self.assertEqual((3, 'leaked'), (code, row['Kind']))
+        self.assertIn(f'{nobody}, which has no LPAR', row['Difference'])
+        self._allocate(nobody, {})
+        self._allocate(server['id'], {root: {'VCPU': 1}})
+        code, (row,) = self.rows('diff')
+        self.assertEqual(
+            (3, 'leaked', f'{slot:08X}'), (code, row['Kind'], row['Slot'])
+        )
+        self.assertIn('was not allocated it', row['Difference'])
+
+        # missing
+        self._delete_provider(uuid)
+        _, kinds = self.kinds()
+        self.assertIn(('missing', f'{free[0]:08X}'), kinds)
+
+    def _allocate(self, consumer, resources):
+        known = self.placement.get(f'/allocations/{consumer}', version='1.28')
+        answer = self.placement.put(
+            f'/allocations/{consumer}',
+            {
+                'allocations': {
+                    uuid: {'resources': r} for uuid, r in resources.items()
+                },
+                'consumer_generation': known.body.get('consumer_generation'),
+                'project_id': self.api.project_id,
+                'user_id': 'admin',
+            },
+            version='1.28',
+        )
+        self.assertEqual(204, answer.status, answer.body)
+
+    def _delete_provider(self, uuid):
+        fixture = self.placement.fixture
+        answer = fixture._fake_delete(None, f'/resource_providers/{uuid}')
+        self.assertEqual(204, answer.status_code, answer.text)
+
+
+class FlavorTest(CommandTestCase):
+    def test_what_flavor_create_sets_is_what_gets_devices(self):
+        self.start_host()
+        self.compute_api()
+        flavor = self._create_flavor(
+            name='gpu.two', memory_mb=512, vcpu=1, disk=0, ephemeral=0
+        )
+
+        code, out, err = self.run_command(
+            *('flavor', 'create', 'gpu.two', '--apply'),
+            *('--paragraph', 'gpus', '--count', '2'),
+        )
+
+        self.assertEqual(0, code, err)
+        self.assertIn('gpu.two', out)
+        body = self._build_server(
+            image_uuid=self.image, flavor_id=flavor, networks='none'
+        )
+        server = self.api.post_server({'server': body})
+        server = self._wait_until_built(server['id'])
+        self.assertEqual('ACTIVE', server['status'], server.get('fault'))
+        self.assertEqual(2, len(self.allocated_slots(server)))
+
+        # Nothing is wrong with it, and a second time changes nothing.
+        code, rows = self.rows('flavor', 'lint', 'gpu.two', '--cloud')
+        self.assertEqual((0, []), (code, rows))
+        again = ('flavor', 'create', 'gpu.two', '--apply')
+        code, _, err = self.run_command(*again, '--paragraph', 'gpus')
+        self.assertEqual(1, code)
+        self.assertIn('openstack flavor unset gpu.two', err)
+
+        # What is wrong with another one
+        code, rows = self.rows(
+            *('flavor', 'lint', '--cloud'),
+            *('--extra-spec', 'resources1:CUSTOM_NOWHERE=1'),
+            *('--extra-spec', 'trait1:CUSTOM_NOWHERE=required'),
+        )
+        self.assertEqual(2, code)
+        self.assertEqual(
+            [
+                'the cloud offers no device of class CUSTOM_NOWHERE',
+                'the cloud has no device with this trait',
+            ],
+            [row['Problem'] for row in rows if row['Severity'] == 'error'],
+        )
+
+
+class ReleaseTest(CommandTestCase):
+    def burn(self, index):
+        uuid = self.slot_providers()[index]['uuid']
+        traits = set(self._get_provider_traits(uuid)) | {ONE_TIME}
+        self.set_traits(uuid, traits)
+        self.reserve(uuid, 'CUSTOM_GPU', 1)
+        return uuid
+
+    def reserved(self, uuid):
+        return self._get_provider_inventory(uuid)['CUSTOM_GPU']['reserved']
+
+    def test_a_used_device_is_given_back(self):
+        self.start_host()
+        server = self.boot(base.gpu_groups(1))
+        (used,) = self.allocated_slots(server)
+        first, *others = sorted(set(self.slot_providers()) - {used})
+        allocated, burned = self.burn(used), self.burn(first)
+
+        # Only what nobody holds needs cleaning.
+        code, rows = self.rows('release')
+        self.assertEqual(0, code)
+        self.assertEqual([f'{first:08X}'], [row['Slot'] for row in rows])
+
+        # Refused: allocated; and then none of those that are named.
+        code, _, err = self.run_command(
+            'release', f'{first:08X}', f'{used:08X}', '--yes'
+        )
+        self.assertEqual(2, code)
+        self.assertIn(f'it is allocated to {server["id"]}', err)
+        self.assertEqual(1, self.reserved(burned))
+        code, _, err = self.run_command('release', f'{others[0]:08X}')
+        self.assertEqual(2, code)
+        self.assertIn('not a one-time-use device', err)
+
+        # Nobody can be asked; a dry run; no.
+        name = self.slot_providers()[first]['name']
+        code, _, err = self.run_command('release', name)
+        self.assertEqual(4, code)
+        self.assertIn('give --yes', err)
+        code, rows = self.rows('release', burned, '--dry-run')
+        self.assertEqual((0, 'would be released'), (code, rows[0]['State']))
+        code, _, err = self.run_command('release', burned, answer='\n')
+        self.assertEqual(2, code)
+        self.assertEqual(1, self.reserved(burned))
+
+        # Yes; and what else the record says stays.
+        before = self._get_provider_inventory(burned)['CUSTOM_GPU']
+        code, _, err = self.run_command('release', name, answer='y\n')
+        self.assertEqual(0, code, err)
+        self.assertEqual(
+            {**before, 'reserved': 0},
+            self._get_provider_inventory(burned)['CUSTOM_GPU'],
+        )
+        code, _, err = self.run_command('release', burned, '--yes')
+        self.assertIn('nothing of it is reserved', err)
+        self.assertEqual(1, self.reserved(allocated))
+
+    def test_a_device_that_others_change_meanwhile_is_judged_again(self):
+        self.start_host()
+        index = min(self.slot_providers())
+        uuid = self.burn(index)
+        write = release.cloud.Placement.write_inventory
+        raced = []
+
+        def race(placement, provider, name, record):
+            if not raced:
+                # Somebody adds a trait between the look and the write.
+                raced.append(write)
+                traits = set(self._get_provider_traits(uuid))
+                self.set_traits(uuid, traits | {'CUSTOM_TESLA_V100', ONE_TIME})
+            return write(placement, provider, name, record)
+
+        with mock.patch.object(
+            release.cloud.Placement, 'write_inventory', race
+        ):
+            code, _, err = self.run_command('release', uuid, '--yes')
+
+        self.assertEqual(0, code, err)
+        self.assertEqual(0, self.reserved(uuid))
+
+
+class CloudErrorsTest(CommandTestCase):
+    def test_each_way_not_to_reach_placement_has_its_cure(self):
+        self.start_host()
+        good = {
+            'auth_type': 'admin_token',
+            'endpoint': self.placement.fixture.endpoint,
+            'token': self.placement.fixture.token,
+        }
+        for section, words in (
+            ({}, 'there is no auth_type'),
+            ({'auth_type': 'password'}, 'nova.conf does not say how'),
+            (good | {'token': 'wrong:token'}, 'are refused'),
+            (good | {'endpoint': 'http://127.0.0.1:9'}, 'does not answer'),
+        ):
+            with self.subTest(section):
+                conf = self.nova_conf(placement=section)
+                code, out, err = self.run_command('diff', conf=conf)
+                self.assertEqual((4, ''), (code, out), err)
+                self.assertIn(words, err)
+                self.assertEqual(1, err.count('\n'), err)
+        code, _, err = self.run_command('diff', '--node', 'host9')
+        self.assertEqual(4, code)
+        self.assertIn("no provider named 'host9'", err)
+
+
+class StatusTest(CommandTestCase):
+    def check(self, conf):
+        """Run the checks; give exit code and code and details by check."""
+        out = self.useFixture(fixtures.StringStream('out')).stream
+        with mock.patch('sys.stdout', out):
+            code = status.main(
+                ['--config-file', conf, 'upgrade', 'check', '--json']
+            )
+        out.seek(0)
+        return code, {
+            check['check']: (check['result'], check['details'])
+            for check in json.loads(out.read())['checks']
+        }
+
+    def test_a_host_that_is_ready_and_one_that_is_not(self):
+        self.start_host()
+
+        code, found = self.check(self.nova_conf())
+
+        self.assertEqual((0, {0}), (code, {c for c, _ in found.values()}))
+        self.assertIn('is 74', found['Nova service versions'][1])
+        self.assertIn('installed here', found['Placement'][1])
+
+        # Short names, as an earlier release of the driver may have left
+        self.flags(provider_names='spec', group='powervm')
+        root = self._get_provider_uuid_by_host('host1')
+        self.placement.post(
+            '/resource_providers',
+            {
+                'name': 'PowerVM IOSlot 21010099',
+                'parent_provider_uuid': root,
+                'uuid': uuidutils.generate_uuid(),
+            },
+            version='1.20',
+        )
+        code, found = self.check(self.nova_conf())
+        self.assertEqual((1, 1), (code, found['Names of providers'][0]))
+        self.assertIn('IOSlot 21010099', found['Names of providers'][1])
+
+        # Neither host nor Placement nor a good file
+        self._inventories['host1'] = 'gpus: 3'
+        conf = self.nova_conf(
+            powervm={
+                'inventory_file': self.inventory_path('host1'),
+                'rest_url': 'http://127.0.0.1:9',
+                'rest_username': 'nova',
+                'rest_password': 'secret',
+            },
+            placement={},
+        )
+        code, found = self.check(conf)
+        self.assertEqual(2, code)
+        self.assertEqual(
+            {'Nova service versions'},
+            {name for name, (result, _) in found.items() if result != 2},
+        )
+
+    def test_what_can_not_be_run_is_255(self):
+        code = status.main(['--config-file', '/nowhere', 'upgrade', 'check'])
+        self.assertEqual(255, code)

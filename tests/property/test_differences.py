@@ -1,0 +1,84 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Properties of what does not agree."""
+
+import unittest
+
+from hypothesis import given
+
+from nova_powervm.domain import differences
+from nova_powervm.domain import matching
+from nova_powervm.domain import names
+from nova_powervm.domain import observed
+from nova_powervm.domain import planning
+from nova_powervm.domain.differences import Kind
+from tests.property import strategies
+from tests.property import test_planning
+
+ROOT = observed.Observed('root', 'host1', None, 0)
+OF_THE_PLAN = (Kind.MISSING, Kind.STALE, Kind.CHANGED)
+
+
+def tree_of(providers):
+    """Put providers below the node; nobody holds them."""
+    return observed.Tree(
+        'host1',
+        ROOT,
+        tuple(
+            observed.Observed(p.uuid, p.name, 'root', 0, p.inventory, p.traits)
+            for p in providers
+        ),
+    )
+
+
+def plan_for(tree, verdicts):
+    return planning.make_plan(
+        planning.pair(matching.devices(verdicts), tree.children),
+        tree.allocations,
+        lambda index: names.provider_name('host1', index),
+        verdicts,
+    )
+
+
+class DifferencesTest(unittest.TestCase):
+    @given(
+        strategies.policies,
+        strategies.st.lists(strategies.host_slots, max_size=6),
+        strategies.providers,
+    )
+    def test_after_the_plan_nothing_is_left(self, policy, slots, providers):
+        before = tree_of(providers)
+        verdicts = matching.judge(policy, slots)
+        plan = plan_for(before, verdicts)
+        found = differences.compare(plan, before, slots, None)
+
+        after = tree_of(test_planning.apply(plan, before.children))
+        again = plan_for(after, verdicts)
+        left = differences.compare(again, after, slots, None)
+
+        self.assertEqual([], [d for d in left if d.kind in OF_THE_PLAN])
+        # Nothing is said either where the plan changes nothing.
+        changed = after.children != before.children
+        self.assertEqual(changed, any(d.kind in OF_THE_PLAN for d in found))
+
+    @given(
+        strategies.policies,
+        strategies.st.lists(strategies.host_slots, max_size=6),
+        strategies.providers,
+    )
+    def test_each_has_words_and_a_cure(self, policy, slots, providers):
+        tree = tree_of(providers)
+        plan = plan_for(tree, matching.judge(policy, slots))
+        for difference in differences.compare(plan, tree, slots, ()):
+            self.assertTrue(difference.what)
+            self.assertTrue(difference.cure)

@@ -1,0 +1,130 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""What Nova itself makes of the extra specs that are made for flavors."""
+
+import unittest
+
+from hypothesis import given
+from hypothesis import strategies as st
+from nova import objects
+from nova.api.validation.extra_specs import validators
+from nova.scheduler import utils
+
+from nova_powervm.domain import flavorlint
+from nova_powervm.domain import flavors
+from nova_powervm.domain import policy as policies
+
+objects.register_all()
+
+WISHES = st.lists(
+    st.builds(
+        flavors.Wish,
+        st.sampled_from(('CUSTOM_GPU', 'PGPU', 'CUSTOM_IOSLOT')),
+        st.frozensets(
+            st.sampled_from(
+                (
+                    'CUSTOM_FAST',
+                    'HW_GPU_API_VULKAN',
+                    'CUSTOM_POWERVM_IOSLOT_VENDOR_ID_10DE',
+                )
+            )
+        ),
+    ),
+    min_size=1,
+    max_size=3,
+)
+
+
+def nova_groups(specs):
+    """Give the groups with a suffix that Nova's scheduler asks for."""
+    spec = objects.RequestSpec(
+        flavor=objects.Flavor(
+            vcpus=1,
+            memory_mb=512,
+            root_gb=0,
+            ephemeral_gb=0,
+            swap=0,
+            extra_specs=specs,
+        )
+    )
+    request = utils.ResourceRequest.from_request_spec(spec)
+    return request, {
+        suffix: group for suffix, group in request._rg_by_id.items() if suffix
+    }
+
+
+class NovaReadsTest(unittest.TestCase):
+    @given(WISHES)
+    def test_what_is_made_for_a_flavor(self, wishes):
+        specs = flavors.extra_specs(wishes)
+
+        request, groups = nova_groups(specs)
+
+        self.assertEqual(
+            [
+                ({w.resource_class: 1}, w.traits | {'OWNER_NOVA'})
+                for w in wishes
+            ],
+            [
+                (group.resources, group.required_traits_flat)
+                for group in map(_Flat, groups.values())
+            ],
+        )
+        self.assertEqual(
+            'none' if len(wishes) > 1 else None, request.group_policy
+        )
+
+    @given(WISHES)
+    def test_the_lint_has_nothing_against_it(self, wishes):
+        offers = flavorlint.Offers(frozenset(w.resource_class for w in wishes))
+        found = flavorlint.lint(flavors.extra_specs(wishes), offers)
+        self.assertEqual((), found)
+
+    @given(
+        st.dictionaries(
+            st.from_regex(
+                r'\A(resources?|traits?)[a-zA-Z0-9_-]{0,3}:CUSTOM_[AB]\Z'
+            ),
+            st.just('1'),
+            max_size=5,
+        )
+    )
+    def test_groups_are_read_as_nova_reads_them(self, specs):
+        # Nova refuses other values of traits itself.
+        specs = {
+            k: v if k.startswith('resource') else 'required'
+            for k, v in specs.items()
+        }
+        _, theirs = nova_groups(specs)
+        ours = {g.suffix: g for g in flavors.groups(specs) if g.suffix}
+        self.assertEqual(set(theirs), set(ours))
+        for suffix, group in theirs.items():
+            self.assertEqual(set(group.resources), set(ours[suffix].resources))
+
+    def test_the_classes_of_the_policy_can_be_asked_for(self):
+        for name in policies.DEVICE_CLASSES:
+            validators.validate(f'resources1:{name}', '1')
+
+    def test_novas_api_takes_what_is_made(self):
+        # Once: the API compiles hundreds of patterns for each key.
+        wish = flavors.Wish('CUSTOM_GPU', frozenset({'CUSTOM_FAST'}))
+        for key, value in flavors.extra_specs([wish, wish]).items():
+            validators.validate(key, value)
+
+
+class _Flat:
+    """A group of Nova's with its required traits as one set."""
+
+    def __init__(self, group):
+        self.resources = group.resources
+        self.required_traits_flat = group.required_traits

@@ -1,0 +1,154 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Stored answers of the REST server, read from files."""
+
+import pathlib
+import re
+import tempfile
+import unittest
+
+from nova_powervm import exception
+from nova_powervm.conf import powervm as options
+from nova_powervm.emulator import captures as emulated
+from nova_powervm.emulator import worlds
+from nova_powervm.powervm import captures
+from nova_powervm.powervm import session
+from nova_powervm.powervm import system
+from tests.emulator import base
+
+_ENTRY = (
+    '<entry xmlns="http://www.w3.org/2005/Atom"><id>1</id><content>'
+    '<{kind} xmlns="http://www.ibm.com/xmlns/systems/power/firmware/uom/mc/'
+    '2012_10/">{inside}</{kind}></content></entry>'
+)
+
+
+class CapturesTest(unittest.TestCase):
+    def setUp(self):
+        super().setUp()
+        base.quieten(self)
+        directory = tempfile.TemporaryDirectory()
+        self.addCleanup(directory.cleanup)
+        self.directory = pathlib.Path(directory.name)
+
+    def write(self, name, content):
+        path = self.directory / name
+        path.write_bytes(content)
+        return str(path)
+
+    def refused(self, *paths, name=None):
+        with self.assertRaises(exception.ConfigurationError) as caught:
+            captures.read([str(path) for path in paths], name)
+        return str(caught.exception)
+
+    def test_the_capture_format_of_pypowervm(self):
+        path = emulated.folder() / 'sys_with_sriov.txt'
+        capture = captures.read([str(path)])
+        self.assertEqual(15, len(capture.view.io_slots))
+        self.assertFalse(capture.owners_known)
+        shared = [s.drc_index for s in capture.view.io_slots if s.sriov]
+        self.assertEqual([0x21010020, 0x21010023], shared)
+
+    def test_an_atom_feed_and_an_atom_entry(self):
+        text = (emulated.folder() / 'sys_with_sriov.txt').read_bytes()
+        feed = text.partition(b'BODY{')[2].partition(b'END OF SECTION')[0]
+        entry = re.search(rb'<entry.*?</entry>', feed, re.DOTALL)
+        expected = captures.read([self.write('feed.xml', feed.strip())])
+        self.assertEqual(15, len(expected.view.io_slots))
+        atom = b' xmlns="http://www.w3.org/2005/Atom"'
+        found = (
+            entry[0].replace(atom, b'').replace(b'<entry', b'<entry' + atom)
+        )
+        one = self.write('entry.xml', found)
+        self.assertEqual(expected, captures.read([one]))
+
+    def test_one_of_several_systems(self):
+        path = emulated.folder() / 'managedsystem.txt'
+        capture = captures.read([str(path)], 'HV4')
+        self.assertTrue(capture.owners_known)
+        owned = [s for s in capture.view.io_slots if s.owner]
+        self.assertEqual(['VIOS vios1'], [str(s.owner) for s in owned])
+        self.assertIn('--system-name', self.refused(path))
+        self.assertIn('HV4', self.refused(path, name='HV5'))
+
+    def test_a_file_that_is_no_answer(self):
+        for content in (
+            b'',
+            b'BODY{',
+            b'\x00\xff',
+            b'<a/>',
+            b'<html><body/></html>',
+            b'<feed xmlns="http://www.w3.org/2005/Atom"><entry/></feed>',
+            b'<feed xmlns="http://www.w3.org/2005/Atom"/>',
+            _ENTRY.format(kind='Cluster', inside='').encode(),
+            _ENTRY.format(kind='ManagedSystem', inside='').encode(),
+            _ENTRY.format(
+                kind='ManagedSystem',
+                inside='<AssociatedSystemIOConfiguration/>',
+            ).encode(),
+            _ENTRY.format(kind='LogicalPartition', inside='').encode(),
+        ):
+            with self.subTest(content=content):
+                path = self.write('bad.xml', content)
+                message = self.refused(path)
+                self.assertIn(path, message)
+                self.assertIn('Store what a GET', message)
+
+    def test_a_file_that_can_not_be_read(self):
+        message = self.refused(self.directory / 'missing')
+        self.assertIn('can not be read', message)
+        self.assertIn('can not be read', self.refused(self.directory))
+
+
+class SameTranslationTest(unittest.TestCase):
+    """What a file says is what the server says."""
+
+    def test_of_a_host_that_reports_owners(self):
+        self.check(reported=True)
+
+    def test_of_a_host_whose_profiles_tell_owners(self):
+        self.check(reported=False)
+
+    def check(self, reported):
+        base.quieten(self)
+        world = worlds.default()
+        world['systems'][0]['reports_slot_owners'] = reported
+        emulator = base.start(self, world=world)
+        live = self.live(emulator)
+        self.assertTrue(any(slot.owner for slot in live.io_slots))
+        with tempfile.TemporaryDirectory() as directory:
+            kinds = ('ManagedSystem', 'LogicalPartition', 'VirtualIOServer')
+            stored = [self.store(emulator, directory, k) for k in kinds]
+            whole = captures.read(stored)
+            self.assertEqual(live, whole.view)
+            self.assertTrue(whole.owners_known)
+            for some in (stored[:1], stored[:2], stored[::2]):
+                self.assertEqual(reported, captures.read(some).owners_known)
+
+    def live(self, emulator):
+        server = options.Server(
+            emulator.url, emulator.username, emulator.password
+        )
+        adapter = session.connect(server)
+        try:
+            return system.RestSystem(adapter, server).read()
+        finally:
+            adapter.session.close()
+
+    def store(self, emulator, directory, kind):
+        adapter = base.adapter_for(emulator)
+        body = adapter.read(kind).body
+        base.forget(adapter.session)
+        path = pathlib.Path(directory, f'{kind}.xml')
+        path.write_text(body)
+        return str(path)
