@@ -34,6 +34,7 @@ from nova_powervm.ops import network
 from nova_powervm.ops import ports
 from nova_powervm.ops import power
 from nova_powervm.policyfile import load
+from nova_powervm.powervm import events
 from nova_powervm.powervm import localdisk
 from nova_powervm.powervm import partitions
 from nova_powervm.powervm import seas
@@ -60,7 +61,7 @@ class Services:
     :param partitions: The LPARs themselves.
     :param records: Nova's records of instances.
     :param prepare: Clears up after a service that was killed.
-    :param close: Logs off from the host.
+    :param close: Stops listening to the host, and logs off.
     """
 
     host: host.HostOps
@@ -94,13 +95,15 @@ def start(
     adapter = session.connect(settings.server)
     with contextlib.ExitStack() as undo:
         undo.callback(adapter.session.close)
+        listener = events.Listener(adapter)
+        listener.start()
+        undo.callback(listener.stop)
         services = _assemble(settings, nodename, virtapi, policy, adapter)
         snapshot = session.wait_for(settings.server, services.host.read)
         services.devices.check(snapshot)
         services.prepare()
         _warn(settings, snapshot.view, cpu_ratio)
-        undo.pop_all()
-    return services
+        return dataclasses.replace(services, close=undo.pop_all().close)
 
 
 def _assemble(
@@ -110,7 +113,9 @@ def _assemble(
     policy: policies.Policy,
     adapter: Any,
 ) -> Services:
-    managed = system.RestSystem(adapter, settings.server)
+    managed = system.RestSystem(
+        adapter, settings.server, settings.full_read_interval
+    )
     lpars = partitions.RestPartitions(adapter, managed)
     nova_records = records.NovaRecords()
     disks = _disks(adapter, settings)
