@@ -56,6 +56,14 @@ class DeviceOps:
         self._others = claims.Others()
         self._told: Mapping[int, str] = {}
 
+    @property
+    def basis(self) -> tuple[object, ...]:
+        """What plans depend on beside the host and the provider tree.
+
+        As long as these are the same objects, so is what is planned.
+        """
+        return (self._policy,)
+
     def check(self, snapshot: host_ops.Snapshot) -> None:
         """Stop a starting service if two paragraphs take one device.
 

@@ -104,10 +104,16 @@ class Listener:
         self._client = uuid.uuid4().hex
         self._stopping = threading.Event()
         self._polling = False
-        self._last = 0
+        #: The EventID of the last event that was taken in.
+        self.last = 0
         self._thread = threading.Thread(
             target=self._run, name='powervm-events', daemon=True
         )
+
+    @property
+    def believed(self) -> bool:
+        """Whether silence of the stream means that nothing has changed."""
+        return self._changes.believed
 
     def start(self) -> None:
         """Begin to listen; nothing is believed before the first answer."""
@@ -183,11 +189,13 @@ class Listener:
             if topics:
                 LOG.debug('%s', item)
                 self._changes.touch(topics)
+            self.last = _number(item.eid)
         self._changes.answered()
 
     def _follows(self, number: str | None) -> bool:
         """Whether an EventID is greater than the last one, as all are."""
-        if number is None or not number.isdigit():
-            return False
-        last, self._last = self._last, int(number)
-        return self._last > last
+        return _number(number) > self.last
+
+
+def _number(eid: str | None) -> int:
+    return int(eid) if eid and eid.isdigit() else 0

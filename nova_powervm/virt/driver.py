@@ -37,6 +37,7 @@ from nova_powervm.virt import devicetags
 from nova_powervm.virt import errors
 from nova_powervm.virt import images
 from nova_powervm.virt import refusals
+from nova_powervm.virt import settled
 from nova_powervm.virt import translate
 from nova_powervm.virt import tree
 from nova_powervm.virt import vifs
@@ -75,6 +76,7 @@ class PowerVMDriver(driver.ComputeDriver):
         self._node: str | None = None
         self._node_uuid: str | None = None
         self._running: wiring.Services | None = None
+        self._settled = settled.SettledTree(self._settings.full_read_interval)
 
     def _ops(self) -> wiring.Services:
         if self._running is None:
@@ -133,16 +135,21 @@ class PowerVMDriver(driver.ComputeDriver):
         """Publish the host's resources and one provider for each slot.
 
         Works on the last reading of the host and sends it no request: Nova
-        holds its lock meanwhile.
+        holds its lock meanwhile. Little is done for providers that are as the
+        last plan left them.
         """
         snapshot = self._ops().host.last
         self._update_root(provider_tree, nodename, snapshot)
+        basis = (snapshot, *self._ops().devices.basis)
+        if self._settled.restore(provider_tree, nodename, basis):
+            return
         children = tree.read(provider_tree, nodename)
         plan = self._ops().devices.plan(snapshot, children.direct)
         providers = tree.apply(provider_tree, nodename, plan)
         self._ops().devices.publish(
             providers, children.accelerators, children.everything
         )
+        self._settled.remember(provider_tree, nodename, basis, plan, providers)
 
     def _update_root(
         self, provider_tree: Any, nodename: str, snapshot: host_ops.Snapshot

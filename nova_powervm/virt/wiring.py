@@ -60,6 +60,7 @@ class Services:
     :param network: Connects them.
     :param partitions: The LPARs themselves.
     :param records: Nova's records of instances.
+    :param listener: Hears what changes on the host.
     :param prepare: Clears up after a service that was killed.
     :param close: Stops listening to the host, and logs off.
     """
@@ -73,6 +74,7 @@ class Services:
     records: ports.Records
     prepare: Callable[[], None]
     close: Callable[[], None]
+    listener: events.Listener | None = None
 
 
 def start(
@@ -103,7 +105,9 @@ def start(
         services.devices.check(snapshot)
         services.prepare()
         _warn(settings, snapshot.view, cpu_ratio)
-        return dataclasses.replace(services, close=undo.pop_all().close)
+        return dataclasses.replace(
+            services, listener=listener, close=undo.pop_all().close
+        )
 
 
 def _assemble(

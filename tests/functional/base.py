@@ -91,7 +91,6 @@ class EmulatedHost(fixtures.Fixture):
             # Each host makes uuids of its own.
             seed=sum(self._name.encode()),
             password=uuidutils.generate_uuid(),
-            event_wait=0,
         )
         self.emulator.start()
         self.addCleanup(self.emulator.stop)
@@ -196,6 +195,27 @@ class PowerVMTestCase(
     def control(self, name='host1'):
         """Give the emulated host's control plane."""
         return self.hosts[name].emulator.control
+
+    def hear(self, name='host1'):
+        """Wait until a nova-compute knows what has happened on its host."""
+        host = self.hosts[name].emulator._application._emulation.host
+        last = host.events._last
+        for _ in range(500):
+            services = self.computes[name].manager.driver._running
+            # One that does not believe the stream asks the host anyway.
+            if (
+                services is None
+                or services.listener.last >= last
+                or not services.listener.believed
+            ):
+                return
+            time.sleep(0.02)
+        self.fail(f'{name} has not heard of event {last}')
+
+    def _run_periodics(self, raise_on_error=False):
+        for name in self.hosts:
+            self.hear(name)
+        super()._run_periodics(raise_on_error)
 
     # Instances
 
