@@ -93,9 +93,13 @@ class Index:
                 tuple(wanted[key] for key in exact), []
             ).append((place, tuple(wanted[key] for key in patterns)))
         self._groups = tuple(groups.values())
+        compared = {
+            key
+            for group in self._groups
+            for key in (*group.exact, *group.patterns)
+        }
         self._properties = [
-            (key, policies.PROPERTIES[key])
-            for key in sorted({key for keys in groups for key in sum(keys, ())})
+            (key, policies.PROPERTIES[key]) for key in sorted(compared)
         ]
 
     def identifying(self, slot: slots.Slot) -> tuple[policies.Paragraph, ...]:

@@ -91,6 +91,11 @@ def generated_traits(slot: slots.Slot) -> frozenset[str]:
     return frozenset(traits)
 
 
+def is_of_slot(trait: str) -> bool:
+    """Whether a trait is one that describes a slot."""
+    return trait.startswith(f'CUSTOM_{_TRAIT_PREFIX}')
+
+
 def _trait(name: str) -> str:
     full: str = os_traits.normalize_name(_TRAIT_PREFIX + name)
     return full[:_TRAIT_LIMIT]

@@ -57,6 +57,11 @@ class DeviceOps:
         self._told: Mapping[int, str] = {}
 
     @property
+    def providers(self) -> Mapping[str, claims.SlotProvider]:
+        """The slots' providers by uuid, as the last update left them."""
+        return self._providers
+
+    @property
     def basis(self) -> tuple[object, ...]:
         """What plans depend on beside the host and the provider tree.
 

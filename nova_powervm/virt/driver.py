@@ -35,6 +35,8 @@ from nova_powervm.ops import host as host_ops
 from nova_powervm.virt import configdrives
 from nova_powervm.virt import devicetags
 from nova_powervm.virt import errors
+from nova_powervm.virt import freereads
+from nova_powervm.virt import housekeeping
 from nova_powervm.virt import images
 from nova_powervm.virt import refusals
 from nova_powervm.virt import settled
@@ -76,6 +78,7 @@ class PowerVMDriver(driver.ComputeDriver):
         self._node: str | None = None
         self._node_uuid: str | None = None
         self._running: wiring.Services | None = None
+        self._housekeeping = housekeeping.Housekeeping(virtapi)
         self._settled = settled.SettledTree(self._settings.full_read_interval)
 
     def _ops(self) -> wiring.Services:
@@ -94,9 +97,16 @@ class PowerVMDriver(driver.ComputeDriver):
         self._node = host
         ratio = CONF.cpu_allocation_ratio or CONF.initial_cpu_allocation_ratio
         self._running = wiring.start(self._settings, host, self.virtapi, ratio)
+        if self._settings.skip_free_provider_reads:
+            freereads.install(
+                self.virtapi.reportclient,
+                lambda: self._ops().devices.providers,
+            )
 
     def cleanup_host(self, host: str) -> None:
         """Log off."""
+        if self._settings.skip_free_provider_reads:
+            freereads.uninstall(self.virtapi.reportclient)
         if self._running is not None:
             self._running.close()
             self._running = None
@@ -122,7 +132,12 @@ class PowerVMDriver(driver.ComputeDriver):
         return self._node_uuid
 
     def get_available_resource(self, nodename: str) -> dict[str, Any]:
-        """Read the host; all REST work of a cycle is done here."""
+        """Read the host; all REST work of a cycle is done here.
+
+        So is what has to be put in order in Placement: Nova does not hold its
+        lock now.
+        """
+        self._housekeeping.before_cycle(self._local_uuid())
         snapshot = self._ops().host.read()
         return {
             'uuid': self._local_uuid(),
@@ -138,6 +153,7 @@ class PowerVMDriver(driver.ComputeDriver):
         holds its lock meanwhile. Little is done for providers that are as the
         last plan left them.
         """
+        self._housekeeping.updated()
         snapshot = self._ops().host.last
         self._update_root(provider_tree, nodename, snapshot)
         basis = (snapshot, *self._ops().devices.basis)
@@ -149,6 +165,7 @@ class PowerVMDriver(driver.ComputeDriver):
         self._ops().devices.publish(
             providers, children.accelerators, children.everything
         )
+        self._housekeeping.planned(children.direct, plan, providers)
         self._settled.remember(provider_tree, nodename, basis, plan, providers)
 
     def _update_root(
