@@ -52,6 +52,9 @@ GPUS = textwrap.dedent("""\
 #: Bytes of the image that servers boot from.
 IMAGE = b'\x01boot sector' + bytes(64 * 1024)
 
+#: Runs every test with the option of this name.
+SKIP_FREE_READS = bool(os.environ.get('NOVA_POWERVM_TEST_SKIP_FREE_READS'))
+
 _GPU = {
     'description': '3D Controller',
     'vendor_id': '10DE',
@@ -184,6 +187,7 @@ class PowerVMTestCase(
                 'rest_password': emulator.password,
                 'rest_connect_timeout': 0,
                 'volume_group_name': 'image_pool',
+                'skip_free_provider_reads': SKIP_FREE_READS,
             }
             | options,
         )
