@@ -202,6 +202,38 @@ If false, a port whose VLAN is not on its bridge is refused: for sites that
 provision the bridges by other means. VLANs are never removed.
 """,
     ),
+    cfg.IntOpt(
+        'full_read_interval',
+        default=600,
+        min=0,
+        help="""
+After how many seconds the host is read again even if nothing seems to have
+changed.
+
+In between, the host's events tell whether anything has changed, and if they
+do not arrive, ETags do. An event that was lost is made up for after so many
+seconds.
+
+With 0 the host is read as a whole in each cycle.
+""",
+    ),
+    cfg.BoolOpt(
+        'skip_free_provider_reads',
+        default=False,
+        help="""
+Whether nova-compute leaves out reading the allocations of devices that are
+free.
+
+Nova reads the allocations of each provider of a host about once a minute, and
+at each boot: N + 2 requests to Placement for N devices. It has no use for the
+answers unless providers are reshaped. If true, one request for each resource
+class finds the devices that are free, and only the others are read.
+
+It replaces a method of Nova's report client in this process. So it switches
+itself off, with a warning, if ``[pci]report_in_placement`` is set, which needs
+the answers, and with a Nova that it has not been tested with.
+""",
+    ),
 ]
 
 
@@ -251,6 +283,8 @@ class Settings:
         default_factory=dict
     )
     provision_vlans: bool = True
+    full_read_interval: int = 600
+    skip_free_provider_reads: bool = False
 
 
 def take(group: Any) -> Settings:
@@ -276,6 +310,8 @@ def take(group: Any) -> Settings:
         media_repository_gb=group.media_repository_gb,
         bridge_mappings=_bridge_mappings(group.bridge_mappings),
         provision_vlans=group.provision_vlans,
+        full_read_interval=group.full_read_interval,
+        skip_free_provider_reads=group.skip_free_provider_reads,
     )
     _check_server(settings.server)
     return settings

@@ -17,6 +17,7 @@ from collections.abc import Collection
 from collections.abc import Iterable
 from collections.abc import Sequence
 
+from nova_powervm.domain import identification
 from nova_powervm.domain import names
 from nova_powervm.domain import policy as policies
 from nova_powervm.domain import slots
@@ -77,25 +78,23 @@ def judge(
     :returns: One verdict for each slot, in the order given.
     """
     duplicated = slots.duplicated_indexes(host_slots)
+    index = identification.Index(policy.paragraphs)
     return tuple(
-        _judge_slot(policy, slot, instance_lpars, duplicated)
+        _judge_slot(policy, index, slot, instance_lpars, duplicated)
         for slot in host_slots
     )
 
 
 def _judge_slot(
     policy: policies.Policy,
+    index: identification.Index,
     slot: slots.Slot,
     instance_lpars: Collection[str],
     duplicated: Collection[int],
 ) -> Verdict:
     # Two paragraphs for one device are an error of the file, whatever is
     # denied. An empty slot holds no device: a file may well cover it twice.
-    identified = tuple(
-        paragraph
-        for paragraph in policy.paragraphs
-        if not slot.is_empty and paragraph.identifies(slot)
-    )
+    identified = () if slot.is_empty else index.identifying(slot)
     allowing = tuple(p for p in identified if p.allow)
     denying = tuple(p for p in identified if not p.allow)
     reason = (

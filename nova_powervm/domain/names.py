@@ -91,6 +91,11 @@ def generated_traits(slot: slots.Slot) -> frozenset[str]:
     return frozenset(traits)
 
 
+def is_of_slot(trait: str) -> bool:
+    """Whether a trait is one that describes a slot."""
+    return trait.startswith(f'CUSTOM_{_TRAIT_PREFIX}')
+
+
 def property_trait(key: str, value: str) -> str:
     """Make the trait that says one property of a slot.
 

@@ -110,6 +110,18 @@ class Plan:
         """Pick the entries with one of these actions."""
         return tuple(e for e in self.entries if e.action in actions)
 
+    @property
+    def settled(self) -> bool:
+        """Whether the same devices and providers give the same plan again.
+
+        What is withdrawn, and what waits for another resource class, depends
+        on who holds an allocation, too.
+        """
+        return all(
+            entry.action in (Action.CREATE, Action.PUBLISH)
+            for entry in self.entries
+        )
+
 
 class Allocations:
     """What Placement says now of the providers that were asked about.

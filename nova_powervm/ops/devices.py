@@ -61,6 +61,19 @@ class DeviceOps:
         """
         self._policy = self._inventory.refresh()
 
+    @property
+    def providers(self) -> Mapping[str, claims.SlotProvider]:
+        """The slots' providers by uuid, as the last update left them."""
+        return self._providers
+
+    @property
+    def basis(self) -> tuple[object, ...]:
+        """What plans depend on beside the host and the provider tree.
+
+        As long as these are the same objects, so is what is planned.
+        """
+        return (self._policy,)
+
     def check(self, snapshot: host_ops.Snapshot) -> None:
         """Stop a starting service if two paragraphs take one device.
 

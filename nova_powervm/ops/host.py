@@ -65,25 +65,32 @@ class HostOps:
         return self._last or self.read()
 
     def view(self) -> host.HostView:
-        """Read the managed system alone.
+        """Read the managed system alone, whatever its events tell.
 
         :raises exception.RestError: The server answered with an error.
         :raises exception.RestUnreachable: It did not answer.
         """
-        return self._system.read()
+        return self._system.read(fresh=True)
 
     def read(self) -> Snapshot:
         """Read all that a cycle needs; this is where its REST work is done.
 
+        An unchanged host gives the same object again.
+
         :raises exception.RestError: The server answered with an error.
         :raises exception.RestUnreachable: It did not answer.
         """
+        last = self._last
         view = self._system.read()
-        self._last = Snapshot(
-            view=view,
-            disk=self._capacity(),
-            instance_lpars=self._instance_lpars(view),
+        disk = self._capacity()
+        lpars = (
+            last.instance_lpars
+            if last and last.view is view
+            else self._instance_lpars(view)
         )
+        if last and last.view is view and last.disk == disk:
+            return last
+        self._last = Snapshot(view, disk, lpars)
         return self._last
 
     def uptime(self) -> int:
@@ -110,7 +117,8 @@ class HostOps:
         """Ask Nova which of the slots' owners are instances of its own.
 
         An LPAR that was found to be one stays one; only others are asked
-        about, so a settled host asks nothing.
+        about, and an unchanged host asks nothing: Nova has its record of an
+        instance before the instance has an LPAR.
         """
         owners = {
             slot.owner.uuid

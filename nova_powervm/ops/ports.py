@@ -37,9 +37,13 @@ from nova_powervm.domain import policy as policies
 class System(Protocol):
     """The managed system."""
 
-    def read(self) -> host.HostView:
+    def read(self, *, fresh: bool = False) -> host.HostView:
         """Read the host; an unchanged one costs one conditional request.
 
+        It costs none while the host tells of its changes. An unchanged host
+        gives the same object again.
+
+        :param fresh: Ask the host, whatever it has told.
         :raises exception.RestError: The server answered with an error.
         :raises exception.RestUnreachable: It did not answer.
         """

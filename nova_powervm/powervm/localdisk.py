@@ -99,8 +99,12 @@ class LocalDisk:
     ) -> None:
         self._adapter = adapter
         self._groups = volumegroups.VolumeGroups(
-            adapter, settings.volume_group or ''
+            adapter,
+            settings.volume_group or '',
+            settings.full_read_interval,
         )
+        # What was made of which wrapper.
+        self._measured: tuple[Any, host.DiskCapacity] | None = None
         self._uploads = uploads.Uploads(adapter)
         self._mappings = scsi.ScsiMappings(adapter)
         self._media = _Media(adapter, self._groups, settings)
@@ -113,21 +117,9 @@ class LocalDisk:
         :raises exception.ConfigurationError: There is no such group.
         """
         group = self._groups.read()
-        total = math.floor(group.capacity)
-        counted = [
-            disk.capacity
-            for disk in group.virtual_disks
-            if storage.is_counted(disk.name)
-        ]
-        others = group.capacity - group.available_size - sum(counted)
-        # What a disk may have on top of its flavor's size.
-        excess = max(0, math.ceil(volumegroups.unit_gb(group)) - 1)
-        return host.DiskCapacity(
-            total_gb=total,
-            used_gb=max(0, total - math.floor(group.available_size)),
-            reserved_gb=max(0, math.ceil(round(others, 3)))
-            + excess * len(counted),
-        )
+        if self._measured is None or self._measured[0] is not group:
+            self._measured = group, _capacity(group)
+        return self._measured[1]
 
     def prepare(self) -> None:
         """Take back the descriptions of uploads that were interrupted."""
@@ -344,6 +336,24 @@ class _Media:
             )
         ]
         return True
+
+
+def _capacity(group: pvm_storage.VG) -> host.DiskCapacity:
+    total = math.floor(group.capacity)
+    counted = [
+        disk.capacity
+        for disk in group.virtual_disks
+        if storage.is_counted(disk.name)
+    ]
+    others = group.capacity - group.available_size - sum(counted)
+    # What a disk may have on top of its flavor's size.
+    excess = max(0, math.ceil(volumegroups.unit_gb(group)) - 1)
+    return host.DiskCapacity(
+        total_gb=total,
+        used_gb=max(0, total - math.floor(group.available_size)),
+        reserved_gb=max(0, math.ceil(round(others, 3)))
+        + excess * len(counted),
+    )
 
 
 def _find(group: pvm_storage.VG, name: str) -> pvm_storage.VDisk | None:

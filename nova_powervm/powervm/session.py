@@ -29,6 +29,7 @@ from pypowervm import exceptions as pvm
 
 from nova_powervm import exception
 from nova_powervm.conf import powervm as options
+from nova_powervm.powervm import changes
 
 LOG = logging.getLogger(__name__)
 
@@ -45,12 +46,16 @@ ANSWER_SECONDS = 300
 #: After a refused logon, so that a wrong password does not lock the account.
 _PAUSE_SECONDS = 300
 _FORBIDDEN = (401, 403)
+_EVENTS = '/rest/api/uom/Event'
+#: What is written here changes nothing that is read in a cycle.
+_HARMLESS = (const.LOGON_PATH, _EVENTS)
 
 
 class Session(pvm_adapter.Session):
     """A session that verifies the server in every request.
 
-    pypowervm verifies the certificate for the logon only.
+    pypowervm verifies the certificate for the logon only. ``changes`` says
+    what may have changed on the host.
 
     :param verify: What requests takes: a CA file, True, or False for http.
     :param kwargs: For pypowervm's own session.
@@ -62,6 +67,7 @@ class Session(pvm_adapter.Session):
         self._verify = verify
         self._refused_at: float | None = None
         self._closed = False
+        self.changes = changes.Changes()
         super().__init__(certpath=None, timeout=ANSWER_SECONDS, **kwargs)
 
     def request(
@@ -75,14 +81,21 @@ class Session(pvm_adapter.Session):
 
         An upload whose session has ended fails: pypowervm would log on and
         send it again, but from a stream that was read already, and so leave
-        an empty disk without an error.
+        an empty disk without an error. A poll for events whose session has
+        ended fails, too: pypowervm would send it again holding the lock that
+        all other requests need, and it takes ten seconds.
         """
         kwargs['verify'] = self._verify
-        if kwargs.get('filehandle') is not None:
+        if kwargs.get('filehandle') is not None or _is_poll(method, path):
             kwargs['relogin'] = False
         if kwargs.get('login') is not True:
             self._forgive()
-        return super().request(method, path, *args, **kwargs)
+        try:
+            return super().request(method, path, *args, **kwargs)
+        finally:
+            # The event of what we did comes later than its answer.
+            if method != 'GET' and not path.startswith(_HARMLESS):
+                self.changes.touch()
 
     def _forgive(self) -> None:
         if not self._relogin_unsafe or self._closed:
@@ -96,9 +109,11 @@ class Session(pvm_adapter.Session):
     def close(self) -> None:
         """Log off now, rather than whenever the session is collected."""
         self._closed = True
-        if self.has_event_listener:
-            self._eventlistener.shutdown()
         self._logoff()
+
+
+def _is_poll(method: str, path: str) -> bool:
+    return method == 'GET' and path.startswith(_EVENTS)
 
 
 def connect(

@@ -18,6 +18,7 @@ from typing import Any
 
 from oslo_log import log as logging
 from pypowervm import adapter as pvm_adapter
+from pypowervm import const as pvm_const
 from pypowervm import exceptions as pvm
 from pypowervm.tasks import partition as partition_tasks
 from pypowervm.wrappers import logical_partition
@@ -26,6 +27,7 @@ from pypowervm.wrappers import virtual_io_server
 
 from nova_powervm import exception
 from nova_powervm.domain import host
+from nova_powervm.powervm import changes
 from nova_powervm.powervm import errors
 from nova_powervm.powervm import views
 
@@ -35,16 +37,33 @@ LOG = logging.getLogger(__name__)
 class RestSystem:
     """The one system that the REST server manages.
 
-    :param adapter: A logged-on adapter.
+    :param adapter: A logged-on adapter of ours.
     :param server: How messages call the server.
+    :param full_read_seconds: How old a full reading may become.
     """
 
-    def __init__(self, adapter: pvm_adapter.Adapter, server: object) -> None:
+    def __init__(
+        self,
+        adapter: pvm_adapter.Adapter,
+        server: object,
+        full_read_seconds: float = changes.FULL_READ_SECONDS,
+    ) -> None:
         self._adapter = adapter
         self._server = server
         self._lock = threading.Lock()
+        self._watch = changes.Watch(
+            adapter.session.changes,
+            (changes.Topic.SYSTEM,),
+            full_read_seconds,
+        )
+        self._feeds = {
+            noun: _Feed(adapter, noun)
+            for noun in (virtual_io_server.VIOS, logical_partition.LPAR)
+        }
         self._wrapper: Any = None
         self._view: host.HostView | None = None
+        # What the view was made of.
+        self._basis: list[Any] = []
 
     @property
     def wrapper(self) -> managed_system.System:
@@ -55,22 +74,31 @@ class RestSystem:
             return self._wrapper
 
     @errors.retried
-    def read(self) -> host.HostView:
+    def read(self, *, fresh: bool = False) -> host.HostView:
         """Read the host; an unchanged one costs one conditional request.
 
+        It costs none while the event stream tells that nothing changed. An
+        unchanged host gives the same object again.
+
+        :param fresh: Ask the host, whatever the event stream tells.
         :raises exception.WrongSystemCount: There is not exactly one system.
         :raises exception.RestError: The server answered with an error.
         :raises exception.RestUnreachable: It did not answer.
         """
         with self._lock:
-            unchanged = not self._fetch()
-            if self._view is None or not (unchanged and self._reports_owners):
-                try:
+            if self._view and self._watch.unchanged and not fresh:
+                return self._view
+            with self._watch.reading():
+                self._fetch()
+                if not self._reports_owners:
+                    self._fetch_partitions()
+                basis = [
+                    self._wrapper,
+                    *(feed.wrappers for feed in self._feeds.values()),
+                ]
+                if self._view is None or not _same(basis, self._basis):
                     self._view = self._checked(self._translate())
-                except exception.RestBusy:
-                    # Unchanged next time, it must not pass for good.
-                    self._wrapper = None
-                    raise
+                    self._basis = basis
             return self._view
 
     def _checked(self, view: host.HostView) -> host.HostView:
@@ -80,7 +108,7 @@ class RestSystem:
                 action='reading the managed system',
                 reason='it reports no I/O slot any more',
             )
-        return view
+        return self._view if view == self._view else view
 
     @errors.retried
     def uptime(self) -> int:
@@ -95,23 +123,31 @@ class RestSystem:
                 return 0
             return management.uptime or 0
 
-    def _fetch(self) -> bool:
-        """Refresh the wrapper; say whether it changed."""
+    def _fetch(self) -> None:
+        """Refresh the wrapper; an unchanged one stays the same object."""
         with self._translated('reading the managed system'):
             if self._wrapper is not None:
                 try:
-                    fresh = self._wrapper.refresh()
+                    self._wrapper = self._wrapper.refresh(
+                        use_etag=not self._watch.overdue
+                    )
+                    return
                 except pvm.HttpNotFound:
                     LOG.warning('The managed system has another uuid now.')
                     self._wrapper = None
-                else:
-                    changed = fresh is not self._wrapper
-                    self._wrapper = fresh
-                    return changed
             self._wrapper = self._only(
                 managed_system.System.get(self._adapter)
             )
-            return True
+
+    def _fetch_partitions(self) -> None:
+        """Refresh all partitions, whose profiles say who owns what.
+
+        Only where the system does not report owners: only then does a slot
+        without one in the system's own payload mean nothing.
+        """
+        with self._translated('reading the partitions for slot owners'):
+            for feed in self._feeds.values():
+                feed.fetch(conditional=not self._watch.overdue)
 
     def _only(self, feed: list[Any]) -> managed_system.System:
         if not feed:
@@ -145,17 +181,43 @@ class RestSystem:
         return views.host_view(self._wrapper, owners)
 
     def _owners_by_profile(self) -> views.Owners:
-        """Work out owners where the system does not report them.
-
-        Only then does a slot without an owner in the system's own payload
-        mean nothing.
-        """
-        with self._translated('reading the partitions for slot owners'):
-            vioses = virtual_io_server.VIOS.get(self._adapter)
-            lpars = logical_partition.LPAR.get(self._adapter)
-        return views.profile_owners([*vioses, *lpars])
+        """Work out owners from the partitions that were read."""
+        return views.profile_owners(
+            partition
+            for feed in self._feeds.values()
+            for partition in feed.wrappers
+        )
 
     def _translated(
         self, action: str
     ) -> contextlib.AbstractContextManager[None]:
         return errors.translated(action, self._server)
+
+
+class _Feed:
+    """A feed that is read again only if it has changed.
+
+    :param adapter: A logged-on adapter.
+    :param noun: The wrapper class of its entries.
+    """
+
+    def __init__(self, adapter: pvm_adapter.Adapter, noun: Any) -> None:
+        self._adapter = adapter
+        self._noun = noun
+        self._etag: str | None = None
+        self.wrappers: list[Any] = []
+
+    def fetch(self, *, conditional: bool) -> None:
+        """Read the feed; an unchanged one stays the same object."""
+        answer = self._adapter.read(
+            self._noun.schema_type,
+            etag=self._etag if conditional else None,
+        )
+        if answer.status != pvm_const.HTTPStatus.NO_CHANGE:
+            self.wrappers = self._noun.wrap(answer)
+            self._etag = answer.etag
+
+
+def _same(some: list[Any], others: list[Any]) -> bool:
+    """Whether two lists hold the same objects."""
+    return [id(item) for item in some] == [id(item) for item in others]

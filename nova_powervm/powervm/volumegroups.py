@@ -22,6 +22,7 @@ from pypowervm.wrappers import storage
 from pypowervm.wrappers import virtual_io_server
 
 from nova_powervm import exception
+from nova_powervm.powervm import changes
 from nova_powervm.powervm import errors
 from nova_powervm.powervm import session
 
@@ -36,11 +37,22 @@ class VolumeGroups:
     :param adapter: A logged-on adapter.
     :param name: ``[powervm]volume_group_name``: ``GROUP`` (REST element
         ``GroupName``) or ``VIOS/GROUP``.
+    :param full_read_seconds: How old a full reading may become.
     """
 
-    def __init__(self, adapter: pvm_adapter.Adapter, name: str) -> None:
+    def __init__(
+        self,
+        adapter: pvm_adapter.Adapter,
+        name: str,
+        full_read_seconds: float = changes.FULL_READ_SECONDS,
+    ) -> None:
         self._adapter = adapter
         self._name = name
+        self._watch = changes.Watch(
+            adapter.session.changes,
+            (changes.Topic.STORAGE,),
+            full_read_seconds,
+        )
         self._reading = threading.Lock()
         self._changing = threading.Lock()
         self._vios: str | None = None
@@ -58,22 +70,34 @@ class VolumeGroups:
     def read(self) -> storage.VG:
         """Read the group; an unchanged one costs one conditional request.
 
-        The wrapper is shared: change nothing in it.
+        It costs none while the event stream tells that nothing changed. The
+        wrapper is shared: change nothing in it.
 
         :raises exception.ConfigurationError: There is not exactly one group
             of this name.
         """
         with self._reading, errors.translated(f'reading {self}'):
-            try:
-                group = self._group.refresh() if self._group else self._find()
-            except pvm.HttpNotFound:
-                group = self._find()
-            if group.capacity is None or group.available_size is None:
-                raise exception.RestBusy(
-                    action=f'reading {self}', reason='it does not say its size'
-                )
-            self._group = group
-            return group
+            if self._group and self._watch.unchanged:
+                return self._group
+            with self._watch.reading():
+                self._group = self._fetch()
+            return self._group
+
+    def _fetch(self) -> storage.VG:
+        """Refresh the group, or find it."""
+        try:
+            group = (
+                self._group.refresh(use_etag=not self._watch.overdue)
+                if self._group
+                else self._find()
+            )
+        except pvm.HttpNotFound:
+            group = self._find()
+        if group.capacity is None or group.available_size is None:
+            raise exception.RestBusy(
+                action=f'reading {self}', reason='it does not say its size'
+            )
+        return group
 
     def all(self, vios: str | None = None) -> list[storage.VG]:
         """Read all groups of a Virtual I/O Server.
@@ -133,6 +157,7 @@ class VolumeGroups:
         with self._reading:
             self._group = None
             self._vios = None
+            self._watch.forget()
 
     def _find(self) -> storage.VG:
         server, _, name = self._name.rpartition('/')

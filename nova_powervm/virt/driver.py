@@ -35,8 +35,11 @@ from nova_powervm.ops import host as host_ops
 from nova_powervm.virt import configdrives
 from nova_powervm.virt import devicetags
 from nova_powervm.virt import errors
+from nova_powervm.virt import freereads
+from nova_powervm.virt import housekeeping
 from nova_powervm.virt import images
 from nova_powervm.virt import refusals
+from nova_powervm.virt import settled
 from nova_powervm.virt import translate
 from nova_powervm.virt import tree
 from nova_powervm.virt import vifs
@@ -75,6 +78,8 @@ class PowerVMDriver(driver.ComputeDriver):
         self._node: str | None = None
         self._node_uuid: str | None = None
         self._running: wiring.Services | None = None
+        self._housekeeping = housekeeping.Housekeeping(virtapi)
+        self._settled = settled.SettledTree(self._settings.full_read_interval)
 
     def _ops(self) -> wiring.Services:
         if self._running is None:
@@ -92,9 +97,16 @@ class PowerVMDriver(driver.ComputeDriver):
         self._node = host
         ratio = CONF.cpu_allocation_ratio or CONF.initial_cpu_allocation_ratio
         self._running = wiring.start(self._settings, host, self.virtapi, ratio)
+        if self._settings.skip_free_provider_reads:
+            freereads.install(
+                self.virtapi.reportclient,
+                lambda: self._ops().devices.providers,
+            )
 
     def cleanup_host(self, host: str) -> None:
         """Log off."""
+        if self._settings.skip_free_provider_reads:
+            freereads.uninstall(self.virtapi.reportclient)
         if self._running is not None:
             self._running.close()
             self._running = None
@@ -122,8 +134,10 @@ class PowerVMDriver(driver.ComputeDriver):
     def get_available_resource(self, nodename: str) -> dict[str, Any]:
         """Read the host, and the inventory file if it has changed.
 
-        All REST and file work of a cycle is done here: Nova holds no lock.
+        All REST and file work of a cycle is done here, and what has to be put
+        in order in Placement: Nova does not hold its lock now.
         """
+        self._housekeeping.before_cycle(self._local_uuid())
         services = self._ops()
         services.devices.refresh()
         snapshot = services.host.read()
@@ -138,16 +152,23 @@ class PowerVMDriver(driver.ComputeDriver):
         """Publish the host's resources and one provider for each slot.
 
         Works on the last reading of the host and sends it no request: Nova
-        holds its lock meanwhile.
+        holds its lock meanwhile. Little is done for providers that are as the
+        last plan left them.
         """
+        self._housekeeping.updated()
         snapshot = self._ops().host.last
         self._update_root(provider_tree, nodename, snapshot)
+        basis = (snapshot, *self._ops().devices.basis)
+        if self._settled.restore(provider_tree, nodename, basis):
+            return
         children = tree.read(provider_tree, nodename)
         plan = self._ops().devices.plan(snapshot, children.direct)
         providers = tree.apply(provider_tree, nodename, plan)
         self._ops().devices.publish(
             providers, children.accelerators, children.everything
         )
+        self._housekeeping.planned(children.direct, plan, providers)
+        self._settled.remember(provider_tree, nodename, basis, plan, providers)
 
     def _update_root(
         self, provider_tree: Any, nodename: str, snapshot: host_ops.Snapshot

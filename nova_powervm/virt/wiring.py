@@ -33,6 +33,7 @@ from nova_powervm.ops import network
 from nova_powervm.ops import ports
 from nova_powervm.ops import power
 from nova_powervm.policyfile import InventoryFile
+from nova_powervm.powervm import events
 from nova_powervm.powervm import localdisk
 from nova_powervm.powervm import partitions
 from nova_powervm.powervm import seas
@@ -58,8 +59,9 @@ class Services:
     :param network: Connects them.
     :param partitions: The LPARs themselves.
     :param records: Nova's records of instances.
+    :param listener: Hears what changes on the host.
     :param prepare: Clears up after a service that was killed.
-    :param close: Logs off from the host.
+    :param close: Stops listening to the host, and logs off.
     """
 
     host: host.HostOps
@@ -71,6 +73,7 @@ class Services:
     records: ports.Records
     prepare: Callable[[], None]
     close: Callable[[], None]
+    listener: events.Listener | None = None
 
 
 def start(
@@ -89,13 +92,17 @@ def start(
     adapter = session.connect(settings.server)
     with contextlib.ExitStack() as undo:
         undo.callback(adapter.session.close)
+        listener = events.Listener(adapter)
+        listener.start()
+        undo.callback(listener.stop)
         services = _assemble(settings, nodename, virtapi, inventory, adapter)
         snapshot = session.wait_for(settings.server, services.host.read)
         services.devices.check(snapshot)
         services.prepare()
         _warn(settings, snapshot.view, cpu_ratio)
-        undo.pop_all()
-    return services
+        return dataclasses.replace(
+            services, listener=listener, close=undo.pop_all().close
+        )
 
 
 def _assemble(
@@ -105,7 +112,9 @@ def _assemble(
     inventory: ports.Inventory,
     adapter: Any,
 ) -> Services:
-    managed = system.RestSystem(adapter, settings.server)
+    managed = system.RestSystem(
+        adapter, settings.server, settings.full_read_interval
+    )
     lpars = partitions.RestPartitions(adapter, managed)
     nova_records = records.NovaRecords()
     disks = _disks(adapter, settings)

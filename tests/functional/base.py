@@ -49,6 +49,9 @@ GPUS = textwrap.dedent("""\
 #: Bytes of the image that servers boot from.
 IMAGE = b'\x01boot sector' + bytes(64 * 1024)
 
+#: Runs every test with the option of this name.
+SKIP_FREE_READS = bool(os.environ.get('NOVA_POWERVM_TEST_SKIP_FREE_READS'))
+
 _GPU = {
     'description': '3D Controller',
     'vendor_id': '10DE',
@@ -88,7 +91,6 @@ class EmulatedHost(fixtures.Fixture):
             # Each host makes uuids of its own.
             seed=sum(self._name.encode()),
             password=uuidutils.generate_uuid(),
-            event_wait=0,
         )
         self.emulator.start()
         self.addCleanup(self.emulator.stop)
@@ -182,6 +184,7 @@ class PowerVMTestCase(
                 'rest_password': emulator.password,
                 'rest_connect_timeout': 0,
                 'volume_group_name': 'image_pool',
+                'skip_free_provider_reads': SKIP_FREE_READS,
             }
             | options,
         )
@@ -193,6 +196,27 @@ class PowerVMTestCase(
     def control(self, name='host1'):
         """Give the emulated host's control plane."""
         return self.hosts[name].emulator.control
+
+    def hear(self, name='host1'):
+        """Wait until a nova-compute knows what has happened on its host."""
+        host = self.hosts[name].emulator._application._emulation.host
+        last = host.events._last
+        for _ in range(500):
+            services = self.computes[name].manager.driver._running
+            # One that does not believe the stream asks the host anyway.
+            if (
+                services is None
+                or services.listener.last >= last
+                or not services.listener.believed
+            ):
+                return
+            time.sleep(0.02)
+        self.fail(f'{name} has not heard of event {last}')
+
+    def _run_periodics(self, raise_on_error=False):
+        for name in self.hosts:
+            self.hear(name)
+        super()._run_periodics(raise_on_error)
 
     # Instances
 

@@ -1,0 +1,148 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Nova's provider tree as the last plan left it.
+
+Nova hands over a new copy of the tree in each cycle. If that is what the last
+plan made of it, and what the plan was made of is the same, there is nothing
+to plan.
+"""
+
+import dataclasses
+import time
+from collections.abc import Callable
+from collections.abc import Mapping
+from collections.abc import Sequence
+from typing import Any
+
+from nova_powervm.domain import claims
+from nova_powervm.domain import planning
+from nova_powervm.virt import tree as trees
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Ours:
+    """What a slot's provider holds once it was written."""
+
+    uuid: str
+    inventory: planning.Inventory
+    traits: frozenset[str]
+    resources: trees.Resources
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Picture:
+    """One tree, with what its plan was made of."""
+
+    basis: Sequence[object]
+    uuids: frozenset[str]
+    ours: Sequence[_Ours]
+    # Cyborg's are told by a trait.
+    strangers: Mapping[str, frozenset[str]]
+    made_at: float
+
+
+class SettledTree:
+    """Remembers a tree that needs no more changes.
+
+    :param seconds: For how long it is remembered; a provider that was given
+        another name is not noticed before.
+    :param clock: Gives seconds that only grow.
+    """
+
+    def __init__(
+        self, seconds: float, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._seconds = seconds
+        self._clock = clock
+        self._picture: _Picture | None = None
+
+    def restore(
+        self, tree: Any, nodename: str, basis: Sequence[object]
+    ) -> bool:
+        """Bring a tree up to date if that takes no planning.
+
+        :param tree: Nova's ProviderTree.
+        :param nodename: Name of the compute node's provider.
+        :param basis: What a plan would be made of; compared by identity.
+        :returns: Whether nothing is left to do.
+        """
+        picture = self._picture
+        if (
+            picture is None
+            or self._clock() - picture.made_at >= self._seconds
+            or not _same(picture.basis, basis)
+            or picture.uuids != frozenset(tree.get_provider_uuids(nodename))
+            or _differs(tree, picture)
+        ):
+            self._picture = None
+            return False
+        for provider in picture.ours:
+            # Nova's copy never has them.
+            tree.update_resources(provider.uuid, provider.resources)
+        return True
+
+    def remember(
+        self,
+        tree: Any,
+        nodename: str,
+        basis: Sequence[object],
+        plan: planning.Plan,
+        providers: Mapping[str, claims.SlotProvider],
+    ) -> None:
+        """Keep a tree to which a plan was applied, if it can be kept.
+
+        :param tree: As for :meth:`restore`, and so are the next two.
+        :param plan: What was applied.
+        :param providers: What :func:`nova_powervm.virt.tree.apply` gave.
+        """
+        entries = {entry.drc_index: entry for entry in plan.entries}
+        if not plan.settled or not (
+            len(entries) == len(plan.entries) == len(providers)
+        ):
+            self._picture = None
+            return
+        uuids = frozenset(tree.get_provider_uuids(nodename))
+        strangers = uuids - set(providers) - {tree.data(nodename).uuid}
+        self._picture = _Picture(
+            basis=tuple(basis),
+            uuids=uuids,
+            ours=tuple(
+                _ours(uuid, entries[provider.drc_index])
+                for uuid, provider in providers.items()
+            ),
+            strangers={
+                uuid: frozenset(tree.data(uuid).traits) for uuid in strangers
+            },
+            made_at=self._clock(),
+        )
+
+
+def _ours(uuid: str, entry: planning.Entry) -> _Ours:
+    return _Ours(
+        uuid, entry.inventory, entry.traits, trees.resources(uuid, entry)
+    )
+
+
+def _same(some: Sequence[object], others: Sequence[object]) -> bool:
+    return [id(item) for item in some] == [id(item) for item in others]
+
+
+def _differs(tree: Any, picture: _Picture) -> bool:
+    return any(
+        tree.has_inventory_changed(provider.uuid, provider.inventory)
+        or tree.have_traits_changed(provider.uuid, provider.traits)
+        for provider in picture.ours
+    ) or any(
+        tree.have_traits_changed(uuid, traits)
+        for uuid, traits in picture.strangers.items()
+    )

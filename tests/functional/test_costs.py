@@ -1,0 +1,342 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""What a cycle costs, and what is done beside it."""
+
+import os_traits
+from nova import context as nova_context
+
+from nova_powervm.virt import freereads
+from tests.functional import base
+from tests.functional import requests_seen
+
+ALLOCATIONS = 'GET /resource_providers/{}/allocations'
+FREE = 'GET /resource_providers?in_tree={}&resources=CUSTOM_GPU:1'
+TREE = 'GET /resource_providers?in_tree={}'
+
+
+class CostTestCase(base.PowerVMTestCase):
+    def setUp(self):
+        super().setUp()
+        self.recorder = self.useFixture(
+            requests_seen.Recorder(self.placement.fixture)
+        )
+
+    def cycle(self):
+        """Run Nova's periodic task; give its requests to host and Placement.
+
+        The polls for events are not counted.
+        """
+        self.hear()
+        self.recorder.take()
+        self.control().clear_journal()
+        self._run_periodics()
+        asked = [
+            (record['label'], record['status'])
+            for record in self.control().journal()
+            if record['label'] != 'Event.feed'
+        ]
+        return asked, self.recorder.take()
+
+    def settle(self):
+        """Let a new host come to rest."""
+        changes = self.driver()._running.listener._changes
+        for _ in range(500):
+            if changes.believed:
+                break
+            base.time.sleep(0.02)
+        self.cycle()
+
+    def driver(self, name='host1'):
+        return self.computes[name].manager.driver
+
+
+class Cycle(CostTestCase):
+    def test_an_unchanged_host_is_asked_nothing_and_nothing_is_planned(self):
+        self.start_host(skip_free_provider_reads=False)
+        self.settle()
+        snapshot = self.driver()._running.host.last
+        picture = self.driver()._settled._picture
+
+        asked, sent = self.cycle()
+
+        self.assertEqual([], asked)
+        # One for the root by Nova's resource tracker, then one for each.
+        self.assertEqual([ALLOCATIONS] * (1 + 1 + 4), sent)
+        self.assertIs(snapshot, self.driver()._running.host.last)
+        self.assertIs(picture, self.driver()._settled._picture)
+
+    def test_without_the_event_stream_each_resource_answers_304(self):
+        self.start_host()
+        self.settle()
+        self.driver()._running.listener._changes.interrupted()
+        self.cycle()
+        self.driver()._running.listener._changes.interrupted()
+
+        asked, _ = self.cycle()
+
+        self.assertEqual(
+            [('ManagedSystem.read', 304), ('VolumeGroup.read', 304)], asked
+        )
+
+    def test_a_change_is_seen_in_the_cycle_after_it(self):
+        self.start_host()
+        self.settle()
+        self.plug_gpu('21010040')
+
+        self.cycle()
+
+        self.assertIn(0x21010040, self.slot_providers())
+        self.control().set_owner('21010040', 'archive')
+        self.cycle()
+        self.assertNotIn(0x21010040, self.slot_providers())
+        self.assertEqual([], self.cycle()[0])
+
+    def test_what_somebody_changes_in_placement_is_put_right(self):
+        self.flags(resource_provider_association_refresh=1, group='compute')
+        self.start_host()
+        self.settle()
+        provider = self.slot_providers()[0x21010020]['uuid']
+        traits = set(self._get_provider_traits(provider))
+        self._create_trait('CUSTOM_BY_HAND')
+        self._set_provider_traits(
+            provider, ['CUSTOM_BY_HAND', os_traits.OWNER_NOVA]
+        )
+        base.time.sleep(1.1)
+
+        self.cycle()
+
+        self.assertEqual(
+            traits | {'CUSTOM_BY_HAND'},
+            set(self._get_provider_traits(provider)),
+        )
+
+
+class Restart(CostTestCase):
+    def test_traits_and_classes_are_not_made_again(self):
+        self.start_host()
+        self.recorder.take()
+
+        self.restart_host()
+
+        sent = self.recorder.take()
+        self.assertEqual([], [r for r in sent if not r.startswith('GET')])
+        self.assertEqual([], [r for r in sent if '/traits?' in r])
+
+    def test_its_thread_ends(self):
+        self.start_host()
+        listener = self.driver()._running.listener
+        self.assertTrue(listener._thread.is_alive())
+
+        self.computes['host1'].stop()
+
+        self.assertFalse(listener._thread.is_alive())
+
+
+class LeftTraits(CostTestCase):
+    def traits(self):
+        answer = self.placement.get(
+            '/traits?name=startswith:CUSTOM_POWERVM_IOSLOT', version='1.6'
+        )
+        return set(answer.body['traits'])
+
+    def test_those_of_a_slot_that_is_gone_are_deleted(self):
+        self.start_host()
+        gone = {
+            'CUSTOM_POWERVM_IOSLOT_DRC_INDEX_21010020',
+            base.location_trait('U78D2.001.EMU0001-P1-C3'),
+        }
+        before = self.traits()
+        self.assertLessEqual(gone, before)
+        self.control().pull('21010020')
+        self.cycle()
+        # They are seen to outside of Nova's lock, in the cycle that follows.
+        self.assertEqual(before, self.traits())
+
+        self.cycle()
+
+        # The others describe the remaining cards as well.
+        self.assertEqual(before - gone, self.traits())
+        self.assertEqual([], [r for r in self.cycle()[1] if 'traits' in r])
+
+    def test_those_that_another_host_has_stay(self):
+        self.start_host()
+        self.start_host('host2')
+        before = self.traits()
+        self.control().pull('21010020')
+        self.cycle()
+
+        self.cycle()
+
+        self.assertEqual(before, self.traits())
+        self.assertEqual([], [r for r in self.cycle()[1] if 'DELETE' in r])
+
+
+class Vanished(CostTestCase):
+    skipping = False
+
+    def test_a_provider_that_somebody_deleted_is_back_after_a_cycle(self):
+        self.start_host(skip_free_provider_reads=self.skipping)
+        self.settle()
+        uuid = self.slot_providers()[0x21010020]['uuid']
+        self.placement.delete(f'/resource_providers/{uuid}')
+        self.assertNotIn(0x21010020, self.slot_providers())
+
+        self.cycle()
+        if not self.skipping:
+            # Nova itself ends the first one.
+            self.assertNotIn(0x21010020, self.slot_providers())
+            self.cycle()
+
+        self.assertIn(0x21010020, self.slot_providers())
+        self.settle()
+        self.assertNotIn(TREE, self.cycle()[1])
+
+
+class VanishedAndSkipping(Vanished):
+    skipping = True
+
+    def test_a_provider_that_somebody_deleted_is_back_after_a_cycle(self):
+        # A free one is not read, so nobody notices it before the refresh.
+        self.start_host(skip_free_provider_reads=True)
+        server = self.boot(base.gpu_groups(1))
+        (used,) = [
+            uuid
+            for uuid in self._get_allocations_by_server_uuid(server['id'])
+            if uuid != self._get_provider_uuid_by_host('host1')
+        ]
+        self.settle()
+        self._delete_server(server)
+        self.cycle()
+        self.placement.delete(f'/resource_providers/{used}')
+        self.assertEqual(3, len(self.slot_providers()))
+
+        self.cycle()
+
+        self.assertEqual(4, len(self.slot_providers()))
+
+
+class SkipFreeReads(CostTestCase):
+    def client(self):
+        return self.computes['host1'].manager.reportclient
+
+    def both(self):
+        """Give what the original answers, and what is answered instead."""
+        context = nova_context.get_admin_context()
+        original = type(self.client()).get_allocations_for_provider_tree
+        return (
+            original(self.client(), context, 'host1'),
+            self.client().get_allocations_for_provider_tree(context, 'host1'),
+        )
+
+    def test_three_requests_whatever_the_number_of_devices(self):
+        self.start_host(skip_free_provider_reads=True)
+        self.settle()
+
+        asked, sent = self.cycle()
+
+        self.assertEqual([], asked)
+        self.assertEqual([ALLOCATIONS, FREE, ALLOCATIONS], sent)
+
+    def test_what_is_allocated_is_answered_as_nova_does(self):
+        self.start_host(skip_free_provider_reads=True)
+        self.boot(base.gpu_groups(1) | {'group_policy': 'none'})
+        self.boot({})
+        self.cycle()
+
+        theirs, ours = self.both()
+
+        self.assertEqual(2, len(theirs))
+        self.assertEqual(theirs, ours)
+
+    def test_withdrawn_and_reserved_providers_are_read(self):
+        self.start_host(skip_free_provider_reads=True)
+        server = self.boot(base.gpu_groups(1))
+        (used,) = (
+            int(provider['name'][-8:], 16)
+            for provider in self.slot_providers().values()
+            if provider['uuid']
+            in self._get_allocations_by_server_uuid(server['id'])
+        )
+        self.control().pull(f'{used:08X}')
+        self.cycle()
+
+        theirs, ours = self.both()
+
+        self.assertIn(server['id'], ours)
+        self.assertEqual(theirs, ours)
+
+    def test_another_class_on_a_provider_is_not_overlooked(self):
+        self.start_host(skip_free_provider_reads=True)
+        self.settle()
+        uuid = self.slot_providers()[0x21010020]['uuid']
+        # Nova's copy of the provider is older than this.
+        self.placement.put('/resource_classes/CUSTOM_OTHER', {}, version='1.7')
+        generation = self.placement.get(f'/resource_providers/{uuid}').body[
+            'generation'
+        ]
+        self.placement.post(
+            f'/resource_providers/{uuid}/inventories',
+            {
+                'resource_class': 'CUSTOM_OTHER',
+                'total': 1,
+                'resource_provider_generation': generation,
+            },
+        )
+        self.placement.put(
+            f'/allocations/{base.uuidutils.generate_uuid()}',
+            {
+                'allocations': {uuid: {'resources': {'CUSTOM_OTHER': 1}}},
+                'project_id': 'p',
+                'user_id': 'u',
+                'consumer_generation': None,
+            },
+            version='1.28',
+        )
+
+        theirs, ours = self.both()
+
+        self.assertEqual(1, len(ours))
+        self.assertEqual(theirs, ours)
+
+    def test_it_is_off_where_novas_pci_tracker_needs_the_answers(self):
+        self.flags(report_in_placement=True, group='pci')
+        self.start_host(skip_free_provider_reads=True)
+
+        self.assertNotIn(
+            'get_allocations_for_provider_tree', vars(self.client())
+        )
+        self.assertIn(
+            'skip_free_provider_reads is off: [pci]report_in_placement',
+            self.stdlog.logger.output,
+        )
+
+    def test_it_is_off_with_a_nova_that_was_not_tested(self):
+        self.useFixture(
+            base.fixtures.MockPatchObject(freereads, 'TESTED', ('33.0',))
+        )
+        self.start_host(skip_free_provider_reads=True)
+
+        self.assertNotIn(
+            'get_allocations_for_provider_tree', vars(self.client())
+        )
+        self.assertIn('this is nova 34.', self.stdlog.logger.output)
+
+    def test_it_ends_with_the_service(self):
+        self.start_host(skip_free_provider_reads=True)
+        self.assertIn('get_allocations_for_provider_tree', vars(self.client()))
+
+        self.computes['host1'].stop()
+
+        self.assertNotIn(
+            'get_allocations_for_provider_tree', vars(self.client())
+        )
