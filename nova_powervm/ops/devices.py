@@ -28,6 +28,7 @@ from nova_powervm.domain import partition
 from nova_powervm.domain import planning
 from nova_powervm.domain import policy as policies
 from nova_powervm.domain import slots
+from nova_powervm.ops import burning as burn_ops
 from nova_powervm.ops import host as host_ops
 from nova_powervm.ops import ports
 
@@ -40,6 +41,7 @@ class DeviceOps:
     :param policy: What the inventory file allows.
     :param placement: Answers who holds an allocation.
     :param name_of: Makes the name of a new provider from a DRC index.
+    :param burns: Looks after devices for one use.
     """
 
     def __init__(
@@ -47,7 +49,11 @@ class DeviceOps:
         policy: policies.Policy,
         placement: ports.Placement,
         name_of: Callable[[int], str],
+        burns: burn_ops.BurnOps,
     ) -> None:
+        self._burns = burns
+        # DRC indexes of the devices that were for one use in the last plan.
+        self._once: frozenset[int] = frozenset()
         self._policy = policy
         self._placement = placement
         self._name_of = name_of
@@ -55,6 +61,11 @@ class DeviceOps:
         self._providers: Mapping[str, claims.SlotProvider] = {}
         self._others = claims.Others()
         self._told: Mapping[int, str] = {}
+
+    @property
+    def provider_uuids(self) -> frozenset[str]:
+        """Uuids of the providers that the last update left."""
+        return frozenset(self._providers)
 
     def check(self, snapshot: host_ops.Snapshot) -> None:
         """Stop a starting service if two paragraphs take one device.
@@ -75,23 +86,41 @@ class DeviceOps:
         self,
         snapshot: host_ops.Snapshot,
         providers: Iterable[planning.Provider],
+        freshen: burn_ops.Freshen | None = None,
     ) -> planning.Plan:
         """Decide what happens to each slot provider, and log what is new.
 
+        What it burns is in the journal when it returns.
+
         :param snapshot: The last reading of the host.
         :param providers: Direct children of the compute node's provider.
+        :param freshen: Reads those for one use anew if they have changed;
+            None if what is given is new.
+        :raises exception.PlacementUnanswered: Placement did not say what is
+            burned.
+        :raises exception.JournalUnusable: The journal can't be used.
         """
         verdicts = self._judge(snapshot)
-        pairing = planning.pair(matching.devices(verdicts), providers)
+        found = matching.devices(verdicts)
+        pairing = planning.pair(found, providers)
+        if freshen and pairing.one_time_use:
+            pairing = planning.pair(found, freshen(pairing.one_time_use))
         questionable = pairing.questionable
         allocations = (
             self._placement.consumers(questionable)
             if questionable
             else planning.Allocations({})
         )
+        system = snapshot.view.uuid
         plan = planning.make_plan(
-            pairing, allocations, self._name_of, verdicts
+            pairing,
+            allocations,
+            self._name_of,
+            verdicts,
+            self._burns.look(system, pairing),
         )
+        self._burns.write_ahead(system, plan)
+        self._once = plan.one_time_use
         self._tell(plan)
         return plan
 
@@ -134,6 +163,18 @@ class DeviceOps:
             claims.requested_amounts(extra_specs),
             self._others,
             self._policy.resource_classes,
+        )
+
+    def confirm(self, instance: str, wanted: Iterable[claims.Claim]) -> None:
+        """Check that claimed devices for one use are burned.
+
+        :param instance: The instance's uuid, for messages.
+        :param wanted: The claims.
+        :raises exception.ClaimFailed: One is not, or nobody can tell.
+        """
+        once = self._once
+        self._burns.confirm(
+            instance, [claim for claim in wanted if claim.drc_index in once]
         )
 
     def assignments(
@@ -206,6 +247,12 @@ def _describe(entry: planning.Entry) -> str:
     where = f"slot {entry.drc_index:08X} (provider '{entry.name}')"
     offer = ', '.join(entry.resource_classes)
     match entry.action:
+        case planning.Action.CREATE | planning.Action.PUBLISH if entry.burned:
+            return (
+                f'Keeping {where} back: its device is for one use and was '
+                'allocated. Clean it when it is free again, then release it '
+                f'with `nova-powervm-inventory release {entry.drc_index:08X}`'
+            )
         case planning.Action.CREATE | planning.Action.PUBLISH:
             return f'Offering {where} as {offer}'
         case planning.Action.KEEP_CLASS:

@@ -35,6 +35,7 @@ from nova_powervm.ops import host as host_ops
 from nova_powervm.virt import configdrives
 from nova_powervm.virt import devicetags
 from nova_powervm.virt import errors
+from nova_powervm.virt import freshness
 from nova_powervm.virt import images
 from nova_powervm.virt import refusals
 from nova_powervm.virt import translate
@@ -62,6 +63,7 @@ class PowerVMDriver(driver.ComputeDriver):
         **driver.ComputeDriver.capabilities,
         'supports_attach_interface': True,
         'supports_device_tagging': True,
+        'supports_evacuate': True,
         'supports_image_type_raw': True,
         'supports_image_type_qcow2': True,
     }
@@ -75,6 +77,8 @@ class PowerVMDriver(driver.ComputeDriver):
         self._node: str | None = None
         self._node_uuid: str | None = None
         self._running: wiring.Services | None = None
+        # Whether the last cycle ended before it got to our update.
+        self._unfinished = False
 
     def _ops(self) -> wiring.Services:
         if self._running is None:
@@ -121,11 +125,30 @@ class PowerVMDriver(driver.ComputeDriver):
 
     def get_available_resource(self, nodename: str) -> dict[str, Any]:
         """Read the host; all REST work of a cycle is done here."""
+        self._find_lost_providers()
         snapshot = self._ops().host.read()
+        self._unfinished = True
         return {
             'uuid': self._local_uuid(),
             **translate.available_resource(snapshot, nodename),
         }
+
+    def _find_lost_providers(self) -> None:
+        """Survive that somebody deleted a provider of ours.
+
+        Nova's own part of a cycle fails then, each time anew, before it asks
+        for our update.
+        """
+        if not self._unfinished:
+            return
+        try:
+            freshness.forget_lost(
+                self.virtapi.reportclient,
+                self._local_uuid(),
+                self._ops().devices.provider_uuids,
+            )
+        except exception.PlacementUnanswered as error:
+            LOG.warning('Lost providers are not looked for: %s', error)
 
     def update_provider_tree(
         self, provider_tree: Any, nodename: str, allocations: Any = None
@@ -138,11 +161,21 @@ class PowerVMDriver(driver.ComputeDriver):
         snapshot = self._ops().host.last
         self._update_root(provider_tree, nodename, snapshot)
         children = tree.read(provider_tree, nodename)
-        plan = self._ops().devices.plan(snapshot, children.direct)
+        plan = self._ops().devices.plan(
+            snapshot,
+            children.direct,
+            functools.partial(
+                freshness.refresh,
+                self.virtapi.reportclient,
+                provider_tree,
+                nodename,
+            ),
+        )
         providers = tree.apply(provider_tree, nodename, plan)
         self._ops().devices.publish(
             providers, children.accelerators, children.everything
         )
+        self._unfinished = False
 
     def _update_root(
         self, provider_tree: Any, nodename: str, snapshot: host_ops.Snapshot
@@ -290,7 +323,9 @@ class PowerVMDriver(driver.ComputeDriver):
         """Refuse what can't be rebuilt, and leave the rest to Nova.
 
         Nova's default way destroys the instance before it calls spawn. A bad
-        image shall not cost anybody's disk.
+        image shall not cost anybody's disk, and neither shall devices that
+        are not there. An evacuated instance is spawned without that: the one
+        of the host that is down goes when that host is back.
 
         :raises NotImplementedError: Nothing stands against it.
         :raises nova.exception.InstanceDeployFailure: Something does.
@@ -299,8 +334,13 @@ class PowerVMDriver(driver.ComputeDriver):
             refusals.check(
                 instance, image_meta, block_device_info, injected_files
             )
-            glance = images.GlanceImage(context, image_meta.id)
-            self._ops().lifecycle.examine(translate.root(instance, glance))
+            disk = translate.root(
+                instance, images.GlanceImage(context, image_meta.id)
+            )
+            self._ops().lifecycle.examine(disk)
+            self._ops().lifecycle.claim(
+                translate.build(instance, allocations, disk)
+            )
         except exception.PowerVMError as error:
             raise nova_exception.InstanceDeployFailure(
                 reason=error.summary

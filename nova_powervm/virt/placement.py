@@ -13,6 +13,7 @@
 """Placement, asked through nova-compute's own report client."""
 
 from collections.abc import Collection
+from collections.abc import Mapping
 from typing import Any
 
 from keystoneauth1 import exceptions as keystone
@@ -20,9 +21,13 @@ from nova import context as nova_context
 from nova import exception as nova_exception
 from oslo_log import log as logging
 
+from nova_powervm import exception
 from nova_powervm.domain import planning
 
 LOG = logging.getLogger(__name__)
+
+#: Of requests; trees can be asked for since 1.14.
+_VERSION = '1.14'
 
 
 class ReportClientPlacement:
@@ -70,6 +75,37 @@ class ReportClientPlacement:
         )
         return tuple(answer.allocations)
 
+    def with_room(
+        self, member: planning.Provider, classes: Collection[str]
+    ) -> Mapping[str, Collection[str]]:
+        """Find the providers that have room for one unit, each class alone.
+
+        :param member: Any provider of the tree.
+        :param classes: Resource classes.
+        :raises exception.PlacementUnanswered: Placement did not answer.
+        """
+        client = self._virtapi.reportclient
+        return {
+            name: frozenset(
+                provider['uuid']
+                for provider in ask(client, in_tree(member.uuid, name))[
+                    'resource_providers'
+                ]
+            )
+            for name in sorted(classes)
+        }
+
+    def is_burned(self, uuid: str) -> bool:
+        """Whether all inventory of a provider is reserved.
+
+        :raises exception.PlacementUnanswered: Placement did not answer.
+        """
+        path = f'/resource_providers/{uuid}/inventories'
+        records = ask(self._virtapi.reportclient, path)['inventories'].values()
+        return bool(records) and all(
+            record['reserved'] >= record['total'] for record in records
+        )
+
     def _is_reserved(self, uuid: str) -> bool:
         answer = self._virtapi.reportclient.get(
             f'/resource_providers/{uuid}/inventories'
@@ -80,3 +116,32 @@ class ReportClientPlacement:
             )
         inventories = answer.json()['inventories'].values()
         return any(record['reserved'] for record in inventories)
+
+
+def in_tree(member: str, resource_class: str | None = None) -> str:
+    """Give the request for the providers of a tree.
+
+    :param member: Uuid of any provider of it.
+    :param resource_class: Only those that have room for one unit of this.
+    """
+    room = f'&resources={resource_class}:1' if resource_class else ''
+    return f'/resource_providers?in_tree={member}{room}'
+
+
+def ask(client: Any, path: str) -> Any:
+    """Send a GET to Placement and give what its answer says.
+
+    :param client: nova-compute's report client.
+    :param path: With the query.
+    :raises exception.PlacementUnanswered: There is no answer, or an error.
+    """
+    try:
+        answer = client.get(path, version=_VERSION)
+        if answer:
+            return answer.json()
+        reason = f'{answer.status_code} {answer.text}'
+    except (keystone.ClientException, ValueError) as error:
+        raise exception.PlacementUnanswered(
+            request=f'GET {path}', reason=error
+        ) from error
+    raise exception.PlacementUnanswered(request=f'GET {path}', reason=reason)

@@ -23,9 +23,11 @@ import stevedore.exception
 from oslo_log import log as logging
 
 from nova_powervm import exception
+from nova_powervm import journal
 from nova_powervm.conf import powervm as options
 from nova_powervm.domain import host as host_domain
 from nova_powervm.domain import policy as policies
+from nova_powervm.ops import burning
 from nova_powervm.ops import devices
 from nova_powervm.ops import host
 from nova_powervm.ops import images
@@ -54,17 +56,19 @@ class Services:
 
     :param host: Reads the host.
     :param devices: Publishes and claims slots.
+    :param burns: Looks after devices for one use.
     :param lifecycle: Makes and removes LPARs.
     :param power: Runs and stops them.
     :param network: Connects them.
     :param partitions: The LPARs themselves.
     :param records: Nova's records of instances.
     :param prepare: Clears up after a service that was killed.
-    :param close: Logs off from the host.
+    :param close: Logs off from the host, and lets the journal go.
     """
 
     host: host.HostOps
     devices: devices.DeviceOps
+    burns: burning.BurnOps
     lifecycle: lifecycle.LifecycleOps
     power: power.PowerOps
     network: network.NetworkOps
@@ -95,12 +99,14 @@ def start(
     with contextlib.ExitStack() as undo:
         undo.callback(adapter.session.close)
         services = _assemble(settings, nodename, virtapi, policy, adapter)
+        undo.callback(services.burns.close)
+        services.burns.prepare(one_time_use=policy.has_one_time_use)
         snapshot = session.wait_for(settings.server, services.host.read)
         services.devices.check(snapshot)
         services.prepare()
         _warn(settings, snapshot.view, cpu_ratio)
-        undo.pop_all()
-    return services
+        closing = undo.pop_all()
+    return dataclasses.replace(services, close=closing.close)
 
 
 def _assemble(
@@ -115,10 +121,15 @@ def _assemble(
     nova_records = records.NovaRecords()
     disks = _disks(adapter, settings)
     reader = host.HostOps(managed, disks, nova_records)
+    nova_placement = placement.ReportClientPlacement(virtapi)
+    burns = burning.BurnOps(
+        nova_placement, journal.FileJournal(settings.burn_journal)
+    )
     device_ops = devices.DeviceOps(
         policy,
-        placement.ReportClientPlacement(virtapi),
+        nova_placement,
         devices.namer(nodename, settings.provider_names),
+        burns,
     )
     networks = network.NetworkOps(
         seas.SeaNetworks(adapter, managed),
@@ -129,6 +140,7 @@ def _assemble(
     return Services(
         host=reader,
         devices=device_ops,
+        burns=burns,
         lifecycle=lifecycle.LifecycleOps(
             lpars,
             reader,
