@@ -96,30 +96,45 @@ class BurnOps:
     def confirm(self, instance: str, claimed: Iterable[claims.Claim]) -> None:
         """Check that devices are burned, just before they are used.
 
-        One request for each. That they are allocated to the instance is what
-        Nova read from Placement for this build.
+        One request, and one more for each device. What Nova hands over may
+        be older than that, or made up by somebody who went past the
+        scheduler.
 
-        :param instance: The instance's uuid, for messages.
+        :param instance: The instance's uuid.
         :param claimed: The claims whose devices are for one use.
-        :raises exception.ClaimFailed: One is not burned, or Placement did
-            not say.
+        :raises exception.ClaimFailed: One is not burned, not allocated to
+            the instance, or Placement did not say.
         """
-        for claim in claimed:
-            try:
-                burned = self._placement.is_burned(claim.provider_uuid)
-            except exception.PlacementUnanswered as error:
-                raise exception.ClaimFailed(
-                    instance=instance,
-                    reason=f'whether slot {claim} for one use is reserved is '
-                    f'unknown: {error}',
-                ) from error
-            if not burned:
-                raise exception.ClaimFailed(
-                    instance=instance,
-                    reason=f'slot {claim} is for one use and not reserved in '
-                    'Placement, so another instance could get it next. The '
-                    'next update of nova-compute reserves it; try again',
-                )
+        wanted = tuple(claimed)
+        if not wanted:
+            return
+        try:
+            held = self._placement.allocated_to(instance)
+            for claim in wanted:
+                self._confirm(instance, claim, held)
+        except exception.PlacementUnanswered as error:
+            raise exception.ClaimFailed(
+                instance=instance,
+                reason='whether its devices for one use are reserved is '
+                f'unknown. {error}',
+            ) from error
+
+    def _confirm(
+        self, instance: str, claim: claims.Claim, held: Collection[str]
+    ) -> None:
+        if claim.provider_uuid not in held:
+            raise exception.ClaimFailed(
+                instance=instance,
+                reason=f'slot {claim} is for one use and not allocated to it '
+                'in Placement. Build or evacuate it by way of the scheduler',
+            )
+        if not self._placement.is_burned(claim.provider_uuid):
+            raise exception.ClaimFailed(
+                instance=instance,
+                reason=f'slot {claim} is for one use and not reserved in '
+                'Placement, so another instance could get it next. The next '
+                'update of nova-compute reserves it; try again then',
+            )
 
     def _full(
         self, providers: Collection[planning.Provider]

@@ -226,6 +226,12 @@ class Placement(Protocol):
         :raises exception.PlacementUnanswered: Placement did not answer.
         """
 
+    def allocated_to(self, consumer: str) -> Collection[str]:
+        """Give the uuids of the providers that a consumer holds.
+
+        :raises exception.PlacementUnanswered: Placement did not answer.
+        """
+
     def is_burned(self, uuid: str) -> bool:
         """Whether all inventory of a provider is reserved; one request.
 

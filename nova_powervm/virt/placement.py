@@ -95,6 +95,14 @@ class ReportClientPlacement:
             for name in sorted(classes)
         }
 
+    def allocated_to(self, consumer: str) -> Collection[str]:
+        """Give the uuids of the providers that a consumer holds.
+
+        :raises exception.PlacementUnanswered: Placement did not answer.
+        """
+        answer = ask(self._virtapi.reportclient, f'/allocations/{consumer}')
+        return frozenset(answer['allocations'])
+
     def is_burned(self, uuid: str) -> bool:
         """Whether all inventory of a provider is reserved.
 
