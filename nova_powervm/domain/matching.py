@@ -141,6 +141,34 @@ def conflicts(verdicts: Iterable[Verdict]) -> tuple[Verdict, ...]:
     return tuple(verdict for verdict in verdicts if verdict.conflicting)
 
 
+def unused(
+    policy: policies.Policy, host_slots: Collection[slots.Slot]
+) -> tuple[policies.Paragraph, ...]:
+    """Pick the paragraphs that have nothing to do on this host.
+
+    That is no error: a file may be meant for many hosts, or for a card that
+    is not there yet. It is worth a warning, though, for a value with a typing
+    error looks like this.
+
+    :param policy: What the operator allows.
+    :param host_slots: All slots of the host. An empty one holds no device.
+    :returns: In the order of the file: allowing paragraphs that identify no
+        device, and denying ones that take none away from an allowing one.
+    """
+    verdicts = judge(policy, host_slots)
+    return tuple(
+        paragraph
+        for paragraph in policy.paragraphs
+        if not any(_serves(paragraph, verdict) for verdict in verdicts)
+    )
+
+
+def _serves(paragraph: policies.Paragraph, verdict: Verdict) -> bool:
+    if paragraph.allow:
+        return paragraph in verdict.paragraphs
+    return bool(verdict.paragraphs) and paragraph in verdict.denials
+
+
 def devices(verdicts: Iterable[Verdict]) -> tuple[Device, ...]:
     """Turn the offered slots into what is to be published of them."""
     return tuple(

@@ -10,97 +10,23 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""YAML text to a graph of nodes, with the parts of YAML left out that hide
-what a file says: aliases, merge keys, tags, several documents.
+"""YAML text to a graph of nodes, or what is wrong with it as YAML.
 
 Nodes, not values: only a node knows its line and how it was written.
 """
 
 import dataclasses
-from collections.abc import Callable
-from typing import Any
 
 import yaml
 
+from nova_powervm.policyfile import loader
 from nova_powervm.policyfile import problems
-
-#: Tag of the node that stands where an alias stood; its problem is known.
-REFUSED_TAG = 'refused'
-
-# Paragraphs, their keys and the keys of an identification are three levels.
-# The limit is far below the depth at which Python runs out of stack.
-_DEEPEST = 10
-_QUOTE_STARS = (
-    'a value that begins with * has to be quoted, and wildcards are not '
-    'understood yet'
-)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Place:
     line: int
     column: int
-
-
-class _TooDeep(Exception):
-    def __init__(self, mark: problems.Mark) -> None:
-        super().__init__()
-        self.mark = mark
-
-
-class _Loader(yaml.SafeLoader):
-    """Composes nodes; notes what the inventory file may not use."""
-
-    def __init__(self, text: str, findings: problems.Findings) -> None:
-        super().__init__(text)
-        # The stubs of PyYAML leave these two without types.
-        self.first_event: Callable[[], Any] = self.peek_event
-        self.next_event: Callable[[], Any] = self.get_event
-        self._findings = findings
-        self._depth = 0
-
-    def compose_node(self, parent: Any, index: Any) -> yaml.Node | None:
-        event = self.first_event()
-        if isinstance(event, yaml.AliasEvent):
-            self.next_event()
-            place: Any = event.start_mark
-            self._findings.add(
-                place,
-                f'*{event.anchor} is an alias of YAML, which is not accepted',
-                f'write the value out; {_QUOTE_STARS}',
-            )
-            return _refused(event)
-        self._refuse_extras(event)
-        if self._depth == _DEEPEST:
-            raise _TooDeep(event.start_mark)
-        self._depth += 1
-        try:
-            return super().compose_node(parent, index)
-        finally:
-            self._depth -= 1
-
-    def _refuse_extras(self, event: Any) -> None:
-        if event.anchor is not None:
-            self._findings.add(
-                event.start_mark,
-                f'&{event.anchor} is an anchor of YAML, which is not accepted',
-                'leave it out; a value that begins with & has to be quoted',
-            )
-            event.anchor = None
-        if event.tag is not None:
-            self._findings.add(
-                event.start_mark,
-                'tags of YAML (!...) are not accepted',
-                'leave the tag out; a value that begins with ! has to be '
-                'quoted, and quotes make any value text',
-            )
-            event.tag = None
-
-
-def _refused(event: Any) -> yaml.ScalarNode:
-    return yaml.ScalarNode(
-        REFUSED_TAG, '', event.start_mark, event.end_mark, "'"
-    )
 
 
 def compose(text: str, findings: problems.Findings) -> yaml.Node | None:
@@ -111,7 +37,7 @@ def compose(text: str, findings: problems.Findings) -> yaml.Node | None:
     :returns: The root node; None if the text holds nothing or is no YAML.
     """
     try:
-        loader = _Loader(text, findings)
+        reader = loader.Loader(text, findings)
     except yaml.reader.ReaderError as error:
         findings.add(
             _place(text, error.position),
@@ -120,37 +46,33 @@ def compose(text: str, findings: problems.Findings) -> yaml.Node | None:
         )
         return None
     try:
-        return _single_document(loader, findings)
-    except _TooDeep as error:
-        findings.add(
-            error.mark,
-            f'values are nested more than {_DEEPEST} levels deep',
-            'the file needs three: paragraph, section, value',
-        )
+        return _single_document(reader, findings)
+    except loader.Stop as stop:
+        reader.findings_at(stop.mark).add(stop.mark, stop.what, stop.hint)
     except yaml.MarkedYAMLError as error:
-        _add_syntax_error(loader, error, findings)
+        _add_syntax_error(reader, error)
     except (ValueError, OverflowError):
         # PyYAML lets these out for an escape beyond Unicode ("\UFFFFFFFF")
         # and for a %YAML directive with an absurdly long number.
         findings.add(
-            loader.get_mark(),
+            reader.get_mark(),
             'this is no valid YAML: a number is out of range',
             'write the value without escapes or directives',
         )
     finally:
-        loader.dispose()
+        reader.dispose()
     return None
 
 
 def _single_document(
-    loader: _Loader, findings: problems.Findings
+    reader: loader.Loader, findings: problems.Findings
 ) -> yaml.Node | None:
-    loader.next_event()
-    if loader.check_event(yaml.StreamEndEvent):
+    reader.next_event()
+    if reader.check_event(yaml.StreamEndEvent):
         return None
-    root = loader.compose_document()
-    if not loader.check_event(yaml.StreamEndEvent):
-        second = loader.first_event()
+    root = reader.compose_document()
+    if not reader.check_event(yaml.StreamEndEvent):
+        second = reader.first_event()
         findings.add(
             second.start_mark,
             'a second YAML document begins here, but only one is accepted',
@@ -160,25 +82,22 @@ def _single_document(
 
 
 def _add_syntax_error(
-    loader: _Loader,
-    error: yaml.MarkedYAMLError,
-    findings: problems.Findings,
+    reader: loader.Loader, error: yaml.MarkedYAMLError
 ) -> None:
+    mark = error.problem_mark or reader.get_mark()
     context = f' {error.context}' if error.context else ''
     what = f'this is no valid YAML:{context}: {error.problem}'
-    findings.add(
-        error.problem_mark or loader.get_mark(),
-        what.replace(':: ', ': '),
-        _hint_for_syntax(error),
+    reader.findings_at(mark).add(
+        mark, what.replace(':: ', ': '), _hint_for_syntax(error)
     )
 
 
 def _hint_for_syntax(error: yaml.MarkedYAMLError) -> str:
     text = f'{error.context} {error.problem}'
     if '\\t' in text:
-        return 'indent with spaces; YAML takes no tabs there'
-    if 'alias' in text:
-        return _QUOTE_STARS
+        return 'replace tabs by spaces; YAML takes no tabs here'
+    if 'cannot start' in text:
+        return 'a value that begins with this character has to be quoted'
     if 'mapping values' in text:
         return (
             'a value with a colon and a space has to be quoted; otherwise '

@@ -23,8 +23,6 @@ from nova_powervm.domain import policy
 from nova_powervm.policyfile import paragraphs
 from nova_powervm.policyfile import problems
 
-_LARGEST = 1024 * 1024
-
 
 def load(path: str) -> policy.Policy:
     """Read the inventory file of this host.
@@ -52,17 +50,11 @@ def load(path: str) -> policy.Policy:
         _check_file(path, os.fstat(descriptor))
         _check_directories(path)
         with open(descriptor, 'rb', closefd=False) as stream:
-            content = stream.read(_LARGEST + 1)
+            content = stream.read(paragraphs.LARGEST + 1)
     except OSError as error:
         raise _unreadable(path, error) from error
     finally:
         os.close(descriptor)
-    if len(content) > _LARGEST:
-        raise _refusal(
-            path,
-            f'the file is larger than {_LARGEST} bytes',
-            'check that [powervm]inventory_file names the right file',
-        )
     return paragraphs.parse(content, path)
 
 

@@ -13,34 +13,18 @@
 """What all parts of the file have in common: mappings, lists and text."""
 
 import difflib
-import re
 from collections.abc import Collection
 from collections.abc import Iterator
 
 import yaml
 
-from nova_powervm.policyfile import document
 from nova_powervm.policyfile import problems
+from nova_powervm.policyfile import readings
+from nova_powervm.policyfile import words
 
-_STANDARD = 'tag:yaml.org,2002:'
-_TEXT = _STANDARD + 'str'
-_MERGE = _STANDARD + 'merge'
-_NULL = _STANDARD + 'null'
-_KINDS = {
-    _STANDARD + 'int': 'a number',
-    _STANDARD + 'float': 'a number',
-    _STANDARD + 'bool': 'true or false',
-    _STANDARD + 'timestamp': 'a date',
-    _NULL: 'no value',
-    _STANDARD + 'value': 'a default value',
-    _MERGE: 'a merge key',
-}
-# YAML 1.2 takes these for numbers, too: other tools that read the file
-# would turn 1E10 into 10000000000 and 0108 into 108.
-_NUMBER = re.compile(
-    r'[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?|0o[0-7]+'
-)
-_TIME = re.compile(r'[0-9]+(?::[0-9]+)+')
+#: Tag of the node that stands where an alias stood; its problem is known.
+REFUSED_TAG = 'refused'
+
 # Longer than any name that PowerVM or Placement knows.
 _LONGEST = 255
 _LONGEST_SHOWN = 60
@@ -51,6 +35,15 @@ Entry = tuple[str, yaml.Node, yaml.Node]
 def quoted(value: str) -> str:
     """Write a value in YAML's single quotes."""
     return "'" + value.replace("'", "''") + "'"
+
+
+def quote_it(value: str) -> str:
+    """Give the hint to quote a value, in its quoted form if it is sane."""
+    return f'quote it: {quoted(value)}' if _is_sane(value) else 'quote it'
+
+
+def _is_sane(value: str) -> bool:
+    return value.isprintable() and len(value) <= _LONGEST
 
 
 def plain(value: str) -> str:
@@ -68,12 +61,12 @@ def shown(value: str) -> str:
 
 def is_refused(node: yaml.Node) -> bool:
     """Whether the node's problem is already known."""
-    return node.tag == document.REFUSED_TAG
+    return node.tag == REFUSED_TAG
 
 
 def is_blank(node: yaml.Node) -> bool:
     """Whether nothing at all is written where a value belongs."""
-    return node.tag == _NULL and node.value == ''
+    return node.tag == readings.NULL and node.value == ''
 
 
 def form(node: yaml.Node) -> str:
@@ -83,6 +76,15 @@ def form(node: yaml.Node) -> str:
     if isinstance(node, yaml.SequenceNode):
         return 'a list'
     return 'empty' if is_blank(node) else 'a single value'
+
+
+def refuse_form(
+    node: yaml.Node, findings: problems.Findings, what: str, accepted: str
+) -> None:
+    """Note that a section is a list, say, where it has to be a mapping."""
+    if not is_refused(node):
+        findings.add(node.start_mark, f'{what} is {form(node)}', accepted)
+    check_unused(node, findings)
 
 
 def text(
@@ -109,15 +111,7 @@ def text(
     if not value:
         findings.add(node.start_mark, f'{subject} has no value', accepted)
         return None
-    other = _other_reading(node, value)
-    if other:
-        findings.add(
-            node.start_mark,
-            f'{subject}: YAML reads {plain(value)} as {other}, not as text',
-            f'quote it: {quoted(value)}; {accepted}',
-        )
-        return None
-    if not value.isprintable() or len(value) > _LONGEST:
+    if not _is_sane(value):
         findings.add(
             node.start_mark,
             f'{subject}: {shown(value)} is longer than {_LONGEST} characters '
@@ -125,18 +119,50 @@ def text(
             accepted,
         )
         return None
+    other = readings.other_than_text(node)
+    if other:
+        findings.add(
+            node.start_mark,
+            f'{subject}: YAML reads {plain(value)} as {other}, not as text',
+            f'{quote_it(value)}; {accepted}',
+        )
+        return None
     return value
 
 
-def _other_reading(node: yaml.ScalarNode, value: str) -> str | None:
-    """Say what a reader of YAML makes of an unquoted scalar, if not text."""
-    if node.style:
+def boolean(
+    node: yaml.Node,
+    findings: problems.Findings,
+    subject: str,
+    accepted: str,
+) -> bool | None:
+    """Read a scalar as true or false.
+
+    :param node: The node.
+    :param findings: Gets what is wrong with it.
+    :param subject: The key it is the value of, for messages.
+    :param accepted: What is accepted, for messages.
+    :returns: What it says; None if there is a problem.
+    """
+    if is_refused(node):
         return None
-    if _TIME.fullmatch(value):
-        return 'a time'
-    if _NUMBER.fullmatch(value):
-        return 'a number'
-    return None if node.tag == _TEXT else _KINDS.get(node.tag, node.tag)
+    if not isinstance(node, yaml.ScalarNode):
+        findings.add(node.start_mark, f'{subject} is {form(node)}', accepted)
+        check_unused(node, findings)
+        return None
+    value = str(node.value)
+    if value not in words.BOOLEANS:
+        what = f'is {shown(value)}' if value else 'has no value'
+        findings.add(node.start_mark, f'{subject} {what}', accepted)
+    elif node.style:
+        findings.add(
+            node.start_mark,
+            f'{subject} is {shown(value)} in quotes, which make it text',
+            f'leave the quotes out: {value}; {accepted}',
+        )
+    else:
+        return words.BOOLEANS[value]
+    return None
 
 
 def entries(
@@ -178,7 +204,7 @@ def _key(
     accepted: str,
 ) -> str | None:
     """Read a key; None if it can't even be named."""
-    if node.tag == _MERGE:
+    if node.tag == readings.MERGE:
         findings.add(
             node.start_mark,
             '<< is a merge key of YAML, which is not accepted',

@@ -14,37 +14,36 @@
 Identification and Whitelisting").
 """
 
+import contextlib
 import dataclasses
+from collections.abc import Mapping
+from typing import Any
 
 import yaml
 
 from nova_powervm.domain import policy
 from nova_powervm.policyfile import document
+from nova_powervm.policyfile import identification
 from nova_powervm.policyfile import nodes
 from nova_powervm.policyfile import problems
 from nova_powervm.policyfile import sections
+from nova_powervm.policyfile import words
 
-_KEYS = ('identification', 'resource_class', 'traits')
+#: Bytes of the largest file that is read.
+LARGEST = 1024 * 1024
+
 _KEYS_ACCEPTED = (
-    f'a paragraph takes {_KEYS[0]}, which is required, {_KEYS[1]} and '
-    f'{_KEYS[2]}'
+    f'a paragraph takes {words.PARAGRAPH_KEYS[0]}, which is required, '
+    f'{", ".join(words.PARAGRAPH_KEYS[1:-1])} and {words.PARAGRAPH_KEYS[-1]}'
+)
+_DENIAL_KEYS = ('identification', 'allow')
+_DENIAL_ACCEPTED = (
+    'a paragraph with allow: false takes identification and nothing else'
 )
 _FILE_ACCEPTED = (
     'the file is a mapping of paragraph names to paragraphs; ' + _KEYS_ACCEPTED
 )
 _NAME_ACCEPTED = 'a paragraph has a name of text, such as gpus, and a colon'
-# Keys that a later version understands. A file that needs one must not be
-# taken as if the key was not there: that would offer too much.
-_NOT_YET = {
-    'allow': (
-        'to deny devices remove the whole paragraph, for what no paragraph '
-        'identifies is denied; to allow them leave out the line with allow'
-    ),
-    'one_time_use': (
-        'to keep used devices from other instances remove the whole '
-        'paragraph; without the line they are offered again and again'
-    ),
-}
 
 
 def parse(text: str | bytes, source: str) -> policy.Policy:
@@ -59,13 +58,30 @@ def parse(text: str | bytes, source: str) -> policy.Policy:
         error's field ``problems`` is a tuple of all of them, each a
         :class:`~.problems.Problem`; its text has one line for each.
     """
+    _check_size(text, source)
     if isinstance(text, bytes):
         text = _decode(text, source)
     findings = problems.Findings()
-    root = document.compose(text, findings)
-    paragraphs = _read_root(root, findings) if root is not None else ()
+    paragraphs: tuple[policy.Paragraph, ...] = ()
+    with contextlib.suppress(problems.Enough):
+        root = document.compose(text, findings)
+        if root is not None:
+            paragraphs = _read_root(root, findings)
     findings.raise_any(source)
     return policy.Policy(paragraphs=paragraphs, source=source)
+
+
+def _check_size(text: str | bytes, source: str) -> None:
+    content = (
+        text.encode(errors='surrogatepass') if isinstance(text, str) else text
+    )
+    if len(content) > LARGEST:
+        problem = problems.Problem(
+            what=f'the file is larger than {LARGEST} bytes',
+            hint='check that it is the right file, which '
+            '[powervm]inventory_file names',
+        )
+        raise problems.invalid(source, problem)
 
 
 def _decode(text: bytes, source: str) -> str:
@@ -123,19 +139,34 @@ def _read_paragraph(
             )
         nodes.check_unused(node, findings)
         return paragraph
-    keys = set()
+    key_nodes: dict[str, yaml.Node] = {}
     for key, key_node, value in nodes.entries(
         node, findings, 'key', _KEYS_ACCEPTED
     ):
-        keys.add(key)
+        key_nodes[key] = key_node
         paragraph = _read_section(paragraph, key, key_node, value, findings)
-    if 'identification' not in keys:
+    if 'identification' not in key_nodes:
         findings.add(
             name_node.start_mark,
             'the paragraph has no identification section',
             _KEYS_ACCEPTED,
         )
+    if not paragraph.allow:
+        _check_denial(key_nodes, findings)
     return paragraph
+
+
+def _check_denial(
+    key_nodes: Mapping[str, yaml.Node], findings: problems.Findings
+) -> None:
+    """Specification, "allow": beside false the others make no sense."""
+    for key in words.PARAGRAPH_KEYS:
+        if key in key_nodes and key not in _DENIAL_KEYS:
+            findings.add(
+                key_nodes[key].start_mark,
+                f'{key} stands beside allow: false',
+                f'{_DENIAL_ACCEPTED}: leave {key} out, or allow',
+            )
 
 
 def _read_section(
@@ -146,39 +177,35 @@ def _read_section(
     findings: problems.Findings,
 ) -> policy.Paragraph:
     """Give the paragraph with one section more."""
+    read: Any
     if key == 'identification':
-        return dataclasses.replace(
-            paragraph,
-            identification=sections.read_identification(value, findings),
-        )
-    if key == 'resource_class':
-        name = sections.read_resource_class(value, findings)
-        return dataclasses.replace(
-            paragraph, resource_class=name or paragraph.resource_class
-        )
-    if key == 'traits':
-        return dataclasses.replace(
-            paragraph, traits=sections.read_traits(value, findings)
-        )
-    _refuse_key(key, key_node, findings)
-    nodes.check_unused(value, findings)
-    return paragraph
+        read = identification.read(value, findings)
+    elif key == 'resource_class':
+        read = sections.read_resource_class(value, findings)
+    elif key == 'traits':
+        read = sections.read_traits(value, findings)
+    elif key in ('allow', 'one_time_use'):
+        read = sections.read_boolean(key, value, findings)
+    else:
+        _refuse_key(key, key_node, findings)
+        nodes.check_unused(value, findings)
+        return paragraph
+    if read is None:
+        return paragraph
+    return dataclasses.replace(paragraph, **{key: read})
 
 
 def _refuse_key(
     key: str, key_node: yaml.Node, findings: problems.Findings
 ) -> None:
-    if key in _NOT_YET:
-        what, hint = f'{key} is not understood yet', _NOT_YET[key]
-    else:
-        what = f'a paragraph has no key {nodes.shown(key)}'
-        hint = _hint_for_key(key)
-    findings.add(key_node.start_mark, what, hint)
-
-
-def _hint_for_key(key: str) -> str:
     if key in policy.PROPERTIES:
-        return f'{key} belongs into the section identification'
-    meant = nodes.nearest(key.lower(), (*_KEYS, *_NOT_YET))
-    guess = f'did you mean {meant}? ' if meant in _KEYS else ''
-    return guess + _KEYS_ACCEPTED
+        hint = f'{key} belongs into the section identification'
+    else:
+        meant = nodes.nearest(key.lower(), words.PARAGRAPH_KEYS)
+        guess = f'did you mean {meant}? ' if meant else ''
+        hint = guess + _KEYS_ACCEPTED
+    findings.add(
+        key_node.start_mark,
+        f'a paragraph has no key {nodes.shown(key)}',
+        hint,
+    )

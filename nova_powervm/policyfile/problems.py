@@ -19,6 +19,8 @@ from nova_powervm import exception
 
 #: A file of another kind altogether would fill the log otherwise.
 _MOST_SHOWN = 100
+#: Nor does it help to know more of it; each problem costs time and memory.
+MOST = 500
 
 
 class Mark(Protocol):
@@ -73,6 +75,10 @@ class Problems(tuple[Problem, ...]):
         return '\n'.join(lines)
 
 
+class Enough(Exception):
+    """So many problems were found that looking for more makes no sense."""
+
+
 class Findings:
     """Collects problems while a file is read.
 
@@ -90,7 +96,19 @@ class Findings:
         return inner
 
     def add(self, mark: Mark, what: str, hint: str = '') -> None:
-        """Note a problem at a place of the text."""
+        """Note a problem at a place of the text.
+
+        :raises Enough: There are :data:`MOST` already.
+        """
+        if len(self._problems) == MOST:
+            self._problems.append(
+                Problem(
+                    what=f'the file has more than {MOST} problems',
+                    hint='these were found first; the others come up when '
+                    'they are gone',
+                )
+            )
+            raise Enough
         self._problems.append(
             Problem(
                 mark.line + 1, mark.column + 1, self._paragraph, what, hint

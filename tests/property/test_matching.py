@@ -12,6 +12,7 @@
 
 """Properties of the verdicts about slots."""
 
+import dataclasses
 import unittest
 
 from hypothesis import given
@@ -19,6 +20,7 @@ from hypothesis import strategies as st
 
 from nova_powervm.domain import matching
 from nova_powervm.domain import names
+from nova_powervm.domain import policy as policies
 from nova_powervm.domain import slots
 from tests.property import strategies
 
@@ -26,6 +28,16 @@ situations = st.tuples(
     strategies.policies,
     st.lists(strategies.host_slots, max_size=6),
     st.sets(st.sampled_from(strategies.LPARS)),
+)
+#: Paragraphs that deny among them.
+mixed_policies = st.builds(
+    policies.Policy,
+    st.lists(
+        st.builds(
+            dataclasses.replace, strategies.paragraphs, allow=st.booleans()
+        ),
+        max_size=4,
+    ).map(tuple),
 )
 
 
@@ -103,3 +115,23 @@ class JudgeTest(unittest.TestCase):
         for was, now in zip(before, after, strict=True):
             if was.offered:
                 self.assertTrue(now.offered or now.conflicting)
+
+    @given(
+        st.tuples(mixed_policies, st.lists(strategies.host_slots, max_size=6))
+    )
+    def test_without_the_unused_paragraphs_the_same_is_offered(
+        self, situation
+    ):
+        policy, host_slots = situation
+        unused = matching.unused(policy, host_slots)
+        used = type(policy)(
+            tuple(p for p in policy.paragraphs if p not in unused),
+            policy.source,
+        )
+        before = matching.judge(policy, host_slots)
+        after = matching.judge(used, host_slots)
+        self.assertEqual(
+            [verdict.offered for verdict in before],
+            [verdict.offered for verdict in after],
+        )
+        self.assertEqual((), matching.unused(used, host_slots))

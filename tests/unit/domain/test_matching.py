@@ -144,6 +144,61 @@ class DeniedTest(unittest.TestCase):
         )
 
 
+class UnusedTest(unittest.TestCase):
+    def unused(self, *paragraphs, host_slots):
+        found = matching.unused(policy.Policy(paragraphs, 'inv'), host_slots)
+        return [p.name for p in found]
+
+    def test_all_serve(self):
+        self.assertEqual([], self.unused(GPUS, NOT_THIS, host_slots=[slot()]))
+
+    def test_identifies_no_device(self):
+        self.assertEqual(
+            ['disks'],
+            self.unused(
+                GPUS, paragraph('disks', vendor_id='144D'), host_slots=[slot()]
+            ),
+        )
+
+    def test_identifies_an_empty_slot_only(self):
+        self.assertEqual(
+            ['by place'],
+            self.unused(
+                GPUS,
+                BY_NAME,
+                host_slots=[
+                    slot(pci_class=0xFFFF),
+                    slot(drc_index=5, drc_name='U78-P1-C9'),
+                ],
+            ),
+        )
+
+    def test_a_device_that_is_not_offered_counts(self):
+        self.assertEqual([], self.unused(GPUS, host_slots=[slot(sriov=True)]))
+
+    def test_a_conflict_counts(self):
+        self.assertEqual([], self.unused(GPUS, BY_NAME, host_slots=[slot()]))
+
+    def test_denies_what_is_not_there(self):
+        self.assertEqual(
+            ['not this'],
+            self.unused(GPUS, NOT_THIS, host_slots=[slot(drc_index=5)]),
+        )
+
+    def test_denies_what_nothing_allows(self):
+        disks = paragraph('disks', vendor_id='144D')
+        self.assertEqual(
+            ['disks', 'not this'],
+            self.unused(disks, NOT_THIS, host_slots=[slot()]),
+        )
+
+    def test_order_of_the_file(self):
+        self.assertEqual(
+            ['not this', 'gpus'],
+            self.unused(NOT_THIS, GPUS, host_slots=[]),
+        )
+
+
 class DevicesTest(unittest.TestCase):
     def test_device(self):
         (found,) = matching.devices(judge(slot()))

@@ -44,6 +44,24 @@ class AcceptedTest(unittest.TestCase):
             {'drc_name': 'U78cb.001-P1-C2'},
         ],
         ['longest', f'{{drc_name: {"U" * 255}}}', {'drc_name': 'U' * 255}],
+        ['star', '{device_id: 1DB*}', {'device_id': '1DB*'}],
+        ['star in lower case', '{device_id: "1db*"}', {'device_id': '1DB*'}],
+        ['star alone', "{vendor_id: '*'}", {'vendor_id': '*'}],
+        [
+            'question marks',
+            "{drc_index: '2101????'}",
+            {'drc_index': '2101????'},
+        ],
+        [
+            'of the specification',
+            '{drc_name: U78CB.001.WZS0JZB-P1-*}',
+            {'drc_name': 'U78CB.001.WZS0JZB-P1-*'},
+        ],
+        [
+            'other signs are text',
+            '{drc_name: "U78[A]"}',
+            {'drc_name': 'U78[A]'},
+        ],
         ['block text', '{drc_name: "U78 P1"}', {'drc_name': 'U78 P1'}],
     )
     def test_identification(self, section, expected):
@@ -89,6 +107,33 @@ class AcceptedTest(unittest.TestCase):
             ),
             read,
         )
+
+    def test_a_question_mark_needs_no_quotes_without_brackets(self):
+        for value in ('?DB6', '1DB?'):
+            self.assertEqual(
+                {'device_id': value},
+                identified(f'\n    device_id: {value}'),
+            )
+
+    @ddt.named_data(
+        ['true', ('true', 'True', 'TRUE', 'yes', 'Yes', 'YES'), True],
+        ['false', ('false', 'False', 'FALSE', 'no', 'No', 'NO'), False],
+    )
+    def test_boolean(self, words, expected):
+        for word in words:
+            (paragraph,) = policyfile.parse(
+                f'p:\n  identification: {{class: ABCD}}\n  allow: {word}\n',
+                'x',
+            ).paragraphs
+            self.assertIs(expected, paragraph.allow, word)
+            self.assertIs(False, paragraph.one_time_use)
+            (paragraph,) = policyfile.parse(
+                'p:\n  identification: {class: ABCD}\n'
+                f'  one_time_use: {word}\n',
+                'x',
+            ).paragraphs
+            self.assertIs(expected, paragraph.one_time_use, word)
+            self.assertIs(True, paragraph.allow)
 
     def test_a_name_that_means_something_else_without_quotes(self):
         for name in ('<<', '1', 'yes', '*'):

@@ -14,6 +14,7 @@
 
 import ddt
 
+from nova_powervm import policyfile
 from tests.unit.policyfile import refusals
 from tests.unit.policyfile.refusals import GOOD
 from tests.unit.policyfile.refusals import problems_of
@@ -85,23 +86,76 @@ class ValueTest(refusals.Case):
         )
 
     @ddt.named_data(
-        ['star', 'drc_name', 'U78CB.001.WZS0JZB-P1-*'],
-        ['question mark', 'vendor_id', '10D?'],
-        ['quoted star', 'vendor_id', "'*'"],
+        ['star alone', '*'],
+        ['star in front', '*-P1-C2'],
+        ['star and dot', '*.C1'],
+        ['stars', '**'],
+        ['two stars', '*-P1-*'],
     )
-    def test_wildcard(self, key, value):
+    def test_unquoted_star_in_front(self, value):
+        for text in (
+            f'p:\n  identification:\n    drc_name: {value}\n',
+            f'p: {{\nidentification:\n   {{drc_name: {value}, y: }}}}',
+        ):
+            found = [p for p in problems_of(text) if 'alias' in p.what]
+            (problem,) = found
+            self.assertEqual((3, 15), (problem.line, problem.column))
+            self.assertIn(f'YAML reads {value} as an alias', problem.what)
+            self.assertIn(f"quote it: '{value}'", problem.hint)
+            self.assertEqual('p', problem.paragraph)
+
+    @ddt.named_data(
+        ['in front', '?DB6'],
+        ['at the end', '1DB?'],
+        ['before a space', '1DB? '],
+        ['in the middle', '1D?6'],
+    )
+    def test_unquoted_question_mark_in_brackets(self, value):
         self.refused(
-            f'p:\n  identification:\n    {key}: {value}\n',
-            (3, 7 + len(key)),
-            'wildcards (* and ?) are not understood yet',
+            f'p:\n  identification: {{device_id: {value}}}',
+            (2, 31 + value.index('?')),
+            f"quote it: '{value.strip()}'",
+            "paragraph 'p'",
         )
 
-    def test_unquoted_star_in_front(self):
-        for value in ('*', '*-P1', '*.C1'):
-            (problem,) = problems_of(
-                f'p: {{identification: {{drc_name: {value}\n}}}}'
+    @ddt.named_data(
+        ['too few digits', 'vendor_id', "'?'", 'can never match'],
+        ['too many digits', 'vendor_id', "'10DE0*'", 'can never match'],
+        ['set', 'vendor_id', "'10[DE]'", 'is not 4 hexadecimal digits'],
+        ['many', 'drc_index', "'?????????'", 'can never match 8'],
+        ['number', 'drc_name', '1.5*e', None],
+    )
+    def test_wildcard(self, key, value, words):
+        text = f'p:\n  identification:\n    {key}: {value}\n'
+        if words:
+            self.refused(text, (3, 7 + len(key)), words, 'and ? for one')
+        else:
+            policyfile.parse(text, 'x')
+
+    @ddt.named_data(
+        ['quoted', "'true'", "is 'true' in quotes", 'out: true'],
+        ['double quotes', '"no"', "is 'no' in quotes, which", 'out: no'],
+        ['another word', 'maybe', "is 'maybe'", 'true'],
+        ['on', 'on', "is 'on'", 'true'],
+        ['one letter', 'y', "is 'y'", 'true'],
+        ['number', '1', "is '1'", 'true'],
+        ['other case', 'tRue', "is 'tRue'", 'true'],
+        ['nothing', '', 'has no value', 'true'],
+        ['empty quotes', "''", 'has no value', 'true'],
+        ['null', 'null', "is 'null'", 'true'],
+        ['list', '[true]', 'is a list', 'true'],
+        ['mapping', '{a: true}', 'is a mapping', 'true'],
+        ['block', '|\n    true', "is 'true\\n'", 'true'],
+    )
+    def test_boolean(self, value, words, hint):
+        for key in ('allow', 'one_time_use'):
+            self.refused(
+                f'p:\n{GOOD}  {key}: {value}\n',
+                (3, 4 + len(key) + bool(value)),
+                f'{key} {words}',
+                hint,
+                f'{key} takes true',
             )
-            self.assertIn('wildcards are not understood yet', problem.hint)
 
     @ddt.named_data(
         ['no characters after CUSTOM_', 'CUSTOM_', 'no resource class'],
@@ -132,7 +186,7 @@ class ValueTest(refusals.Case):
         ['withdrawn', 'CUSTOM_POWERVM_WITHDRAWN', 'to the driver'],
         ['bare prefix', 'CUSTOM_POWERVM_', 'to the driver'],
         ['owner', 'OWNER_CYBORG', 'who owns'],
-        ['one time use', 'HW_PCI_ONE_TIME_USE', 'the driver sets it'],
+        ['one time use', 'HW_PCI_ONE_TIME_USE', 'write one_time_use: true'],
         ['PCI tracker', 'COMPUTE_MANAGED_PCI_DEVICE', 'PCI tracker'],
         ['boolean', 'yes', "quote it: 'yes'"],
         ['list', '[CUSTOM_A]', 'is a list'],
@@ -175,9 +229,8 @@ class KeyTest(refusals.Case):
         ['one letter', 'trait', 'did you mean traits?'],
         ['from identification', 'vendor_id', 'belongs into the section'],
         ['unlike any', 'zzz', 'a paragraph takes identification'],
-        ['part three: allow', 'allow', 'allow is not understood yet'],
-        ['part three: burn', 'one_time_use', 'is not understood yet'],
-        ['near allow', 'alow', 'a paragraph has no key'],
+        ['near allow', 'alow', 'did you mean allow?'],
+        ['near one_time_use', 'one-time-use', 'did you mean one_time_use?'],
     )
     def test_paragraph_key(self, key, words):
         for value in ('true', 'false', '{a: b}'):
@@ -197,6 +250,7 @@ class KeyTest(refusals.Case):
         ['libvirt', 'product_id', 'did you mean device_id?'],
         ['capitals', 'DRC_Index', 'did you mean drc_index?'],
         ['wrong indentation', 'traits', 'one level further out'],
+        ['allow', 'allow', 'one level further out'],
         ['unlike any', 'zzz', 'identification takes one or more of vendor_id'],
     )
     def test_identification_key(self, key, words):
@@ -273,3 +327,46 @@ class KeyTest(refusals.Case):
         self.refused(f'{name}: {{identification: {{class: ABCD}}}}', (
             1, 3 if name.startswith('?') else 1,
         ), words)  # fmt: skip
+
+
+@ddt.ddt
+class DenialTest(refusals.Case):
+    """What stands beside allow: false."""
+
+    @ddt.named_data(
+        ['class', 'resource_class: CUSTOM_A'],
+        ['traits', 'traits: [CUSTOM_A]'],
+        ['one_time_use', 'one_time_use: true'],
+        ['one_time_use that says no', 'one_time_use: false'],
+    )
+    def test_only_identification_is_permitted(self, other):
+        key = other.split(':')[0]
+        for word in ('false', 'no', 'NO'):
+            self.refused(
+                f'p:\n{GOOD}  allow: {word}\n  {other}\n',
+                (4, 3),
+                f'{key} stands beside allow: false',
+                'takes identification and nothing else',
+            )
+            self.refused(
+                f'p:\n  {other}\n  allow: {word}\n{GOOD}',
+                (2, 3),
+                'beside allow: false',
+            )
+
+    def test_all_of_them_at_once(self):
+        found = problems_of(
+            f'p:\n{GOOD}  traits: [CUSTOM_A]\n  allow: false\n'
+            '  resource_class: PGPU\n  one_time_use: no\n'
+        )
+        self.assertEqual([3, 5, 6], [problem.line for problem in found])
+
+    def test_a_denial_needs_an_identification(self):
+        self.refused('p:\n  allow: false\n', (1, 1), 'no identification')
+
+    def test_a_bad_allow_is_one_problem(self):
+        self.refused(
+            f"p:\n{GOOD}  allow: 'false'\n  traits: [CUSTOM_A]\n",
+            (3, 10),
+            'in quotes',
+        )
