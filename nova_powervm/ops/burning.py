@@ -94,16 +94,17 @@ class BurnOps:
             self._journal.write(system, after)
 
     def confirm(self, instance: str, claimed: Iterable[claims.Claim]) -> None:
-        """Check that devices are burned, just before they are used.
+        """Make sure that devices are burned, just before they are used.
 
-        One request, and one more for each device. What Nova hands over may
-        be older than that, or made up by somebody who went past the
-        scheduler.
+        One request, and one more for each device. The update of the claim
+        has burned them; an operator may have released one since, for example
+        long before it is used again by a rebuild. What Nova hands over may
+        be older, too, or made up by somebody who went past the scheduler.
 
         :param instance: The instance's uuid.
         :param claimed: The claims whose devices are for one use.
-        :raises exception.ClaimFailed: One is not burned, not allocated to
-            the instance, or Placement did not say.
+        :raises exception.ClaimFailed: One is not allocated to the instance,
+            or can't be burned.
         """
         wanted = tuple(claimed)
         if not wanted:
@@ -115,8 +116,7 @@ class BurnOps:
         except exception.PlacementUnanswered as error:
             raise exception.ClaimFailed(
                 instance=instance,
-                reason='whether its devices for one use are reserved is '
-                f'unknown. {error}',
+                reason=f'its devices for one use can not be reserved. {error}',
             ) from error
 
     def _confirm(
@@ -128,12 +128,11 @@ class BurnOps:
                 reason=f'slot {claim} is for one use and not allocated to it '
                 'in Placement. Build or evacuate it by way of the scheduler',
             )
-        if not self._placement.is_burned(claim.provider_uuid):
-            raise exception.ClaimFailed(
-                instance=instance,
-                reason=f'slot {claim} is for one use and not reserved in '
-                'Placement, so another instance could get it next. The next '
-                'update of nova-compute reserves it; try again then',
+        if self._placement.burn(claim.provider_uuid):
+            LOG.warning(
+                'Slot %(slot)s was released while instance %(instance)s has '
+                'it. It is burned again.',
+                {'slot': claim, 'instance': instance},
             )
 
     def _full(

@@ -60,6 +60,7 @@ class DeviceOps:
         # Replaced as a whole, never changed: spawn reads them in threads.
         self._providers: Mapping[str, claims.SlotProvider] = {}
         self._others = claims.Others()
+        self._published = False
         self._told: Mapping[int, str] = {}
 
     @property
@@ -139,6 +140,7 @@ class DeviceOps:
         self._providers = dict(providers)
         strangers = frozenset(everything) - set(providers)
         self._others = claims.Others(frozenset(accelerators), strangers)
+        self._published = True
 
     def claim(
         self,
@@ -153,24 +155,26 @@ class DeviceOps:
         :param allocations: As Nova hands them over.
         :param extra_specs: Of the instance's flavor.
         :param remembered: Slot providers that Nova stored with the instance
-            when it was claimed.
+            when it was claimed; they count before the first update.
         :raises exception.ClaimFailed: They don't cover what was asked for.
         """
         return claims.resolve(
             instance,
             allocations,
-            {**remembered, **self._providers},
+            # An update has all of this host. Those that are remembered may
+            # be of the host that an instance is evacuated from.
+            self._providers if self._published else remembered,
             claims.requested_amounts(extra_specs),
             self._others,
             self._policy.resource_classes,
         )
 
     def confirm(self, instance: str, wanted: Iterable[claims.Claim]) -> None:
-        """Check that claimed devices for one use are burned.
+        """Make sure that claimed devices for one use are burned.
 
         :param instance: The instance's uuid, for messages.
         :param wanted: The claims.
-        :raises exception.ClaimFailed: One is not, or nobody can tell.
+        :raises exception.ClaimFailed: One is not, and can't be.
         """
         once = self._once
         self._burns.confirm(

@@ -232,10 +232,14 @@ class Placement(Protocol):
         :raises exception.PlacementUnanswered: Placement did not answer.
         """
 
-    def is_burned(self, uuid: str) -> bool:
-        """Whether all inventory of a provider is reserved; one request.
+    def burn(self, uuid: str) -> bool:
+        """Reserve all inventory of a provider.
 
-        :raises exception.PlacementUnanswered: Placement did not answer.
+        One request; a second one only if it was not reserved.
+
+        :returns: Whether it was not.
+        :raises exception.PlacementUnanswered: Placement did not answer, or
+            the provider has no inventory.
         """
 
 

@@ -12,6 +12,7 @@
 
 """Placement, asked through nova-compute's own report client."""
 
+from collections.abc import Callable
 from collections.abc import Collection
 from collections.abc import Mapping
 from typing import Any
@@ -26,8 +27,9 @@ from nova_powervm.domain import planning
 
 LOG = logging.getLogger(__name__)
 
-#: Of requests; trees can be asked for since 1.14.
-_VERSION = '1.14'
+#: Of requests. Since 1.14 trees can be asked for, since 1.26 all of an
+#: inventory can be reserved.
+_VERSION = '1.26'
 
 
 class ReportClientPlacement:
@@ -103,16 +105,29 @@ class ReportClientPlacement:
         answer = ask(self._virtapi.reportclient, f'/allocations/{consumer}')
         return frozenset(answer['allocations'])
 
-    def is_burned(self, uuid: str) -> bool:
-        """Whether all inventory of a provider is reserved.
+    def burn(self, uuid: str) -> bool:
+        """Reserve all inventory of a provider, unless it is reserved.
 
-        :raises exception.PlacementUnanswered: Placement did not answer.
+        :returns: Whether it was not reserved.
+        :raises exception.PlacementUnanswered: Placement did not answer, or
+            somebody changed the provider just now, or it has no inventory.
         """
+        client = self._virtapi.reportclient
         path = f'/resource_providers/{uuid}/inventories'
-        records = ask(self._virtapi.reportclient, path)['inventories'].values()
-        return bool(records) and all(
-            record['reserved'] >= record['total'] for record in records
-        )
+        answer = ask(client, path)
+        records = answer['inventories']
+        if not records:
+            raise exception.PlacementUnanswered(
+                request=f'GET {path}', reason='the provider has no inventory'
+            )
+        if all(r['reserved'] >= r['total'] for r in records.values()):
+            return False
+        answer['inventories'] = {
+            name: record | {'reserved': record['total']}
+            for name, record in records.items()
+        }
+        send(client, path, answer)
+        return True
 
     def _is_reserved(self, uuid: str) -> bool:
         answer = self._virtapi.reportclient.get(
@@ -143,13 +158,30 @@ def ask(client: Any, path: str) -> Any:
     :param path: With the query.
     :raises exception.PlacementUnanswered: There is no answer, or an error.
     """
+    return _answer(f'GET {path}', lambda: client.get(path, version=_VERSION))
+
+
+def send(client: Any, path: str, content: Any) -> Any:
+    """Send a PUT to Placement and give what its answer says.
+
+    :param client: nova-compute's report client.
+    :param path: Of what is replaced.
+    :param content: What replaces it.
+    :raises exception.PlacementUnanswered: There is no answer, or an error.
+    """
+    return _answer(
+        f'PUT {path}', lambda: client.put(path, content, version=_VERSION)
+    )
+
+
+def _answer(request: str, call: Callable[[], Any]) -> Any:
     try:
-        answer = client.get(path, version=_VERSION)
+        answer = call()
         if answer:
             return answer.json()
         reason = f'{answer.status_code} {answer.text}'
     except (keystone.ClientException, ValueError) as error:
         raise exception.PlacementUnanswered(
-            request=f'GET {path}', reason=error
+            request=request, reason=error
         ) from error
-    raise exception.PlacementUnanswered(request=f'GET {path}', reason=reason)
+    raise exception.PlacementUnanswered(request=request, reason=reason)
