@@ -42,13 +42,9 @@ class Burns:
         """
         return drc_index in self.recorded
 
-    def apply_to(self, uuid: str, *, one_time_use: bool) -> bool:
-        """Whether an existing provider is burned in this update.
-
-        :param uuid: Of the provider, which has inventory.
-        :param one_time_use: Whether its device is for one use.
-        """
-        return one_time_use and uuid in self.full
+    def apply_to(self, uuid: str) -> bool:
+        """Whether an existing provider, with inventory, is burned now."""
+        return uuid in self.full
 
 
 def advance(

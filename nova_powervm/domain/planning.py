@@ -348,7 +348,7 @@ def _publish(
         uuid=provider.uuid,
         inventory={device.resource_class: _record(reserved)},
         traits=traits,
-        released=bool(provider.inventory) and not reserved,
+        released=not reserved,
     )
 
 
@@ -366,7 +366,7 @@ def _is_burned(
         return device.one_time_use and (
             burns.apply_to_new(index) or not allocations.is_free(provider)
         )
-    return burns.apply_to(provider.uuid, one_time_use=device.one_time_use)
+    return burns.apply_to(provider.uuid)
 
 
 def _remove(

@@ -109,7 +109,7 @@ class Evacuate(once.OnceTestCase):
         self.assert_burned(INDEX, host='host2')
         server = self.boot_on('host1', once.device())
         self.fail_host('host1')
-        before = self.control('host2').state()
+        before = self.host_state('host2')
 
         # By way of the scheduler: no host has such a device.
         self._evacuate_server(
@@ -149,7 +149,7 @@ class Evacuate(once.OnceTestCase):
                 self.assertIn(words, str(error))
 
         self.assertIsNone(self.lpar(server, 'host2'))
-        self.assertEqual(before, self.control('host2').state())
+        self.assertEqual(before, self.host_state('host2'))
         self.assert_burned(INDEX, host='host2')
 
     def spawn(self, host, server, allocations):
