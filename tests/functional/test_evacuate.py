@@ -16,7 +16,6 @@ from nova import context as nova_context
 from nova import exception as nova_exception
 from nova import objects
 
-from tests.functional import base
 from tests.functional import once
 
 INDEX = once.INDEX
