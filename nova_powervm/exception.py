@@ -73,6 +73,24 @@ class DeviceConflict(ConfigurationError):
     )
 
 
+class JournalUnusable(ConfigurationError):
+    """What is written down of burned devices can't be read or written."""
+
+    code = 'powervm.journal'
+    message = 'Journal of used devices {path}: {reason}.'
+
+
+class PlacementUnanswered(PowerVMError):
+    """Placement did not say what a one-time-use device hangs on."""
+
+    code = 'powervm.placement'
+    retryable = True
+    message = (
+        'Placement did not answer {request}: {reason}. Without it nothing is '
+        'published of devices for one use; the next cycle tries again.'
+    )
+
+
 class RestUnreachable(PowerVMError):
     """The PowerVM REST server did not answer."""
 

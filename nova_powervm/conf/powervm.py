@@ -134,6 +134,18 @@ keep the name that they have.
 """,
     ),
     cfg.StrOpt(
+        'burn_journal',
+        default='$state_path/powervm-burned.json',
+        sample_default='/var/lib/nova/powervm-burned.json',
+        help="""
+File in which nova-compute writes down the one-time-use devices that were used.
+
+It is made when the first of them is allocated, and nova-compute has to be able
+to write into its directory. Placement knows the same, until a provider is
+deleted; keep the file on a disk that outlives the service.
+""",
+    ),
+    cfg.StrOpt(
         'disk_driver',
         default='localdisk',
         help="""
@@ -275,6 +287,7 @@ class Settings:
     inventory_file: str = '/etc/nova/inventory.yaml'
     proc_units_factor: float = 0.1
     provider_names: str = 'node'
+    burn_journal: str = '/var/lib/nova/powervm-burned.json'
     disk_driver: str = 'localdisk'
     volume_group: str | None = None
     media_volume_group: str = 'rootvg'
@@ -304,6 +317,7 @@ def take(group: Any) -> Settings:
         inventory_file=group.inventory_file,
         proc_units_factor=group.proc_units_factor,
         provider_names=group.provider_names,
+        burn_journal=group.burn_journal,
         disk_driver=group.disk_driver,
         volume_group=group.volume_group_name,
         media_volume_group=group.media_volume_group_name,

@@ -57,11 +57,13 @@ class Device:
     :param slot: The slot.
     :param resource_class: Class of its one unit of inventory.
     :param traits: Generated ones, the owner's and the file's.
+    :param one_time_use: Whether it is kept back once it was used.
     """
 
     slot: slots.Slot
     resource_class: str
     traits: frozenset[str]
+    one_time_use: bool = False
 
 
 def judge(
@@ -142,13 +144,6 @@ def _reason_denied(
         return slots.Reason(
             'unmatched', f'no paragraph of {policy.source} identifies it'
         )
-    if allowing[0].one_time_use:
-        # Without the burn the next instance would get a used device.
-        return slots.Reason(
-            'one-time-use',
-            f'{allowing[0]} of {policy.source} says one_time_use, which is '
-            'not understood yet',
-        )
     return None
 
 
@@ -204,5 +199,7 @@ def _device(slot: slots.Slot, paragraph: policies.Paragraph) -> Device:
         resource_class=paragraph.resource_class,
         traits=names.generated_traits(slot)
         | {names.OWNER_TRAIT}
+        | ({names.ONE_TIME_USE_TRAIT} if paragraph.one_time_use else set())
         | frozenset(paragraph.traits),
+        one_time_use=paragraph.one_time_use,
     )

@@ -28,6 +28,9 @@ PROVIDER_NAME_LIMIT = 200
 OWNER_TRAIT = os_traits.OWNER_NOVA
 #: On a provider whose inventory the driver itself has reserved.
 WITHDRAWN_TRAIT = 'CUSTOM_POWERVM_WITHDRAWN'
+#: On a provider whose device is kept back once it was used. The
+#: specification's HW_ONE_TIME_USE is called so in os-traits.
+ONE_TIME_USE_TRAIT = os_traits.HW_PCI_ONE_TIME_USE
 
 _TRAIT_PREFIX = 'POWERVM_IOSLOT_'
 _TRAIT_LIMIT = 255

@@ -25,6 +25,7 @@ from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
 
+from nova_powervm.domain import burning
 from nova_powervm.domain import matching
 from nova_powervm.domain import names
 from nova_powervm.domain import policy
@@ -34,6 +35,7 @@ from nova_powervm.domain import slots
 TOTAL = 1
 
 _SPARE = slots.Reason('spare', 'another provider stands for its slot')
+_NO_BURNS = burning.Burns()
 _TWIN = slots.Reason('twin', 'another provider of its slot is in use')
 
 Inventory = Mapping[str, Mapping[str, Any]]
@@ -77,6 +79,8 @@ class Entry:
     :param traits: The traits that it has afterwards.
     :param reason: Why, in words; empty where nothing needs to be said.
     :param consumers: Who is known to hold an allocation of it.
+    :param released: Whether it was there and nobody had burned or reserved
+        it. Whatever the journal says of its device is over.
     """
 
     action: Action
@@ -87,6 +91,14 @@ class Entry:
     traits: frozenset[str] = frozenset()
     reason: str = ''
     consumers: tuple[str, ...] = ()
+    released: bool = False
+
+    @property
+    def burned(self) -> bool:
+        """Whether its device was used once and waits for its release."""
+        return names.ONE_TIME_USE_TRAIT in self.traits and any(
+            record['reserved'] for record in self.inventory.values()
+        )
 
     @property
     def resource_classes(self) -> tuple[str, ...]:
@@ -115,12 +127,32 @@ class Plan:
         """Whether the same devices and providers give the same plan again.
 
         What is withdrawn, and what waits for another resource class, depends
-        on who holds an allocation, too.
+        on who holds an allocation, too. So does what is burned.
         """
-        return all(
+        return not self.one_time_use and all(
             entry.action in (Action.CREATE, Action.PUBLISH)
             for entry in self.entries
         )
+
+    @property
+    def one_time_use(self) -> frozenset[int]:
+        """DRC indexes of the devices that are, or were, for one use."""
+        return frozenset(
+            entry.drc_index
+            for entry in self.entries
+            if names.ONE_TIME_USE_TRAIT in entry.traits
+        )
+
+    @property
+    def burned(self) -> frozenset[int]:
+        """DRC indexes of the devices that wait for their release."""
+        return frozenset(e.drc_index for e in self.entries if e.burned)
+
+    @property
+    def released(self) -> frozenset[int]:
+        """DRC indexes of which no provider is, or was, reserved."""
+        kept = {e.drc_index for e in self.entries if not e.released}
+        return frozenset(e.drc_index for e in self.entries) - kept
 
 
 class Allocations:
@@ -157,8 +189,7 @@ class Allocations:
     def is_reserved(self, provider: Provider) -> bool:
         """Whether somebody other than the driver has reserved it."""
         return bool(_reserved(provider)) or (
-            provider.uuid in self._reserved
-            and names.WITHDRAWN_TRAIT not in provider.traits
+            provider.uuid in self._reserved and not _marked(provider)
         )
 
 
@@ -179,9 +210,34 @@ class Pairing:
         reclassed = tuple(
             provider
             for device, provider in self.wanted
-            if provider and _other_classes(device, provider)
+            if provider
+            and (
+                _other_classes(device, provider) or _in_doubt(device, provider)
+            )
         )
         return self.orphans + reclassed
+
+    @property
+    def one_time_use(self) -> tuple[Provider, ...]:
+        """The providers whose devices are, or were, for one use."""
+        flagged = tuple(
+            provider
+            for device, provider in self.wanted
+            if provider and (device.one_time_use or _once(provider))
+        )
+        return flagged + tuple(filter(_once, self.orphans))
+
+    @property
+    def burnable(self) -> tuple[Provider, ...]:
+        """The providers that are burned if Placement has no room in them.
+
+        A reserve of the driver's own takes the room, too, and says nothing.
+        """
+        return tuple(
+            provider
+            for device, provider in self.wanted
+            if provider and device.one_time_use and not _marked(provider)
+        )
 
 
 def pair(
@@ -216,6 +272,7 @@ def make_plan(
     allocations: Allocations,
     name_of: Callable[[int], str],
     verdicts: Sequence[matching.Verdict],
+    burns: burning.Burns = _NO_BURNS,
 ) -> Plan:
     """Decide what happens to each slot provider.
 
@@ -223,6 +280,8 @@ def make_plan(
     :param allocations: Placement's answer about ``pairing.questionable``.
     :param name_of: Makes the name of a new provider from a DRC index.
     :param verdicts: What the file and the host mean for each slot.
+    :param burns: What Placement and the journal say of
+        ``pairing.burnable``.
     """
     reasons = {v.slot.drc_index: v.reason for v in verdicts if v.reason}
     taken = {
@@ -234,7 +293,7 @@ def make_plan(
         # A slot of two providers must not be given away twice.
         _withdraw(provider, device.slot.drc_index, _TWIN, ())
         if provider and device.slot.drc_index in taken
-        else _publish(device, provider, allocations, name_of)
+        else _publish(device, provider, allocations, name_of, burns)
         for device, provider in pairing.wanted
     )
     spare = {
@@ -254,19 +313,29 @@ def _publish(
     provider: Provider | None,
     allocations: Allocations,
     name_of: Callable[[int], str],
+    burns: burning.Burns,
 ) -> Entry:
     index = device.slot.drc_index
     if provider is None:
+        reserved = TOTAL if burns.apply_to_new(index) else 0
         return Entry(
             action=Action.CREATE,
             drc_index=index,
             name=name_of(index),
             uuid=None,
-            inventory={device.resource_class: _record(0)},
-            traits=device.traits,
+            inventory={device.resource_class: _record(reserved)},
+            # What was burned stays so without its paragraph's flag.
+            traits=device.traits
+            | ({names.ONE_TIME_USE_TRAIT} if reserved else set()),
         )
-    traits = _foreign_traits(provider) | device.traits
-    reserved = _reserved(provider)
+    burned = _is_burned(device, provider, allocations, burns)
+    reserved = TOTAL if burned else _reserved(provider)
+    kept = {names.ONE_TIME_USE_TRAIT} & provider.traits if reserved else set()
+    traits = (
+        (_foreign_traits(provider) - {names.ONE_TIME_USE_TRAIT})
+        | device.traits
+        | ({names.ONE_TIME_USE_TRAIT} if burned else kept)
+    )
     others = _other_classes(device, provider)
     if others and not allocations.is_free(provider):
         return Entry(
@@ -291,7 +360,25 @@ def _publish(
         uuid=provider.uuid,
         inventory={device.resource_class: _record(reserved)},
         traits=traits,
+        released=not reserved,
     )
+
+
+def _is_burned(
+    device: matching.Device,
+    provider: Provider,
+    allocations: Allocations,
+    burns: burning.Burns,
+) -> bool:
+    index = device.slot.drc_index
+    if not provider.inventory:
+        # Whoever made it did not get further: it says nothing of its own.
+        return burns.apply_to_new(index)
+    if _marked(provider):
+        return device.one_time_use and (
+            burns.apply_to_new(index) or not allocations.is_free(provider)
+        )
+    return burns.apply_to(provider.uuid)
 
 
 def _remove(
@@ -305,9 +392,12 @@ def _remove(
     )
     if allocations.is_reserved(provider):
         # Deleting it would forget that somebody took the device out of use.
-        quarantine = slots.Reason(
-            'reserved', f'{reason}, but an operator has reserved it'
+        holder = (
+            'its device was used once'
+            if _once(provider)
+            else 'an operator has reserved it'
         )
+        quarantine = slots.Reason('reserved', f'{reason}, but {holder}')
         # Not marked: the driver must never lower this reserve.
         return dataclasses.replace(
             _withdraw(provider, index, quarantine, allocations.of(provider)),
@@ -320,6 +410,7 @@ def _remove(
             name=provider.name,
             uuid=provider.uuid,
             reason=reason.text,
+            released=bool(provider.inventory),
         )
     return _withdraw(provider, index, reason, allocations.of(provider))
 
@@ -330,8 +421,10 @@ def _withdraw(
     reason: slots.Reason,
     consumers: tuple[str, ...],
 ) -> Entry:
-    raised_by_operator = _reserved(provider) > 0
-    mark = frozenset() if raised_by_operator else {names.WITHDRAWN_TRAIT}
+    # Of a device for one use this is the burn, so it is not the driver's to
+    # lower again.
+    final = _reserved(provider) > 0 or _once(provider)
+    mark = frozenset() if final else {names.WITHDRAWN_TRAIT}
     return Entry(
         action=Action.WITHDRAW,
         drc_index=index,
@@ -358,7 +451,7 @@ def _record(reserved: int) -> dict[str, Any]:
 
 def _reserved(provider: Provider) -> int:
     """Give the units that somebody other than the driver has reserved."""
-    if names.WITHDRAWN_TRAIT in provider.traits:
+    if _marked(provider):
         return 0
     return min(
         TOTAL,
@@ -367,6 +460,20 @@ def _reserved(provider: Provider) -> int:
             default=0,
         ),
     )
+
+
+def _marked(provider: Provider) -> bool:
+    """Whether what is reserved is the driver's own to lower."""
+    return names.WITHDRAWN_TRAIT in provider.traits and not _once(provider)
+
+
+def _once(provider: Provider) -> bool:
+    return names.ONE_TIME_USE_TRAIT in provider.traits
+
+
+def _in_doubt(device: matching.Device, provider: Provider) -> bool:
+    """Whether it was withdrawn before its paragraph got its flag."""
+    return device.one_time_use and _marked(provider)
 
 
 def _other_classes(

@@ -26,6 +26,7 @@ from nova_powervm.domain import partition
 from nova_powervm.domain import planning
 from nova_powervm.domain import policy as policies
 from nova_powervm.domain import slots
+from nova_powervm.ops import burning as burn_ops
 from nova_powervm.ops import host as host_ops
 from nova_powervm.ops import ports
 from nova_powervm.ops import telling
@@ -37,6 +38,7 @@ class DeviceOps:
     :param inventory: The inventory file, which has been read.
     :param placement: Answers who holds an allocation.
     :param name_of: Makes the name of a new provider from a DRC index.
+    :param burns: Looks after devices for one use.
     """
 
     def __init__(
@@ -44,14 +46,19 @@ class DeviceOps:
         inventory: ports.Inventory,
         placement: ports.Placement,
         name_of: Callable[[int], str],
+        burns: burn_ops.BurnOps,
     ) -> None:
         self._inventory = inventory
+        self._burns = burns
+        # DRC indexes of the devices that were for one use in the last plan.
+        self._once: frozenset[int] = frozenset()
         self._placement = placement
         self._name_of = name_of
         # Replaced as a whole, never changed: spawn reads them in threads.
         self._policy = inventory.policy
         self._providers: Mapping[str, claims.SlotProvider] = {}
         self._others = claims.Others()
+        self._published = False
         self._log = telling.DeviceLog()
 
     def refresh(self) -> None:
@@ -94,25 +101,43 @@ class DeviceOps:
         self,
         snapshot: host_ops.Snapshot,
         providers: Iterable[planning.Provider],
+        freshen: burn_ops.Freshen | None = None,
     ) -> planning.Plan:
         """Decide what happens to each slot provider, and log what is new.
 
+        What it burns is in the journal when it returns.
+
         :param snapshot: The last reading of the host.
         :param providers: Direct children of the compute node's provider.
+        :param freshen: Reads those for one use anew if they have changed;
+            None if what is given is new.
+        :raises exception.PlacementUnanswered: Placement did not say what is
+            burned.
+        :raises exception.JournalUnusable: The journal can't be used.
         """
         # The same one to the end, whatever a refresh does meanwhile.
         policy = self._policy
         verdicts = _judge(policy, snapshot)
-        pairing = planning.pair(matching.devices(verdicts), providers)
+        found = matching.devices(verdicts)
+        pairing = planning.pair(found, providers)
+        if freshen and pairing.one_time_use:
+            pairing = planning.pair(found, freshen(pairing.one_time_use))
         questionable = pairing.questionable
         allocations = (
             self._placement.consumers(questionable)
             if questionable
             else planning.Allocations({})
         )
+        system = snapshot.view.uuid
         plan = planning.make_plan(
-            pairing, allocations, self._name_of, verdicts
+            pairing,
+            allocations,
+            self._name_of,
+            verdicts,
+            self._burns.look(system, pairing),
         )
+        self._burns.write_ahead(system, plan)
+        self._once = plan.one_time_use
         self._log.tell(policy, plan)
         return plan
 
@@ -131,6 +156,7 @@ class DeviceOps:
         self._providers = dict(providers)
         strangers = frozenset(everything) - set(providers)
         self._others = claims.Others(frozenset(accelerators), strangers)
+        self._published = True
 
     def claim(
         self,
@@ -145,16 +171,30 @@ class DeviceOps:
         :param allocations: As Nova hands them over.
         :param extra_specs: Of the instance's flavor.
         :param remembered: Slot providers that Nova stored with the instance
-            when it was claimed.
+            when it was claimed; they count before the first update.
         :raises exception.ClaimFailed: They don't cover what was asked for.
         """
         return claims.resolve(
             instance,
             allocations,
-            {**remembered, **self._providers},
+            # An update has all of this host. Those that are remembered may
+            # be of the host that an instance is evacuated from.
+            self._providers if self._published else remembered,
             claims.requested_amounts(extra_specs),
             self._others,
             self._policy.resource_classes,
+        )
+
+    def confirm(self, instance: str, wanted: Iterable[claims.Claim]) -> None:
+        """Make sure that claimed devices for one use are burned.
+
+        :param instance: The instance's uuid, for messages.
+        :param wanted: The claims.
+        :raises exception.ClaimFailed: One is not, and can't be.
+        """
+        once = self._once
+        self._burns.confirm(
+            instance, [claim for claim in wanted if claim.drc_index in once]
         )
 
     def assignments(

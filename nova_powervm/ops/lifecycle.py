@@ -190,16 +190,27 @@ class LifecycleOps:
         )
         return contents, size_gb
 
-    def _plan(self, build: Build) -> _Plan:
-        """Check what can be checked, cheap things first."""
-        self._disks.check(config_drive=build.config_drive is not None)
-        self._networks.check(build.ports)
+    def claim(self, build: Build) -> tuple[claims.Claim, ...]:
+        """Find the slots of an instance; nothing is made or changed.
+
+        :returns: The claims, of which those for one use are burned.
+        :raises exception.ClaimFailed: They don't cover what was asked for,
+            or one for one use is not burned.
+        """
         claimed = self._devices.claim(
             build.instance,
             build.allocations,
             build.extra_specs,
             build.remembered,
         )
+        self._devices.confirm(build.instance, claimed)
+        return claimed
+
+    def _plan(self, build: Build) -> _Plan:
+        """Check what can be checked, cheap things first."""
+        self._disks.check(config_drive=build.config_drive is not None)
+        self._networks.check(build.ports)
+        claimed = self.claim(build)
         # The host's sizes never change; its slots do.
         view = self._host.view() if claimed else self._host.last.view
         spec = self._specify(build, claimed, view)

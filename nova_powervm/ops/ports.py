@@ -229,3 +229,55 @@ class Placement(Protocol):
         Never raises: what Placement gives no answer about counts as
         allocated.
         """
+
+    def with_room(
+        self, member: planning.Provider, classes: Collection[str]
+    ) -> Mapping[str, Collection[str]]:
+        """Find the providers that have room for one unit, each class alone.
+
+        One request for each class.
+
+        :param member: Any provider of the tree.
+        :param classes: Resource classes.
+        :returns: Resource class to uuids of providers, for each class.
+        :raises exception.PlacementUnanswered: Placement did not answer.
+        """
+
+    def allocated_to(self, consumer: str) -> Collection[str]:
+        """Give the uuids of the providers that a consumer holds.
+
+        :raises exception.PlacementUnanswered: Placement did not answer.
+        """
+
+    def burn(self, uuid: str) -> bool:
+        """Reserve all inventory of a provider.
+
+        One request; a second one only if it was not reserved.
+
+        :returns: Whether it was not.
+        :raises exception.PlacementUnanswered: Placement did not answer, or
+            the provider has no inventory.
+        """
+
+
+class Journal(Protocol):
+    """What the host itself remembers of burned devices.
+
+    Each method but ``close`` and ``exists`` raises
+    :class:`~nova_powervm.exception.JournalUnusable`.
+    """
+
+    def exists(self) -> bool:
+        """Whether there is anything to read."""
+
+    def open(self) -> None:
+        """Take it for this process."""
+
+    def close(self) -> None:
+        """Let another process have it."""
+
+    def read(self, system: str) -> frozenset[int]:
+        """Give the DRC indexes of the burned devices of a system."""
+
+    def write(self, system: str, burned: Collection[int]) -> None:
+        """Replace them; they are on disk afterwards."""

@@ -129,6 +129,12 @@ def _describe(entry: planning.Entry) -> str:
     where = f"slot {entry.drc_index:08X} (provider '{entry.name}')"
     offer = ', '.join(entry.resource_classes)
     match entry.action:
+        case planning.Action.CREATE | planning.Action.PUBLISH if entry.burned:
+            return (
+                f'Keeping {where} back: its device is for one use and was '
+                'allocated. Clean it when it is free again, then release it '
+                f'with `nova-powervm-inventory release {entry.drc_index:08X}`'
+            )
         case planning.Action.CREATE | planning.Action.PUBLISH:
             return f'Offering {where} as {offer}'
         case planning.Action.KEEP_CLASS:

@@ -36,6 +36,7 @@ from nova_powervm.virt import configdrives
 from nova_powervm.virt import devicetags
 from nova_powervm.virt import errors
 from nova_powervm.virt import freereads
+from nova_powervm.virt import freshness
 from nova_powervm.virt import housekeeping
 from nova_powervm.virt import images
 from nova_powervm.virt import refusals
@@ -65,6 +66,7 @@ class PowerVMDriver(driver.ComputeDriver):
         **driver.ComputeDriver.capabilities,
         'supports_attach_interface': True,
         'supports_device_tagging': True,
+        'supports_evacuate': True,
         'supports_image_type_raw': True,
         'supports_image_type_qcow2': True,
     }
@@ -162,7 +164,16 @@ class PowerVMDriver(driver.ComputeDriver):
         if self._settled.restore(provider_tree, nodename, basis):
             return
         children = tree.read(provider_tree, nodename)
-        plan = self._ops().devices.plan(snapshot, children.direct)
+        plan = self._ops().devices.plan(
+            snapshot,
+            children.direct,
+            functools.partial(
+                freshness.refresh,
+                self.virtapi.reportclient,
+                provider_tree,
+                nodename,
+            ),
+        )
         providers = tree.apply(provider_tree, nodename, plan)
         self._ops().devices.publish(
             providers, children.accelerators, children.everything
@@ -316,7 +327,9 @@ class PowerVMDriver(driver.ComputeDriver):
         """Refuse what can't be rebuilt, and leave the rest to Nova.
 
         Nova's default way destroys the instance before it calls spawn. A bad
-        image shall not cost anybody's disk.
+        image shall not cost anybody's disk, and neither shall devices that
+        are not there. An evacuated instance is spawned without that: the one
+        of the host that is down goes when that host is back.
 
         :raises NotImplementedError: Nothing stands against it.
         :raises nova.exception.InstanceDeployFailure: Something does.
@@ -325,8 +338,13 @@ class PowerVMDriver(driver.ComputeDriver):
             refusals.check(
                 instance, image_meta, block_device_info, injected_files
             )
-            glance = images.GlanceImage(context, image_meta.id)
-            self._ops().lifecycle.examine(translate.root(instance, glance))
+            disk = translate.root(
+                instance, images.GlanceImage(context, image_meta.id)
+            )
+            self._ops().lifecycle.examine(disk)
+            self._ops().lifecycle.claim(
+                translate.build(instance, allocations, disk)
+            )
         except exception.PowerVMError as error:
             raise nova_exception.InstanceDeployFailure(
                 reason=error.summary

@@ -12,7 +12,9 @@
 
 """Placement, asked through nova-compute's own report client."""
 
+from collections.abc import Callable
 from collections.abc import Collection
+from collections.abc import Mapping
 from typing import Any
 
 from keystoneauth1 import exceptions as keystone
@@ -20,9 +22,14 @@ from nova import context as nova_context
 from nova import exception as nova_exception
 from oslo_log import log as logging
 
+from nova_powervm import exception
 from nova_powervm.domain import planning
 
 LOG = logging.getLogger(__name__)
+
+#: Of requests. Since 1.14 trees can be asked for, since 1.26 all of an
+#: inventory can be reserved.
+_VERSION = '1.26'
 
 
 class ReportClientPlacement:
@@ -70,6 +77,58 @@ class ReportClientPlacement:
         )
         return tuple(answer.allocations)
 
+    def with_room(
+        self, member: planning.Provider, classes: Collection[str]
+    ) -> Mapping[str, Collection[str]]:
+        """Find the providers that have room for one unit, each class alone.
+
+        :param member: Any provider of the tree.
+        :param classes: Resource classes.
+        :raises exception.PlacementUnanswered: Placement did not answer.
+        """
+        client = self._virtapi.reportclient
+        return {
+            name: frozenset(
+                provider['uuid']
+                for provider in ask(client, in_tree(member.uuid, name))[
+                    'resource_providers'
+                ]
+            )
+            for name in sorted(classes)
+        }
+
+    def allocated_to(self, consumer: str) -> Collection[str]:
+        """Give the uuids of the providers that a consumer holds.
+
+        :raises exception.PlacementUnanswered: Placement did not answer.
+        """
+        answer = ask(self._virtapi.reportclient, f'/allocations/{consumer}')
+        return frozenset(answer['allocations'])
+
+    def burn(self, uuid: str) -> bool:
+        """Reserve all inventory of a provider, unless it is reserved.
+
+        :returns: Whether it was not reserved.
+        :raises exception.PlacementUnanswered: Placement did not answer, or
+            somebody changed the provider just now, or it has no inventory.
+        """
+        client = self._virtapi.reportclient
+        path = f'/resource_providers/{uuid}/inventories'
+        answer = ask(client, path)
+        records = answer['inventories']
+        if not records:
+            raise exception.PlacementUnanswered(
+                request=f'GET {path}', reason='the provider has no inventory'
+            )
+        if all(r['reserved'] >= r['total'] for r in records.values()):
+            return False
+        answer['inventories'] = {
+            name: record | {'reserved': record['total']}
+            for name, record in records.items()
+        }
+        send(client, path, answer)
+        return True
+
     def _is_reserved(self, uuid: str) -> bool:
         answer = self._virtapi.reportclient.get(
             f'/resource_providers/{uuid}/inventories'
@@ -80,3 +139,49 @@ class ReportClientPlacement:
             )
         inventories = answer.json()['inventories'].values()
         return any(record['reserved'] for record in inventories)
+
+
+def in_tree(member: str, resource_class: str | None = None) -> str:
+    """Give the request for the providers of a tree.
+
+    :param member: Uuid of any provider of it.
+    :param resource_class: Only those that have room for one unit of this.
+    """
+    room = f'&resources={resource_class}:1' if resource_class else ''
+    return f'/resource_providers?in_tree={member}{room}'
+
+
+def ask(client: Any, path: str) -> Any:
+    """Send a GET to Placement and give what its answer says.
+
+    :param client: nova-compute's report client.
+    :param path: With the query.
+    :raises exception.PlacementUnanswered: There is no answer, or an error.
+    """
+    return _answer(f'GET {path}', lambda: client.get(path, version=_VERSION))
+
+
+def send(client: Any, path: str, content: Any) -> Any:
+    """Send a PUT to Placement and give what its answer says.
+
+    :param client: nova-compute's report client.
+    :param path: Of what is replaced.
+    :param content: What replaces it.
+    :raises exception.PlacementUnanswered: There is no answer, or an error.
+    """
+    return _answer(
+        f'PUT {path}', lambda: client.put(path, content, version=_VERSION)
+    )
+
+
+def _answer(request: str, call: Callable[[], Any]) -> Any:
+    try:
+        answer = call()
+        if answer:
+            return answer.json()
+        reason = f'{answer.status_code} {answer.text}'
+    except (keystone.ClientException, ValueError) as error:
+        raise exception.PlacementUnanswered(
+            request=request, reason=error
+        ) from error
+    raise exception.PlacementUnanswered(request=request, reason=reason)

@@ -23,8 +23,10 @@ import stevedore.exception
 from oslo_log import log as logging
 
 from nova_powervm import exception
+from nova_powervm import journal
 from nova_powervm.conf import powervm as options
 from nova_powervm.domain import host as host_domain
+from nova_powervm.ops import burning
 from nova_powervm.ops import devices
 from nova_powervm.ops import host
 from nova_powervm.ops import images
@@ -54,6 +56,7 @@ class Services:
 
     :param host: Reads the host.
     :param devices: Publishes and claims slots.
+    :param burns: Looks after devices for one use.
     :param lifecycle: Makes and removes LPARs.
     :param power: Runs and stops them.
     :param network: Connects them.
@@ -61,11 +64,13 @@ class Services:
     :param records: Nova's records of instances.
     :param listener: Hears what changes on the host.
     :param prepare: Clears up after a service that was killed.
-    :param close: Stops listening to the host, and logs off.
+    :param close: Stops listening to the host, logs off, and lets the journal
+        go.
     """
 
     host: host.HostOps
     devices: devices.DeviceOps
+    burns: burning.BurnOps
     lifecycle: lifecycle.LifecycleOps
     power: power.PowerOps
     network: network.NetworkOps
@@ -96,6 +101,10 @@ def start(
         listener.start()
         undo.callback(listener.stop)
         services = _assemble(settings, nodename, virtapi, inventory, adapter)
+        undo.callback(services.burns.close)
+        services.burns.prepare(
+            one_time_use=inventory.policy.has_one_time_use
+        )
         snapshot = session.wait_for(settings.server, services.host.read)
         services.devices.check(snapshot)
         services.prepare()
@@ -119,10 +128,15 @@ def _assemble(
     nova_records = records.NovaRecords()
     disks = _disks(adapter, settings)
     reader = host.HostOps(managed, disks, nova_records)
+    nova_placement = placement.ReportClientPlacement(virtapi)
+    burns = burning.BurnOps(
+        nova_placement, journal.FileJournal(settings.burn_journal)
+    )
     device_ops = devices.DeviceOps(
         inventory,
-        placement.ReportClientPlacement(virtapi),
+        nova_placement,
         devices.namer(nodename, settings.provider_names),
+        burns,
     )
     networks = network.NetworkOps(
         seas.SeaNetworks(adapter, managed),
@@ -133,6 +147,7 @@ def _assemble(
     return Services(
         host=reader,
         devices=device_ops,
+        burns=burns,
         lifecycle=lifecycle.LifecycleOps(
             lpars,
             reader,

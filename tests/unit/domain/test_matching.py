@@ -12,6 +12,7 @@
 
 """The inventory file held against the host's slots."""
 
+import dataclasses
 import unittest
 
 import ddt
@@ -231,6 +232,15 @@ class DevicesTest(unittest.TestCase):
             found.traits,
         )
         self.assertEqual(10, len(found.traits))
+
+    def test_one_time_use(self):
+        flagged = dataclasses.replace(GPUS, one_time_use=True)
+        (plain,) = matching.devices(judge(slot()))
+        (found,) = matching.devices(judge(slot(), paragraphs=(flagged,)))
+        self.assertEqual(
+            (False, True), (plain.one_time_use, found.one_time_use)
+        )
+        self.assertEqual({'HW_PCI_ONE_TIME_USE'}, found.traits - plain.traits)
 
     def test_only_what_is_offered(self):
         found = matching.devices(

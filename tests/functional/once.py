@@ -1,0 +1,74 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Hosts whose devices are for one use."""
+
+import json
+
+from tests.functional import base
+
+ONCE = base.GPUS + '  one_time_use: true\n'
+TRAIT = 'HW_PCI_ONE_TIME_USE'
+INDEX = 0x21010020
+
+
+def device(index=INDEX):
+    """Give the extra specs of one group that asks for the GPU of a slot."""
+    return {
+        'resources1:CUSTOM_GPU': '1',
+        f'trait1:CUSTOM_POWERVM_IOSLOT_DRC_INDEX_{index:08X}': 'required',
+    }
+
+
+class OnceTestCase(base.PowerVMTestCase):
+    """Looks at what is reserved."""
+
+    inventory = ONCE
+
+    def reserved(self, index=INDEX, host='host1'):
+        """Give what of a slot's provider is reserved."""
+        uuid = self.slot_providers(host)[index]['uuid']
+        (record,) = self._get_provider_inventory(uuid).values()
+        return record['reserved']
+
+    def burned(self, host='host1'):
+        """Give the DRC indexes whose providers are reserved."""
+        return {
+            index
+            for index in self.slot_providers(host)
+            if self.reserved(index, host)
+        }
+
+    def marked(self, host='host1'):
+        """Give the DRC indexes whose providers have the trait."""
+        return {
+            index
+            for index, provider in self.slot_providers(host).items()
+            if TRAIT in self._get_provider_traits(provider['uuid'])
+        }
+
+    def release(self, index=INDEX, host='host1'):
+        """Lower what is reserved, as an operator does."""
+        uuid = self.slot_providers(host)[index]['uuid']
+        self.reserve(uuid, 'CUSTOM_GPU', 0)
+
+    def recorded(self, host='host1'):
+        """Give the DRC indexes in a host's journal."""
+        with open(self.journal(host)) as file:
+            content = json.load(file)
+        (burned,) = content['systems'].values()
+        return {int(index, 16) for index in burned}
+
+    def assert_burned(self, *indexes, host='host1'):
+        """Check which devices are burned, in Placement and in the journal."""
+        self.assertEqual(set(indexes), self.burned(host))
+        self.assertEqual(set(indexes), self.recorded(host))

@@ -1,0 +1,199 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Servers of a host that is down are built again on another one."""
+
+from nova import context as nova_context
+from nova import exception as nova_exception
+from nova import objects
+
+from tests.functional import once
+
+INDEX = once.INDEX
+
+
+class Evacuate(once.OnceTestCase):
+    """Two hosts of the same machine, file and DRC indexes."""
+
+    def setUp(self):
+        super().setUp()
+        for host in ('host1', 'host2'):
+            self.start_host(host)
+
+    def boot_on(self, host, groups, **options):
+        """Boot a server on a host."""
+        return self.boot(groups, request={'host': host}, **options)
+
+    def fail_host(self, host):
+        """Let a host go down as a whole; nova-compute with it."""
+        self.computes[host].stop()
+        (service,) = self.admin_api.get_services(
+            binary='nova-compute', host=host
+        )
+        self.admin_api.put_service_force_down(service['id'], True)
+
+    def mend_host(self, host):
+        """Let nova-compute of a host come back."""
+        (service,) = self.admin_api.get_services(
+            binary='nova-compute', host=host
+        )
+        # Nova does not let it count as up before it has cleaned up.
+        self.restart_host(host)
+        self.admin_api.put_service_force_down(service['id'], False)
+
+    def test_a_new_device_is_burned_and_the_old_one_stays_burned(self):
+        port = self.make_port()
+        server = self.boot_on(
+            'host1',
+            once.device(),
+            disk=1,
+            networks=[{'port': port['id']}],
+        )
+        self.assert_burned(INDEX, host='host1')
+        self.assertEqual(set(), self.burned('host2'))
+        self.fail_host('host1')
+
+        server = self._evacuate_server(server, expected_host='host2')
+
+        # Nova keeps the allocations on both hosts for now.
+        providers = {
+            self.slot_providers(host)[INDEX]['uuid']
+            for host in ('host1', 'host2')
+        }
+        allocations = self._get_allocations_by_server_uuid(server['id'])
+        self.assertLess(providers, set(allocations))
+        lpar = self.lpar(server, 'host2')
+        self.assertEqual({INDEX: True}, lpar.slots)
+        self.assertEqual(1, len(self.disks('host2')))
+        self.assertEqual(1, len(self.adapters(server, 'host2')))
+        self.assert_burned(INDEX, host='host2')
+        self.assert_burned(INDEX, host='host1')
+        self._start_server(server)
+        self.assertEqual('running', self.lpar(server, 'host2').state)
+
+        # What is left on the old host goes when it is back.
+        self.assertIsNotNone(self.lpar(server, 'host1'))
+        self.mend_host('host1')
+
+        self.assertIsNone(self.lpar(server, 'host1'))
+        self.assertEqual([], self.disks('host1'))
+        self.assertIsNone(self.slot_owner(INDEX, 'host1'))
+        self._run_periodics()
+        allocations = self._get_allocations_by_server_uuid(server['id'])
+        self.assertEqual(
+            {self.slot_providers('host2')[INDEX]['uuid']},
+            providers & set(allocations),
+        )
+        self.assert_burned(INDEX, host='host1')
+        self.assert_burned(INDEX, host='host2')
+        self.assertEqual({INDEX: True}, self.lpar(server, 'host2').slots)
+
+        self._delete_server(server)
+        self._run_periodics()
+        self.assertIsNone(self.lpar(server, 'host2'))
+        self.assert_burned(INDEX, host='host2')
+
+    def test_onto_a_burned_device_it_fails_before_anything_is_made(self):
+        used = self.boot_on('host2', once.device())
+        self._delete_server(used)
+        self.assert_burned(INDEX, host='host2')
+        server = self.boot_on('host1', once.device())
+        self.fail_host('host1')
+        before = self.host_state('host2')
+
+        # By way of the scheduler: no host has such a device.
+        self._evacuate_server(
+            server, expected_state='ERROR', expected_migration_status='error'
+        )
+        self.api.post_server_action(
+            server['id'], {'os-resetState': {'state': 'active'}}
+        )
+        # Past it, which the API still lets the old microversions do.
+        self.api.microversion = '2.67'
+        self.admin_api.microversion = '2.67'
+        self._evacuate_server(
+            server,
+            extra_post_args={'host': 'host2', 'force': True},
+            expected_state='ACTIVE',
+            expected_migration_status='error',
+        )
+        # Past all of them: the driver, called as nova-compute calls it.
+        provider = self.slot_providers('host2')[INDEX]['uuid']
+        allocations = self._get_allocations_by_server_uuid(server['id'])
+        made_up = {provider: {'resources': {'CUSTOM_GPU': 1}}}
+        for given, words in (
+            (allocations, '0 of its allocations'),
+            (allocations | made_up, 'not allocated to it'),
+            (made_up, 'not allocated to it'),
+            ({}, 'no allocations'),
+            (None, 'no allocations'),
+        ):
+            for method in (self.rebuild, self.spawn):
+                error = self.assertRaises(
+                    nova_exception.InstanceDeployFailure,
+                    method,
+                    'host2',
+                    server,
+                    given,
+                )
+                self.assertIn(words, str(error))
+
+        self.assertIsNone(self.lpar(server, 'host2'))
+        self.assertEqual(before, self.host_state('host2'))
+        self.assert_burned(INDEX, host='host2')
+
+    def spawn(self, host, server, allocations):
+        """Let the driver build a server, as nova-compute does."""
+        instance = self._loaded(server)
+        self.computes[host].manager.driver.spawn(
+            instance._context,
+            instance,
+            instance.image_meta,
+            [],
+            None,
+            allocations,
+            network_info=[],
+            block_device_info={},
+        )
+
+    def rebuild(self, host, server, allocations):
+        """Let the driver check an evacuation, as nova-compute does."""
+        instance = self._loaded(server)
+        self.computes[host].manager.driver.rebuild(
+            instance._context,
+            instance,
+            instance.image_meta,
+            [],
+            None,
+            allocations,
+            bdms=[],
+            detach_block_devices=None,
+            attach_block_devices=None,
+            network_info=[],
+            evacuate=True,
+            block_device_info={},
+        )
+
+    def _loaded(self, server):
+        context = nova_context.get_admin_context()
+        instance = objects.Instance.get_by_uuid(
+            context,
+            server['id'],
+            expected_attrs=[
+                'info_cache',
+                'metadata',
+                'system_metadata',
+                'resources',
+            ],
+        )
+        instance._context = context
+        return instance

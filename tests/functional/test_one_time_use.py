@@ -1,0 +1,353 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Devices that are kept back once they were used."""
+
+import os
+
+import fixtures
+from keystoneauth1 import exceptions as keystone
+from nova import context as nova_context
+from nova import exception as nova_exception
+from nova import objects
+from oslo_utils import uuidutils
+
+from tests.functional import base
+from tests.functional import once
+
+INDEX = once.INDEX
+
+
+class LifeCycle(once.OnceTestCase):
+    """What becomes of a device on one host."""
+
+    def test_delete_leaves_it_burned_until_an_operator_releases_it(self):
+        self.start_host()
+        everything = set(self.slot_providers())
+        self.assertEqual(everything, self.marked())
+        self.assertEqual(set(), self.burned())
+
+        server = self.boot(once.device())
+        self.assertEqual({INDEX: True}, self.lpar(server).slots)
+        self.assert_burned(INDEX)
+        self._run_periodics()
+        self.assert_burned(INDEX)
+
+        self._delete_server(server)
+        self._run_periodics()
+        self.assert_burned(INDEX)
+        self.assertIsNone(self.slot_owner(INDEX))
+        refused = self.boot(once.device(), expected='ERROR')
+        self.assertIn('No valid host', refused['fault']['message'])
+
+        self.release()
+        self._run_periodics()
+        self.assertEqual(set(), self.burned())
+        self.assertEqual(set(), self.recorded())
+        self.assertEqual(everything, self.marked())
+
+    def test_released_and_allocated_again_between_two_cycles(self):
+        self.start_host()
+        self._delete_server(self.boot(once.device()))
+        self.assert_burned(INDEX)
+
+        # Nova's copy of the provider still says that it is reserved.
+        self.release()
+        server = self.boot(once.device())
+
+        self.assertEqual({INDEX: True}, self.lpar(server).slots)
+        self.assert_burned(INDEX)
+
+    def test_rebuild_uses_the_device_in_place(self):
+        self.start_host()
+        server = self.boot(once.device())
+        before = self.generation(self.slot_providers()[INDEX]['uuid'])
+
+        self._rebuild_server(server, self.create_image(b'another image'))
+
+        self.assertEqual({INDEX: True}, self.lpar(server).slots)
+        self.assert_burned(INDEX)
+        self.assertEqual(
+            before, self.generation(self.slot_providers()[INDEX]['uuid'])
+        )
+
+    def test_a_device_in_use_that_is_released_is_burned_again(self):
+        self.start_host()
+        server = self.boot(once.device())
+        self.release()
+        self._run_periodics()
+        self.assert_burned(INDEX)
+
+        # A rebuild does not wait for the next cycle.
+        self.release()
+        self._rebuild_server(server, self.create_image(b'another image'))
+        self.assert_burned(INDEX)
+        self.assertEqual({INDEX: True}, self.lpar(server).slots)
+        self.assertIn('was released while', self.stdlog.logger.output)
+
+        self._run_periodics()
+        self.assert_burned(INDEX)
+
+    def test_a_device_in_use_is_burned_when_its_paragraph_is_marked(self):
+        self.start_host(inventory=base.GPUS)
+        server = self.boot(once.device())
+        self.assertEqual(set(), self.burned())
+
+        self.restart_host(inventory=once.ONCE)
+        self.assert_burned(INDEX)
+
+        # Taking the mark away does not clean what was used.
+        self.restart_host(inventory=base.GPUS)
+        self.assert_burned(INDEX)
+        self.assertEqual({INDEX}, self.marked())
+        self._delete_server(server)
+        self._run_periodics()
+        self.assert_burned(INDEX)
+
+        self.release()
+        self._run_periodics()
+        self._run_periodics()
+        self.assertEqual(set(), self.marked())
+        self.assertEqual(set(), self.recorded())
+
+
+class Races(once.OnceTestCase):
+    """What could make a burn be forgotten, and does not."""
+
+    def used(self):
+        """Use a device and give it back; it is burned then."""
+        self._delete_server(self.boot(once.device()))
+        self.assert_burned(INDEX)
+
+    def delete_provider(self, index=INDEX):
+        uuid = self.slot_providers()[index]['uuid']
+        answer = self.placement.delete(f'/resource_providers/{uuid}')
+        self.assertEqual(204, answer.status, answer.body)
+        return uuid
+
+    def test_an_update_that_loses_reserved(self):
+        self.start_host()
+        server = self.boot(once.device())
+        uuid = self.slot_providers()[INDEX]['uuid']
+
+        # Placement takes what is left out for 0.
+        self.set_inventory(uuid, {'CUSTOM_GPU': {'total': 1, 'max_unit': 1}})
+        self.assertEqual(set(), self.burned())
+        self._run_periodics()
+        self.assert_burned(INDEX)
+
+        # The driver's own updates never leave it out.
+        self.control().pull(f'{INDEX:08X}')
+        self._run_periodics()
+        self.assert_burned(INDEX)
+        self.restart_host()
+        self.assert_burned(INDEX)
+        self._delete_server(server)
+        self._run_periodics()
+        self.assert_burned(INDEX)
+
+    def test_a_provider_that_was_deleted_is_made_burned(self):
+        self.start_host()
+        self.used()
+        before = self.delete_provider()
+
+        # In the first Nova fails before it asks the driver.
+        self._run_periodics()
+        self._run_periodics()
+
+        self.assertNotEqual(before, self.slot_providers()[INDEX]['uuid'])
+        self.assert_burned(INDEX)
+
+        # Deleted while nova-compute is down, and made anew by somebody who
+        # did not know of it.
+        self.computes['host1'].stop()
+        self.delete_provider()
+        root = self._get_provider_uuid_by_host('host1')
+        self.placement.post(
+            '/resource_providers',
+            {
+                'name': f'PowerVM IOSlot host1 {INDEX:08X}',
+                'parent_provider_uuid': root,
+            },
+            version='1.20',
+        )
+        self.restart_host()
+        self.assert_burned(INDEX)
+
+        self.release()
+        self._run_periodics()
+        self.assertEqual(set(), self.burned())
+        self.assertEqual(set(), self.recorded())
+
+    def test_a_provider_that_is_deleted_while_an_update_runs(self):
+        self.start_host()
+        self.used()
+        client = self.computes['host1'].manager.reportclient
+        ask = client.get_allocations_for_provider_tree
+        pending = [self.delete_provider]
+
+        def ask_and_delete(*args):
+            answer = ask(*args)
+            if pending:
+                pending.pop()()
+            return answer
+
+        with fixtures.MockPatchObject(
+            client, 'get_allocations_for_provider_tree', ask_and_delete
+        ):
+            self._run_periodics()
+
+        self.assert_burned(INDEX)
+
+    def test_slot_and_paragraph_gone_and_back(self):
+        self.start_host()
+        self.used()
+        self.control().pull(f'{INDEX:08X}')
+        self._run_periodics()
+        self.assert_burned(INDEX)
+
+        self.plug_gpu(f'{INDEX:08X}')
+        self._run_periodics()
+        self.assert_burned(INDEX)
+
+        self.restart_host(inventory='# nothing')
+        self.assertEqual({INDEX}, set(self.slot_providers()))
+        self.assert_burned(INDEX)
+        # What Placement forgets while the slot is gone the journal keeps.
+        self.delete_provider()
+        self.restart_host(inventory='# nothing')
+        self.assertEqual({}, self.slot_providers())
+
+        self.restart_host(inventory=once.ONCE)
+        self.assert_burned(INDEX)
+
+    def test_compute_service_deleted(self):
+        self.start_host()
+        self.used()
+        self.computes['host1'].stop()
+        (service,) = self.admin_api.get_services(
+            binary='nova-compute', host='host1'
+        )
+        self.admin_api.api_delete(f'/os-services/{service["id"]}')
+        self.assertEqual([], self._get_all_providers())
+
+        self.restart_host()
+        # As `nova-manage cell_v2 discover_hosts` does.
+        objects.HostMapping(
+            nova_context.get_admin_context(),
+            host='host1',
+            cell_mapping=self.cell_mappings['cell1'],
+        ).create()
+
+        self.assert_burned(INDEX)
+
+    def test_a_move_takes_the_allocation_of_a_burned_provider(self):
+        self.start_host()
+        server = self.boot(once.device())
+        provider = self.slot_providers()[INDEX]['uuid']
+        migration = uuidutils.generate_uuid()
+        client = self.computes['host1'].manager.reportclient
+        context = nova_context.get_admin_context()
+
+        self.assertTrue(
+            client.move_allocations(context, server['id'], migration)
+        )
+        self.assertIn(
+            provider, self._get_allocations_by_server_uuid(migration)
+        )
+        self._run_periodics()
+        self.assert_burned(INDEX)
+
+        self.assertTrue(
+            client.move_allocations(context, migration, server['id'])
+        )
+        self.assertIn(
+            provider, self._get_allocations_by_server_uuid(server['id'])
+        )
+        self._run_periodics()
+        self.assert_burned(INDEX)
+
+
+class Doubt(once.OnceTestCase):
+    """Where nobody can tell what is burned, nothing is given away."""
+
+    def fail(self, part):
+        """Let requests of nova-compute to Placement fail."""
+        client = self.computes['host1'].manager.reportclient
+        get = client.get
+
+        def fail_or_get(url, *args, **kwargs):
+            if part in url:
+                raise keystone.ConnectFailure('cut off')
+            return get(url, *args, **kwargs)
+
+        return fixtures.MockPatchObject(client, 'get', fail_or_get)
+
+    def test_placement_that_does_not_answer_fails_update_and_build(self):
+        self.start_host()
+        for part in ('in_tree', '&resources='):
+            with self.fail(part):
+                server = self.boot(once.device(), expected='ERROR')
+                self.assertIsNone(self.lpar(server))
+                self.wait_until_unallocated(server)
+                self._run_periodics()
+            self.assertIn('nothing is published', self.stdlog.logger.output)
+            self._delete_server(server)
+
+        server = self.boot(once.device())
+        self.assert_burned(INDEX)
+        image = self.create_image(b'another image')
+        with self.fail('/inventories'):
+            self.api.post_server_action(
+                server['id'], {'rebuild': {'imageRef': image}}
+            )
+            server = self._wait_for_state_change(server, 'ERROR')
+        self.assertIn('can not be reserved', self.fault(server))
+        self.assertEqual('running', self.lpar(server).state)
+
+    def test_a_journal_that_can_not_be_used(self):
+        path = self.journal()
+        with open(path, 'w') as file:
+            file.write('{"version": 1, "systems":')
+        error = self.assertRaises(
+            nova_exception.InvalidConfiguration, self.start_host
+        )
+        self.assertIn('is damaged', str(error))
+        self.assertIn(path, str(error))
+        os.unlink(path)
+        self.start_host()
+
+        error = self.assertRaises(
+            nova_exception.InvalidConfiguration,
+            self.start_host,
+            'host2',
+            burn_journal=path,
+        )
+        self.assertIn('another nova-compute uses it', str(error))
+
+        # Here no file can be made: the burn is not on disk, so there is none.
+        os.mkdir(path + '.new')
+        server = self.boot(once.device(), expected='ERROR')
+        self.assertIsNone(self.lpar(server))
+        self.assertEqual(set(), self.burned())
+        self._run_periodics()
+        self.assertIn('can not be written', self.stdlog.logger.output)
+
+        os.rmdir(path + '.new')
+        self.boot(once.device())
+        self.assert_burned(INDEX)
+
+    def test_hosts_without_such_devices_have_no_journal(self):
+        self.start_host(inventory=base.GPUS)
+        self._delete_server(self.boot(once.device()))
+
+        self.assertEqual([], os.listdir(os.path.dirname(self.journal())))

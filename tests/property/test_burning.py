@@ -1,0 +1,342 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""No order of events makes a used device available again.
+
+The core is real; Placement, Nova's cache of it and the journal are small
+models: a cache that is not refreshed, changes that are sent only where they
+differ from the cache, generations, a process that is killed between any two
+writes.
+"""
+
+import dataclasses
+import unittest
+
+from hypothesis import settings
+from hypothesis import stateful
+from hypothesis import strategies as st
+
+from nova_powervm.domain import burning
+from nova_powervm.domain import matching
+from nova_powervm.domain import names
+from nova_powervm.domain import planning
+from nova_powervm.domain import slots
+
+SLOTS = (0x21010020, 0x21010021)
+GPU = 'CUSTOM_GPU'
+#: More writes than an update has.
+_NEVER = 99
+
+
+class KilledError(Exception):
+    """The process is gone."""
+
+
+class ConflictError(Exception):
+    """The generation was not the current one."""
+
+
+@dataclasses.dataclass
+class Row:
+    """A provider of Placement.
+
+    :param holder: Consumer of its one unit.
+    """
+
+    uuid: str
+    name: str
+    inventory: dict = dataclasses.field(default_factory=dict)
+    traits: frozenset = frozenset()
+    holder: str | None = None
+    generation: int = 0
+
+    @property
+    def reserved(self):
+        return any(r['reserved'] for r in self.inventory.values())
+
+    @property
+    def has_room(self):
+        return bool(self.inventory) and not self.reserved and not self.holder
+
+
+class Host(stateful.RuleBasedStateMachine):
+    """One host with two slots, and everybody who acts on it."""
+
+    def __init__(self):
+        super().__init__()
+        self.rows = {}
+        self.cache = {}
+        self.journal = frozenset()
+        self.present = set(SLOTS)
+        self.listed = set(SLOTS)
+        self.flagged = set(SLOTS)
+        # Used since the last release, while for one use.
+        self.used = set()
+        # Allocated since then, or released by nobody: may well be burned.
+        self.touched = set()
+        self.running = {}
+        self.count = 0
+        self.writes_left = _NEVER
+
+    # The driver and Nova's part of an update
+
+    def write(self):
+        """Count a write; the process is killed before the last one."""
+        if self.writes_left == 0:
+            raise KilledError
+        self.writes_left -= 1
+
+    def devices(self):
+        return [
+            matching.Device(
+                slots.Slot(index),
+                GPU,
+                frozenset(
+                    {names.ONE_TIME_USE_TRAIT} if index in self.flagged else ()
+                ),
+                index in self.flagged,
+            )
+            for index in sorted(self.present & self.listed)
+        ]
+
+    def cached(self):
+        return [
+            planning.Provider(r.uuid, r.name, r.inventory, r.traits)
+            for r in self.cache.values()
+        ]
+
+    def read(self, uuids):
+        """Copy providers of Placement into Nova's cache."""
+        for uuid in uuids:
+            self.cache.pop(uuid, None)
+            if uuid in self.rows:
+                self.cache[uuid] = dataclasses.replace(self.rows[uuid])
+
+    def plan(self):
+        pairing = planning.pair(self.devices(), self.cached())
+        if pairing.one_time_use:
+            if self.rows.keys() != self.cache.keys():
+                raise ConflictError
+            self.read(
+                p.uuid
+                for p in pairing.one_time_use
+                if self.cache[p.uuid].generation
+                != self.rows[p.uuid].generation
+            )
+            pairing = planning.pair(self.devices(), self.cached())
+        burns = burning.Burns(
+            frozenset(
+                p.uuid
+                for p in pairing.burnable
+                if p.inventory and not self.rows[p.uuid].has_room
+            ),
+            self.journal,
+        )
+        asked = [p for p in pairing.questionable if p.uuid in self.rows]
+        plan = planning.make_plan(
+            pairing,
+            planning.Allocations(
+                {
+                    p.uuid: list(filter(None, [self.rows[p.uuid].holder]))
+                    for p in asked
+                },
+                [p.uuid for p in asked if self.rows[p.uuid].reserved],
+            ),
+            lambda index: names.provider_name('host1', index),
+            [],
+            burns,
+        )
+        after = burning.advance(self.journal, plan.burned, plan.released)
+        if after != self.journal:
+            self.write()
+            self.journal = after
+        return plan
+
+    def carry_out(self, plan):
+        """Send what differs from the cache, as Nova's report client does."""
+        for entry in plan.entries:
+            if entry.action is planning.Action.DELETE:
+                self.write()
+                row = self.rows.get(entry.uuid)
+                if row and row.holder:
+                    raise ConflictError
+                self.rows.pop(entry.uuid, None)
+                self.cache.pop(entry.uuid, None)
+                continue
+            uuid = entry.uuid or self.create(entry.name)
+            for field in ('inventory', 'traits'):
+                self.send(uuid, field, getattr(entry, field))
+
+    def create(self, name):
+        self.write()
+        if any(row.name == name for row in self.rows.values()):
+            raise ConflictError
+        self.count += 1
+        uuid = f'provider-{self.count}'
+        self.rows[uuid] = Row(uuid, name)
+        self.read([uuid])
+        return uuid
+
+    def send(self, uuid, field, value):
+        if getattr(self.cache[uuid], field) == value:
+            return
+        self.write()
+        row = self.rows.get(uuid)
+        if row is None or row.generation != self.cache[uuid].generation:
+            raise ConflictError
+        setattr(row, field, value)
+        row.generation += 1
+        self.read([uuid])
+
+    def update(self):
+        """Update as Nova does: again after a conflict; say if it worked."""
+        for _ in range(3):
+            try:
+                self.carry_out(self.plan())
+            except ConflictError:
+                self.read({*self.rows, *self.cache})
+            except KilledError:
+                # The next process begins without a cache.
+                self.read({*self.rows, *self.cache})
+                self.writes_left = _NEVER
+                return False
+            else:
+                self.still_used()
+                return True
+        raise AssertionError('an update does not come to an end')
+
+    def still_used(self):
+        for instance, index in self.running.items():
+            if self.row_held_by(instance) and index in self.flagged & set(
+                self.present & self.listed
+            ):
+                self.used.add(index)
+
+    # What happens
+
+    def row_of(self, index):
+        return next(
+            (
+                row
+                for row in self.rows.values()
+                if names.slot_of_provider(row.name) == index
+            ),
+            None,
+        )
+
+    def row_held_by(self, consumer):
+        return next(
+            (r for r in self.rows.values() if r.holder == consumer), None
+        )
+
+    @stateful.initialize()
+    def first_update(self):
+        self.update()
+
+    @stateful.rule(index=st.sampled_from(SLOTS), writes=st.integers(0, 8))
+    def boot(self, index, writes):
+        row = self.row_of(index)
+        if row is None or not row.has_room:
+            return
+        self.count += 1
+        instance = f'instance-{self.count}'
+        row.holder = instance
+        row.generation += 1
+        self.touched.add(index)
+        self.writes_left = writes
+        if not self.update() or index not in self.present:
+            # It is not spawned; Nova takes the allocation away again.
+            self.free(row)
+            return
+        self.writes_left = _NEVER
+        row = self.row_of(index)
+        once = names.ONE_TIME_USE_TRAIT in row.traits
+        assert row.holder == instance
+        assert row.reserved or not once
+        self.running[instance] = index
+        if once:
+            self.used.add(index)
+
+    @stateful.precondition(lambda self: self.running)
+    @stateful.rule(data=st.data())
+    def delete(self, data):
+        instance = data.draw(st.sampled_from(sorted(self.running)))
+        del self.running[instance]
+        self.free(self.row_held_by(instance))
+
+    def free(self, row):
+        row.holder = None
+        row.generation += 1
+
+    @stateful.rule(writes=st.integers(0, 8) | st.just(_NEVER))
+    def cycle(self, writes):
+        self.writes_left = writes
+        self.update()
+        self.writes_left = _NEVER
+
+    @stateful.rule()
+    def read_all(self):
+        self.read({*self.rows, *self.cache})
+
+    @stateful.rule(index=st.sampled_from(SLOTS))
+    def release(self, index):
+        row = self.row_of(index)
+        if row is None or not row.reserved:
+            return
+        row.inventory = {
+            name: record | {'reserved': 0}
+            for name, record in row.inventory.items()
+        }
+        row.generation += 1
+        self.used.discard(index)
+        if not row.holder:
+            self.touched.discard(index)
+
+    @stateful.rule(index=st.sampled_from(SLOTS))
+    def delete_provider(self, index):
+        row = self.row_of(index)
+        if row is not None and row.holder is None:
+            del self.rows[row.uuid]
+
+    @stateful.rule(
+        index=st.sampled_from(SLOTS),
+        what=st.sampled_from(('present', 'listed', 'flagged')),
+    )
+    def gone_or_back(self, index, what):
+        getattr(self, what).symmetric_difference_update({index})
+
+    # What holds
+
+    @stateful.invariant()
+    def no_used_device_is_available(self):
+        for index in self.used:
+            row = self.row_of(index)
+            assert row is None or not row.has_room, slots.format_drc_index(
+                index
+            )
+
+    @stateful.invariant()
+    def what_was_never_allocated_is_not_burned(self):
+        # A release that no update has seen yet is not in the journal.
+        for index in set(SLOTS) - self.touched - self.journal:
+            row = self.row_of(index)
+            assert row is None or not row.reserved
+
+
+class BurnTest(unittest.TestCase):
+    def test_no_used_device_is_available(self):
+        stateful.run_state_machine_as_test(
+            Host,
+            settings=settings(
+                max_examples=80, stateful_step_count=30, deadline=None
+            ),
+        )
