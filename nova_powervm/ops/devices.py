@@ -15,15 +15,18 @@
 from collections.abc import Callable
 from collections.abc import Iterable
 from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import Any
 
 from oslo_log import log as logging
 
 from nova_powervm import exception
+from nova_powervm.domain import accelerators
 from nova_powervm.domain import claims
 from nova_powervm.domain import host
 from nova_powervm.domain import matching
 from nova_powervm.domain import names
+from nova_powervm.domain import ownership
 from nova_powervm.domain import partition
 from nova_powervm.domain import planning
 from nova_powervm.domain import policy as policies
@@ -54,6 +57,8 @@ class DeviceOps:
         # Replaced as a whole, never changed: spawn reads them in threads.
         self._providers: Mapping[str, claims.SlotProvider] = {}
         self._others = claims.Others()
+        self._evidence = ownership.Evidence()
+        self._started = False
         self._told: Mapping[int, str] = {}
 
     def check(self, snapshot: host_ops.Snapshot) -> None:
@@ -61,7 +66,11 @@ class DeviceOps:
 
         :raises exception.DeviceConflict: Names the devices and paragraphs.
         """
-        conflicts = matching.conflicts(self._judge(snapshot))
+        conflicts = matching.conflicts(
+            matching.judge(
+                self._policy, snapshot.view.io_slots, snapshot.instance_lpars
+            )
+        )
         if conflicts:
             raise exception.DeviceConflict(
                 path=self._policy.source,
@@ -74,14 +83,21 @@ class DeviceOps:
     def plan(
         self,
         snapshot: host_ops.Snapshot,
-        providers: Iterable[planning.Provider],
+        providers: Sequence[planning.Provider],
+        neighbours: ownership.Neighbours | None = None,
     ) -> planning.Plan:
         """Decide what happens to each slot provider, and log what is new.
 
         :param snapshot: The last reading of the host.
-        :param providers: Direct children of the compute node's provider.
+        :param providers: Direct children of the compute node's provider that
+            may be ours.
+        :param neighbours: The other providers below it.
+        :raises exception.OwnersDiffer: Only in the first plan of a service:
+            what is allocated through us is Cyborg's, too.
         """
-        verdicts = self._judge(snapshot)
+        verdicts = self._judge(
+            snapshot, providers, neighbours or ownership.Neighbours()
+        )
         pairing = planning.pair(matching.devices(verdicts), providers)
         questionable = pairing.questionable
         allocations = (
@@ -93,7 +109,17 @@ class DeviceOps:
             pairing, allocations, self._name_of, verdicts
         )
         self._tell(plan)
+        self._refuse_owners(plan)
         return plan
+
+    def _refuse_owners(self, plan: planning.Plan) -> None:
+        """Stop a starting service; a running one goes on."""
+        conflicts = () if self._started else ownership.in_use_by_both(plan)
+        if conflicts:
+            raise exception.OwnersDiffer(
+                conflicts='; '.join(map(_describe, conflicts))
+            )
+        self._started = True
 
     def publish(
         self,
@@ -117,24 +143,75 @@ class DeviceOps:
         allocations: Mapping[str, Mapping[str, Any]] | None,
         extra_specs: Mapping[str, str],
         remembered: Mapping[str, claims.SlotProvider],
+        requests: Sequence[accelerators.Request] = (),
     ) -> tuple[claims.Claim, ...]:
-        """Find the slots that an instance was allocated on this host.
+        """Find the slots that an instance gets on this host.
 
         :param instance: The instance's uuid, for messages.
         :param allocations: As Nova hands them over.
         :param extra_specs: Of the instance's flavor.
         :param remembered: Slot providers that Nova stored with the instance
             when it was claimed.
+        :param requests: Its accelerator requests, whose slots join.
         :raises exception.ClaimFailed: They don't cover what was asked for.
+        :raises exception.AcceleratorRefused: A request names what is Nova's.
         """
-        return claims.resolve(
+        self._evidence.add(requests)
+        providers = {**remembered, **self._providers}
+        own = claims.resolve(
             instance,
             allocations,
-            {**remembered, **self._providers},
+            providers,
             claims.requested_amounts(extra_specs),
             self._others,
             self._policy.resource_classes,
+            {request.provider_uuid for request in requests},
         )
+        given = accelerators.claimed(requests)
+        accelerators.refuse_novas(instance, given, providers.values())
+        found = claims.in_order([*own, *given])
+        if found:
+            LOG.info(
+                'Instance %(instance)s gets %(slots)s.',
+                {'instance': instance, 'slots': claims.describe(found)},
+            )
+        return found
+
+    def belongings(
+        self,
+        instance: str,
+        extra_specs: Mapping[str, str],
+        remembered: Mapping[str, claims.SlotProvider],
+        requests: Sequence[accelerators.Request] = (),
+    ) -> tuple[claims.Claim, ...]:
+        """Find the slots that an existing instance has to have.
+
+        It asks nobody, and needs no provider tree: Nova calls the driver for
+        instances before it updates the tree for the first time.
+
+        :param instance: The instance's uuid, for messages.
+        :param extra_specs: Of the instance's flavor.
+        :param remembered: Slot providers that Nova stored with the instance.
+        :param requests: Its accelerator requests.
+        :raises exception.ClaimFailed: Nova stored less than was asked for.
+        """
+        self._evidence.add(requests)
+        own = claims.stored(
+            instance,
+            remembered,
+            claims.requested_amounts(extra_specs),
+            self._policy.resource_classes,
+        )
+        return claims.in_order([*own, *accelerators.claimed(requests)])
+
+    def refuse_novas(
+        self, instance: str, wanted: Iterable[claims.Claim]
+    ) -> None:
+        """Refuse slots of accelerator requests that Nova manages as well.
+
+        :raises exception.AcceleratorRefused: It names both sides.
+        """
+        accelerators.refuse_novas(instance, wanted, self._providers.values())
 
     def assignments(
         self,
@@ -156,10 +233,17 @@ class DeviceOps:
         )
 
     def _judge(
-        self, snapshot: host_ops.Snapshot
+        self,
+        snapshot: host_ops.Snapshot,
+        providers: Sequence[planning.Provider],
+        neighbours: ownership.Neighbours,
     ) -> tuple[matching.Verdict, ...]:
-        return matching.judge(
-            self._policy, snapshot.view.io_slots, snapshot.instance_lpars
+        host_slots = snapshot.view.io_slots
+        return ownership.withhold(
+            matching.judge(self._policy, host_slots, snapshot.instance_lpars),
+            self._evidence.of(neighbours),
+            ownership.unallocated(host_slots, providers, snapshot.holdings),
+            str(self._policy.source),
         )
 
     def _tell(self, plan: planning.Plan) -> None:
@@ -171,7 +255,9 @@ class DeviceOps:
         }
         levels = {
             v.slot.drc_index: logging.ERROR
-            for v in matching.conflicts(plan.verdicts)
+            for v in plan.verdicts
+            if v.conflicting
+            or (v.reason and v.reason.code == ownership.CYBORG)
         }
         for entry in plan.entries:
             lines[entry.drc_index] = _describe(entry)
@@ -189,15 +275,19 @@ def _assignment(
     slot = view.slot(claim.drc_index)
     duplicated = slots.duplicated_indexes(view.io_slots)
     reason = (
-        slots.Reason('gone', 'the host no longer reports it')
+        slots.Reason('gone', 'the host does not report it')
         if slot is None
         else slots.reason_unavailable(slot, (lpar,), duplicated)
     )
     if slot is None or reason is not None:
-        raise exception.ClaimFailed(
+        refused = (
+            exception.AcceleratorRefused
+            if claim.source is claims.Source.ACCELERATOR
+            else exception.ClaimFailed
+        )
+        raise refused(
             instance=instance,
-            reason=f'slot {claim} was allocated to it but can not be used: '
-            f'{reason}',
+            reason=f'{claim.origin} but it can not be used: {reason}',
         )
     return partition.SlotAssignment(slot.drc_index, slot.bus_group_required)
 

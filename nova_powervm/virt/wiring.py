@@ -32,6 +32,7 @@ from nova_powervm.ops import images
 from nova_powervm.ops import lifecycle
 from nova_powervm.ops import network
 from nova_powervm.ops import ports
+from nova_powervm.ops import possession
 from nova_powervm.ops import power
 from nova_powervm.policyfile import load
 from nova_powervm.powervm import localdisk
@@ -56,6 +57,7 @@ class Services:
     :param devices: Publishes and claims slots.
     :param lifecycle: Makes and removes LPARs.
     :param power: Runs and stops them.
+    :param possession: Looks after the slots of LPARs that exist.
     :param network: Connects them.
     :param partitions: The LPARs themselves.
     :param records: Nova's records of instances.
@@ -67,6 +69,7 @@ class Services:
     devices: devices.DeviceOps
     lifecycle: lifecycle.LifecycleOps
     power: power.PowerOps
+    possession: possession.PossessionOps
     network: network.NetworkOps
     partitions: ports.Partitions
     records: ports.Records
@@ -126,6 +129,7 @@ def _assemble(
         settings.bridge_mappings,
         provision=settings.provision_vlans,
     )
+    slots = possession.PossessionOps(lpars, reader, device_ops)
     return Services(
         host=reader,
         devices=device_ops,
@@ -138,7 +142,8 @@ def _assemble(
             networks,
             settings.proc_units_factor,
         ),
-        power=power.PowerOps(lpars),
+        power=power.PowerOps(lpars, slots),
+        possession=slots,
         network=networks,
         partitions=lpars,
         records=nova_records,
