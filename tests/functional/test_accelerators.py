@@ -194,28 +194,46 @@ class CyborgDown(AcceleratorTestCase):
         super().setUp()
         self.server = self.accelerated([cyborg.slot(NVME)])
 
-    def driver_and_instance(self):
-        instance = self.instance(self.server)
-        return self.computes['host1'].manager.driver, instance
-
-    def test_reboot_start_and_rebuild(self):
+    def test_a_reboot(self):
         self.cyborg.down = True
+
         self.api.post_server_action(
             self.server['id'], {'reboot': {'type': 'HARD'}}
         )
+
         self._wait_for_action_fail_completion(
             self.server, 'reboot', 'compute_reboot_instance'
         )
         self.assert_has(self.server, NVME)
 
+    def test_a_rebuild_with_a_request_that_is_not_bound(self):
+        # While Cyborg is down, Nova's conductor gives up before.
+        (arq,) = self.cyborg.bound_to(self.server['id'])
+        arq['state'] = 'Initial'
         before = self.disks()
+
         self.api.post_server_action(
             self.server['id'], {'rebuild': {'imageRef': self.image}}
         )
-        self._wait_for_state_change(self.server, 'ERROR')
+
+        server = self._wait_for_state_change(self.server, 'ERROR')
+        self.assertIn('is not bound', self.fault(server))
         self.assertEqual(before, self.disks())
-        self.assertIn('Cyborg', self.fault(self.server))
         self.assert_has(self.server, NVME)
+
+    def test_a_start_with_a_request_that_is_not_bound(self):
+        self._stop_server(self.server)
+        (arq,) = self.cyborg.bound_to(self.server['id'])
+        arq['state'] = 'Initial'
+
+        self.api.post_server_action(self.server['id'], {'os-start': None})
+
+        self._wait_for_action_fail_completion(
+            self.server, 'start', 'compute_start_instance'
+        )
+        lpar = self.lpar(self.server)
+        self.assertEqual('not activated', lpar.state)
+        self.assertEqual({NVME: True}, lpar.slots)
 
     def test_after_a_boot_of_the_host(self):
         self.cyborg.down = True
