@@ -70,25 +70,21 @@ class Evidence:
     """
 
     def __init__(self) -> None:
-        # Replaced as a whole, never changed: builds run in threads.
-        self._slots: Mapping[str, frozenset[int]] = {}
+        # Provider and slot. It only grows: builds add to it in threads.
+        self._shown: set[tuple[str, int]] = set()
 
     def add(self, requests: Iterable[accelerators.Request]) -> None:
         """Take note of requests that are bound."""
-        seen = dict(self._slots)
         for request in requests:
             if request.provider_uuid and request.drc_index is not None:
-                known = seen.get(request.provider_uuid, frozenset())
-                seen[request.provider_uuid] = known | {request.drc_index}
-        self._slots = seen
+                self._shown.add((request.provider_uuid, request.drc_index))
 
     def of(self, neighbours: Neighbours) -> Mapping[int, str]:
         """Give DRC index to the name of the provider of Cyborg's."""
         shown = {
             index: neighbours.names[uuid]
-            for uuid, indexes in self._slots.items()
+            for uuid, index in sorted(self._shown.copy())
             if uuid in neighbours.names
-            for index in sorted(indexes)
         }
         return {**shown, **neighbours.slots}
 

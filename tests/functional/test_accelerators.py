@@ -269,7 +269,12 @@ class BothManage(AcceleratorTestCase):
     TRAIT = 'CUSTOM_POWERVM_IOSLOT_DRC_INDEX_{:08X}'
 
     def offered(self):
-        return set(self.slot_providers())
+        """Give the slots that have a provider of ours."""
+        return {
+            index
+            for index, provider in self.slot_providers().items()
+            if provider['name'].startswith('PowerVM IOSlot host1')
+        }
 
     def test_a_provider_of_cyborg_for_a_slot_of_the_file(self):
         self.assertEqual(OURS, self.offered())
@@ -283,6 +288,15 @@ class BothManage(AcceleratorTestCase):
         traits = self._get_provider_traits(uuid)
         self.assertIn(os_traits.OWNER_CYBORG, traits)
         self.assertNotIn(os_traits.OWNER_NOVA, traits)
+
+        # A provider of Cyborg's is not ours because of its name.
+        named = self.add_device('PowerVM IOSlot cyborg 21010021', total=1)
+        self.assertEqual(set(), self.offered())
+        self.assertEqual(
+            [os_traits.OWNER_CYBORG], self._get_provider_traits(named)
+        )
+        self._delete_provider(named)
+        self.forget_tree()
 
         # A free one stops no service ...
         self.restart_host()

@@ -12,6 +12,8 @@
 
 """An instance has exactly its slots, whatever happens to its LPAR."""
 
+from nova.compute import task_states
+
 from nova_powervm.powervm import partitions
 from tests.functional import base
 
@@ -100,6 +102,17 @@ class Missing(PossessionTestCase):
             self.stdlog.logger.output,
             rf'ERROR.*{self.server["id"]} was allocated {self.index:08X}',
         )
+
+    def test_a_start_of_nova_compute_ends_a_delete(self):
+        # Nova calls destroy before the provider tree was updated once.
+        instance = self.instance(self.server)
+        instance.task_state = task_states.DELETING
+        instance.save()
+
+        self.restart_host()
+
+        self.assertIsNone(self.lpar(self.server))
+        self.assertIsNone(self.slot_owner(self.index))
 
     def test_one_that_another_partition_has(self):
         self.take(owner=self.lpar_named('archive').uuid)
