@@ -386,10 +386,16 @@ class PowerVMDriver(driver.ComputeDriver):
         share_info: Any = None,
     ) -> None:
         """Restart the instance with its slots, 'SOFT' or 'HARD'."""
-        requests = cyborg.given(instance, self._name(), accel_info)
-        self._ops().power.reboot(
-            translate.tenant(instance, requests), hard=reboot_type == 'HARD'
-        )
+        try:
+            requests = cyborg.given(instance, self._name(), accel_info)
+            self._ops().power.reboot(
+                translate.tenant(instance, requests),
+                hard=reboot_type == 'HARD',
+            )
+        except exception.PowerVMError as error:
+            # Nova keeps the reason to itself if the instance runs on.
+            LOG.error('It is not rebooted: %s', error, instance=instance)
+            raise
 
     def resume_state_on_host_boot(
         self,

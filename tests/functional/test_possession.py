@@ -118,7 +118,11 @@ class Missing(PossessionTestCase):
         self.take(owner=self.lpar_named('archive').uuid)
         self.act(reboot={'type': 'HARD'})
         self._wait_for_state_change(self.server, 'ACTIVE')
-        self.assertIn('is owned by partition', self.stdlog.logger.output)
+        self.assertIn(
+            f'slot {self.index:08X} was allocated to it but it can not be '
+            'used: it is owned by partition archive',
+            self.stdlog.logger.output,
+        )
         lpar = self.lpar(self.server)
         # It runs on as it was: nothing was stopped in vain.
         self.assertEqual('running', lpar.state)
