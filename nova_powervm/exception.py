@@ -206,6 +206,56 @@ class ForeignDevice(ClaimFailed):
     elsewhere = False
 
 
+class AcceleratorRefused(ClaimFailed):
+    """An accelerator request of Cyborg's can't be served here."""
+
+    code = 'powervm.device.accelerator'
+    elsewhere = False
+
+
+class AcceleratorsUnknown(PowerVMError):
+    """Cyborg does not say which accelerators an instance has."""
+
+    code = 'powervm.device.cyborg'
+    retryable = True
+    message = (
+        'Cyborg does not say which accelerators instance {instance} has: '
+        '{reason}. The instance is left as it is.'
+    )
+
+
+class OwnersDiffer(ConfigurationError):
+    """A device is allocated through Nova and managed by Cyborg, too."""
+
+    code = 'powervm.device.owners'
+    message = (
+        'Allocated through Nova and managed by Cyborg, too: {conflicts}. '
+        "Take the devices out of Cyborg's configuration, or delete the "
+        'instances that have them.'
+    )
+
+
+class SlotsDiffer(PowerVMError):
+    """An existing LPAR does not hold exactly its instance's slots."""
+
+    code = 'powervm.device.slots'
+    message = (
+        'LPAR {name} of instance {instance} shall have the slots [{wanted}] '
+        'but has [{found}]: {reason}. It is neither started nor changed. '
+        'Put the slots right with pvmctl, or rebuild the server.'
+    )
+
+
+class SlotsMissing(PowerVMError):
+    """A running LPAR lacks slots of its instance."""
+
+    code = 'powervm.device.missing'
+    message = (
+        'LPAR {name} of instance {instance} runs without the slots {slots}. '
+        'Reboot the server hard: they are given back to it.'
+    )
+
+
 class DevicesDiffer(PowerVMError):
     """The LPAR does not hold exactly the slots that it was made with."""
 

@@ -13,6 +13,7 @@
 """From an instance's allocations to the slots that it gets."""
 
 import dataclasses
+import enum
 import re
 from collections.abc import Collection
 from collections.abc import Iterable
@@ -41,19 +42,37 @@ class SlotProvider:
     resource_classes: frozenset[str]
 
 
+class Source(enum.StrEnum):
+    """Who manages a claimed device (specification "cyborg owned vGPU")."""
+
+    COMPUTE = 'COMPUTE'
+    ACCELERATOR = 'ACCELERATOR'
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Claim:
-    """One slot that an instance was allocated.
+    """One slot that an instance gets.
 
-    :param provider_uuid: The slot's provider.
+    :param provider_uuid: The slot's provider, ours or Cyborg's.
     :param drc_index: The slot.
+    :param source: Who manages the device.
+    :param request: The accelerator request that gives it; None if Nova does.
     """
 
-    provider_uuid: str
+    provider_uuid: str | None
     drc_index: int
+    source: Source = Source.COMPUTE
+    request: str | None = None
 
     def __str__(self) -> str:
         return slots.format_drc_index(self.drc_index)
+
+    @property
+    def origin(self) -> str:
+        """How the instance came to it, in words."""
+        if self.source is Source.ACCELERATOR:
+            return f'accelerator request {self.request} gives it slot {self}'
+        return f'slot {self} was allocated to it'
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -91,6 +110,7 @@ def resolve(
     requested: Mapping[str, int],
     others: Others | None = None,
     device_classes: Collection[str] = (),
+    bound: Collection[str | None] = (),
 ) -> tuple[Claim, ...]:
     """Find the slots that an instance was allocated on this host.
 
@@ -106,6 +126,7 @@ def resolve(
     :param others: The host's providers that are not ours.
     :param device_classes: Classes of the inventory file. What is asked for
         of these has to be a slot of this host, known provider or not.
+    :param bound: Providers that an accelerator request stands for.
     :returns: The claims, by DRC index.
     :raises exception.ClaimFailed: The allocations are missing, don't cover
         what the flavor asks for, or name a device of Cyborg's that no
@@ -118,25 +139,79 @@ def resolve(
             'which devices belong to the instance. See the nova-compute log '
             'for the failed request to Placement.',
         )
-    _refuse_others(instance, allocations, requested, others or Others())
+    _refuse_others(
+        instance,
+        {uuid: r for uuid, r in allocations.items() if uuid not in bound},
+        requested,
+        others or Others(),
+    )
     granted = [
         (providers[uuid], resource_class, int(amount))
         for uuid, record in allocations.items()
         if uuid in providers
         for resource_class, amount in record['resources'].items()
     ]
-    ours = set(device_classes).union(
-        *(provider.resource_classes for provider in providers.values())
-    )
     _check_amounts(
         instance,
         granted,
-        {rc: amount for rc, amount in requested.items() if rc in ours},
+        _of_devices(requested, providers.values(), device_classes),
     )
-    claims = {
+    own = {
         Claim(provider.uuid, provider.drc_index) for provider, _, _ in granted
     }
+    return in_order(own)
+
+
+def stored(
+    instance: str,
+    remembered: Mapping[str, SlotProvider],
+    requested: Mapping[str, int],
+    device_classes: Collection[str] = (),
+) -> tuple[Claim, ...]:
+    """Find the slots that an instance has, where Nova says no allocations.
+
+    :param instance: The instance's uuid, for messages.
+    :param remembered: Slot providers that Nova stored with the instance.
+    :param requested: Resource class to the amount that the flavor asks for.
+    :param device_classes: Classes of the inventory file.
+    :returns: The claims, by DRC index.
+    :raises exception.ClaimFailed: Nova stored less than the flavor asks for.
+    """
+    _check_amounts(
+        instance,
+        [
+            (provider, resource_class, 1)
+            for provider in remembered.values()
+            for resource_class in provider.resource_classes
+        ],
+        _of_devices(requested, remembered.values(), device_classes),
+    )
+    return in_order(
+        Claim(provider.uuid, provider.drc_index)
+        for provider in remembered.values()
+    )
+
+
+def describe(claims: Iterable[Claim]) -> str:
+    """List slots with their sources, for people."""
+    return ', '.join(f'{claim} ({claim.source})' for claim in claims)
+
+
+def in_order(claims: Iterable[Claim]) -> tuple[Claim, ...]:
+    """Sort claims by DRC index."""
     return tuple(sorted(claims, key=lambda claim: claim.drc_index))
+
+
+def _of_devices(
+    requested: Mapping[str, int],
+    providers: Iterable[SlotProvider],
+    device_classes: Collection[str],
+) -> dict[str, int]:
+    """Pick what is asked for of the classes that slots of this host have."""
+    ours = set(device_classes).union(
+        *(provider.resource_classes for provider in providers)
+    )
+    return {rc: amount for rc, amount in requested.items() if rc in ours}
 
 
 def _refuse_others(

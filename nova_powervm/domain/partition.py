@@ -15,6 +15,8 @@
 import dataclasses
 import hashlib
 import re
+from collections.abc import Collection
+from collections.abc import Mapping
 from typing import Any
 
 from nova_powervm import exception
@@ -104,22 +106,27 @@ class Partition:
 
     def slot_differences(self, spec: PartitionSpec) -> list[str]:
         """List in words how the physical slots differ from the spec's."""
-        missing = spec.drc_indexes - set(self.slots)
-        extra = set(self.slots) - spec.drc_indexes
-        optional = {
-            index
-            for index in spec.drc_indexes & set(self.slots)
-            if not self.slots[index]
-        }
-        return [
-            f'slot {index:08X} {what}'
-            for what, indexes in (
-                ('is missing', missing),
-                ('was not asked for', extra),
-                ('is not required', optional),
-            )
-            for index in sorted(indexes)
-        ]
+        return slot_differences(self.slots, spec.drc_indexes)
+
+
+def slot_differences(
+    found: Mapping[int, bool], wanted: Collection[int]
+) -> list[str]:
+    """List in words how an LPAR's slots are not those that it shall have.
+
+    :param found: DRC index of each slot -> whether it is required.
+    :param wanted: DRC indexes.
+    """
+    kinds = (
+        ('is missing', set(wanted) - set(found)),
+        ('was not asked for', set(found) - set(wanted)),
+        ('is not required', {i for i in wanted if found.get(i) is False}),
+    )
+    return [
+        f'slot {index:08X} {what}'
+        for what, indexes in kinds
+        for index in sorted(indexes)
+    ]
 
 
 def lpar_uuid(instance_uuid: str) -> str:

@@ -122,13 +122,14 @@ class BurnOps:
     def _confirm(
         self, instance: str, claim: claims.Claim, held: Collection[str]
     ) -> None:
-        if claim.provider_uuid not in held:
+        uuid = claim.provider_uuid
+        if uuid is None or uuid not in held:
             raise exception.ClaimFailed(
                 instance=instance,
                 reason=f'slot {claim} is for one use and not allocated to it '
                 'in Placement. Build or evacuate it by way of the scheduler',
             )
-        if self._placement.burn(claim.provider_uuid):
+        if self._placement.burn(uuid):
             LOG.warning(
                 'Slot %(slot)s was released while instance %(instance)s has '
                 'it. It is burned again.',

@@ -15,13 +15,18 @@
 from collections.abc import Callable
 from collections.abc import Iterable
 from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import Any
 
+from oslo_log import log as logging
+
 from nova_powervm import exception
+from nova_powervm.domain import accelerators
 from nova_powervm.domain import claims
 from nova_powervm.domain import host
 from nova_powervm.domain import matching
 from nova_powervm.domain import names
+from nova_powervm.domain import ownership
 from nova_powervm.domain import partition
 from nova_powervm.domain import planning
 from nova_powervm.domain import policy as policies
@@ -30,6 +35,8 @@ from nova_powervm.ops import burning as burn_ops
 from nova_powervm.ops import host as host_ops
 from nova_powervm.ops import ports
 from nova_powervm.ops import telling
+
+LOG = logging.getLogger(__name__)
 
 
 class DeviceOps:
@@ -58,6 +65,8 @@ class DeviceOps:
         self._policy = inventory.policy
         self._providers: Mapping[str, claims.SlotProvider] = {}
         self._others = claims.Others()
+        self._evidence = ownership.Evidence()
+        self._started = False
         self._published = False
         self._log = telling.DeviceLog()
 
@@ -79,7 +88,7 @@ class DeviceOps:
 
         As long as these are the same objects, so is what is planned.
         """
-        return (self._policy,)
+        return (self._policy, self._evidence.version)
 
     def check(self, snapshot: host_ops.Snapshot) -> None:
         """Stop a starting service if two paragraphs take one device.
@@ -87,7 +96,11 @@ class DeviceOps:
         :raises exception.DeviceConflict: Names the devices and paragraphs.
         """
         policy = self._policy
-        conflicts = matching.conflicts(_judge(policy, snapshot))
+        conflicts = matching.conflicts(
+            matching.judge(
+                policy, snapshot.view.io_slots, snapshot.instance_lpars
+            )
+        )
         if conflicts:
             raise exception.DeviceConflict(
                 path=policy.source,
@@ -100,7 +113,8 @@ class DeviceOps:
     def plan(
         self,
         snapshot: host_ops.Snapshot,
-        providers: Iterable[planning.Provider],
+        providers: Sequence[planning.Provider],
+        neighbours: ownership.Neighbours | None = None,
         freshen: burn_ops.Freshen | None = None,
     ) -> planning.Plan:
         """Decide what happens to each slot provider, and log what is new.
@@ -108,16 +122,22 @@ class DeviceOps:
         What it burns is in the journal when it returns.
 
         :param snapshot: The last reading of the host.
-        :param providers: Direct children of the compute node's provider.
+        :param providers: Direct children of the compute node's provider that
+            may be ours.
+        :param neighbours: The other providers below it.
         :param freshen: Reads those for one use anew if they have changed;
             None if what is given is new.
+        :raises exception.OwnersDiffer: Only in the first plan of a service:
+            what is allocated through us is Cyborg's, too.
         :raises exception.PlacementUnanswered: Placement did not say what is
             burned.
         :raises exception.JournalUnusable: The journal can't be used.
         """
         # The same one to the end, whatever a refresh does meanwhile.
         policy = self._policy
-        verdicts = _judge(policy, snapshot)
+        verdicts = self._judge(
+            policy, snapshot, providers, neighbours or ownership.Neighbours()
+        )
         found = matching.devices(verdicts)
         pairing = planning.pair(found, providers)
         if freshen and pairing.one_time_use:
@@ -139,7 +159,17 @@ class DeviceOps:
         self._burns.write_ahead(system, plan)
         self._once = plan.one_time_use
         self._log.tell(policy, plan)
+        self._refuse_owners(plan)
         return plan
+
+    def _refuse_owners(self, plan: planning.Plan) -> None:
+        """Stop a starting service; a running one goes on."""
+        conflicts = () if self._started else ownership.in_use_by_both(plan)
+        if conflicts:
+            raise exception.OwnersDiffer(
+                conflicts='; '.join(map(telling.describe, conflicts))
+            )
+        self._started = True
 
     def publish(
         self,
@@ -164,26 +194,77 @@ class DeviceOps:
         allocations: Mapping[str, Mapping[str, Any]] | None,
         extra_specs: Mapping[str, str],
         remembered: Mapping[str, claims.SlotProvider],
+        requests: Sequence[accelerators.Request] = (),
     ) -> tuple[claims.Claim, ...]:
-        """Find the slots that an instance was allocated on this host.
+        """Find the slots that an instance gets on this host.
 
         :param instance: The instance's uuid, for messages.
         :param allocations: As Nova hands them over.
         :param extra_specs: Of the instance's flavor.
         :param remembered: Slot providers that Nova stored with the instance
             when it was claimed; they count before the first update.
+        :param requests: Its accelerator requests, whose slots join.
         :raises exception.ClaimFailed: They don't cover what was asked for.
+        :raises exception.AcceleratorRefused: A request names what is Nova's.
         """
-        return claims.resolve(
+        self._evidence.add(requests)
+        # An update has all of this host. Those that are remembered may be of
+        # the host that an instance is evacuated from.
+        providers = self._providers if self._published else remembered
+        own = claims.resolve(
             instance,
             allocations,
-            # An update has all of this host. Those that are remembered may
-            # be of the host that an instance is evacuated from.
-            self._providers if self._published else remembered,
+            providers,
             claims.requested_amounts(extra_specs),
             self._others,
             self._policy.resource_classes,
+            {request.provider_uuid for request in requests},
         )
+        given = accelerators.claimed(requests)
+        accelerators.refuse_novas(instance, given, providers.values())
+        found = claims.in_order([*own, *given])
+        if found:
+            LOG.info(
+                'Instance %(instance)s gets %(slots)s.',
+                {'instance': instance, 'slots': claims.describe(found)},
+            )
+        return found
+
+    def belongings(
+        self,
+        instance: str,
+        extra_specs: Mapping[str, str],
+        remembered: Mapping[str, claims.SlotProvider],
+        requests: Sequence[accelerators.Request] = (),
+    ) -> tuple[claims.Claim, ...]:
+        """Find the slots that an existing instance has to have.
+
+        It asks nobody, and needs no provider tree: Nova calls the driver for
+        instances before it updates the tree for the first time.
+
+        :param instance: The instance's uuid, for messages.
+        :param extra_specs: Of the instance's flavor.
+        :param remembered: Slot providers that Nova stored with the instance.
+        :param requests: Its accelerator requests.
+        :raises exception.ClaimFailed: Nova stored less than was asked for.
+        """
+        self._evidence.add(requests)
+        own = claims.stored(
+            instance,
+            remembered,
+            claims.requested_amounts(extra_specs),
+            self._policy.resource_classes,
+        )
+        return claims.in_order([*own, *accelerators.claimed(requests)])
+
+    def refuse_novas(
+        self, instance: str, wanted: Iterable[claims.Claim]
+    ) -> None:
+        """Refuse slots of accelerator requests that Nova manages as well.
+
+        :raises exception.AcceleratorRefused: It names both sides.
+        """
+        accelerators.refuse_novas(instance, wanted, self._providers.values())
 
     def confirm(self, instance: str, wanted: Iterable[claims.Claim]) -> None:
         """Make sure that claimed devices for one use are burned.
@@ -216,13 +297,20 @@ class DeviceOps:
             _assignment(instance, lpar, claim, view) for claim in wanted
         )
 
-
-def _judge(
-    policy: policies.Policy, snapshot: host_ops.Snapshot
-) -> tuple[matching.Verdict, ...]:
-    return matching.judge(
-        policy, snapshot.view.io_slots, snapshot.instance_lpars
-    )
+    def _judge(
+        self,
+        policy: policies.Policy,
+        snapshot: host_ops.Snapshot,
+        providers: Sequence[planning.Provider],
+        neighbours: ownership.Neighbours,
+    ) -> tuple[matching.Verdict, ...]:
+        host_slots = snapshot.view.io_slots
+        return ownership.withhold(
+            matching.judge(policy, host_slots, snapshot.instance_lpars),
+            self._evidence.of(neighbours),
+            ownership.unallocated(host_slots, providers, snapshot.holdings),
+            str(policy.source),
+        )
 
 
 def _assignment(
@@ -231,15 +319,19 @@ def _assignment(
     slot = view.slot(claim.drc_index)
     duplicated = slots.duplicated_indexes(view.io_slots)
     reason = (
-        slots.Reason('gone', 'the host no longer reports it')
+        slots.Reason('gone', 'the host does not report it')
         if slot is None
         else slots.reason_unavailable(slot, (lpar,), duplicated)
     )
     if slot is None or reason is not None:
-        raise exception.ClaimFailed(
+        refused = (
+            exception.AcceleratorRefused
+            if claim.source is claims.Source.ACCELERATOR
+            else exception.ClaimFailed
+        )
+        raise refused(
             instance=instance,
-            reason=f'slot {claim} was allocated to it but can not be used: '
-            f'{reason}',
+            reason=f'{claim.origin} but it can not be used: {reason}',
         )
     return partition.SlotAssignment(slot.drc_index, slot.bus_group_required)
 

@@ -13,6 +13,7 @@
 """The host: what is read in each cycle, and what it offers Nova."""
 
 import dataclasses
+from collections.abc import Mapping
 
 from oslo_log import log as logging
 
@@ -32,11 +33,16 @@ class Snapshot:
     :param disk: The storage for instances' disks.
     :param instance_lpars: Upper-case uuids of the LPARs that own a slot and
         belong to instances of Nova.
+    :param holdings: Each of these to the uuids of the providers that its
+        instance was allocated.
     """
 
     view: host.HostView
     disk: host.DiskCapacity
     instance_lpars: frozenset[str]
+    holdings: Mapping[str, frozenset[str]] = dataclasses.field(
+        default_factory=dict
+    )
 
 
 class HostOps:
@@ -56,7 +62,7 @@ class HostOps:
         self._system = system
         self._storage = storage
         self._records = records
-        self._known_lpars: frozenset[str] = frozenset()
+        self._holdings: Mapping[str, frozenset[str]] = {}
         self._last: Snapshot | None = None
 
     @property
@@ -83,14 +89,12 @@ class HostOps:
         last = self._last
         view = self._system.read()
         disk = self._capacity()
-        lpars = (
-            last.instance_lpars
-            if last and last.view is view
-            else self._instance_lpars(view)
+        holdings = (
+            last.holdings if last and last.view is view else self._held(view)
         )
         if last and last.view is view and last.disk == disk:
             return last
-        self._last = Snapshot(view, disk, lpars)
+        self._last = Snapshot(view, disk, frozenset(holdings), holdings)
         return self._last
 
     def uptime(self) -> int:
@@ -113,24 +117,34 @@ class HostOps:
             )
             return self._last.disk
 
-    def _instance_lpars(self, view: host.HostView) -> frozenset[str]:
-        """Ask Nova which of the slots' owners are instances of its own.
+    def _held(self, view: host.HostView) -> Mapping[str, frozenset[str]]:
+        """Ask Nova which of the slots' owners are instances, and what of.
 
-        An LPAR that was found to be one stays one; only others are asked
-        about, and an unchanged host asks nothing: Nova has its record of an
-        instance before the instance has an LPAR.
+        An LPAR that was found to be one stays one. It is asked about again
+        only if it has more slots than its instance was allocated, so a
+        settled host asks nothing, and neither does an unchanged one: Nova has
+        its record of an instance before the instance has an LPAR.
         """
-        owners = {
-            slot.owner.uuid
-            for slot in view.io_slots
-            if slot.owner
-            and slot.owner.uuid
-            and slot.owner.kind is slots.PartitionKind.CLIENT
+        owned: dict[str, int] = {}
+        for slot in view.io_slots:
+            owner = slot.owner
+            if (
+                owner
+                and owner.uuid
+                and owner.kind is slots.PartitionKind.CLIENT
+            ):
+                owned[owner.uuid] = owned.get(owner.uuid, 0) + 1
+        unsure = {
+            uuid
+            for uuid, count in owned.items()
+            if count > len(self._holdings.get(uuid, ()))
         }
-        unknown = owners - self._known_lpars
-        if unknown:
-            found = frozenset(self._records.instances_of(sorted(unknown)))
-            self._known_lpars = (self._known_lpars & owners) | found
-        else:
-            self._known_lpars &= owners
-        return self._known_lpars
+        known = {
+            uuid: providers
+            for uuid, providers in self._holdings.items()
+            if uuid in owned and uuid not in unsure
+        }
+        if unsure:
+            known.update(self._records.holdings(sorted(unsure)))
+        self._holdings = known
+        return known

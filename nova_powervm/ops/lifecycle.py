@@ -23,6 +23,7 @@ from typing import Any
 from oslo_log import log as logging
 
 from nova_powervm import exception
+from nova_powervm.domain import accelerators
 from nova_powervm.domain import claims
 from nova_powervm.domain import host
 from nova_powervm.domain import image
@@ -68,6 +69,7 @@ class Build:
     :param allocations: As Nova hands them over.
     :param remembered: Slot providers that Nova stored with the instance.
     :param root: Its root disk.
+    :param requests: Its accelerator requests.
     :param ports: Its ports.
     :param config_drive: Makes the contents of its config drive, given the
         slots that it gets; None for no config drive.
@@ -83,6 +85,7 @@ class Build:
     allocations: Mapping[str, Mapping[str, Any]] | None
     remembered: Mapping[str, claims.SlotProvider]
     root: Root
+    requests: Sequence[accelerators.Request] = ()
     ports: Sequence[network.Port] = ()
     config_drive: Callable[[Sequence[slots.Slot]], bytes] | None = None
     plugging: Callable[[], contextlib.AbstractContextManager[None]] = (
@@ -202,6 +205,7 @@ class LifecycleOps:
             build.allocations,
             build.extra_specs,
             build.remembered,
+            build.requests,
         )
         self._devices.confirm(build.instance, claimed)
         return claimed

@@ -185,6 +185,15 @@ class Partitions(Protocol):
     def create(self, spec: partition.PartitionSpec) -> None:
         """Make an LPAR; it is not started."""
 
+    def assign(
+        self, uuid: str, slots: Collection[partition.SlotAssignment]
+    ) -> partition.Partition:
+        """Give slots to a stopped LPAR as required ones; the rest stays.
+
+        :param uuid: Upper-case PowerVM uuid.
+        :returns: The LPAR as the host reports it afterwards.
+        """
+
     def delete(self, uuid: str) -> None:
         """Delete a stopped LPAR, which frees its slots; none is fine."""
 
@@ -215,6 +224,15 @@ class Records(Protocol):
         :returns: LPAR uuid to instance uuid. An LPAR that is missing from
             the answer is foreign. Instances that were deleted or evacuated
             away are found, too.
+        """
+
+    def holdings(self, lpars: Iterable[str]) -> Mapping[str, frozenset[str]]:
+        """Find the providers whose resources instances were allocated.
+
+        :param lpars: Upper-case PowerVM uuids.
+        :returns: LPAR uuid to the uuids of providers that Nova stored with
+            its instance. An LPAR that is missing from the answer is foreign.
+            A deleted instance holds nothing.
         """
 
 

@@ -12,12 +12,15 @@
 
 """Power: on, off, restart and state of an instance's LPAR."""
 
+from collections.abc import Sequence
+
 from oslo_log import log as logging
 
 from nova_powervm import exception
 from nova_powervm.domain import partition
 from nova_powervm.domain import states
 from nova_powervm.ops import ports
+from nova_powervm.ops import possession
 
 LOG = logging.getLogger(__name__)
 
@@ -26,10 +29,16 @@ class PowerOps:
     """Runs and stops LPARs.
 
     :param partitions: The host's LPARs.
+    :param slots: Sees to it that an LPAR starts with its instance's slots.
     """
 
-    def __init__(self, partitions: ports.Partitions) -> None:
+    def __init__(
+        self,
+        partitions: ports.Partitions,
+        slots: possession.PossessionOps,
+    ) -> None:
         self._partitions = partitions
+        self._slots = slots
 
     def state(self, uuid: str) -> states.Power:
         """Give an LPAR's power state.
@@ -39,14 +48,35 @@ class PowerOps:
         """
         return states.power(self._partitions.state(uuid))
 
-    def power_on(self, uuid: str) -> None:
-        """Start an LPAR; one that runs already is fine.
+    def power_on(self, tenant: possession.Tenant) -> None:
+        """Start an instance's LPAR; one that runs already is fine.
+
+        It starts with exactly its slots; one that runs must have them.
 
         :raises exception.PartitionNotFound: There is no such LPAR.
+        :raises exception.SlotsDiffer: It has other slots.
+        :raises exception.ClaimFailed: A missing slot can't be given back.
         """
-        lpar = self._find(uuid)
+        lpar = self._find(tenant.lpar)
+        missing = self._slots.missing(tenant, lpar)
         if not _is_active(lpar):
-            self._partitions.power_on(lpar)
+            self._start(tenant, lpar, missing)
+        elif missing:
+            raise exception.SlotsMissing(
+                instance=tenant.instance,
+                name=lpar.name,
+                slots=', '.join(f'{s.drc_index:08X}' for s in missing),
+            )
+
+    def _start(
+        self,
+        tenant: possession.Tenant,
+        lpar: partition.Partition,
+        missing: Sequence[partition.SlotAssignment],
+    ) -> None:
+        if missing:
+            lpar = self._slots.give(tenant, missing)
+        self._partitions.power_on(lpar)
 
     def power_off(self, uuid: str, timeout: int = 0) -> None:
         """Stop an LPAR; one that is off already is fine.
@@ -63,16 +93,24 @@ class PowerOps:
             return
         self._partitions.power_off(lpar, hard=True)
 
-    def reboot(self, uuid: str, *, hard: bool) -> None:
-        """Restart an LPAR; one that is off is started.
+    def reboot(self, tenant: possession.Tenant, *, hard: bool) -> None:
+        """Restart an instance's LPAR; one that is off is started.
 
-        A soft restart that fails becomes a hard one.
+        A soft restart that fails becomes a hard one. So does one of an LPAR
+        that lacks a slot: it is given back while the LPAR is stopped.
 
         :raises exception.PartitionNotFound: There is no such LPAR.
+        :raises exception.SlotsDiffer: It has a slot too many; it runs on.
+        :raises exception.ClaimFailed: A missing slot can't be given back;
+            the LPAR runs on.
         """
-        lpar = self._find(uuid)
+        lpar = self._find(tenant.lpar)
+        missing = self._slots.missing(tenant, lpar)
         if not _is_active(lpar):
-            self._partitions.power_on(lpar)
+            self._start(tenant, lpar, missing)
+        elif missing:
+            self._partitions.power_off(lpar, hard=True)
+            self._start(tenant, lpar, missing)
         elif hard or not self._restart_softly(lpar):
             self._partitions.restart(lpar, hard=True)
 

@@ -19,6 +19,7 @@ from collections.abc import Mapping
 from oslo_log import log as logging
 
 from nova_powervm.domain import matching
+from nova_powervm.domain import ownership
 from nova_powervm.domain import planning
 from nova_powervm.domain import policy as policies
 
@@ -93,8 +94,10 @@ def _lines(policy: policies.Policy, plan: planning.Plan) -> dict[int, _Line]:
     for entry in plan.entries:
         grave = entry.consumers or entry.action is planning.Action.WITHDRAW
         lines[entry.drc_index] = _Line(
-            logging.WARNING if grave else logging.INFO, _describe(entry)
+            logging.WARNING if grave else logging.INFO, describe(entry)
         )
+    for index in ownership.contested(plan):
+        lines[index] = dataclasses.replace(lines[index], level=logging.ERROR)
     for verdict in matching.conflicts(plan.verdicts):
         lines[verdict.slot.drc_index] = _Line(
             logging.ERROR, _conflict(policy, plan, verdict)
@@ -125,7 +128,8 @@ def _conflict(
     )
 
 
-def _describe(entry: planning.Entry) -> str:
+def describe(entry: planning.Entry) -> str:
+    """Say what becomes of a provider, and why."""
     where = f"slot {entry.drc_index:08X} (provider '{entry.name}')"
     offer = ', '.join(entry.resource_classes)
     match entry.action:

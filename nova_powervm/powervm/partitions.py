@@ -14,6 +14,8 @@
 
 import contextlib
 import json
+from collections.abc import Collection
+from collections.abc import Iterable
 from collections.abc import Iterator
 from collections.abc import Mapping
 from typing import Any
@@ -121,21 +123,51 @@ class RestPartitions:
             lpar_builder.MEM: spec.memory_mb,
             lpar_builder.VCPU: spec.vcpus,
             lpar_builder.PROC_UNITS: spec.proc_units,
-            lpar_builder.PHYS_IO_SLOTS: [
-                base_partition.IOSlot.bld(
-                    self._adapter,
-                    slot.bus_group_required,
-                    slot.drc_index,
-                    required=True,
-                )
-                for slot in spec.slots
-            ],
+            lpar_builder.PHYS_IO_SLOTS: self._required(spec.slots),
         }
         return lpar_builder.LPARBuilder(
             self._adapter,
             attributes,
             lpar_builder.DefaultStandardize(managed),
         ).build()
+
+    def _required(
+        self, slots: Iterable[partition.SlotAssignment]
+    ) -> list[base_partition.IOSlot]:
+        return [
+            base_partition.IOSlot.bld(
+                self._adapter,
+                slot.bus_group_required,
+                slot.drc_index,
+                required=True,
+            )
+            for slot in slots
+        ]
+
+    @errors.contended
+    def assign(
+        self, uuid: str, slots: Collection[partition.SlotAssignment]
+    ) -> partition.Partition:
+        """Give slots to a stopped LPAR as required ones; the rest stays.
+
+        pypowervm's ``LPARBuilder.rebuild`` is of no use here: it drops all
+        slots that it is not given.
+
+        :param uuid: Upper-case PowerVM uuid.
+        :returns: The LPAR as the host reports it afterwards.
+        :raises exception.PartitionNotFound: There is no such LPAR.
+        """
+        given = {slot.drc_index for slot in slots}
+        with errors.translated(f'giving slots to LPAR {uuid}'):
+            try:
+                lpar = _LPAR.get(self._adapter, uuid=uuid)
+            except pvm.HttpNotFound as error:
+                raise exception.PartitionNotFound(uuid=uuid) from error
+            owned = lpar.io_config.io_slots
+            for slot in [s for s in owned if s.drc_index in given]:
+                owned.remove(slot)
+            owned.extend(self._required(slots))
+            return _partition(lpar.update())
 
     @errors.retried
     def delete(self, uuid: str) -> None:

@@ -33,12 +33,14 @@ from nova_powervm.domain import slots
 from nova_powervm.domain import states
 from nova_powervm.ops import host as host_ops
 from nova_powervm.virt import configdrives
+from nova_powervm.virt import cyborg
 from nova_powervm.virt import devicetags
 from nova_powervm.virt import errors
 from nova_powervm.virt import freereads
 from nova_powervm.virt import freshness
 from nova_powervm.virt import housekeeping
 from nova_powervm.virt import images
+from nova_powervm.virt import livemigration
 from nova_powervm.virt import refusals
 from nova_powervm.virt import settled
 from nova_powervm.virt import translate
@@ -64,6 +66,7 @@ class PowerVMDriver(driver.ComputeDriver):
     # True only of what is there.
     capabilities: ClassVar[dict[str, bool]] = {
         **driver.ComputeDriver.capabilities,
+        'supports_accelerators': True,
         'supports_attach_interface': True,
         'supports_device_tagging': True,
         'supports_evacuate': True,
@@ -82,6 +85,9 @@ class PowerVMDriver(driver.ComputeDriver):
         self._running: wiring.Services | None = None
         self._housekeeping = housekeeping.Housekeeping(virtapi)
         self._settled = settled.SettledTree(self._settings.full_read_interval)
+
+    def _name(self) -> str:
+        return self._node or ''
 
     def _ops(self) -> wiring.Services:
         if self._running is None:
@@ -167,6 +173,7 @@ class PowerVMDriver(driver.ComputeDriver):
         plan = self._ops().devices.plan(
             snapshot,
             children.direct,
+            children.neighbours,
             functools.partial(
                 freshness.refresh,
                 self.virtapi.reportclient,
@@ -275,7 +282,8 @@ class PowerVMDriver(driver.ComputeDriver):
     ) -> None:
         """Make the instance's LPAR with exactly the slots it was allocated.
 
-        Its disk is made of its image, and each port gets an adapter.
+        Slots of accelerator requests count as its own. Its disk is made of
+        its image, and each port gets an adapter.
 
         :raises nova.exception.InstanceDeployFailure: It failed here; nova
             may try another host. Nothing is left behind.
@@ -293,6 +301,7 @@ class PowerVMDriver(driver.ComputeDriver):
                 instance,
                 allocations,
                 translate.root(instance, glance),
+                requests=cyborg.given(instance, self._name(), accel_info),
                 ports=vifs.ports(network_info),
                 config_drive=_config_drive(
                     instance, network_info, injected_files, admin_password
@@ -341,10 +350,15 @@ class PowerVMDriver(driver.ComputeDriver):
             disk = translate.root(
                 instance, images.GlanceImage(context, image_meta.id)
             )
+            if not evacuate:
+                # Nova asks for them when the old instance is gone.
+                requests = cyborg.fetched(context, instance, self._name())
+                self._ops().lifecycle.claim(
+                    translate.build(
+                        instance, allocations, disk, requests=requests
+                    )
+                )
             self._ops().lifecycle.examine(disk)
-            self._ops().lifecycle.claim(
-                translate.build(instance, allocations, disk)
-            )
         except exception.PowerVMError as error:
             raise nova_exception.InstanceDeployFailure(
                 reason=error.summary
@@ -395,8 +409,9 @@ class PowerVMDriver(driver.ComputeDriver):
         accel_info: Any = None,
         share_info: Any = None,
     ) -> None:
-        """Start the instance; one that runs already is fine."""
-        self._ops().power.power_on(_lpar(instance))
+        """Start the instance with its slots; one that runs is fine."""
+        requests = cyborg.given(instance, self._name(), accel_info)
+        self._ops().power.power_on(translate.tenant(instance, requests))
 
     def power_off(
         self, instance: Any, timeout: int = 0, retry_interval: int = 0
@@ -415,8 +430,68 @@ class PowerVMDriver(driver.ComputeDriver):
         accel_info: Any = None,
         share_info: Any = None,
     ) -> None:
-        """Restart the instance, 'SOFT' or 'HARD'."""
-        self._ops().power.reboot(_lpar(instance), hard=reboot_type == 'HARD')
+        """Restart the instance with its slots, 'SOFT' or 'HARD'."""
+        try:
+            requests = cyborg.given(instance, self._name(), accel_info)
+            self._ops().power.reboot(
+                translate.tenant(instance, requests),
+                hard=reboot_type == 'HARD',
+            )
+        except exception.PowerVMError as error:
+            # Nova keeps the reason to itself if the instance runs on.
+            LOG.error('It is not rebooted: %s', error, instance=instance)
+            raise
+
+    def resume_state_on_host_boot(
+        self,
+        context: Any,
+        instance: Any,
+        network_info: Any,
+        share_info: Any,
+        block_device_info: Any = None,
+    ) -> None:
+        """Start what ran before the host went down, with its slots.
+
+        Nova calls this before it updates the provider tree, and hands over
+        no accelerator requests: they are fetched.
+        """
+        requests = cyborg.fetched(context, instance, self._name())
+        self._ops().power.power_on(translate.tenant(instance, requests))
+
+    # Live migration
+
+    def check_can_live_migrate_destination(
+        self,
+        context: Any,
+        instance: Any,
+        src_compute_info: Any,
+        dst_compute_info: Any,
+        block_migration: bool = False,
+        disk_over_commit: bool = False,
+    ) -> Any:
+        """Leave the answer to the source, which knows the slots."""
+        return livemigration.data()
+
+    def cleanup_live_migration_destination_check(
+        self, context: Any, dest_check_data: Any
+    ) -> None:
+        """Undo nothing: the check has made nothing."""
+
+    def check_can_live_migrate_source(
+        self,
+        context: Any,
+        instance: Any,
+        dest_check_data: Any,
+        block_device_info: Any = None,
+    ) -> Any:
+        """Refuse, naming the slots that stand against it.
+
+        :raises nova.exception.MigrationPreCheckError: Always; the server
+            stays as it is.
+        """
+        raise livemigration.refusal(
+            self._ops().possession.slots_of(translate.tenant(instance))
+        )
 
     # Volumes
 
@@ -437,13 +512,15 @@ class PowerVMDriver(driver.ComputeDriver):
     def plug_vifs(self, instance: Any, network_info: Any) -> None:
         """Give the instance's LPAR the adapters that it has lost.
 
-        Nova calls this for every instance while nova-compute starts, so it
-        logs what it can't do: one instance must not stop the service.
+        Slots that it has lost are logged: only a stopped LPAR gets them
+        back. Nova calls this for every instance while nova-compute starts, so
+        it logs what it can't do: one instance must not stop the service.
         """
         try:
             self._ops().network.restore(
                 _lpar(instance), vifs.ports(network_info)
             )
+            self._ops().possession.audit(translate.tenant(instance))
         except exception.PowerVMError as error:
             LOG.error(
                 'The network adapters can not be checked: %s',

@@ -13,7 +13,9 @@
 """Nova's records of instances, asked by LPAR."""
 
 from collections.abc import Iterable
+from collections.abc import Iterator
 from collections.abc import Mapping
+from typing import Any
 
 from nova import context as nova_context
 from nova import objects
@@ -35,16 +37,51 @@ class NovaRecords:
         :param lpars: Upper-case PowerVM uuids.
         :returns: LPAR uuid to instance uuid; foreign LPARs are left out.
         """
-        candidates = {
-            candidate: lpar
-            for lpar in lpars
-            for candidate in partition.instance_uuids(lpar)
+        return {lpar: found.uuid for lpar, found in _find(lpars, ())}
+
+    def holdings(self, lpars: Iterable[str]) -> Mapping[str, frozenset[str]]:
+        """Find the providers whose resources instances were allocated.
+
+        While an instance moves, those of both hosts count.
+
+        :param lpars: Upper-case PowerVM uuids.
+        :returns: LPAR uuid to uuids of providers; foreign LPARs are left
+            out. A deleted instance holds nothing.
+        """
+        attributes = ('resources', 'migration_context')
+        return {
+            lpar: frozenset() if found.deleted else _providers(found)
+            for lpar, found in _find(lpars, attributes)
         }
-        if not candidates:
-            return {}
-        instances = objects.InstanceList.get_by_filters(
-            nova_context.get_admin_context(read_deleted='yes'),
-            {'uuid': sorted(candidates)},
-            expected_attrs=[],
-        )
-        return {candidates[found.uuid]: found.uuid for found in instances}
+
+
+def _find(
+    lpars: Iterable[str], attributes: Iterable[str]
+) -> Iterator[tuple[str, Any]]:
+    """Read the instances of LPARs, deleted ones, too."""
+    candidates = {
+        candidate: lpar
+        for lpar in lpars
+        for candidate in partition.instance_uuids(lpar)
+    }
+    if not candidates:
+        return
+    instances = objects.InstanceList.get_by_filters(
+        nova_context.get_admin_context(read_deleted='yes'),
+        {'uuid': sorted(candidates)},
+        expected_attrs=list(attributes),
+    )
+    for found in instances:
+        yield candidates[found.uuid], found
+
+
+def _providers(instance: Any) -> frozenset[str]:
+    lists = [instance.resources]
+    move = instance.migration_context
+    if move:
+        lists += [move.old_resources, move.new_resources]
+    return frozenset(
+        resource.provider_uuid
+        for resources in lists
+        for resource in resources or ()
+    )

@@ -12,6 +12,8 @@
 
 """Nova's objects and values from the domain's, and back."""
 
+from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import Any
 
 import nova.conf
@@ -20,9 +22,12 @@ from nova.objects import fields
 from nova.virt import hardware
 from oslo_utils import timeutils
 
+from nova_powervm.domain import accelerators
+from nova_powervm.domain import claims
 from nova_powervm.domain import states
 from nova_powervm.ops import host as host_ops
 from nova_powervm.ops import lifecycle
+from nova_powervm.ops import possession
 from nova_powervm.virt import images
 from nova_powervm.virt import tree
 
@@ -74,20 +79,42 @@ def build(
     :param disk: Its root disk.
     :param rest: Further fields of the build.
     """
-    stored = (
-        instance.resources if instance.obj_attr_is_set('resources') else None
-    )
     return lifecycle.Build(
         instance=instance.uuid,
         name=instance.name,
         memory_mb=instance.flavor.memory_mb,
         vcpus=instance.flavor.vcpus,
-        extra_specs=dict(instance.flavor.extra_specs or {}),
+        extra_specs=_extra_specs(instance),
         allocations=allocations,
-        remembered=tree.remembered(stored),
+        remembered=_remembered(instance),
         root=disk,
         **rest,
     )
+
+
+def tenant(
+    instance: Any, requests: Sequence[accelerators.Request] = ()
+) -> possession.Tenant:
+    """Say which slots an existing instance has to have.
+
+    :param instance: nova.objects.Instance.
+    :param requests: Its accelerator requests.
+    """
+    return possession.Tenant(
+        instance=instance.uuid,
+        extra_specs=_extra_specs(instance),
+        remembered=_remembered(instance),
+        requests=requests,
+    )
+
+
+def _extra_specs(instance: Any) -> dict[str, str]:
+    return dict(instance.flavor.extra_specs or {})
+
+
+def _remembered(instance: Any) -> Mapping[str, claims.SlotProvider]:
+    """Read what Nova stored when it claimed; loaded if it is not there."""
+    return tree.remembered(instance.resources)
 
 
 def available_resource(

@@ -13,6 +13,7 @@
 """Nova's provider tree: read for the plan, changed as the plan says."""
 
 import dataclasses
+from collections.abc import Iterable
 from collections.abc import Mapping
 from typing import Any
 
@@ -23,6 +24,7 @@ from oslo_log import log as logging
 
 from nova_powervm.domain import claims
 from nova_powervm.domain import names
+from nova_powervm.domain import ownership
 from nova_powervm.domain import planning
 from nova_powervm.domain import slots
 
@@ -36,11 +38,13 @@ class Children:
     :param direct: Its direct children, which may be ours.
     :param accelerators: Uuids of the providers that Cyborg owns.
     :param everything: Uuids of all of them.
+    :param neighbours: Those that are not ours.
     """
 
     direct: tuple[planning.Provider, ...]
     accelerators: frozenset[str]
     everything: frozenset[str]
+    neighbours: ownership.Neighbours
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -76,14 +80,34 @@ def read(tree: Any, nodename: str) -> Children:
                 traits=frozenset(data.traits),
             )
             for data in below
-            if data.parent_uuid == root
+            if data.parent_uuid == root and not _is_cyborgs(data)
         ),
         accelerators=frozenset(
-            data.uuid
-            for data in below
-            if os_traits.OWNER_CYBORG in data.traits
+            data.uuid for data in below if _is_cyborgs(data)
         ),
         everything=frozenset(data.uuid for data in below),
+        neighbours=_neighbours(below),
+    )
+
+
+def _is_cyborgs(data: Any) -> bool:
+    return os_traits.OWNER_CYBORG in data.traits
+
+
+def _neighbours(below: Iterable[Any]) -> ownership.Neighbours:
+    foreign = [
+        data
+        for data in below
+        if _is_cyborgs(data) or names.slot_of_provider(data.name) is None
+    ]
+    return ownership.Neighbours(
+        names={data.uuid: data.name for data in foreign},
+        slots={
+            index: data.name
+            for data in foreign
+            if _is_cyborgs(data)
+            for index in ownership.slots_of_cyborg(data.name, data.traits)
+        },
     )
 
 

@@ -33,6 +33,7 @@ from nova_powervm.ops import images
 from nova_powervm.ops import lifecycle
 from nova_powervm.ops import network
 from nova_powervm.ops import ports
+from nova_powervm.ops import possession
 from nova_powervm.ops import power
 from nova_powervm.policyfile import InventoryFile
 from nova_powervm.powervm import events
@@ -59,6 +60,7 @@ class Services:
     :param burns: Looks after devices for one use.
     :param lifecycle: Makes and removes LPARs.
     :param power: Runs and stops them.
+    :param possession: Looks after the slots of LPARs that exist.
     :param network: Connects them.
     :param partitions: The LPARs themselves.
     :param records: Nova's records of instances.
@@ -73,6 +75,7 @@ class Services:
     burns: burning.BurnOps
     lifecycle: lifecycle.LifecycleOps
     power: power.PowerOps
+    possession: possession.PossessionOps
     network: network.NetworkOps
     partitions: ports.Partitions
     records: ports.Records
@@ -144,6 +147,7 @@ def _assemble(
         settings.bridge_mappings,
         provision=settings.provision_vlans,
     )
+    slots = possession.PossessionOps(lpars, reader, device_ops)
     return Services(
         host=reader,
         devices=device_ops,
@@ -157,7 +161,8 @@ def _assemble(
             networks,
             settings.proc_units_factor,
         ),
-        power=power.PowerOps(lpars),
+        power=power.PowerOps(lpars, slots),
+        possession=slots,
         network=networks,
         partitions=lpars,
         records=nova_records,

@@ -497,3 +497,39 @@ class TwoHosts(base.PowerVMTestCase):
 
         self.assertEqual({}, self.slot_providers('host1'))
         self.assertEqual(GPU_SLOTS, set(self.slot_providers('host2')))
+
+    def test_what_happens_on_one_host_leaves_the_other_as_it_is(self):
+        groups = {
+            'resources1:CUSTOM_GPU': '1',
+            'trait1:CUSTOM_POWERVM_IOSLOT_DRC_INDEX_21010020': 'required',
+        }
+        servers = {
+            server['OS-EXT-SRV-ATTR:host']: server
+            for server in (self.boot(groups), self.boot(groups))
+        }
+        kept = servers['host2']
+        before = {
+            index: (provider['uuid'], provider['generation'])
+            for index, provider in self.slot_providers('host2').items()
+        }
+        slots = self.hosts['host2'].reader.slots()
+
+        self._reboot_server(servers['host1'], hard=True)
+        self.control('host1').pull('21010021')
+        self.restart_host('host1')
+        self._delete_server(servers['host1'])
+        self._run_periodics()
+
+        self.assertIsNone(self.slot_owner(0x21010020, 'host1'))
+        self.assertEqual(
+            before,
+            {
+                index: (provider['uuid'], provider['generation'])
+                for index, provider in self.slot_providers('host2').items()
+            },
+        )
+        self.assertEqual(slots, self.hosts['host2'].reader.slots())
+        lpar = self.lpar(kept, 'host2')
+        self.assertEqual(
+            ('running', {0x21010020: True}), (lpar.state, lpar.slots)
+        )

@@ -183,6 +183,7 @@ class Capabilities(base.PowerVMTestCase):
 
     DONE = frozenset(
         {
+            os_traits.COMPUTE_ACCELERATORS,
             os_traits.COMPUTE_DEVICE_TAGGING,
             os_traits.COMPUTE_IMAGE_TYPE_QCOW2,
             os_traits.COMPUTE_IMAGE_TYPE_RAW,

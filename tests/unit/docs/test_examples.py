@@ -18,11 +18,13 @@ import unittest
 from nova.api.validation.extra_specs import validators
 
 from nova_powervm import policyfile
+from nova_powervm.domain import accelerators
 from nova_powervm.domain import claims
 from tests.unit.docs import pages
 
 _PROPERTY = re.compile(r'--property (\S+?)=(\S+)')
 _GROUP = re.compile(r'(?:resources|trait)(\d+):')
+_OTHERS = ('group_policy', accelerators.PROFILE)
 
 
 class InventoryTest(unittest.TestCase):
@@ -65,7 +67,7 @@ class FlavorTest(unittest.TestCase):
             unknown = [
                 key
                 for key in specs
-                if not _GROUP.match(key) and key != 'group_policy'
+                if not _GROUP.match(key) and key not in _OTHERS
             ]
             self.assertEqual([], unknown, name)
             if len(numbers) > 1:

@@ -183,3 +183,62 @@ class ResolveTest(unittest.TestCase):
         others = claims.Others(strangers=frozenset({'s1'}))
         allocations = {'s1': {'resources': {'CUSTOM_PCI_8086': 1}}}
         self.assertEqual((), claims.resolve('i', allocations, {}, {}, others))
+
+
+class BoundTest(unittest.TestCase):
+    """Cyborg's devices are in order if a request stands for them."""
+
+    def resolve(self, allocations, requested, bound):
+        return claims.resolve(
+            'the-instance',
+            allocations,
+            PROVIDERS,
+            requested,
+            claims.Others(frozenset({'c1', 'c2'}), frozenset({'c1', 'c2'})),
+            bound=bound,
+        )
+
+    def test_a_request_stands_for_it(self):
+        found = self.resolve(
+            {'p1': held(), 'c1': held('CUSTOM_GPU')},
+            {'CUSTOM_GPU': 1},
+            {'c1', None},
+        )
+        self.assertEqual((claims.Claim('p1', 0x21010020),), found)
+
+    def test_none_stands_for_another(self):
+        with self.assertRaises(exception.ForeignDevice) as caught:
+            self.resolve({'c1': held(), 'c2': held()}, {}, {'c1'})
+        self.assertIn('c2', str(caught.exception))
+        self.assertNotIn('c1', str(caught.exception))
+
+    def test_it_does_not_count_as_a_slot_of_ours(self):
+        with self.assertRaises(exception.ClaimFailed):
+            self.resolve({'c1': held()}, {'CUSTOM_GPU': 1}, {'c1'})
+
+
+class StoredTest(unittest.TestCase):
+    """What Nova stored with an instance is what it has to have."""
+
+    def stored(self, requested, *uuids):
+        found = claims.stored(
+            'the-instance',
+            {uuid: PROVIDERS[uuid] for uuid in uuids},
+            requested,
+            {'CUSTOM_GPU'},
+        )
+        return [str(claim) for claim in found]
+
+    def test_by_index(self):
+        self.assertEqual(
+            ['21010010', '21010020', '30000000'],
+            self.stored({'CUSTOM_GPU': 2, 'VCPU': 1}, 'p1', 'p2', 'n1'),
+        )
+
+    def test_nothing(self):
+        self.assertEqual([], self.stored({'VCPU': 1}))
+
+    def test_too_few(self):
+        with self.assertRaises(exception.ClaimFailed) as caught:
+            self.stored({'CUSTOM_GPU': 2}, 'p1')
+        self.assertIn('asks for 2 CUSTOM_GPU but 1', str(caught.exception))

@@ -46,6 +46,7 @@ class Facade(test.NoDBTestCase):
         }
         self.assertEqual(
             {
+                'supports_accelerators',
                 'supports_attach_interface',
                 'supports_device_tagging',
                 'supports_image_type_qcow2',

@@ -1,0 +1,351 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Accelerator requests of Cyborg's, beside devices that Nova manages."""
+
+import os_traits
+from nova import exception as nova_exception
+
+from tests.functional import base
+from tests.functional import cyborg
+
+#: Nova's; the other GPUs and the NVMe drive are Cyborg's.
+OURS = {0x21010020, 0x21010021}
+GPU, NVME = 0x21020024, 0x21010030
+VIOS_SLOT = 0x21010011
+
+
+class AcceleratorTestCase(base.PowerVMTestCase):
+    """One host with some devices of Nova's and some of Cyborg's."""
+
+    inventory = """\
+first:
+  identification: {drc_index: "21010020"}
+  resource_class: CUSTOM_GPU
+second:
+  identification: {drc_index: "21010021"}
+  resource_class: CUSTOM_GPU
+"""
+
+    def setUp(self):
+        super().setUp()
+        self.flags(max_attempts=1, group='scheduler')
+        self.cyborg = self.useFixture(cyborg.Cyborg())
+        self.start_host()
+        self.device = self.add_device('host1_fpga')
+
+    def add_device(self, name, traits=(), total=4):
+        """Let Cyborg put a device below the compute node."""
+        root = self._get_provider_uuid_by_host('host1')
+        uuid = self.placement.post(
+            '/resource_providers',
+            {'name': name, 'parent_provider_uuid': root},
+            version='1.20',
+        ).body['uuid']
+        self.set_inventory(uuid, {'FPGA': {'total': total}})
+        self._set_provider_traits(uuid, [os_traits.OWNER_CYBORG, *traits])
+        self.forget_tree()
+        return uuid
+
+    def forget_tree(self):
+        """Let nova-compute read all providers again."""
+        self.computes['host1'].manager.reportclient.clear_provider_cache()
+        self._run_periodics()
+
+    def accelerated(self, *groups, extra=None, **options):
+        """Boot a server with a device profile."""
+        self.cyborg.promise(*groups)
+        specs = {'accel:device_profile': cyborg.PROFILE, **(extra or {})}
+        return self.boot(specs, **options)
+
+    def assert_has(self, server, *slots):
+        """Check that a server's LPAR runs with exactly these slots."""
+        lpar = self.lpar(server)
+        self.assertEqual('running', lpar.state)
+        self.assertEqual(dict.fromkeys(slots, True), lpar.slots)
+
+    def refused(self, *groups, words, extra=None):
+        """Boot in vain; nothing is made and Cyborg's requests are unbound."""
+        self.control().clear_journal()
+        server = self.accelerated(*groups, extra=extra, expected='ERROR')
+        for word in words:
+            self.assertIn(word, server['fault']['message'])
+        self.wait_until_unallocated(server)
+        self.assertEqual([], self.cyborg.bound_to(server['id']))
+        self.assertIsNone(self.lpar(server))
+        made = self.control().journal_counts()
+        self.assertNotIn('PUT LogicalPartition.create', made)
+
+
+class Served(AcceleratorTestCase):
+    """A slot that an accelerator request gives is the instance's."""
+
+    def test_through_a_life(self):
+        server = self.accelerated([cyborg.slot(NVME)])
+        self.assert_has(server, NVME)
+        self.assertIn('21010030 (ACCELERATOR)', self.stdlog.logger.output)
+
+        for action in (
+            lambda: self._reboot_server(server),
+            lambda: self._reboot_server(server, hard=True),
+            lambda: (self._stop_server(server), self._start_server(server)),
+            lambda: self._rebuild_server(server, self.create_image(b'new')),
+        ):
+            action()
+            self.assert_has(server, NVME)
+
+        self._delete_server(server)
+        self.assertIsNone(self.slot_owner(NVME))
+        self.assertEqual([], self.cyborg.bound_to(server['id']))
+
+    def test_n_groups_of_m_beside_a_group_of_novas(self):
+        server = self.accelerated(
+            [cyborg.slot(0x21010022), cyborg.slot(GPU)],
+            [cyborg.slot(NVME)],
+            extra={
+                'resources1:CUSTOM_GPU': '1',
+                'trait1:OWNER_NOVA': 'required',
+                'group_policy': 'none',
+            },
+        )
+
+        (own,) = self.allocated_slots(server)
+        self.assertIn(own, OURS)
+        self.assert_has(server, own, 0x21010022, GPU, NVME)
+        log = self.stdlog.logger.output
+        self.assertIn(f'{own:08X} (COMPUTE)', log)
+        self.assertEqual(3, len(self.cyborg.bound_to(server['id'])))
+
+        self._reboot_server(server, hard=True)
+        self.assert_has(server, own, 0x21010022, GPU, NVME)
+
+    def test_test_pci_is_ignored(self):
+        server = self.accelerated([('TEST_PCI', {'bus': '0c'})])
+
+        self.assert_has(server)
+
+    def test_a_slot_is_lost_and_given_back_at_a_hard_reboot(self):
+        server = self.accelerated([cyborg.slot(NVME)])
+        self.control().set_owner('21010030', None)
+
+        self._reboot_server(server, hard=True)
+
+        self.assert_has(server, NVME)
+
+
+class Refused(AcceleratorTestCase):
+    """What can't be served is refused before anything is made."""
+
+    def test_handles_and_slots(self):
+        for handle, words in (
+            (('MDEV', {'asked_type': 'nvidia-223'}), ['MDEV', 'PowerVM']),
+            (('PCI', {'bus': '0c'}), ['without drc_index']),
+            (('PCI', {'drc_index': '0x21'}), ["'0x21'", 'hexadecimal']),
+            (cyborg.slot(0x2101FFFF), ['2101FFFF', 'does not report']),
+            (cyborg.slot(VIOS_SLOT), ['21010011', 'VIOS vios1']),
+            (cyborg.slot(0x21010040), ['21010040', 'empty']),
+            (cyborg.slot(0x21010020), ['21010020', 'Nova manages']),
+        ):
+            with self.subTest(handle=handle):
+                self.refused([handle], words=words)
+
+    def test_an_accelerator_of_another_instance(self):
+        holder = self.accelerated([cyborg.slot(NVME)])
+
+        self.refused([cyborg.slot(NVME)], words=['21010030', 'owned by'])
+
+        self.assert_has(holder, NVME)
+
+    def test_two_requests_for_one_slot(self):
+        self.refused(
+            [cyborg.slot(NVME), cyborg.slot(NVME)], words=['both name']
+        )
+
+    def test_a_binding_that_failed(self):
+        self.cyborg.state = 'BindFailed'
+
+        self.refused([cyborg.slot(NVME)], words=['is not bound', 'BindFailed'])
+
+    def test_a_spawn_that_fails_after_the_bind_leaves_the_slot_free(self):
+        self.control().plan_job('PowerOn', 'no power')
+
+        server = self.accelerated([cyborg.slot(NVME)], expected='ERROR')
+
+        self.wait_until_unallocated(server)
+        self.assertIsNone(self.slot_owner(NVME))
+        self.assertIsNone(self.lpar(server))
+        self.assertEqual([], self.cyborg.bound_to(server['id']))
+        self.assert_has(self.accelerated([cyborg.slot(NVME)]), NVME)
+
+
+class CyborgDown(AcceleratorTestCase):
+    """Without Cyborg's word nothing is detached and nothing started."""
+
+    def setUp(self):
+        super().setUp()
+        self.server = self.accelerated([cyborg.slot(NVME)])
+
+    def test_a_reboot(self):
+        self.cyborg.down = True
+
+        self.api.post_server_action(
+            self.server['id'], {'reboot': {'type': 'HARD'}}
+        )
+
+        self._wait_for_action_fail_completion(
+            self.server, 'reboot', 'compute_reboot_instance'
+        )
+        self.assert_has(self.server, NVME)
+
+    def test_a_rebuild_with_a_request_that_is_not_bound(self):
+        # While Cyborg is down, Nova's conductor gives up before.
+        (arq,) = self.cyborg.bound_to(self.server['id'])
+        arq['state'] = 'Initial'
+        before = self.disks()
+
+        self.api.post_server_action(
+            self.server['id'], {'rebuild': {'imageRef': self.image}}
+        )
+
+        server = self._wait_for_state_change(self.server, 'ERROR')
+        self.assertIn('is not bound', self.fault(server))
+        self.assertEqual(before, self.disks())
+        self.assert_has(self.server, NVME)
+
+    def test_a_start_with_a_request_that_is_not_bound(self):
+        self._stop_server(self.server)
+        (arq,) = self.cyborg.bound_to(self.server['id'])
+        arq['state'] = 'Initial'
+
+        self.api.post_server_action(self.server['id'], {'os-start': None})
+
+        self._wait_for_action_fail_completion(
+            self.server, 'start', 'compute_start_instance'
+        )
+        lpar = self.lpar(self.server)
+        self.assertEqual('not activated', lpar.state)
+        self.assertEqual({NVME: True}, lpar.slots)
+
+    def test_after_a_boot_of_the_host(self):
+        self.cyborg.down = True
+        self._after_host_boot()
+        server = self.api.get_server(self.server['id'])
+        self.assertEqual('ERROR', server['status'])
+        self.assertIn('Cyborg is down', self.stdlog.logger.output)
+        lpar = self.lpar(self.server)
+        self.assertEqual('not activated', lpar.state)
+        self.assertEqual({NVME: True}, lpar.slots)
+
+    def test_after_a_boot_of_the_host_with_a_request_that_is_not_bound(self):
+        (arq,) = self.cyborg.bound_to(self.server['id'])
+        arq['state'] = 'Initial'
+        self._after_host_boot()
+        self.assertIn('is not bound', self.stdlog.logger.output)
+        self.assertEqual('not activated', self.lpar(self.server).state)
+
+    def test_with_cyborg_it_starts_after_a_boot_of_the_host(self):
+        self._after_host_boot()
+        self.assert_has(self.server, NVME)
+
+    def _after_host_boot(self):
+        self.flags(resume_guests_state_on_host_boot=True)
+        uuid = self.lpar(self.server).uuid
+        self.control().set_partition(uuid, state='not activated')
+        self.restart_host()
+
+
+class BothManage(AcceleratorTestCase):
+    """A slot that Nova and Cyborg both manage is a conflict."""
+
+    TRAIT = 'CUSTOM_POWERVM_IOSLOT_DRC_INDEX_{:08X}'
+
+    def offered(self):
+        """Give the slots that have a provider of ours."""
+        return {
+            index
+            for index, provider in self.slot_providers().items()
+            if provider['name'].startswith('PowerVM IOSlot host1')
+        }
+
+    def test_a_provider_of_cyborg_for_a_slot_of_the_file(self):
+        self.assertEqual(OURS, self.offered())
+        uuid = self.add_device(
+            'host1_gpu', [self.TRAIT.format(0x21010020)], total=1
+        )
+
+        self.assertEqual({0x21010021}, self.offered())
+        log = self.stdlog.logger.output
+        self.assertRegex(log, r'ERROR.*21010020.*inventory.yaml.*host1_gpu')
+        traits = self._get_provider_traits(uuid)
+        self.assertIn(os_traits.OWNER_CYBORG, traits)
+        self.assertNotIn(os_traits.OWNER_NOVA, traits)
+
+        # A provider of Cyborg's is not ours because of its name.
+        named = self.add_device('PowerVM IOSlot cyborg 21010021', total=1)
+        self.assertEqual(set(), self.offered())
+        self.assertEqual(
+            [os_traits.OWNER_CYBORG], self._get_provider_traits(named)
+        )
+        self._delete_provider(named)
+        self.forget_tree()
+
+        # A free one stops no service ...
+        self.restart_host()
+        self.assertEqual({0x21010021}, self.offered())
+
+        # ... and when Cyborg gives it up, Nova has it again.
+        self._delete_provider(uuid)
+        self.forget_tree()
+        self.assertEqual(OURS, self.offered())
+
+    def _delete_provider(self, uuid):
+        answer = self.placement.delete(f'/resource_providers/{uuid}')
+        self.assertEqual(204, answer.status)
+
+    def test_one_that_is_allocated_through_us(self):
+        server = self.boot(base.gpu_groups(1))
+        (slot,) = self.allocated_slots(server)
+        self.add_device('host1_gpu', [self.TRAIT.format(slot)], total=1)
+
+        # A running service withdraws it ...
+        kept = self.slot_providers()[slot]['uuid']
+        self.assertEqual(
+            1, self._get_provider_inventory(kept)['CUSTOM_GPU']['reserved']
+        )
+        self.assert_has(server, slot)
+
+        # ... a starting one stops.
+        error = self.assertRaises(
+            nova_exception.InvalidConfiguration, self.restart_host
+        )
+        self.assertIn(f'{slot:08X}', str(error))
+        self.assertIn('host1_gpu', str(error))
+        self.assertIn(server['id'], str(error))
+
+    def test_a_bound_request_shows_it(self):
+        holder = self.accelerated([cyborg.slot(NVME)])
+        self.restart_host(
+            inventory=self.inventory
+            + 'third:\n  identification: {drc_index: "21010030"}\n'
+        )
+        # Nobody has told of the request yet, but the slot is held.
+        self.assertEqual(OURS, self.offered())
+        self.assertIn('no allocation of its', self.stdlog.logger.output)
+
+        self._reboot_server(holder, hard=True)
+        self.forget_tree()
+
+        self.assertEqual(OURS, self.offered())
+        self.assertRegex(
+            self.stdlog.logger.output, r'ERROR.*21010030.*host1_fpga'
+        )
+        self.assert_has(holder, NVME)

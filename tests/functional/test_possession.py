@@ -1,0 +1,224 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""An instance has exactly its slots, whatever happens to its LPAR."""
+
+from nova.compute import task_states
+
+from nova_powervm.powervm import partitions
+from tests.functional import base
+
+
+class PossessionTestCase(base.PowerVMTestCase):
+    """One host and a server with one GPU."""
+
+    def setUp(self):
+        super().setUp()
+        self.start_host()
+        self.server = self.boot(base.gpu_groups(1))
+        (self.index,) = self.allocated_slots(self.server)
+
+    def take(self, index=None, owner=None):
+        """Move a slot past Nova."""
+        self.control().set_owner(f'{index or self.index:08X}', owner)
+
+    def assert_exact(self, state='running'):
+        """Check that the server's LPAR has its slot, and no other."""
+        lpar = self.lpar(self.server)
+        self.assertEqual(state, lpar.state)
+        self.assertEqual({self.index: True}, lpar.slots)
+
+    def spare(self):
+        """Give a slot that nobody has."""
+        return min(set(self.slot_providers()) - {self.index})
+
+    def act(self, **action):
+        """Ask for an action."""
+        self.api.post_server_action(self.server['id'], action)
+
+    def fails(self, action, event, *words):
+        """Wait until an action has failed, with these words in the log."""
+        self._wait_for_action_fail_completion(
+            self.server, action, f'compute_{event}_instance'
+        )
+        for word in words:
+            self.assertIn(word, self.stdlog.logger.output)
+
+    def after_host_boot(self):
+        """Stop the LPARs as a host does, and start nova-compute."""
+        self.flags(resume_guests_state_on_host_boot=True)
+        uuid = self.lpar(self.server).uuid
+        self.control().set_partition(uuid, state='not activated')
+        self.restart_host()
+
+
+class Missing(PossessionTestCase):
+    """A slot that was lost and is free is given back."""
+
+    def test_at_each_start(self):
+        self.take()
+        self._reboot_server(self.server, hard=True)
+        self.assert_exact()
+        self.assertIn('lacks', self.stdlog.logger.output)
+
+        self.take()
+        self._reboot_server(self.server)
+        self.assert_exact()
+
+        self._stop_server(self.server)
+        self.take()
+        self._start_server(self.server)
+        self.assert_exact()
+
+        self._rebuild_server(self.server, self.image)
+        self.assert_exact()
+
+    def test_after_a_boot_of_the_host(self):
+        self.take()
+
+        # Nova calls before the provider tree was updated once.
+        self.after_host_boot()
+
+        self.assert_exact()
+        self.assertIn(f'{self.index:08X}', self.stdlog.logger.output)
+
+    def test_a_restart_of_nova_compute_tells(self):
+        self.restart_host()
+        self.assertNotIn('does not have them', self.stdlog.logger.output)
+        self.take()
+
+        self.restart_host()
+
+        self.assertRegex(
+            self.stdlog.logger.output,
+            rf'ERROR.*{self.server["id"]} was allocated {self.index:08X}',
+        )
+
+    def test_a_start_of_nova_compute_ends_a_delete(self):
+        # Nova calls destroy before the provider tree was updated once.
+        instance = self.instance(self.server)
+        instance.task_state = task_states.DELETING
+        instance.save()
+
+        self.restart_host()
+
+        self.assertIsNone(self.lpar(self.server))
+        self.assertIsNone(self.slot_owner(self.index))
+
+    def test_one_that_another_partition_has(self):
+        self.take(owner=self.lpar_named('archive').uuid)
+        self.act(reboot={'type': 'HARD'})
+        self._wait_for_state_change(self.server, 'ACTIVE')
+        self.assertIn(
+            f'slot {self.index:08X} was allocated to it but it can not be '
+            'used: it is owned by partition archive',
+            self.stdlog.logger.output,
+        )
+        lpar = self.lpar(self.server)
+        # It runs on as it was: nothing was stopped in vain.
+        self.assertEqual('running', lpar.state)
+
+        self._stop_server(self.server)
+        self.act(**{'os-start': None})
+
+        self.fails('start', 'start', f'{self.index:08X}')
+        lpar = self.lpar(self.server)
+        self.assertEqual('not activated', lpar.state)
+        self.assertEqual({}, lpar.slots)
+
+    def test_one_whose_card_was_pulled(self):
+        self._stop_server(self.server)
+        self.control().pull(f'{self.index:08X}')
+
+        self.act(**{'os-start': None})
+
+        self.fails('start', 'start', 'the slot is empty')
+        self.assertEqual('not activated', self.lpar(self.server).state)
+
+
+class TooMany(PossessionTestCase):
+    """A slot that somebody added is an error, and is not offered."""
+
+    def test_it_starts_no_instance(self):
+        self._stop_server(self.server)
+        spare = self.spare()
+        self.take(spare, self.lpar(self.server).uuid)
+
+        self.act(**{'os-start': None})
+
+        self.fails('start', 'start', f'slot {spare:08X} was not asked for')
+        lpar = self.lpar(self.server)
+        self.assertEqual('not activated', lpar.state)
+        self.assertEqual({self.index, spare}, set(lpar.slots))
+
+        # After a boot of the host neither.
+        self.after_host_boot()
+        self.assertEqual('not activated', self.lpar(self.server).state)
+
+        # Nobody else can get what an instance holds without an allocation.
+        self._run_periodics()
+        self.assertNotIn(spare, self.slot_providers())
+        self.take(spare)
+        self._run_periodics()
+        self.assertIn(spare, self.slot_providers())
+
+    def test_a_running_one_is_not_restarted(self):
+        self.take(self.spare(), self.lpar(self.server).uuid)
+        self.control().clear_journal()
+
+        self.act(reboot={'type': 'HARD'})
+        self._wait_for_state_change(self.server, 'ACTIVE')
+
+        self.assertIn('was not asked for', self.stdlog.logger.output)
+        self.assertEqual('running', self.lpar(self.server).state)
+        counts = self.control().journal_counts()
+        self.assertNotIn('PUT LogicalPartition.job', counts)
+
+
+class Cost(base.PowerVMTestCase):
+    """What the check costs."""
+
+    def requests(self, server):
+        self.control().clear_journal()
+        self._reboot_server(server, hard=True)
+        return [
+            f'{record["method"]} {record["label"]}'
+            for record in self.control().journal()
+            if 'quick' not in record['label']
+        ]
+
+    def test_no_request_more(self):
+        self.start_host()
+        plain, whole = self.boot({}), self.boot(base.gpu_groups(1))
+
+        first = self.requests(plain)
+
+        self.assertEqual(1, first.count('GET LogicalPartition.read'))
+        self.assertNotIn('GET ManagedSystem.read', first)
+        self.assertEqual(first, self.requests(whole))
+
+
+class NotRead(PossessionTestCase):
+    """Without the host's word nothing is started."""
+
+    def test_a_slot_that_is_not_given_back(self):
+        self._stop_server(self.server)
+        self.take()
+        self.stub_out(
+            f'{partitions.__name__}.RestPartitions.assign',
+            lambda found, uuid, slots: found.find(uuid),
+        )
+
+        self.act(**{'os-start': None})
+
+        self.fails('start', 'start', f'slot {self.index:08X} is missing')
+        self.assertEqual('not activated', self.lpar(self.server).state)

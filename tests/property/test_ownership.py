@@ -1,0 +1,156 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""A slot is never offered while somebody else has it."""
+
+import unittest
+
+from hypothesis import HealthCheck
+from hypothesis import given
+from hypothesis import settings
+from hypothesis import strategies as st
+
+from nova_powervm.domain import matching
+from nova_powervm.domain import names
+from nova_powervm.domain import ownership
+from nova_powervm.domain import planning
+from nova_powervm.domain import policy
+from nova_powervm.domain import slots
+from nova_powervm.domain.planning import Action
+from nova_powervm.emulator import worlds
+from nova_powervm.powervm import system
+from tests.emulator import base
+from tests.property import strategies
+
+NEIGHBOUR = 'card of Cyborg'
+
+
+@st.composite
+def situations(draw):
+    """Draw a host, a file, a tree, and who has what."""
+    providers = draw(strategies.providers)
+    uuids = [provider.uuid for provider in providers]
+    holdings = draw(
+        st.dictionaries(
+            st.sampled_from(strategies.LPARS),
+            st.frozensets(st.sampled_from(uuids)) if uuids else st.just(()),
+        )
+    )
+    cyborgs = draw(
+        st.dictionaries(strategies.INDEXES, st.just(NEIGHBOUR), max_size=2)
+    )
+    consumers = {
+        uuid: draw(st.sampled_from(((), ('instance',))))
+        for uuid in uuids
+        if draw(st.booleans())
+    }
+    return (
+        draw(strategies.policies),
+        draw(st.lists(strategies.host_slots, max_size=6)),
+        providers,
+        holdings,
+        cyborgs,
+        consumers,
+    )
+
+
+def plan_for(file, host_slots, providers, holdings, cyborgs, consumers):
+    """Plan as the service does it."""
+    verdicts = ownership.withhold(
+        matching.judge(file, host_slots, holdings),
+        cyborgs,
+        ownership.unallocated(host_slots, providers, holdings),
+        'the file',
+    )
+    return planning.make_plan(
+        planning.pair(matching.devices(verdicts), providers),
+        planning.Allocations(consumers),
+        lambda index: names.provider_name('host1', index),
+        verdicts,
+    )
+
+
+def available(plan):
+    """Give the entries that the scheduler can give away."""
+    return [
+        entry
+        for entry in plan.of(Action.CREATE, Action.PUBLISH, Action.KEEP_CLASS)
+        if any(not r['reserved'] for r in entry.inventory.values())
+    ]
+
+
+class OfferTest(unittest.TestCase):
+    @given(situations())
+    def test_what_is_offered_is_nobody_elses(self, situation):
+        _, host_slots, _, holdings, cyborgs, _ = situation
+        plan = plan_for(*situation)
+        for entry in available(plan):
+            (slot,) = (s for s in host_slots if s.drc_index == entry.drc_index)
+            self.assertFalse(slot.is_empty)
+            self.assertFalse(slot.sriov)
+            self.assertNotIn(entry.drc_index, cyborgs)
+            if slot.owner is not None:
+                self.assertIs(slots.PartitionKind.CLIENT, slot.owner.kind)
+                self.assertIn(entry.uuid, holdings[slot.owner.uuid])
+
+    @given(situations())
+    def test_no_slot_is_offered_twice(self, situation):
+        offered = [e.drc_index for e in available(plan_for(*situation))]
+        self.assertEqual(len(set(offered)), len(offered))
+
+
+class OwnerTest(base.EmulatorTestCase):
+    """Owners are the same whether the host reports them or not."""
+
+    FILE = policy.Policy(
+        (
+            policy.Paragraph(
+                name='all',
+                identification={'drc_name': '*'},
+                resource_class='CUSTOM_IOSLOT',
+                traits=(),
+            ),
+        )
+    )
+    OWNERS = (None, 'vios1', 'database', 'archive')
+
+    @settings(
+        max_examples=15,
+        deadline=None,
+        suppress_health_check=[HealthCheck.differing_executors],
+    )
+    @given(st.data())
+    def test_with_and_without_the_capability(self, data):
+        world = worlds.default()
+        (host,) = world['systems']
+        free = set()
+        for slot in host['slots']:
+            if slot.get('vendor_id'):
+                owner = data.draw(st.sampled_from(self.OWNERS))
+                if owner is None:
+                    free.add(int(slot['drc_index'], 16))
+                else:
+                    slot['owner'] = owner
+        for reported in (True, False):
+            host['reports_slot_owners'] = reported
+            self.control.load_world(world)
+            adapter = base.adapter_for(self.emulator)
+            view = system.RestSystem(adapter, 'the server').read()
+            base.forget(adapter.session)
+            instances = {
+                slot.owner.uuid: frozenset()
+                for slot in view.io_slots
+                if slot.owner and slot.owner.name == 'archive'
+            }
+            plan = plan_for(self.FILE, view.io_slots, [], instances, {}, {})
+            offered = {entry.drc_index for entry in available(plan)}
+            self.assertEqual(free, offered)

@@ -1,0 +1,105 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Slots of LPARs that exist, on an emulated host."""
+
+import ast
+import pathlib
+
+from pypowervm.utils import lpar_builder
+from pypowervm.wrappers import logical_partition
+
+import nova_powervm
+from nova_powervm import exception
+from nova_powervm.domain import partition
+from nova_powervm.powervm import partitions
+from tests.emulator import base
+
+
+class AssignTest(base.EmulatorTestCase):
+    def setUp(self):
+        super().setUp()
+        self.partitions = partitions.RestPartitions(self.adapter, None)
+        self.uuid = self.create(slots=base.GPUS[:1], required=False).uuid
+
+    def assign(self, *indexes):
+        slots = [partition.SlotAssignment(index) for index in indexes]
+        return self.partitions.assign(self.uuid, slots)
+
+    def test_the_rest_stays(self):
+        found = self.assign(base.NVME)
+
+        expected = {base.GPUS[0]: False, base.NVME: True}
+        self.assertEqual(expected, found.slots)
+        self.assertEqual(expected, self.partitions.find(self.uuid).slots)
+        self.assertEqual(2048, found.memory_mb)
+
+    def test_what_it_has_becomes_required(self):
+        found = self.assign(base.GPUS[0])
+
+        self.assertEqual({base.GPUS[0]: True}, found.slots)
+
+    def test_somebody_was_faster(self):
+        self.control.add_fault(
+            method='POST', match='LogicalPartition.update', status=412, nth=1
+        )
+
+        self.assertIn(base.NVME, self.assign(base.NVME).slots)
+
+    def test_a_lost_answer(self):
+        self.control.add_fault(
+            method='POST',
+            match='LogicalPartition.update',
+            nth=1,
+            drop=True,
+            phase='after',
+        )
+
+        self.assertIn(base.NVME, self.assign(base.NVME).slots)
+
+    def test_an_owned_slot(self):
+        with self.assertRaises(exception.RestError) as caught:
+            self.assign(base.FOREIGN_SLOT)
+        self.assertIn('database', str(caught.exception))
+
+    def test_no_such_lpar(self):
+        with self.assertRaises(exception.PartitionNotFound):
+            self.partitions.assign(self.uuid.replace('-', 'A', 1), [])
+
+
+class RebuildTest(base.EmulatorTestCase):
+    """Why pypowervm's way to change an LPAR is not used."""
+
+    def test_the_builder_drops_slots_that_it_is_not_given(self):
+        made = self.create(slots=base.GPUS[:2])
+        builder = lpar_builder.LPARBuilder(
+            self.adapter,
+            {'name': 'vm1', 'memory': 2048, 'vcpu': 2},
+            lpar_builder.DefaultStandardize(self.system()),
+        )
+
+        builder.rebuild(self.read(made.uuid)).update()
+
+        after = logical_partition.LPAR.get(self.adapter, uuid=made.uuid)
+        self.assertEqual([], list(after.io_config.io_slots))
+
+    def test_this_project_never_calls_it(self):
+        (package,) = nova_powervm.__path__
+        found = [
+            f'{path.name}:{node.lineno}'
+            for path in pathlib.Path(package, 'powervm').rglob('*.py')
+            for node in ast.walk(ast.parse(path.read_text()))
+            if isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Attribute)
+            and node.func.attr == 'rebuild'
+        ]
+        self.assertEqual([], found)
