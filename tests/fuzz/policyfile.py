@@ -16,7 +16,7 @@ Every text ends in a policy or in problems. Run it from the checkout, for ten
 minutes, beginning with the good files of ``tests/fuzz/corpus``::
 
     python3 -m tests.fuzz.policyfile -max_total_time=600 \\
-        -dict=tests/fuzz/yaml.dict /tmp/found tests/fuzz/corpus
+        -dict=tests/fuzz/yaml.dict found tests/fuzz/corpus
 
 What it finds is written to the folder that is named first; ``-max_len`` is
 4096 unless it is given.
