@@ -129,6 +129,14 @@ class RestSystem:
         return feed[0]
 
     @property
+    def reports_owners(self) -> bool:
+        """Whether the system as last read tells who owns its slots.
+
+        If not, owners are worked out from the partitions' profiles.
+        """
+        return views.reports_owners(self.wrapper)
+
+    @property
     def _reports_owners(self) -> bool:
         return views.reports_owners(self._wrapper)
 

@@ -21,7 +21,10 @@ import fixtures
 import keystoneauth1.session
 import openstack
 from keystoneauth1 import token_endpoint
+from oslo_utils import uuidutils
 
+from nova_powervm.cmd import services
+from nova_powervm.cmd import status
 from nova_powervm.cmd.inventory import app
 from nova_powervm.cmd.inventory import compute
 from nova_powervm.cmd.inventory import release
@@ -148,32 +151,67 @@ class DiffTest(CommandTestCase):
         )
         self.set_traits(uuid, good)
 
-        # foreign
+        # foreign: Cyborg's for the same slot
         root = self._get_provider_uuid_by_host('host1')
-        self.placement.post(
+        other = uuidutils.generate_uuid()
+        answer = self.placement.post(
             '/resource_providers',
             {
                 'name': f'host1_{free[0]:08X}',
                 'parent_provider_uuid': root,
-                'uuid': uuid[::-1].replace('-', '')[:32],
+                'uuid': other,
             },
             version='1.20',
         )
+        self.assertEqual(200, answer.status, answer.body)
         self.assertEqual((3, [('foreign', f'{free[0]:08X}')]), self.kinds())
-        (other,) = [
-            p
-            for p in self._get_all_rps_in_a_tree(root)
-            if p['name'].startswith('host1_')
-        ]
-        self._delete_provider(other['uuid'])
+        self._delete_provider(other)
+
+        # stale: by a file that offers nothing, one is in use
+        nothing = os.path.join(self.useFixture(fixtures.TempDir()).path, 'no')
+        code, rows = self.rows('diff', nothing)
+        self.assertEqual((3, {'stale'}), (code, {r['Kind'] for r in rows}))
+        self.assertEqual(
+            {f'{index:08X}' for index in providers},
+            {row['Slot'] for row in rows},
+        )
+        (used,) = [r for r in rows if r['Slot'] == f'{slot:08X}']
+        self.assertIn(server['id'], used['Cure'])
+
+        # leaked: somebody without an LPAR; an LPAR without its allocation
+        nobody = uuidutils.generate_uuid()
+        self._allocate(nobody, {uuid: {'CUSTOM_GPU': 1}})
+        code, (row,) = self.rows('diff')
+        self.assertEqual((3, 'leaked'), (code, row['Kind']))
+        self.assertIn(f'{nobody}, which has no LPAR', row['Difference'])
+        self._allocate(nobody, {})
+        self._allocate(server['id'], {root: {'VCPU': 1}})
+        code, (row,) = self.rows('diff')
+        self.assertEqual(
+            (3, 'leaked', f'{slot:08X}'), (code, row['Kind'], row['Slot'])
+        )
+        self.assertIn('was not allocated it', row['Difference'])
 
         # missing
-        self._delete_provider(providers[free[0]]['uuid'])
-        self.assertEqual((3, [('missing', f'{free[0]:08X}')]), self.kinds())
+        self._delete_provider(uuid)
+        _, kinds = self.kinds()
+        self.assertIn(('missing', f'{free[0]:08X}'), kinds)
 
-        # leaked
-        self.control().delete_partition = None
-        self._run_periodics()
+    def _allocate(self, consumer, resources):
+        known = self.placement.get(f'/allocations/{consumer}', version='1.28')
+        answer = self.placement.put(
+            f'/allocations/{consumer}',
+            {
+                'allocations': {
+                    uuid: {'resources': r} for uuid, r in resources.items()
+                },
+                'consumer_generation': known.body.get('consumer_generation'),
+                'project_id': self.api.project_id,
+                'user_id': 'admin',
+            },
+            version='1.28',
+        )
+        self.assertEqual(204, answer.status, answer.body)
 
     def _delete_provider(self, uuid):
         fixture = self.placement.fixture
@@ -275,7 +313,7 @@ class ReleaseTest(CommandTestCase):
 
         # Yes; and what else the record says stays.
         before = self._get_provider_inventory(burned)['CUSTOM_GPU']
-        code, out, err = self.run_command('release', name, answer='y\n')
+        code, _, err = self.run_command('release', name, answer='y\n')
         self.assertEqual(0, code, err)
         self.assertEqual(
             {**before, 'reserved': 0},
@@ -320,7 +358,7 @@ class CloudErrorsTest(CommandTestCase):
         for section, words in (
             ({}, 'there is no auth_type'),
             ({'auth_type': 'password'}, 'nova.conf does not say how'),
-            (good | {'token': 'wrong:token'}, 'is refused'),
+            (good | {'token': 'wrong:token'}, 'are refused'),
             (good | {'endpoint': 'http://127.0.0.1:9'}, 'does not answer'),
         ):
             with self.subTest(section):
@@ -332,3 +370,76 @@ class CloudErrorsTest(CommandTestCase):
         code, _, err = self.run_command('diff', '--node', 'host9')
         self.assertEqual(4, code)
         self.assertIn("no provider named 'host9'", err)
+
+
+class StatusTest(CommandTestCase):
+    def check(self, conf):
+        """Run the checks; give exit code and code and details by check."""
+        out = self.useFixture(fixtures.StringStream('out')).stream
+        with mock.patch('sys.stdout', out):
+            code = status.main(
+                ['--config-file', conf, 'upgrade', 'check', '--json']
+            )
+        out.seek(0)
+        return code, {
+            check['check']: (check['result'], check['details'])
+            for check in json.loads(out.read())['checks']
+        }
+
+    def test_a_host_that_is_ready_and_one_that_is_not(self):
+        self.start_host()
+
+        # The conductor of these tests serves one cell, on a queue that only
+        # the cell's own services know.
+        code, found = self.check(self.nova_conf())
+        self.assertEqual(1, code)
+        self.assertIn('can not be asked', found['Nova service versions'][1])
+
+        # Asked as the conductor asks: by the records themselves
+        self.useFixture(
+            fixtures.MockPatchObject(
+                services.rpcapi, 'ConductorAPI', lambda: None
+            )
+        )
+        code, found = self.check(self.nova_conf())
+        self.assertEqual((0, {0}), (code, {c for c, _ in found.values()}))
+        self.assertIn('is 74', found['Nova service versions'][1])
+        self.assertIn('installed here', found['Placement'][1])
+
+        # Short names, as an earlier release of the driver may have left
+        self.flags(provider_names='spec', group='powervm')
+        root = self._get_provider_uuid_by_host('host1')
+        self.placement.post(
+            '/resource_providers',
+            {
+                'name': 'PowerVM IOSlot 21010099',
+                'parent_provider_uuid': root,
+                'uuid': uuidutils.generate_uuid(),
+            },
+            version='1.20',
+        )
+        code, found = self.check(self.nova_conf())
+        self.assertEqual((1, 1), (code, found['Names of providers'][0]))
+        self.assertIn('IOSlot 21010099', found['Names of providers'][1])
+
+        # Neither host nor Placement nor a good file
+        self._inventories['host1'] = 'gpus: 3'
+        conf = self.nova_conf(
+            powervm={
+                'inventory_file': self.inventory_path('host1'),
+                'rest_url': 'http://127.0.0.1:9',
+                'rest_username': 'nova',
+                'rest_password': 'secret',
+            },
+            placement={},
+        )
+        code, found = self.check(conf)
+        self.assertEqual(2, code)
+        self.assertEqual(
+            {'Nova service versions'},
+            {name for name, (result, _) in found.items() if result != 2},
+        )
+
+    def test_what_can_not_be_run_is_255(self):
+        code = status.main(['--config-file', '/nowhere', 'upgrade', 'check'])
+        self.assertEqual(255, code)

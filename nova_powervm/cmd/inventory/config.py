@@ -74,15 +74,11 @@ def read(
     :raises oslo_config.cfg.Error: One can't be read or understood.
     """
     if files is None and dirs is None:
-        files = _readable(
-            cfg.find_config_files(project='nova', prog='nova-compute')
-        )
+        files = default_files()
         dirs = _readable(
             cfg.find_config_dirs(project='nova', prog='nova-compute')
         )
-    conf = cfg.ConfigOpts()
-    conf.register_opt(_HOST)
-    powervm_conf.register_opts(conf)
+    conf = declare()
     conf(
         args=[],
         project='nova',
@@ -90,6 +86,21 @@ def read(
         default_config_dirs=list(dirs or ()),
     )
     return Config(conf, files or ())
+
+
+def declare() -> cfg.ConfigOpts:
+    """Make a configuration that knows the options, but has read no file."""
+    conf = cfg.ConfigOpts()
+    conf.register_opt(_HOST)
+    powervm_conf.register_opts(conf)
+    return conf
+
+
+def default_files() -> list[str]:
+    """Give the files that nova-compute reads, as far as they can be read."""
+    return _readable(
+        cfg.find_config_files(project='nova', prog='nova-compute')
+    )
 
 
 def _readable(paths: Sequence[str]) -> list[str]:

@@ -1,0 +1,70 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Versions of Nova's services, asked as nova-compute asks: the conductor."""
+
+from collections.abc import Sequence
+
+import nova.conf
+import oslo_messaging
+from nova import config as nova_config
+from nova import context as nova_context
+from nova import objects
+from nova import rpc
+from nova.conductor import rpcapi
+from nova.objects import base as nova_objects
+from oslo_upgradecheck import upgradecheck
+
+from nova_powervm.cmd import checks
+
+CONF = nova.conf.CONF
+#: Seconds to wait for the conductor: a person waits, too.
+PATIENCE = 10
+
+
+def check(files: Sequence[str]) -> upgradecheck.Result:
+    """Ask for the lowest version of a nova-compute service of the cell.
+
+    A compute node has no access to Nova's database, so the conductor is
+    asked, on the message queue that nova.conf names.
+
+    :param files: The configuration files.
+    """
+    if rpc.TRANSPORT is None:
+        nova_config.parse_args(['nova-powervm-status'], [*files] or None)
+        CONF.set_override('rpc_response_timeout', PATIENCE)
+    objects.register_all()
+    try:
+        return checks.compute_versions(_lowest())
+    except (oslo_messaging.MessagingException, OSError) as error:
+        return checks.warning(
+            f"Nova's conductor can not be asked ({_kind(error)}). Look at "
+            'transport_url in nova.conf, and whether nova-conductor runs.'
+        )
+
+
+def _lowest() -> int:
+    """Ask the conductor; what the process asks by is left as it was."""
+    before = nova_objects.NovaObject.indirection_api
+    nova_objects.NovaObject.indirection_api = rpcapi.ConductorAPI()
+    try:
+        return int(
+            objects.Service.get_minimum_version(
+                nova_context.get_admin_context(), 'nova-compute'
+            )
+        )
+    finally:
+        nova_objects.NovaObject.indirection_api = before
+
+
+def _kind(error: Exception) -> str:
+    return str(error).split('\n', maxsplit=1)[0] or type(error).__name__
