@@ -71,4 +71,11 @@ man_pages = [
         [project],
         1,
     ),
+    (
+        'cli/nova-powervm-status',
+        'nova-powervm-status',
+        'check whether a PowerVM host is ready for an upgrade',
+        [project],
+        1,
+    ),
 ]

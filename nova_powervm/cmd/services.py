@@ -13,6 +13,7 @@
 """Versions of Nova's services, asked as nova-compute asks: the conductor."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import nova.conf
 import oslo_messaging
@@ -39,12 +40,14 @@ def check(files: Sequence[str]) -> upgradecheck.Result:
 
     :param files: The configuration files.
     """
+    objects.register_all()
     if rpc.TRANSPORT is None:
         nova_config.parse_args(['nova-powervm-status'], [*files] or None)
-        CONF.set_override('rpc_response_timeout', PATIENCE)
-    objects.register_all()
+    conductor = rpcapi.ConductorAPI()
+    # The option is there as soon as a client has been made.
+    CONF.set_override('rpc_response_timeout', PATIENCE)
     try:
-        return checks.compute_versions(_lowest())
+        return checks.compute_versions(_lowest(conductor))
     except (oslo_messaging.MessagingException, OSError) as error:
         return checks.warning(
             f"Nova's conductor can not be asked ({_kind(error)}). Look at "
@@ -52,10 +55,10 @@ def check(files: Sequence[str]) -> upgradecheck.Result:
         )
 
 
-def _lowest() -> int:
+def _lowest(conductor: Any) -> int:
     """Ask the conductor; what the process asks by is left as it was."""
     before = nova_objects.NovaObject.indirection_api
-    nova_objects.NovaObject.indirection_api = rpcapi.ConductorAPI()
+    nova_objects.NovaObject.indirection_api = conductor
     try:
         return int(
             objects.Service.get_minimum_version(
@@ -64,6 +67,7 @@ def _lowest() -> int:
         )
     finally:
         nova_objects.NovaObject.indirection_api = before
+        CONF.clear_override('rpc_response_timeout')
 
 
 def _kind(error: Exception) -> str:

@@ -23,8 +23,14 @@ __all__ = ('list_opts', 'powervm', 'register_opts')
 
 def register_opts(conf: cfg.ConfigOpts) -> None:
     """Make the options known to a configuration, once or again."""
-    conf.register_group(powervm.GROUP)
-    conf.register_opts(powervm.OPTIONS, group=powervm.GROUP)
+    # oslo.config copies a group, but not the values that it holds: with the
+    # same one, an override would reach all other configurations.
+    conf.register_group(
+        cfg.OptGroup(
+            powervm.GROUP.name, powervm.GROUP.title, powervm.GROUP.help
+        )
+    )
+    conf.register_opts(powervm.OPTIONS, group=powervm.GROUP.name)
 
 
 def list_opts() -> list[tuple[str, list[Any]]]:

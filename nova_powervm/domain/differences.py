@@ -27,10 +27,13 @@ from nova_powervm.domain import partition
 from nova_powervm.domain import planning
 from nova_powervm.domain import slots
 
-_MENDS = (
-    'nova-compute does it in its next update; if this stays, look for the '
-    'slot in its log'
-)
+_MENDS = {
+    planning.Action.CREATE: 'makes',
+    planning.Action.PUBLISH: 'corrects',
+    planning.Action.KEEP_CLASS: 'corrects',
+    planning.Action.WITHDRAW: 'withdraws',
+    planning.Action.DELETE: 'deletes',
+}
 _ACCOUNT = (
     'nothing, if Nova builds, moves or deletes the instance just now; else '
     'see "openstack server show {consumer}"'
@@ -156,7 +159,10 @@ def _cure(entry: planning.Entry) -> str:
             f'it is allocated to {holders}: give the slot back to the host, '
             'or delete the instance'
         )
-    return _MENDS
+    return (
+        f'nova-compute {_MENDS[entry.action]} it in its next update; if not, '
+        'its log says why'
+    )
 
 
 def _changes(

@@ -139,7 +139,7 @@ def _near_keys(
             Severity.ERROR,
             key,
             f'Nova takes "{word}{suffix}" for {meaning}',
-            f'write {right}{suffix}:{name}',
+            f'write {right}{suffix}:{name.replace(_PRODUCT, _DEVICE)}',
         )
 
 
@@ -209,7 +209,7 @@ def _resource(
             key,
             'a group without a number: traits of the device and of its host '
             'can not be told apart, nor a second device be asked for',
-            f'write resources1:{name}={amount} and trait1:… for its traits',
+            f'write resources1:{name}=1 and trait1:… for its traits',
         )
 
 

@@ -17,7 +17,6 @@ its provider's reserved equals its total. When it has been cleaned, somebody
 has to lower reserved again, and the driver never does.
 """
 
-from collections.abc import Iterable
 from collections.abc import Sequence
 from typing import Any
 
@@ -154,7 +153,7 @@ def records(
     ]
 
 
-def to_clean(tree: observed.Tree) -> Iterable[observed.Observed]:
+def to_clean(tree: observed.Tree) -> Sequence[observed.Observed]:
     """List the devices that wait for their release, by slot."""
     waiting = (o for o in tree.slot_providers if o.needs_cleaning)
     return sorted(waiting, key=lambda o: (o.drc_index or 0, o.uuid))

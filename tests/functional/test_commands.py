@@ -23,6 +23,7 @@ import openstack
 from keystoneauth1 import token_endpoint
 from oslo_utils import uuidutils
 
+from nova_powervm.cmd import services
 from nova_powervm.cmd import status
 from nova_powervm.cmd.inventory import app
 from nova_powervm.cmd.inventory import compute
@@ -388,8 +389,19 @@ class StatusTest(CommandTestCase):
     def test_a_host_that_is_ready_and_one_that_is_not(self):
         self.start_host()
 
+        # The conductor of these tests serves one cell, on a queue that only
+        # the cell's own services know.
         code, found = self.check(self.nova_conf())
+        self.assertEqual(1, code)
+        self.assertIn('can not be asked', found['Nova service versions'][1])
 
+        # Asked as the conductor asks: by the records themselves
+        self.useFixture(
+            fixtures.MockPatchObject(
+                services.rpcapi, 'ConductorAPI', lambda: None
+            )
+        )
+        code, found = self.check(self.nova_conf())
         self.assertEqual((0, {0}), (code, {c for c, _ in found.values()}))
         self.assertIn('is 74', found['Nova service versions'][1])
         self.assertIn('installed here', found['Placement'][1])

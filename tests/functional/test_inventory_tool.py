@@ -50,8 +50,8 @@ class Show(base.PowerVMTestCase):
                 f'rest_password = {powervm.rest_password}\n'
                 '[placement]\n'
                 'auth_type = admin_token\n'
-                f'token = {self.placement.token}\n'
-                f'endpoint = {self.placement.endpoint}\n'
+                f'token = {self.placement.fixture.token}\n'
+                f'endpoint = {self.placement.fixture.endpoint}\n'
             )
         return path
 

@@ -100,6 +100,11 @@ class Reporting(command.Command):
         if self.app.options.debug:
             traceback.print_exc(file=self.app.stderr)
 
+    def note(self, text: str) -> None:
+        """Tell a person something where the output alone says nothing."""
+        if self.app.options.verbose_level:
+            print(text, file=self.app.stderr)
+
     def complain(self, error: object) -> None:
         """Print an error, where errors belong."""
         print(f'{self.app.NAME}: {error}', file=self.app.stderr)

@@ -105,7 +105,9 @@ def default_files() -> list[str]:
 
 def _readable(paths: Sequence[str]) -> list[str]:
     """Leave out what this user may not read: defaults hold instead."""
-    found = [path for path in paths if os.access(path, os.R_OK)]
+    found = [
+        path for path in paths if os.access(path, os.R_OK, effective_ids=True)
+    ]
     for path in sorted(set(paths) - set(found)):
         LOG.warning(
             '%(path)s can not be read by this user, so its options have '

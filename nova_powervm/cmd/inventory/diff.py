@@ -96,6 +96,12 @@ class Diff(base.Lister):
             reading.view.io_slots,
             reading.lpars,
         )
+        if not found:
+            self.note(
+                f'All is in step: {policy.source}, {reading.source}, and '
+                f'{len(tree.slot_providers)} provider(s) of slots below '
+                f'{tree.node} in Placement.'
+            )
         self.status = DIFFERENCES if any(d.counts for d in found) else 0
         return ('Kind', 'Slot', 'Provider', 'Difference', 'Cure'), [
             (

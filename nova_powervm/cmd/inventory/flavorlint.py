@@ -104,6 +104,8 @@ class Lint(base.Lister):
             for name, specs in sources.items()
             for finding in flavorlint.lint(specs, known)
         ]
+        if not found:
+            self.note(f'Nothing found in {len(sources)} flavor(s).')
         severities = {finding.severity for _, finding in found}
         if flavorlint.Severity.ERROR in severities:
             self.status = ERRORS

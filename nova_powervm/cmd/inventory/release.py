@@ -100,6 +100,8 @@ class Release(base.Lister):
         tree = placement.tree(node)
         if not parsed_args.which:
             waiting = releasing.to_clean(tree)
+            if not waiting:
+                self.note(f'No device of {node} waits to be cleaned.')
             return _table((o, 'needs cleaning') for o in waiting)
         try:
             chosen = _choose(parsed_args.which, tree)

@@ -14,16 +14,21 @@
 
 import configparser
 import importlib
+import os
 import re
 import subprocess
 import sys
 import unittest
+from unittest import mock
+
+from oslo_config import cfg
 
 from nova_powervm.cmd.inventory import app
+from nova_powervm.cmd.inventory import config
 from tests.unit.cmd.inventory import base
 from tests.unit.docs import pages
 
-#: The commands that this module's neighbors test.
+#: The commands whose examples need no more than a host.
 COMMANDS = ('validate', 'show', 'generate')
 
 
@@ -49,9 +54,9 @@ class HelpTest(base.ToolTestCase):
             )
 
     def test_the_help_of_each_command_has_an_example(self):
-        for name in COMMANDS:
+        for name, _ in entry_points():
             with self.subTest(command=name):
-                result = base.run(name, '--help')
+                result = base.run(*name.split(), '--help')
                 self.assertEqual(0, result.status)
                 _, _, examples = result.out.partition('\nExamples:\n')
                 self.assertIn(f'  {app.NAME} {name}', examples)
@@ -235,6 +240,58 @@ class ConfigTest(base.ToolTestCase):
         )
         result = self.run_tool('--config-dir', drop, 'validate', '--offline')
         self.assertIn(base_inventory, result.out)
+
+
+class PermissionTest(base.ToolTestCase):
+    """Who is not root can do what the files permit."""
+
+    def setUp(self):
+        super().setUp()
+        # All modules are loaded before this user may not read them.
+        with self.assertNoLogs():
+            self.run_tool('validate', '--offline')
+        self.directory.chmod(0o755)
+        if os.geteuid() == 0:
+            self.addCleanup(os.seteuid, 0)
+            os.seteuid(65534)
+
+    def forbid(self, path):
+        """Let nobody read a file."""
+        user = os.geteuid()
+        os.seteuid(os.getuid())
+        os.chmod(path, 0)
+        os.seteuid(user)
+
+    def test_a_file_that_everybody_may_read(self):
+        self.forbid(self.conf)
+        result = base.run('validate', self.inventory, '--offline')
+        self.assertEqual((0, ''), (result.status, result.err))
+
+    def test_an_inventory_file_that_this_user_may_not_read(self):
+        self.forbid(self.inventory)
+        result = self.run_tool('validate', '--offline')
+        self.assertEqual(2, result.status)
+        self.assertIn('can not be read', result.out)
+        self.assertIn('chgrp nova', result.out)
+
+    def test_a_named_nova_conf_that_this_user_may_not_read(self):
+        self.forbid(self.conf)
+        result = self.run_tool('show')
+        self.assertEqual(1, result.status)
+        self.assert_one_line(result.err, self.conf)
+
+    def test_the_default_nova_conf_that_this_user_may_not_read(self):
+        self.forbid(self.conf)
+        with (
+            mock.patch.object(
+                cfg, 'find_config_files', return_value=[self.conf]
+            ),
+            self.assertLogs('nova_powervm.cmd') as logs,
+        ):
+            found = config.read()
+        self.assertEqual((), found.files)
+        self.assertEqual('/etc/nova/inventory.yaml', found.inventory_file)
+        self.assertIn('can not be read by this user', logs.output[0])
 
 
 class SilentHostTest(base.ToolTestCase):
