@@ -12,6 +12,7 @@
 
 """Whole nova services with our driver, over an emulated host."""
 
+import contextlib
 import copy
 import hashlib
 import io
@@ -27,8 +28,10 @@ from nova import exception as nova_exception
 from nova import objects
 from nova.tests.functional import integrated_helpers
 from nova.virt import node as virt_node
+from oslo_config import cfg
 from oslo_utils import timeutils
 from oslo_utils import uuidutils
+from testtools import content
 
 import nova_powervm.virt.driver  # noqa: F401  registers the options
 from nova_powervm.emulator import fixture
@@ -36,6 +39,8 @@ from tests.functional import rest
 from tests.functional import speed
 
 speed.keep_what_is_the_same()
+
+CONF = cfg.CONF
 
 GPUS = textwrap.dedent("""\
     gpus:
@@ -139,7 +144,67 @@ class PowerVMTestCase(
         self._node_uuids = {}
         self._inventories = {}
         self._journals = {}
+        self._forgotten = 0
         self.image = self.create_image(IMAGE)
+
+    # Stories
+
+    def tell_stories(self):
+        """Run each story_... of the class, in their order, on one host.
+
+        Services take longer to start than most stories to tell. Each finds
+        the host as prepare leaves it.
+        """
+        stories = [n for n in vars(type(self)) if n.startswith('story_')]
+        self.assertTrue(stories)
+        for name in stories:
+            with self.subTest(name):
+                self.prepare()
+                getattr(self, name)()
+            self.forget()
+
+    @contextlib.contextmanager
+    def subTest(self, name):
+        """Run a step: if it fails, so does the test, after those that follow.
+
+        testtools does not know steps.
+        """
+        try:
+            yield
+        except Exception:
+            self.addDetailUniqueName(
+                f'failed: {name}',
+                content.TracebackContent(sys.exc_info(), self),
+            )
+            self.force_failure = True
+
+    def prepare(self):
+        """Make what each story of a class begins with."""
+
+    def forget(self):
+        """Delete the servers of a story, its faults, requests and messages."""
+        for name in self.hosts:
+            self.control(name).clear_faults()
+        for server in self.api.get_servers():
+            self._delete_server(server)
+        for name in self.hosts:
+            self.control(name).clear_journal()
+        self.notifier.reset()
+        self._forgotten = len(self.stdlog.logger.output)
+
+    def logged(self):
+        """Give what was logged in this story."""
+        return self.stdlog.logger.output[self._forgotten :]
+
+    @contextlib.contextmanager
+    def flagged(self, **options):
+        """Set options of [DEFAULT] for a while."""
+        before = {name: CONF[name] for name in options}
+        self.flags(**options)
+        try:
+            yield
+        finally:
+            self.flags(**before)
 
     # Hosts
 

@@ -74,9 +74,13 @@ class Downloads:
 
     def __init__(self, glance):
         self._download = glance.download
+        glance.download = self
+        self.forget()
+
+    def forget(self):
+        """Count from none again, and meddle with nothing."""
         self._meddlers = {}
         self.count = 0
-        glance.download = self
 
     def meddle(self, nth, function):
         """Call a function in place of the nth download.

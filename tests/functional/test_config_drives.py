@@ -99,7 +99,10 @@ class Contents(ConfigDriveTestCase):
         super().setUp()
         self.start_host()
 
-    def test_it_is_an_iso_with_the_label_that_cloud_init_looks_for(self):
+    def test_all_that_is_on_it(self):
+        self.tell_stories()
+
+    def story_it_is_an_iso_with_the_label_that_cloud_init_looks_for(self):
         self.boot_with_drive()
 
         drive = self.drive()
@@ -109,7 +112,7 @@ class Contents(ConfigDriveTestCase):
         inspector.finish()
         self.assertTrue(inspector.format_match)
 
-    def test_it_is_mapped_beside_the_disk(self):
+    def story_it_is_mapped_beside_the_disk(self):
         server = self.boot_with_drive(disk=1)
 
         name = server['OS-EXT-SRV-ATTR:instance_name']
@@ -120,7 +123,7 @@ class Contents(ConfigDriveTestCase):
         )
         self.assertEqual([], self.hosts['host1'].reader.files())
 
-    def test_metadata_tells_who_the_server_is(self):
+    def story_metadata_tells_who_the_server_is(self):
         key = _public_key()
         self.api.post_keypair(
             {'keypair': {'name': 'key', 'type': 'ssh', 'public_key': key}}
@@ -141,7 +144,7 @@ class Contents(ConfigDriveTestCase):
         self.assertEqual('secret', metadata['admin_pass'])
         self.assertEqual({'role': 'wéb'}, metadata['meta'])
 
-    def test_user_data_comes_byte_by_byte(self):
+    def story_user_data_comes_byte_by_byte(self):
         encoded = base64.b64encode(USER_DATA).decode()
         self.boot_with_drive(request={'user_data': encoded})
 
@@ -149,7 +152,7 @@ class Contents(ConfigDriveTestCase):
         self.assertEqual(USER_DATA, files['/openstack/latest/user_data'])
         self.assertEqual(USER_DATA, files['/ec2/latest/user-data'])
 
-    def test_network_data_has_the_ports(self):
+    def story_network_data_has_the_ports(self):
         port = self.make_port()
         self.boot_with_drive(networks=[{'port': port['id']}])
 
@@ -159,7 +162,7 @@ class Contents(ConfigDriveTestCase):
         self.assertEqual(link['id'], network['link'])
         self.assertEqual(port['network_id'], network['network_id'])
 
-    def test_injected_files_of_an_old_client(self):
+    def story_injected_files_of_an_old_client(self):
         contents = base64.b64encode(b'welcome').decode()
         with utils.temporary_mutation(self.api, microversion='2.56'):
             self.boot_with_drive(
@@ -177,7 +180,7 @@ class Contents(ConfigDriveTestCase):
             b'welcome', drive.files[f'/openstack{file["content_path"]}']
         )
 
-    def test_every_version_that_nova_knows_is_there(self):
+    def story_every_version_that_nova_knows_is_there(self):
         self.boot_with_drive()
 
         drive = self.drive()
@@ -193,7 +196,10 @@ class Devices(ConfigDriveTestCase):
         super().setUp()
         self.start_host()
 
-    def test_a_gpu_by_its_location_code(self):
+    def test_all_that_is_told(self):
+        self.tell_stories()
+
+    def story_a_gpu_by_its_location_code(self):
         server = self.boot_with_drive(base.gpu_groups(1))
 
         (index,) = self.allocated_slots(server)
@@ -206,7 +212,7 @@ class Devices(ConfigDriveTestCase):
             (slot['vendor_id'], slot['device_id'], slot['class']),
         )
 
-    def test_a_root_disk_by_its_tag(self):
+    def story_a_root_disk_by_its_tag(self):
         disk = {
             'uuid': self.image,
             'source_type': 'image',
@@ -224,7 +230,7 @@ class Devices(ConfigDriveTestCase):
             ],
         )
 
-    def test_several_gpus(self):
+    def story_several_gpus(self):
         server = self.boot_with_drive(
             base.gpu_groups(1)
             | base.gpu_groups(2)
@@ -237,7 +243,7 @@ class Devices(ConfigDriveTestCase):
             sorted(slot['drc_index'] for slot in self.drive().slots),
         )
 
-    def test_each_version_with_devices_lists_them(self):
+    def story_each_version_with_devices_lists_them(self):
         self.boot_with_drive(base.gpu_groups(1))
 
         drive = self.drive()
@@ -246,7 +252,7 @@ class Devices(ConfigDriveTestCase):
                 devices = json.loads(data).get('devices')
                 self.assertIn(devices and len(devices), (None, 1), path)
 
-    def test_a_property_that_the_host_does_not_report_is_left_out(self):
+    def story_a_property_that_the_host_does_not_report_is_left_out(self):
         trait = 'CUSTOM_POWERVM_IOSLOT_DRC_INDEX_21020024'
         self.boot_with_drive(
             {'resources1:CUSTOM_GPU': '1', f'trait1:{trait}': 'required'}
@@ -256,12 +262,12 @@ class Devices(ConfigDriveTestCase):
         self.assertNotIn('subsys_vendor_id', slot)
         self.assertIn('vendor_id', slot)
 
-    def test_no_device_no_entry(self):
+    def story_no_device_no_entry(self):
         self.boot_with_drive()
 
         self.assertEqual([], self.drive().metadata['devices'])
 
-    def test_tagged_ports_by_their_mac_addresses(self):
+    def story_tagged_ports_by_their_mac_addresses(self):
         first, second, third = (self.make_port() for _ in range(3))
 
         server = self.boot_with_drive(
@@ -285,7 +291,7 @@ class Devices(ConfigDriveTestCase):
             found,
         )
 
-    def test_a_tagged_port_and_a_gpu(self):
+    def story_a_tagged_port_and_a_gpu(self):
         port = self.make_port()
         self.boot_with_drive(
             base.gpu_groups(1),
@@ -297,7 +303,7 @@ class Devices(ConfigDriveTestCase):
             [device['type'] for device in self.drive().metadata['devices']],
         )
 
-    def test_tags_are_told_without_a_config_drive(self):
+    def story_tags_are_told_without_a_config_drive(self):
         port = self.make_port()
         server = self.boot({}, networks=[{'port': port['id'], 'tag': 'lan'}])
 
@@ -314,20 +320,22 @@ class WhoGetsOne(ConfigDriveTestCase):
         super().setUp()
         self.start_host()
 
-    def test_not_unless_it_is_asked_for(self):
+    def test_those_that_ask_or_must(self):
+        self.tell_stories()
+
+    def story_not_unless_it_is_asked_for(self):
         self.boot({})
 
         self.assertEqual([], self.media())
         self.assertIsNone(self.volume_group('rootvg')['media_repository'])
 
-    def test_the_operator_wants_it(self):
-        self.flags(force_config_drive=True)
-
-        self.boot({})
+    def story_the_operator_wants_it(self):
+        with self.flagged(force_config_drive=True):
+            self.boot({})
 
         self.drive()
 
-    def test_the_image_wants_it(self):
+    def story_the_image_wants_it(self):
         image = self.create_image(
             base.IMAGE,
             properties={
@@ -340,21 +348,20 @@ class WhoGetsOne(ConfigDriveTestCase):
 
         self.drive()
 
-    def test_vfat_is_refused(self):
-        self.flags(config_drive_format='vfat')
+    def story_vfat_is_refused(self):
         self.control().clear_journal()
 
-        server = self.boot_with_drive(expected='ERROR')
+        with self.flagged(config_drive_format='vfat'):
+            server = self.boot_with_drive(expected='ERROR')
 
         self.assertIn(
             'config_drive_format is vfat', server['fault']['message']
         )
         self.assertEqual(0, self.control().journal_counts().get(CREATED, 0))
 
-    def test_vfat_hurts_nobody_without_a_config_drive(self):
-        self.flags(config_drive_format='vfat')
-
-        self.boot({})
+    def story_vfat_hurts_nobody_without_a_config_drive(self):
+        with self.flagged(config_drive_format='vfat'):
+            self.boot({})
 
 
 class Lifetime(ConfigDriveTestCase):
@@ -364,7 +371,10 @@ class Lifetime(ConfigDriveTestCase):
         super().setUp()
         self.start_host()
 
-    def test_it_goes_with_its_server(self):
+    def test_from_boot_to_delete(self):
+        self.tell_stories()
+
+    def story_it_goes_with_its_server(self):
         gone, kept = self.boot_with_drive(), self.boot_with_drive()
 
         self._delete_server(gone)
@@ -374,7 +384,7 @@ class Lifetime(ConfigDriveTestCase):
         self.assertEqual([], self.media())
         self.assertEqual([], self.mappings())
 
-    def test_a_failed_start_removes_it(self):
+    def story_a_failed_start_removes_it(self):
         self.control().plan_job('PowerOn', 'HSCL0000 no power')
 
         self.boot_with_drive(expected='ERROR')
@@ -383,7 +393,7 @@ class Lifetime(ConfigDriveTestCase):
         self.assertEqual([], self.disks())
         self.assertEqual([], self.mappings())
 
-    def test_a_failed_upload_removes_the_disk_too(self):
+    def story_a_failed_upload_removes_the_disk_too(self):
         self.control().add_fault(match='File.upload', nth=2, status=500)
 
         self.boot_with_drive(expected='ERROR')
@@ -391,14 +401,14 @@ class Lifetime(ConfigDriveTestCase):
         self.assertEqual([], self.media())
         self.assertEqual([], self.disks())
 
-    def test_the_session_ended_before_its_upload(self):
+    def story_the_session_ended_before_its_upload(self):
         self.control().add_fault(match='File.upload', nth=2, status=401)
 
         server = self.boot_with_drive()
 
         self.assertEqual(server['id'], self.drive().metadata['uuid'])
 
-    def test_a_lost_answer_to_its_upload_is_made_good(self):
+    def story_a_lost_answer_to_its_upload_is_made_good(self):
         self.control().add_fault(
             match='File.upload', nth=2, drop=True, phase='after'
         )
@@ -407,7 +417,7 @@ class Lifetime(ConfigDriveTestCase):
 
         self.assertEqual(server['id'], self.drive().metadata['uuid'])
 
-    def test_rebuild_makes_a_new_one(self):
+    def story_rebuild_makes_a_new_one(self):
         server = self.boot_with_drive(base.gpu_groups(1))
         slots = self.drive().slots
         self.api.put_server(server['id'], {'server': {'name': 'a-new-name'}})
@@ -417,10 +427,9 @@ class Lifetime(ConfigDriveTestCase):
         self.assertEqual('a-new-name', self.drive().metadata['name'])
         self.assertEqual(slots, self.drive().slots)
 
-    def test_rebuild_keeps_one_that_was_forced(self):
-        self.flags(force_config_drive=True)
-        server = self.boot({})
-        self.flags(force_config_drive=False)
+    def story_rebuild_keeps_one_that_was_forced(self):
+        with self.flagged(force_config_drive=True):
+            server = self.boot({})
 
         self._rebuild_server(server, self.create_image(b'another image'))
 

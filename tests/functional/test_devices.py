@@ -33,7 +33,10 @@ class OneDevice(base.PowerVMTestCase):
         super().setUp()
         self.start_host()
 
-    def test_boot_gives_the_lpar_the_allocated_slot(self):
+    def test_one_device(self):
+        self.tell_stories()
+
+    def story_boot_gives_the_lpar_the_allocated_slot(self):
         server = self.boot(base.gpu_groups(1))
 
         slots = self.allocated_slots(server)
@@ -43,7 +46,7 @@ class OneDevice(base.PowerVMTestCase):
         self.assertEqual({slots[0]: True}, lpar.slots)
         self.assertEqual(lpar.uuid, self.slot_owner(slots[0]))
 
-    def test_the_lpar_has_the_flavors_size_and_the_instances_name(self):
+    def story_the_lpar_has_the_flavors_size_and_the_instances_name(self):
         server = self.boot(base.gpu_groups(1), memory_mb=2048, vcpu=2)
 
         lpar = self.lpar(server)
@@ -53,7 +56,7 @@ class OneDevice(base.PowerVMTestCase):
         name = server['OS-EXT-SRV-ATTR:instance_name']
         self.assertEqual(name, lpar.name)
 
-    def test_delete_frees_slot_and_allocation(self):
+    def story_delete_frees_slot_and_allocation(self):
         server = self.boot(base.gpu_groups(1))
         (slot,) = self.allocated_slots(server)
 
@@ -65,7 +68,7 @@ class OneDevice(base.PowerVMTestCase):
             {}, self._get_allocations_by_server_uuid(server['id'])
         )
 
-    def test_rebuild_keeps_the_slot(self):
+    def story_rebuild_keeps_the_slot(self):
         server = self.boot(base.gpu_groups(1))
         slots = self.allocated_slots(server)
         other = self.create_image(b'another image')
@@ -77,13 +80,13 @@ class OneDevice(base.PowerVMTestCase):
         self.assertEqual('running', lpar.state)
         self.assertEqual(dict.fromkeys(slots, True), lpar.slots)
 
-    def test_an_instance_without_devices_gets_no_slot(self):
+    def story_an_instance_without_devices_gets_no_slot(self):
         server = self.boot({})
 
         self.assertEqual([], self.allocated_slots(server))
         self.assertEqual({}, self.lpar(server).slots)
 
-    def test_the_slot_is_stored_with_the_instance(self):
+    def story_the_slot_is_stored_with_the_instance(self):
         server = self.boot(base.gpu_groups(1))
 
         stored = self.instance(server).resources
@@ -102,7 +105,10 @@ class SeveralDevices(base.PowerVMTestCase):
         super().setUp()
         self.start_host()
 
-    def test_two_devices_by_ids_and_by_location(self):
+    def test_several_devices(self):
+        self.tell_stories()
+
+    def story_two_devices_by_ids_and_by_location(self):
         # The specification's flavor, with working keys.
         groups = base.gpu_groups(1) | {
             'resources2:CUSTOM_GPU': '1',
@@ -116,7 +122,7 @@ class SeveralDevices(base.PowerVMTestCase):
         self.assertIn(0x21010022, slots)
         self.assertEqual(dict.fromkeys(slots, True), self.lpar(server).slots)
 
-    def test_two_devices_of_two_classes(self):
+    def story_two_devices_of_two_classes(self):
         groups = base.gpu_groups(1) | {
             'resources2:CUSTOM_NVME': '1',
             'group_policy': 'none',
@@ -128,7 +134,7 @@ class SeveralDevices(base.PowerVMTestCase):
         self.assertIn(0x21010030, slots)
         self.assertEqual(dict.fromkeys(slots, True), self.lpar(server).slots)
 
-    def test_selected_by_a_trait_of_the_file(self):
+    def story_selected_by_a_trait_of_the_file(self):
         server = self.boot(
             {'resources1:CUSTOM_NVME': '1', 'trait1:CUSTOM_FAST': 'required'}
         )
@@ -136,7 +142,7 @@ class SeveralDevices(base.PowerVMTestCase):
         self.assertEqual([0x21010030], self.allocated_slots(server))
         self.assertEqual({0x21010030: True}, self.lpar(server).slots)
 
-    def test_selected_by_the_location_code(self):
+    def story_selected_by_the_location_code(self):
         name = self.slot(0x21010021).drc_name
         trait = base.location_trait(name)
         server = self.boot(
@@ -145,7 +151,7 @@ class SeveralDevices(base.PowerVMTestCase):
 
         self.assertEqual([0x21010021], self.allocated_slots(server))
 
-    def test_instances_never_share_a_device(self):
+    def story_instances_never_share_a_device(self):
         servers = [self.boot(base.gpu_groups(1)) for _ in range(4)]
 
         taken = [self.allocated_slots(server)[0] for server in servers]
@@ -164,7 +170,10 @@ class NoCandidate(base.PowerVMTestCase):
     def refused(self, groups):
         return self.boot(groups, expected='ERROR')
 
-    def test_a_taken_device(self):
+    def test_no_candidate(self):
+        self.tell_stories()
+
+    def story_a_taken_device(self):
         groups = {
             'resources1:CUSTOM_GPU': '1',
             'trait1:CUSTOM_POWERVM_IOSLOT_DRC_INDEX_21010020': 'required',
@@ -176,7 +185,7 @@ class NoCandidate(base.PowerVMTestCase):
         self.assertIn('No valid host', server['fault']['message'])
         self.assertIsNone(self.lpar(server))
 
-    def test_more_devices_than_there_are(self):
+    def story_more_devices_than_there_are(self):
         groups = {'group_policy': 'isolate'}
         for number in range(1, 6):
             groups |= base.gpu_groups(number)
@@ -185,12 +194,12 @@ class NoCandidate(base.PowerVMTestCase):
 
         self.assertIn('No valid host', server['fault']['message'])
 
-    def test_a_class_that_no_host_offers(self):
+    def story_a_class_that_no_host_offers(self):
         server = self.refused({'resources1:CUSTOM_NVME': '1'})
 
         self.assertIn('No valid host', server['fault']['message'])
 
-    def test_a_slot_that_a_vios_owns(self):
+    def story_a_slot_that_a_vios_owns(self):
         server = self.refused(
             {
                 'resources1:CUSTOM_IOSLOT': '1',

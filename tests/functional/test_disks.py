@@ -20,6 +20,7 @@ from cursive import exception as cursive_exception
 from nova import context as nova_context
 from nova import exception as nova_exception
 from nova import objects
+from oslo_utils import uuidutils
 
 from nova_powervm.emulator import worlds
 from tests.functional import base
@@ -65,7 +66,14 @@ class DiskTestCase(base.PowerVMTestCase):
     def setUp(self):
         super().setUp()
         self.downloads = images.Downloads(self.glance)
+        self.image_data = base.IMAGE
         self.flags(max_attempts=1, group='scheduler')
+
+    def prepare(self):
+        """Let the image be one that the driver has not looked at yet."""
+        self.downloads.forget()
+        self.image_data = base.IMAGE + uuidutils.generate_uuid().encode()
+        self.image = self.create_image(self.image_data)
 
     def changes(self):
         """Give the requests since the last clearing that change the host."""
@@ -141,7 +149,10 @@ class RootDisks(DiskTestCase):
         super().setUp()
         self.start_host()
 
-    def test_the_disk_holds_the_image_and_is_mapped_to_the_lpar(self):
+    def test_boots_and_rebuilds(self):
+        self.tell_stories()
+
+    def story_the_disk_holds_the_image_and_is_mapped_to_the_lpar(self):
         # Of no round size, and of more than one chunk.
         data = bytes(range(256)) * 1000 + b'end'
         server = self.boot({}, image=self.create_image(data), disk=3)
@@ -150,14 +161,14 @@ class RootDisks(DiskTestCase):
         self.assertEqual(3, disk['capacity'])
         self.assertTrue(disk['name'].endswith('r'))
 
-    def test_a_flavor_without_a_disk_gets_one_of_the_images_size(self):
+    def story_a_flavor_without_a_disk_gets_one_of_the_images_size(self):
         server = self.boot({})
 
-        disk = self.assert_boots_from(server, base.IMAGE)
+        disk = self.assert_boots_from(server, self.image_data)
         self.assertEqual(1, disk['capacity'])
         self.assertTrue(disk['name'].endswith('x'))
 
-    def test_the_images_size_is_rounded_up(self):
+    def story_the_images_size_is_rounded_up(self):
         data = images.qcow2(GIB + 512)
         image = self.create_image(data, disk_format='qcow2')
 
@@ -165,15 +176,15 @@ class RootDisks(DiskTestCase):
 
         self.assertEqual(2, self.assert_boots_from(server, data)['capacity'])
 
-    def test_delete_removes_disk_and_mapping_of_this_server_only(self):
+    def story_delete_removes_disk_and_mapping_of_this_server_only(self):
         kept, gone = self.boot({}, disk=1), self.boot({}, disk=1)
 
         self._delete_server(gone)
 
-        self.assert_boots_from(kept, base.IMAGE)
+        self.assert_boots_from(kept, self.image_data)
         self.assertIsNone(self.lpar(gone))
 
-    def test_rebuild_writes_the_new_image_onto_a_new_disk(self):
+    def story_rebuild_writes_the_new_image_onto_a_new_disk(self):
         server = self.boot({}, disk=1)
         (old,) = self.disks()
 
@@ -182,7 +193,7 @@ class RootDisks(DiskTestCase):
         disk = self.assert_boots_from(server, b'another image')
         self.assertNotEqual(old['udid'], disk['udid'])
 
-    def test_a_rebuild_that_must_fail_costs_nothing(self):
+    def story_a_rebuild_that_must_fail_costs_nothing(self):
         server = self.boot({}, disk=1)
         image = self.create_image(images.qcow2(1024), disk_format='raw')
 
@@ -192,7 +203,7 @@ class RootDisks(DiskTestCase):
         server = self._wait_for_state_change(server, 'ERROR')
 
         self.assertIn('its bytes are qcow2', self.fault(server))
-        self.assert_boots_from(server, base.IMAGE)
+        self.assert_boots_from(server, self.image_data)
         self.assertEqual('running', self.lpar(server).state)
 
     def test_an_image_is_looked_at_once(self):
@@ -206,7 +217,7 @@ class RootDisks(DiskTestCase):
         self.boot({}, disk=1)
         self.assertEqual(5, self.downloads.count)
 
-    def test_an_image_without_a_hash_is_looked_at_each_time(self):
+    def story_an_image_without_a_hash_is_looked_at_each_time(self):
         image = self.create_image(
             b'no hash', os_hash_algo=None, os_hash_value=None
         )
@@ -216,7 +227,7 @@ class RootDisks(DiskTestCase):
         self.boot({}, image=image)
         self.assertEqual(4, self.downloads.count)
 
-    def test_an_image_of_old_is_known_by_its_checksum(self):
+    def story_an_image_of_old_is_known_by_its_checksum(self):
         data = b'of an old Glance'
         image = self.create_image(
             data,
@@ -246,7 +257,10 @@ class Qcow2(DiskTestCase):
         )
         return formats[disk['name']]
 
-    def test_it_is_sent_with_its_format(self):
+    def test_what_is_sent_and_what_is_refused(self):
+        self.tell_stories()
+
+    def story_it_is_sent_with_its_format(self):
         image = self.create_image(self.data, disk_format='qcow2')
 
         server = self.boot({}, image=image, disk=2)
@@ -255,13 +269,13 @@ class Qcow2(DiskTestCase):
         self.assertEqual('QCOW2', self.format_of(disk).upper())
         self.assertEqual(2, disk['capacity'])
 
-    def test_a_raw_image_is_sent_as_raw(self):
+    def story_a_raw_image_is_sent_as_raw(self):
         server = self.boot({})
 
-        disk = self.assert_boots_from(server, base.IMAGE)
+        disk = self.assert_boots_from(server, self.image_data)
         self.assertEqual('RAW', self.format_of(disk).upper())
 
-    def test_it_is_refused_if_its_disk_is_larger_than_the_flavors(self):
+    def story_it_is_refused_if_its_disk_is_larger_than_the_flavors(self):
         image = self.create_image(self.data, disk_format='qcow2')
 
         message = self.refuse_boot(image=image, disk=1)
@@ -269,35 +283,35 @@ class Qcow2(DiskTestCase):
         self.assertIn('needs a root disk of 2 GB', message)
         self.assertIn('has 1 GB', message)
 
-    def test_qcow2_that_is_declared_raw_is_refused(self):
+    def story_qcow2_that_is_declared_raw_is_refused(self):
         message = self.refuse_boot(image=self.create_image(self.data))
 
         self.assertIn('says its format is raw', message)
         self.assertIn('qcow2', message)
 
-    def test_raw_that_is_declared_qcow2_is_refused(self):
-        image = self.create_image(base.IMAGE, disk_format='qcow2')
+    def story_raw_that_is_declared_qcow2_is_refused(self):
+        image = self.create_image(self.image_data, disk_format='qcow2')
 
         message = self.refuse_boot(image=image)
 
         self.assertIn('says its format is qcow2', message)
         self.assertIn('bytes are raw', message)
 
-    def test_a_backing_file_is_refused(self):
+    def story_a_backing_file_is_refused(self):
         image = self.create_image(
             images.qcow2(GIB, backing=b'/etc/shadow'), disk_format='qcow2'
         )
 
         self.assertIn('backing_file', self.refuse_boot(image=image))
 
-    def test_a_data_file_is_refused(self):
+    def story_a_data_file_is_refused(self):
         image = self.create_image(
             images.qcow2(GIB, features=images.DATA_FILE), disk_format='qcow2'
         )
 
         self.assertIn('data_file', self.refuse_boot(image=image))
 
-    def test_unknown_features_are_refused(self):
+    def story_unknown_features_are_refused(self):
         image = self.create_image(
             images.qcow2(GIB, features=1 << 40), disk_format='qcow2'
         )
@@ -312,7 +326,10 @@ class BadImages(DiskTestCase):
         super().setUp()
         self.start_host()
 
-    def test_other_formats_are_refused_without_a_download(self):
+    def test_none_becomes_a_disk(self):
+        self.tell_stories()
+
+    def story_other_formats_are_refused_without_a_download(self):
         for disk_format in ('iso', 'vmdk'):
             image = self.create_image(b'any', disk_format=disk_format)
 
@@ -321,7 +338,7 @@ class BadImages(DiskTestCase):
             self.assertIn(f'its disk format is {disk_format}', message)
         self.assertEqual(0, self.downloads.count)
 
-    def test_another_hash(self):
+    def story_another_hash(self):
         image = self.create_image(b'some', os_hash_value='0' * 128)
 
         message = self.refuse_boot(image=image)
@@ -329,49 +346,49 @@ class BadImages(DiskTestCase):
         self.assertIn('arrived damaged', message)
         self.assertIn('Glance says 0000', message)
 
-    def test_another_size(self):
+    def story_another_size(self):
         image = self.create_image(b'some', size=5)
 
         message = self.refuse_boot(image=image)
 
         self.assertIn('4 bytes came, Glance says 5', message)
 
-    def test_a_hash_that_nobody_knows(self):
+    def story_a_hash_that_nobody_knows(self):
         image = self.create_image(b'some', os_hash_algo='rot13')
 
         self.assertIn("'rot13' is not known", self.refuse_boot(image=image))
 
-    def test_an_empty_image(self):
+    def story_an_empty_image(self):
         message = self.refuse_boot(image=self.create_image(b''))
 
         self.assertIn('it is empty', message)
 
-    def test_a_download_that_broke_off_is_tried_once_more(self):
+    def story_a_download_that_broke_off_is_tried_once_more(self):
         self.downloads.meddle(1, lambda data, _: data.write(b'half'))
 
         server = self.boot({})
 
-        self.assert_boots_from(server, base.IMAGE)
+        self.assert_boots_from(server, self.image_data)
         self.assertEqual(3, self.downloads.count)
 
-    def test_other_bytes_at_the_upload_leave_nothing(self):
+    def story_other_bytes_at_the_upload_leave_nothing(self):
         for nth in range(2, 10):
             self.downloads.meddle(
-                nth, lambda data, _: data.write(bytes(len(base.IMAGE)))
+                nth, lambda data, _: data.write(bytes(len(self.image_data)))
             )
 
         message = self.fail_boot()
 
         self.assertIn('arrived damaged', message)
 
-    def test_other_bytes_at_the_upload_once_are_made_good(self):
+    def story_other_bytes_at_the_upload_once_are_made_good(self):
         self.downloads.meddle(2, lambda data, _: data.write(b'other'))
 
         server = self.boot({})
 
-        self.assert_boots_from(server, base.IMAGE)
+        self.assert_boots_from(server, self.image_data)
 
-    def test_an_image_that_is_gone(self):
+    def story_an_image_that_is_gone(self):
         def gone(_data, _download):
             raise nova_exception.ImageNotFound(image_id='it')
 
@@ -379,7 +396,7 @@ class BadImages(DiskTestCase):
 
         self.assertIn('could not be found', self.refuse_boot())
 
-    def test_a_bad_signature_is_refused_at_once(self):
+    def story_a_bad_signature_is_refused_at_once(self):
         def refuse(data, download):
             download()
             raise cursive_exception.SignatureVerificationError(reason='bad')
@@ -389,7 +406,7 @@ class BadImages(DiskTestCase):
         self.assertIn('is refused', self.refuse_boot())
         self.assertEqual(1, self.downloads.count)
 
-    def test_glance_does_not_answer(self):
+    def story_glance_does_not_answer(self):
         def lost(_data, _download):
             raise nova_exception.GlanceConnectionFailed(
                 server='glance1', reason='refused'
@@ -401,14 +418,14 @@ class BadImages(DiskTestCase):
         self.assertIn('could not be read from Glance', self.refuse_boot())
         self.assertEqual(2, self.downloads.count)
 
-    def test_glance_fails_half_way_through_the_look(self):
+    def story_glance_fails_half_way_through_the_look(self):
         self.break_off(range(1, 10))
 
         message = self.refuse_boot()
 
         self.assertIn('Glance went away', message)
 
-    def test_glance_fails_half_way_through_the_upload(self):
+    def story_glance_fails_half_way_through_the_upload(self):
         self.break_off(range(2, 10))
 
         message = self.fail_boot()
@@ -416,18 +433,18 @@ class BadImages(DiskTestCase):
         self.assertIn('Glance went away', message)
         self.assertNotIn('REST server', message)
 
-    def test_glance_fails_once(self):
+    def story_glance_fails_once(self):
         self.break_off([1, 3])
 
         server = self.boot({})
 
-        self.assert_boots_from(server, base.IMAGE)
+        self.assert_boots_from(server, self.image_data)
 
     def break_off(self, downloads):
         """Let downloads fail as they do if the connection breaks."""
 
         def broken(data, _download):
-            data.write(base.IMAGE[:1000])
+            data.write(self.image_data[:1000])
             raise requests.exceptions.ChunkedEncodingError('Glance went away')
 
         for nth in downloads:
@@ -441,14 +458,17 @@ class Uploads(DiskTestCase):
         super().setUp()
         self.start_host()
 
-    def test_the_session_ended_before_the_upload(self):
+    def test_each_failure(self):
+        self.tell_stories()
+
+    def story_the_session_ended_before_the_upload(self):
         self.control().add_fault(match='File.upload', status=401)
 
         server = self.boot({})
 
-        self.assert_boots_from(server, base.IMAGE)
+        self.assert_boots_from(server, self.image_data)
 
-    def test_all_sessions_end_between_look_and_upload(self):
+    def story_all_sessions_end_between_look_and_upload(self):
         def expire(_data, download):
             download()
             self.control().expire_sessions()
@@ -457,53 +477,53 @@ class Uploads(DiskTestCase):
 
         server = self.boot({})
 
-        self.assert_boots_from(server, base.IMAGE)
+        self.assert_boots_from(server, self.image_data)
 
-    def test_all_sessions_end_while_the_image_is_sent(self):
+    def story_all_sessions_end_while_the_image_is_sent(self):
         def expire(data, _download):
-            data.write(base.IMAGE[:1000])
+            data.write(self.image_data[:1000])
             self.control().expire_sessions()
-            data.write(base.IMAGE[1000:])
+            data.write(self.image_data[1000:])
 
         self.downloads.meddle(2, expire)
 
         server = self.boot({})
 
-        self.assert_boots_from(server, base.IMAGE)
+        self.assert_boots_from(server, self.image_data)
 
-    def test_a_session_that_always_ends_at_the_upload_fails_the_build(self):
+    def story_a_session_that_always_ends_at_the_upload_fails_the_build(self):
         self.control().add_fault(match='File.upload', status=401, every=True)
 
         self.assertIn('the session ended', self.fail_boot())
 
-    def test_an_error_of_the_server_is_the_servers_fault(self):
+    def story_an_error_of_the_server_is_the_servers_fault(self):
         self.control().add_fault(
             match='File.upload', status=500, message='No more.'
         )
 
         self.assertIn('No more.', self.fail_boot())
 
-    def test_a_dropped_connection_is_tried_again(self):
+    def story_a_dropped_connection_is_tried_again(self):
         self.control().add_fault(match='File.upload', drop=True)
 
         server = self.boot({})
 
-        self.assert_boots_from(server, base.IMAGE)
+        self.assert_boots_from(server, self.image_data)
 
-    def test_a_server_that_always_drops_the_connection_fails_the_build(self):
+    def story_a_server_that_always_drops_the_connection_fails_the_build(self):
         self.control().add_fault(match='File.upload', drop=True, every=True)
 
         self.assertIn('uploading', self.fail_boot())
 
-    def test_a_lost_answer_is_made_good(self):
+    def story_a_lost_answer_is_made_good(self):
         for request in ('VolumeGroup.update', 'File.create', 'File.upload'):
             self.control().add_fault(match=request, drop=True, phase='after')
 
         server = self.boot({})
 
-        self.assert_boots_from(server, base.IMAGE)
+        self.assert_boots_from(server, self.image_data)
 
-    def test_a_description_that_can_not_be_removed_fails_nothing(self):
+    def story_a_description_that_can_not_be_removed_fails_nothing(self):
         self.control().add_fault(match='File.delete', status=500)
 
         server = self.boot({})
@@ -511,7 +531,7 @@ class Uploads(DiskTestCase):
         self.assertEqual('ACTIVE', server['status'])
         self.assertEqual(1, len(self.hosts['host1'].reader.files()))
 
-    def test_a_mapping_that_is_refused_leaves_nothing(self):
+    def story_a_mapping_that_is_refused_leaves_nothing(self):
         self.control().add_fault(
             match='VirtualIOServer.update', status=500, message='No slot.'
         )
@@ -717,7 +737,7 @@ class Groups(DiskTestCase):
         self.assertEqual([], self.disks())
         vios2 = self._partition('vios2')
         (disk,) = vios2['volume_groups'][1]['disks']
-        self.assertEqual(base.IMAGE, self.contents(disk))
+        self.assertEqual(self.image_data, self.contents(disk))
         self._delete_server(server)
         vios2 = self._partition('vios2')
         self.assertEqual([], vios2['volume_groups'][1]['disks'])
@@ -773,7 +793,10 @@ class Leftovers(DiskTestCase):
         super().setUp()
         self.start_host()
 
-    def test_lpar_disk_medium_and_mappings_are_made_anew(self):
+    def test_each_is_removed(self):
+        self.tell_stories()
+
+    def story_lpar_disk_medium_and_mappings_are_made_anew(self):
         server = self.boot({}, disk=1, request={'config_drive': True})
         old = self.disks() + self.media()
         self.control().set_partition(
@@ -783,7 +806,7 @@ class Leftovers(DiskTestCase):
         self.spawn_again(server)
 
         (disk,), (medium,) = self.disks(), self.media()
-        self.assertEqual(base.IMAGE, self.contents(disk))
+        self.assertEqual(self.image_data, self.contents(disk))
         self.assertNotEqual(old[0]['udid'], disk['udid'])
         self.assertEqual(
             {disk['udid'], medium['udid']},
@@ -791,7 +814,7 @@ class Leftovers(DiskTestCase):
         )
         self.assertEqual('running', self.lpar(server).state)
 
-    def test_a_running_lpar_is_refused_and_left_alone(self):
+    def story_a_running_lpar_is_refused_and_left_alone(self):
         server = self.boot({}, disk=1)
         self.control().clear_journal()
 
@@ -801,9 +824,9 @@ class Leftovers(DiskTestCase):
 
         self.assertIn('it exists and is running', str(error))
         self.assertEqual([], self.changes())
-        self.assert_boots_from(server, base.IMAGE)
+        self.assert_boots_from(server, self.image_data)
 
-    def test_a_disk_that_outlived_its_lpar_goes_with_the_server(self):
+    def story_a_disk_that_outlived_its_lpar_goes_with_the_server(self):
         server = self.boot({}, disk=1)
         self.delete_lpar(server)
         self.assertEqual(1, len(self.disks()))
@@ -812,7 +835,7 @@ class Leftovers(DiskTestCase):
 
         self.assert_nothing_left(server)
 
-    def test_a_disk_that_outlived_its_lpar_fails_one_build(self):
+    def story_a_disk_that_outlived_its_lpar_fails_one_build(self):
         server = self.boot({}, disk=1)
         self.delete_lpar(server)
 
@@ -823,7 +846,7 @@ class Leftovers(DiskTestCase):
         self.assertEqual([], self.disks())
         self.assertIsNone(self.lpar(server))
         self.spawn_again(server)
-        self.assert_boots_from(server, base.IMAGE)
+        self.assert_boots_from(server, self.image_data)
 
     def delete_lpar(self, server):
         """Delete an LPAR past Nova, which leaves its disks."""
@@ -832,7 +855,7 @@ class Leftovers(DiskTestCase):
         driver = self.computes['host1'].manager.driver
         driver._ops().partitions.delete(lpar.uuid)
 
-    def test_an_interrupted_removal_is_done_again(self):
+    def story_an_interrupted_removal_is_done_again(self):
         server = self.boot({}, disk=1, request={'config_drive': True})
         self.control().add_fault(match='VolumeGroup.update', status=500)
         self.api.delete_server(server['id'])

@@ -237,6 +237,18 @@ class Boot(NetworkTestCase):
 class Bridges(NetworkTestCase):
     """Which of a host's bridges serves which physical network."""
 
+    def start_host(self, world=None, bridge_mappings=(), provision_vlans=True):
+        """Start a host, or the next story's in its place."""
+        options = {
+            'bridge_mappings': list(bridge_mappings),
+            'provision_vlans': provision_vlans,
+        }
+        if self.hosts:
+            self.control().load_world(world or worlds.default())
+            self.restart_host(**options)
+        else:
+            super().start_host(world=world, **options)
+
     def port_of(self, physical_network, vlan=100):
         """Make a port on a physical network."""
         return self.make_port(
@@ -249,7 +261,10 @@ class Bridges(NetworkTestCase):
             }
         )
 
-    def test_each_physical_network_has_its_bridge(self):
+    def test_which_bridge_is_taken(self):
+        self.tell_stories()
+
+    def story_each_physical_network_has_its_bridge(self):
         self.start_host(
             world=world((SWITCH, 1, []), (SECOND, 1, [])),
             bridge_mappings=['front:ETHERNET0', 'back:ETHERNET1'],
@@ -269,7 +284,7 @@ class Bridges(NetworkTestCase):
         )
         self.assertEqual([[100], [200]], [self.vlans(0), self.vlans(1)])
 
-    def test_one_vlan_id_on_two_switches_is_two_networks(self):
+    def story_one_vlan_id_on_two_switches_is_two_networks(self):
         self.start_host(
             world=world((SWITCH, 1, []), (SECOND, 1, [100])),
             bridge_mappings=['front:ETHERNET0', 'back:ETHERNET1'],
@@ -280,7 +295,7 @@ class Bridges(NetworkTestCase):
         self.assertEqual(SWITCH, self.adapters(server)[0]['switch'])
         self.assertEqual([[100], [100]], [self.vlans(0), self.vlans(1)])
 
-    def test_bridges_of_one_switch_are_told_apart_by_their_pvid(self):
+    def story_bridges_of_one_switch_are_told_apart_by_their_pvid(self):
         self.start_host(
             world=world((SWITCH, 1, []), (SWITCH, 2, [])),
             bridge_mappings=['front:ETHERNET0/1', 'back:ETHERNET0/2'],
@@ -290,7 +305,7 @@ class Bridges(NetworkTestCase):
 
         self.assertEqual([[], [200]], [self.vlans(0), self.vlans(1)])
 
-    def test_a_vlan_is_never_taken_from_another_bridge(self):
+    def story_a_vlan_is_never_taken_from_another_bridge(self):
         self.start_host(
             world=world((SWITCH, 1, []), (SWITCH, 2, [200])),
             bridge_mappings=['front:ETHERNET0/1', 'back:ETHERNET0/2'],
@@ -302,7 +317,7 @@ class Bridges(NetworkTestCase):
         self.assertIn('ETHERNET0/2', message)
         self.assertEqual([[], [200]], [self.vlans(0), self.vlans(1)])
 
-    def test_the_untagged_vlan_of_another_bridge_is_refused(self):
+    def story_the_untagged_vlan_of_another_bridge_is_refused(self):
         self.start_host(
             world=world((SWITCH, 1, []), (SWITCH, 2, [])),
             bridge_mappings=['front:ETHERNET0/1', 'back:ETHERNET0/2'],
@@ -312,7 +327,7 @@ class Bridges(NetworkTestCase):
 
         self.assertIn('VLAN 2 belongs to', message)
 
-    def test_two_bridges_without_mappings_are_refused(self):
+    def story_two_bridges_without_mappings_are_refused(self):
         self.start_host(world=world((SWITCH, 1, []), (SECOND, 1, [])))
 
         message = self.refused(self.make_port())
@@ -320,7 +335,7 @@ class Bridges(NetworkTestCase):
         self.assertIn('2 Shared Ethernet bridges could carry', message)
         self.assertIn('[powervm]bridge_mappings', message)
 
-    def test_a_switch_that_has_two_bridges_needs_the_pvid(self):
+    def story_a_switch_that_has_two_bridges_needs_the_pvid(self):
         self.start_host(
             world=world((SWITCH, 1, []), (SWITCH, 2, [])),
             bridge_mappings=['front:ETHERNET0'],
@@ -331,7 +346,7 @@ class Bridges(NetworkTestCase):
         self.assertIn('ETHERNET0/1, ETHERNET0/2', message)
         self.assertIn('name one as SWITCH/PVID', message)
 
-    def test_an_unknown_physical_network_is_refused(self):
+    def story_an_unknown_physical_network_is_refused(self):
         self.start_host(bridge_mappings=['front:ETHERNET0'])
 
         message = self.refused(self.port_of('elsewhere'))
@@ -339,21 +354,21 @@ class Bridges(NetworkTestCase):
         self.assertIn("'elsewhere' is none of", message)
         self.assertIn('[powervm]bridge_mappings (front)', message)
 
-    def test_a_host_without_a_bridge_refuses(self):
+    def story_a_host_without_a_bridge_refuses(self):
         self.start_host(world=world())
 
         message = self.refused(self.make_port())
 
         self.assertIn('no Shared Ethernet bridge', message)
 
-    def test_a_host_without_a_bridge_builds_servers_without_ports(self):
+    def story_a_host_without_a_bridge_builds_servers_without_ports(self):
         self.start_host(world=world())
 
         server = self.boot({})
 
         self.assertEqual([], self.adapters(server))
 
-    def test_bridges_that_others_provision(self):
+    def story_bridges_that_others_provision(self):
         self.start_host(world=world((SWITCH, 1, [100])), provision_vlans=False)
 
         self.boot_with(self.make_port(vlan=100))
@@ -417,7 +432,10 @@ class Plugged(NetworkTestCase):
             ]
         )
 
-    def test_it_is_started_after_the_event(self):
+    def test_each_word_of_neutron(self):
+        self.tell_stories()
+
+    def story_it_is_started_after_the_event(self):
         port = self.make_port(status='DOWN')
         server = self.start_with(port)
         self.assertEqual('BUILD', server['status'])
@@ -428,11 +446,11 @@ class Plugged(NetworkTestCase):
         server = self.built(server, 'ACTIVE')
         self.assertEqual('running', self.lpar(server).state)
 
-    def test_no_event_is_the_end_of_the_build(self):
-        self.flags(vif_plugging_timeout=1)
+    def story_no_event_is_the_end_of_the_build(self):
         port = self.make_port(status='DOWN')
 
-        server = self.boot_with(port, expected='ERROR')
+        with self.flagged(vif_plugging_timeout=1):
+            server = self.boot_with(port, expected='ERROR')
 
         message = server['fault']['message']
         self.assertIn('Neutron did not report port(s)', message)
@@ -444,18 +462,17 @@ class Plugged(NetworkTestCase):
             {}, self._get_allocations_by_server_uuid(server['id'])
         )
 
-    def test_no_event_may_be_forgiven(self):
-        self.flags(vif_plugging_timeout=1, vif_plugging_is_fatal=False)
-
-        server = self.boot_with(self.make_port(status='DOWN'))
+    def story_no_event_may_be_forgiven(self):
+        with self.flagged(vif_plugging_timeout=1, vif_plugging_is_fatal=False):
+            server = self.boot_with(self.make_port(status='DOWN'))
 
         self.assertEqual('running', self.lpar(server).state)
         self.assertIn(
             'The instance is started all the same',
-            self.stdlog.logger.output,
+            self.logged(),
         )
 
-    def test_a_failure_is_the_end_of_the_build(self):
+    def story_a_failure_is_the_end_of_the_build(self):
         port = self.make_port(status='DOWN')
         server = self.start_with(port)
 
@@ -466,7 +483,7 @@ class Plugged(NetworkTestCase):
         self.assertFalse(self.started())
         self.assertEqual(foreign.NOTHING, foreign.leftovers(self.host_state()))
 
-    def test_ports_that_are_active_are_not_waited_for(self):
+    def story_ports_that_are_active_are_not_waited_for(self):
         active, down = self.make_port(), self.make_port(status='DOWN')
         server = self.start_boot(
             {}, networks=[{'port': active['id']}, {'port': down['id']}]
@@ -477,10 +494,9 @@ class Plugged(NetworkTestCase):
 
         self.built(server, 'ACTIVE')
 
-    def test_nothing_is_waited_for_without_a_time_limit(self):
-        self.flags(vif_plugging_timeout=0)
-
-        server = self.boot_with(self.make_port(status='DOWN'))
+    def story_nothing_is_waited_for_without_a_time_limit(self):
+        with self.flagged(vif_plugging_timeout=0):
+            server = self.boot_with(self.make_port(status='DOWN'))
 
         self.assertEqual('running', self.lpar(server).state)
 
@@ -491,6 +507,13 @@ class Interfaces(NetworkTestCase):
     def setUp(self):
         super().setUp()
         self.start_host()
+        self.other = foreign.Client(self.hosts['host1'].emulator)
+        self.addCleanup(self.other.close)
+
+    def prepare(self):
+        """Boot a server on a bridge without VLANs."""
+        for vlan in self.vlans():
+            self.other.remove_vlan(vlan)
         self.port = self.make_port(vlan=100)
         self.server = self.boot_with(self.port)
         self.more = self.make_port(vlan=200)
@@ -527,12 +550,15 @@ class Interfaces(NetworkTestCase):
         self.assertEqual([self.port['mac_address']], self.macs())
         self.assertEqual([self.port['id']], self.ports_of_nova())
 
-    def test_a_stopped_server_gets_and_loses_a_port(self):
+    def test_ports_come_and_go(self):
+        self.tell_stories()
+
+    def story_a_stopped_server_gets_and_loses_a_port(self):
         self._stop_server(self.server)
 
         self.come_and_go()
 
-    def test_lost_answers_are_made_good(self):
+    def story_lost_answers_are_made_good(self):
         self._stop_server(self.server)
         for label in ('NetworkBridge.update', 'ClientNetworkAdapter.create'):
             self.control().add_fault(match=label, drop=True, phase='after')
@@ -546,12 +572,12 @@ class Interfaces(NetworkTestCase):
             [1] * 3, [fault['applied'] for fault in self.control().faults()]
         )
 
-    def test_a_running_server_with_rmc_gets_and_loses_a_port(self):
+    def story_a_running_server_with_rmc_gets_and_loses_a_port(self):
         self.set_rmc('active')
 
         self.come_and_go()
 
-    def test_a_running_server_without_rmc_gets_no_port(self):
+    def story_a_running_server_without_rmc_gets_no_port(self):
         self.set_rmc('inactive')
 
         error = self.assertRaises(
@@ -571,7 +597,7 @@ class Interfaces(NetworkTestCase):
         self.assertEqual('ACTIVE', server['status'])
         self.assertEqual('running', self.lpar(server).state)
 
-    def test_a_port_that_can_not_be_connected_is_not_attached(self):
+    def story_a_port_that_can_not_be_connected_is_not_attached(self):
         self._stop_server(self.server)
         port = self.make_port(**{'binding:vif_type': 'ovs'})
 
@@ -583,9 +609,9 @@ class Interfaces(NetworkTestCase):
         )
 
         self.assertEqual([self.port['mac_address']], self.macs())
-        self.assertIn('is bound as ovs', self.stdlog.logger.output)
+        self.assertIn('is bound as ovs', self.logged())
 
-    def test_a_running_server_without_rmc_keeps_its_port(self):
+    def story_a_running_server_without_rmc_keeps_its_port(self):
         self.set_rmc('inactive')
 
         self.api.detach_interface(self.server['id'], self.port['id'])
@@ -596,7 +622,7 @@ class Interfaces(NetworkTestCase):
         self.assertEqual([self.port['mac_address']], self.macs())
         self.assertEqual([self.port['id']], self.ports_of_nova())
 
-    def test_a_port_whose_adapter_is_gone_is_detached(self):
+    def story_a_port_whose_adapter_is_gone_is_detached(self):
         self._stop_server(self.server)
         self.remove_adapters()
 
@@ -605,7 +631,7 @@ class Interfaces(NetworkTestCase):
         self.assertEqual([], self.macs())
         self.assertEqual([], self.ports_of_nova())
 
-    def test_a_port_is_detached_once(self):
+    def story_a_port_is_detached_once(self):
         self._stop_server(self.server)
         self._detach_interface(self.server, self.port['id'])
 
@@ -620,11 +646,9 @@ class Interfaces(NetworkTestCase):
 
     def remove_adapters(self):
         """Let another management tool take the server's adapters away."""
-        other = foreign.Client(self.hosts['host1'].emulator)
-        other.delete_adapters(self.lpar(self.server).uuid)
-        other.close()
+        self.other.delete_adapters(self.lpar(self.server).uuid)
 
-    def test_a_starting_service_puts_back_what_is_missing(self):
+    def story_a_starting_service_puts_back_what_is_missing(self):
         self._stop_server(self.server)
         self.remove_adapters()
         self.assertEqual([], self.macs())
@@ -636,7 +660,7 @@ class Interfaces(NetworkTestCase):
             self.connected(self.server),
         )
 
-    def test_a_starting_service_adds_nothing_that_is_there(self):
+    def story_a_starting_service_adds_nothing_that_is_there(self):
         self.control().clear_journal()
 
         self.restart_host()
@@ -645,7 +669,7 @@ class Interfaces(NetworkTestCase):
         self.assertEqual(0, self.count('GET NetworkBridge.feed'))
         self.assertEqual([self.port['mac_address']], self.macs())
 
-    def test_a_running_server_without_rmc_does_not_stop_the_service(self):
+    def story_a_running_server_without_rmc_does_not_stop_the_service(self):
         self._stop_server(self.server)
         self.remove_adapters()
         self.control().set_partition(
@@ -656,12 +680,12 @@ class Interfaces(NetworkTestCase):
 
         self.assertIn(
             'The network adapters can not be checked',
-            self.stdlog.logger.output,
+            self.logged(),
         )
         self.assertEqual([], self.macs())
         self.boot({})
 
-    def test_an_unreadable_lpar_does_not_stop_the_service(self):
+    def story_an_unreadable_lpar_does_not_stop_the_service(self):
         self.control().add_fault(
             match='ClientNetworkAdapter', every=True, drop=True
         )
@@ -670,7 +694,7 @@ class Interfaces(NetworkTestCase):
 
         self.assertIn(
             'The network adapters can not be checked',
-            self.stdlog.logger.output,
+            self.logged(),
         )
         self.control().clear_faults()
         self._stop_server(self.server)

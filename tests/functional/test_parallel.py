@@ -136,33 +136,18 @@ class ManyServers(whole.WholeTestCase):
             'vlans': (other.vlans | {foreign.VLAN}) - vlans,
         }
 
-    def test_ten_at_a_time(self):
-        contents = [bytes([number]) * 4096 for number in range(_SERVERS)]
-        images = [self.create_image(data) for data in contents]
-
-        built = self.wait_for_all(self.start_all(images))
-
-        for (server, port), data in zip(built, contents, strict=True):
-            self.assertEqual('ACTIVE', server['status'], server.get('fault'))
-            self.assert_whole(server, port, data)
-        self.delete_all(built)
-        self.assert_nothing_left()
-        self.assert_no_uploads()
-        self.assertEqual(
-            {foreign.VLAN, *range(100, 100 + _SERVERS)}, set(self.vlans())
-        )
-
     def test_ten_at_a_time_while_others_change_the_host(self):
         other = Restless(self.hosts['host1'].emulator)
         other.start()
-        images = [self.image] * _SERVERS
+        contents = [bytes([number]) * 4096 for number in range(_SERVERS)]
+        images = [self.create_image(data) for data in contents]
         none = {'disks': set(), 'mappings': set(), 'vlans': set()}
 
         built = self.wait_for_all(self.start_all(images))
         while_building = self.outdated()
-        for server, port in built:
+        for (server, port), data in zip(built, contents, strict=True):
             self.assertEqual('ACTIVE', server['status'], server.get('fault'))
-            self.assert_whole(server, port)
+            self.assert_whole(server, port, data)
         self.control().clear_journal()
         self.delete_all(built)
         while_deleting = self.outdated()
@@ -170,6 +155,11 @@ class ManyServers(whole.WholeTestCase):
 
         self.assertEqual(none, self.lost(other))
         self.assertEqual(foreign.NOTHING, foreign.leftovers(self.host_state()))
+        self.assert_no_uploads()
+        self.assertEqual(
+            {foreign.VLAN, *range(100, 100 + _SERVERS)} | other.vlans,
+            set(self.vlans()),
+        )
         self.assertGreater(other.rounds, 4)
         LOG.info(
             'Outdated writes in %d rounds: %s of builds, %s of deletes.',

@@ -23,6 +23,9 @@ class Power(base.PowerVMTestCase):
     def setUp(self):
         super().setUp()
         self.start_host()
+
+    def prepare(self):
+        """Boot a server with a device."""
         self.server = self.boot(base.gpu_groups(1))
         self.control().clear_journal()
 
@@ -34,7 +37,10 @@ class Power(base.PowerVMTestCase):
             if record['label'] == 'LogicalPartition.job'
         ]
 
-    def test_stop_and_start(self):
+    def test_on_and_off(self):
+        self.tell_stories()
+
+    def story_stop_and_start(self):
         slots = self.lpar(self.server).slots
 
         self._stop_server(self.server)
@@ -45,13 +51,13 @@ class Power(base.PowerVMTestCase):
         self.assertEqual('running', self.lpar(self.server).state)
         self.assertEqual(slots, self.lpar(self.server).slots)
 
-    def test_soft_reboot_is_one_job(self):
+    def story_soft_reboot_is_one_job(self):
         self._reboot_server(self.server)
 
         self.assertEqual('running', self.lpar(self.server).state)
         self.assertEqual(['PowerOff'], self.jobs())
 
-    def test_a_soft_reboot_that_fails_becomes_a_hard_one(self):
+    def story_a_soft_reboot_that_fails_becomes_a_hard_one(self):
         self.control().plan_job('PowerOff', 'the guest does not listen')
 
         self._reboot_server(self.server)
@@ -59,13 +65,13 @@ class Power(base.PowerVMTestCase):
         self.assertEqual('running', self.lpar(self.server).state)
         self.assertEqual(['PowerOff', 'PowerOff'], self.jobs())
 
-    def test_hard_reboot_of_a_running_one(self):
+    def story_hard_reboot_of_a_running_one(self):
         self._reboot_server(self.server, hard=True)
 
         self.assertEqual('running', self.lpar(self.server).state)
         self.assertEqual(['PowerOff'], self.jobs())
 
-    def test_hard_reboot_of_a_stopped_one_starts_it(self):
+    def story_hard_reboot_of_a_stopped_one_starts_it(self):
         self._stop_server(self.server)
         self.control().clear_journal()
 
@@ -74,14 +80,14 @@ class Power(base.PowerVMTestCase):
         self.assertEqual('running', self.lpar(self.server).state)
         self.assertEqual(['PowerOn'], self.jobs())
 
-    def test_a_stop_that_the_guest_ignores_is_hard_in_the_end(self):
+    def story_a_stop_that_the_guest_ignores_is_hard_in_the_end(self):
         self.control().plan_job('PowerOff', 'the guest does not listen')
 
         self._stop_server(self.server)
 
         self.assertEqual('not activated', self.lpar(self.server).state)
 
-    def test_a_stopped_instance_is_deleted(self):
+    def story_a_stopped_instance_is_deleted(self):
         self._stop_server(self.server)
         self.control().clear_journal()
 

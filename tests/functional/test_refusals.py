@@ -50,7 +50,10 @@ class Refusals(base.PowerVMTestCase):
             and not record['label'].startswith('Logon.')
         ]
 
-    def test_injected_files_without_a_config_drive(self):
+    def test_what_is_not_done_is_refused(self):
+        self.tell_stories()
+
+    def story_injected_files_without_a_config_drive(self):
         file = {'path': '/etc/motd', 'contents': 'd2VsY29tZQ=='}
         with utils.temporary_mutation(self.api, microversion='2.56'):
             self.refuse('config drive', request={'personality': [file]})
@@ -73,14 +76,14 @@ class Refusals(base.PowerVMTestCase):
             'boot_index': 0,
         }
 
-    def test_boot_from_a_volume(self):
+    def story_boot_from_a_volume(self):
         self.refuse(
             'volumes can not be attached',
             image='',
             request={'block_device_mapping_v2': [self.volume()]},
         )
 
-    def test_a_volume_beside_the_image(self):
+    def story_a_volume_beside_the_image(self):
         self.refuse(
             'volumes can not be attached',
             request={
@@ -91,13 +94,13 @@ class Refusals(base.PowerVMTestCase):
             },
         )
 
-    def test_a_swap_disk(self):
+    def story_a_swap_disk(self):
         self.refuse('the flavor has a swap disk', swap=512)
 
-    def test_an_ephemeral_disk(self):
+    def story_an_ephemeral_disk(self):
         self.refuse('the flavor has an ephemeral disk', ephemeral=1)
 
-    def test_an_ephemeral_disk_of_the_request(self):
+    def story_an_ephemeral_disk_of_the_request(self):
         self.refuse(
             'the flavor has an ephemeral disk',
             ephemeral=2,
@@ -114,7 +117,7 @@ class Refusals(base.PowerVMTestCase):
             },
         )
 
-    def test_a_separate_kernel_and_ramdisk(self):
+    def story_a_separate_kernel_and_ramdisk(self):
         kernel = self.create_image(b'kernel', disk_format='aki')
         image = self.create_image(
             base.IMAGE,
@@ -139,7 +142,7 @@ class Refusals(base.PowerVMTestCase):
             request={'config_drive': True},
         )
 
-    def test_an_sriov_port_fails_novas_claim(self):
+    def story_an_sriov_port_fails_novas_claim(self):
         port = self.make_port(**{'binding:vnic_type': 'direct'})
 
         self.refuse('Claim pci failed', networks=[{'port': port['id']}])
@@ -152,7 +155,7 @@ class Refusals(base.PowerVMTestCase):
             'Claim pci failed', extra_specs={'pci_passthrough:alias': 'gpu:1'}
         )
 
-    def test_a_volume_that_is_attached_later(self):
+    def story_a_volume_that_is_attached_later(self):
         server = self.boot({})
         self.control().clear_journal()
 
@@ -165,12 +168,12 @@ class Refusals(base.PowerVMTestCase):
         )
         self.assertEqual([], self.changes())
 
-    def test_a_port_that_the_driver_does_not_know(self):
+    def story_a_port_that_the_driver_does_not_know(self):
         port = self.make_port(**{'binding:vif_type': 'ovs'})
 
         self.refuse('ovs', networks=[{'port': port['id']}])
 
-    def test_the_fault_has_the_reason_first(self):
+    def story_the_fault_has_the_reason_first(self):
         # Nova cuts what is behind 255 characters.
         message = self.refuse('swap', swap=512)
 
