@@ -53,6 +53,8 @@ class _Group:
         candidates = self.candidates.get(exact)
         if candidates is None:
             return ()
+        if not self.patterns:
+            return [place for place, _ in candidates]
         varying = tuple(values[key] for key in self.patterns)
         found = self.known.get((exact, varying))
         if found is None:

@@ -77,8 +77,7 @@ class Changes:
         """Whether silence of the stream means that nothing has changed."""
         answered = self._answered_at
         return (
-            answered is not None
-            and self._clock() - answered < SILENCE_SECONDS
+            answered is not None and self._clock() - answered < SILENCE_SECONDS
         )
 
     def position(self, topics: Collection[Topic]) -> tuple[int, ...] | None:

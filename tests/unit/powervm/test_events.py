@@ -214,7 +214,6 @@ class HealthyTest(EventsTestCase):
         self.cycle()
         self.assertEqual([], self.cycle())
 
-
     def test_nobody_waits_for_a_poll_that_logs_on_again(self):
         self.control.expire_sessions()
         # The poll under way ends, and the next one is refused.
