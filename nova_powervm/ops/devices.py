@@ -64,6 +64,11 @@ class DeviceOps:
         self._told: Mapping[int, str] = {}
 
     @property
+    def published(self) -> bool:
+        """Whether an update has been made."""
+        return self._published
+
+    @property
     def provider_uuids(self) -> frozenset[str]:
         """Uuids of the providers that the last update left."""
         return frozenset(self._providers)

@@ -157,7 +157,20 @@ class PowerVMDriver(driver.ComputeDriver):
 
         Works on the last reading of the host and sends it no request: Nova
         holds its lock meanwhile.
+
+        :raises nova.exception.InvalidConfiguration: Placement or the journal
+            left open what is burned. In a running service this is the one
+            kind of error that Nova logs in a line, without a traceback.
         """
+        try:
+            self._publish(provider_tree, nodename)
+        except exception.PlacementUnanswered as error:
+            if not self._ops().devices.published:
+                # That kind would stop a starting service.
+                raise
+            raise nova_exception.InvalidConfiguration(str(error)) from error
+
+    def _publish(self, provider_tree: Any, nodename: str) -> None:
         snapshot = self._ops().host.last
         self._update_root(provider_tree, nodename, snapshot)
         children = tree.read(provider_tree, nodename)
