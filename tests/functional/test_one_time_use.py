@@ -40,6 +40,8 @@ class LifeCycle(once.OnceTestCase):
         server = self.boot(once.device())
         self.assertEqual({INDEX: True}, self.lpar(server).slots)
         self.assert_burned(INDEX)
+        self._run_periodics()
+        self.assert_burned(INDEX)
         root = self._get_provider_uuid_by_host('host1')
         self.assertEqual(
             [f'in_tree={root}', 'resources=CUSTOM_GPU:1'],
