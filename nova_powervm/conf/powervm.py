@@ -135,10 +135,10 @@ keep the name that they have.
     ),
     cfg.StrOpt(
         'burn_journal',
-        default='$state_path/powervm-burned.json',
-        sample_default='/var/lib/nova/powervm-burned.json',
         help="""
 File in which nova-compute writes down the one-time-use devices that were used.
+
+If unset, it is ``powervm-burned.json`` in ``[DEFAULT]state_path``.
 
 It is made when the first of them is allocated, and nova-compute has to be able
 to write into its directory. Placement knows the same, until a provider is
@@ -287,7 +287,7 @@ class Settings:
     inventory_file: str = '/etc/nova/inventory.yaml'
     proc_units_factor: float = 0.1
     provider_names: str = 'node'
-    burn_journal: str = '/var/lib/nova/powervm-burned.json'
+    burn_journal: str | None = None
     disk_driver: str = 'localdisk'
     volume_group: str | None = None
     media_volume_group: str = 'rootvg'

@@ -90,6 +90,11 @@ class DeviceOps:
         """
         return (self._policy, self._evidence.version)
 
+    @property
+    def published(self) -> bool:
+        """Whether an update has been made."""
+        return self._published
+
     def check(self, snapshot: host_ops.Snapshot) -> None:
         """Stop a starting service if two paragraphs take one device.
 

@@ -162,8 +162,21 @@ class PowerVMDriver(driver.ComputeDriver):
         Works on the last reading of the host and sends it no request: Nova
         holds its lock meanwhile. Little is done for providers that are as the
         last plan left them.
+
+        :raises nova.exception.InvalidConfiguration: Placement or the journal
+            left open what is burned. In a running service this is the one
+            kind of error that Nova logs in a line, without a traceback.
         """
         self._housekeeping.updated()
+        try:
+            self._publish(provider_tree, nodename)
+        except exception.PlacementUnanswered as error:
+            if not self._ops().devices.published:
+                # That kind would stop a starting service.
+                raise
+            raise nova_exception.InvalidConfiguration(str(error)) from error
+
+    def _publish(self, provider_tree: Any, nodename: str) -> None:
         snapshot = self._ops().host.last
         self._update_root(provider_tree, nodename, snapshot)
         basis = (snapshot, *self._ops().devices.basis)

@@ -14,10 +14,12 @@
 
 import contextlib
 import dataclasses
+import os
 from collections.abc import Callable
 from typing import Any
 from typing import cast
 
+import nova.conf
 import stevedore
 import stevedore.exception
 from oslo_log import log as logging
@@ -49,6 +51,9 @@ LOG = logging.getLogger(__name__)
 
 #: Entry points that ``[powervm]disk_driver`` names.
 DISK_DRIVERS = 'nova_powervm.disk_drivers'
+
+#: Of burned devices, in Nova's state_path.
+_JOURNAL = 'powervm-burned.json'
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -133,7 +138,7 @@ def _assemble(
     reader = host.HostOps(managed, disks, nova_records)
     nova_placement = placement.ReportClientPlacement(virtapi)
     burns = burning.BurnOps(
-        nova_placement, journal.FileJournal(settings.burn_journal)
+        nova_placement, journal.FileJournal(_journal_path(settings))
     )
     device_ops = devices.DeviceOps(
         inventory,
@@ -168,6 +173,12 @@ def _assemble(
         records=nova_records,
         prepare=disks.prepare,
         close=adapter.session.close,
+    )
+
+
+def _journal_path(settings: options.Settings) -> str:
+    return settings.burn_journal or os.path.join(
+        nova.conf.CONF.state_path, _JOURNAL
     )
 
 

@@ -14,6 +14,8 @@
 
 import json
 
+import fixtures
+
 from tests.functional import base
 
 ONCE = base.GPUS + '  one_time_use: true\n'
@@ -67,6 +69,21 @@ class OnceTestCase(base.PowerVMTestCase):
             content = json.load(file)
         (burned,) = content['systems'].values()
         return {int(index, 16) for index in burned}
+
+    def questions(self, host='host1'):
+        """Run a cycle; give what it asks Placement about the tree."""
+        client = self.computes[host].manager.reportclient
+        get = client.get
+        asked = []
+
+        def note_and_get(url, *args, **kwargs):
+            if '?in_tree=' in url:
+                asked.append(url.partition('?')[2])
+            return get(url, *args, **kwargs)
+
+        with fixtures.MockPatchObject(client, 'get', note_and_get):
+            self._run_periodics()
+        return asked
 
     def assert_burned(self, *indexes, host='host1'):
         """Check which devices are burned, in Placement and in the journal."""

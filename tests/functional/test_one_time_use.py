@@ -23,6 +23,7 @@ from oslo_utils import uuidutils
 
 from tests.functional import base
 from tests.functional import once
+from tests.unit.tools import test_clean_and_release as clean
 
 INDEX = once.INDEX
 
@@ -41,11 +42,18 @@ class LifeCycle(once.OnceTestCase):
         self.assert_burned(INDEX)
         self._run_periodics()
         self.assert_burned(INDEX)
+        root = self._get_provider_uuid_by_host('host1')
+        self.assertEqual(
+            [f'in_tree={root}', 'resources=CUSTOM_GPU:1'],
+            [asked.partition('&')[2] or asked for asked in self.questions()],
+        )
+        self.assert_burned(INDEX)
 
         self._delete_server(server)
         self._run_periodics()
         self.assert_burned(INDEX)
         self.assertIsNone(self.slot_owner(INDEX))
+        self.assert_the_sample_takes_the_deletion_of(server)
         refused = self.boot(once.device(), expected='ERROR')
         self.assertIn('No valid host', refused['fault']['message'])
 
@@ -54,6 +62,16 @@ class LifeCycle(once.OnceTestCase):
         self.assertEqual(set(), self.burned())
         self.assertEqual(set(), self.recorded())
         self.assertEqual(everything, self.marked())
+
+    def assert_the_sample_takes_the_deletion_of(self, server):
+        """Check that tools/clean_and_release.py knows what Nova sends."""
+        rule = clean.sample.Endpoint(None, 'host1').filter_rule
+        taken = [
+            sent['payload']['nova_object.data']['uuid']
+            for sent in self.notifier.versioned_notifications
+            if rule.match({}, sent['publisher_id'], sent['event_type'], {}, {})
+        ]
+        self.assertEqual([server['id']], taken)
 
     def test_released_and_allocated_again_between_two_cycles(self):
         self.start_host()
@@ -66,6 +84,8 @@ class LifeCycle(once.OnceTestCase):
 
         self.assertEqual({INDEX: True}, self.lpar(server).slots)
         self.assert_burned(INDEX)
+        # It was the update that burned it, not what makes sure of that.
+        self.assertNotIn('was released while', self.stdlog.logger.output)
 
     def test_rebuild_uses_the_device_in_place(self):
         self.start_host()
@@ -300,7 +320,13 @@ class Doubt(once.OnceTestCase):
                 self.assertIsNone(self.lpar(server))
                 self.wait_until_unallocated(server)
                 self._run_periodics()
-            self.assertIn('nothing is published', self.stdlog.logger.output)
+            log = self.stdlog.logger.output
+            self.assertIn(
+                'Error updating resources for node host1: Placement did not '
+                'answer',
+                log,
+            )
+            self.assertNotIn('Error updating resources for node host1.', log)
             self._delete_server(server)
 
         server = self.boot(once.device())
@@ -350,4 +376,5 @@ class Doubt(once.OnceTestCase):
         self.start_host(inventory=base.GPUS)
         self._delete_server(self.boot(once.device()))
 
+        self.assertEqual([], self.questions())
         self.assertEqual([], os.listdir(os.path.dirname(self.journal())))

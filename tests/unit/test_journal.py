@@ -59,7 +59,7 @@ class JournalTestCase(unittest.TestCase):
         found.close()
 
 
-class FileTest(JournalTestCase):
+class ContentTest(JournalTestCase):
     def test_nothing_is_made_before_there_is_something(self):
         found = journal.FileJournal(self.path)
         self.assertFalse(found.exists())

@@ -49,6 +49,7 @@ class Facade(test.NoDBTestCase):
                 'supports_accelerators',
                 'supports_attach_interface',
                 'supports_device_tagging',
+                'supports_evacuate',
                 'supports_image_type_qcow2',
                 'supports_image_type_raw',
             },
