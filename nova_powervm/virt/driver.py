@@ -155,10 +155,10 @@ class PowerVMDriver(driver.ComputeDriver):
         """
         self._housekeeping.updated()
         snapshot = self._ops().host.last
-        self._update_root(provider_tree, nodename, snapshot)
         basis = (snapshot, *self._ops().devices.basis)
         if self._settled.restore(provider_tree, nodename, basis):
             return
+        self._update_root(provider_tree, nodename, snapshot)
         children = tree.read(provider_tree, nodename)
         plan = self._ops().devices.plan(snapshot, children.direct)
         providers = tree.apply(provider_tree, nodename, plan)
