@@ -94,7 +94,7 @@ class Changes:
 class Watch:
     """Says whether one resource has to be read again.
 
-    Its user keeps others out while it reads.
+    Its user keeps others out while it reads; they may ask meanwhile.
 
     :param changes: What is known to have changed.
     :param topics: What the resource depends on.

@@ -73,7 +73,6 @@ class RestSystem:
                 self._fetch()
             return self._wrapper
 
-    @errors.retried
     def read(self, *, fresh: bool = False) -> host.HostView:
         """Read the host; an unchanged one costs one conditional request.
 
@@ -85,20 +84,24 @@ class RestSystem:
         :raises exception.RestError: The server answered with an error.
         :raises exception.RestUnreachable: It did not answer.
         """
-        with self._lock:
-            if self._view and self._watch.unchanged and not fresh:
-                return self._view
-            with self._watch.reading():
-                self._fetch()
-                if not self._reports_owners:
-                    self._fetch_partitions()
-                basis = [
-                    self._wrapper,
-                    *(feed.wrappers for feed in self._feeds.values()),
-                ]
-                if self._view is None or not _same(basis, self._basis):
-                    self._view = self._checked(self._translate())
-                    self._basis = basis
+        view = self._view
+        if view and self._watch.unchanged and not fresh:
+            return view
+        return self._read()
+
+    @errors.retried
+    def _read(self) -> host.HostView:
+        with self._lock, self._watch.reading():
+            self._fetch()
+            if not self._reports_owners:
+                self._fetch_partitions()
+            basis = [
+                self._wrapper,
+                *(feed.wrappers for feed in self._feeds.values()),
+            ]
+            if self._view is None or not _same(basis, self._basis):
+                self._view = self._checked(self._translate())
+                self._basis = basis
             return self._view
 
     def _checked(self, view: host.HostView) -> host.HostView:

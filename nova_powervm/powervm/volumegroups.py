@@ -66,7 +66,6 @@ class VolumeGroups:
         assert self._vios is not None  # noqa: S101 - read finds or raises
         return self._vios
 
-    @errors.retried
     def read(self) -> storage.VG:
         """Read the group; an unchanged one costs one conditional request.
 
@@ -76,11 +75,19 @@ class VolumeGroups:
         :raises exception.ConfigurationError: There is not exactly one group
             of this name.
         """
-        with self._reading, errors.translated(f'reading {self}'):
-            if self._group and self._watch.unchanged:
-                return self._group
-            with self._watch.reading():
-                self._group = self._fetch()
+        group = self._group
+        if group and self._watch.unchanged:
+            return group
+        return self._read()
+
+    @errors.retried
+    def _read(self) -> storage.VG:
+        with (
+            self._reading,
+            errors.translated(f'reading {self}'),
+            self._watch.reading(),
+        ):
+            self._group = self._fetch()
             return self._group
 
     def _fetch(self) -> storage.VG:

@@ -178,10 +178,10 @@ class PowerVMDriver(driver.ComputeDriver):
 
     def _publish(self, provider_tree: Any, nodename: str) -> None:
         snapshot = self._ops().host.last
-        self._update_root(provider_tree, nodename, snapshot)
         basis = (snapshot, *self._ops().devices.basis)
         if self._settled.restore(provider_tree, nodename, basis):
             return
+        self._update_root(provider_tree, nodename, snapshot)
         children = tree.read(provider_tree, nodename)
         plan = self._ops().devices.plan(
             snapshot,

@@ -45,6 +45,7 @@ class _Picture:
 
     basis: Sequence[object]
     uuids: frozenset[str]
+    root_inventory: planning.Inventory
     ours: Sequence[_Ours]
     # Cyborg's are told by a trait.
     strangers: Mapping[str, frozenset[str]]
@@ -54,8 +55,9 @@ class _Picture:
 class SettledTree:
     """Remembers a tree that needs no more changes.
 
-    :param seconds: For how long it is remembered; a provider that was given
-        another name is not noticed before.
+    :param seconds: For how long it is remembered. A provider that was given
+        another name, and options of Nova that were changed while it runs, are
+        not noticed before.
     :param clock: Gives seconds that only grow.
     """
 
@@ -82,6 +84,7 @@ class SettledTree:
             or self._clock() - picture.made_at >= self._seconds
             or not _same(picture.basis, basis)
             or picture.uuids != frozenset(tree.get_provider_uuids(nodename))
+            or tree.has_inventory_changed(nodename, picture.root_inventory)
             or _differs(tree, picture)
         ):
             self._picture = None
@@ -112,10 +115,12 @@ class SettledTree:
             self._picture = None
             return
         uuids = frozenset(tree.get_provider_uuids(nodename))
-        strangers = uuids - set(providers) - {tree.data(nodename).uuid}
+        root = tree.data(nodename)
+        strangers = uuids - set(providers) - {root.uuid}
         self._picture = _Picture(
             basis=tuple(basis),
             uuids=uuids,
+            root_inventory=root.inventory,
             ours=tuple(
                 _ours(uuid, entries[provider.drc_index])
                 for uuid, provider in providers.items()

@@ -65,7 +65,7 @@ class Ours(measuring.Measuring, base.PowerVMTestCase):
             name=kind or 'plain',
             memory_mb=512,
             vcpu=1,
-            disk=0,
+            disk=1,
             ephemeral=0,
             extra_spec=base.gpu_groups(1) if kind else {},
         )

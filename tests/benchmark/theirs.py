@@ -88,7 +88,7 @@ class Theirs(
     def flavor(self, kind):
         specs = {'pci_passthrough:alias': 'device:1'} if kind else {}
         return self._create_flavor(
-            memory_mb=512, vcpu=1, disk=0, ephemeral=0, extra_spec=specs
+            memory_mb=512, vcpu=1, disk=1, ephemeral=0, extra_spec=specs
         )
 
     def send(self, flavor):
