@@ -110,9 +110,7 @@ def start(
         undo.callback(listener.stop)
         services = _assemble(settings, nodename, virtapi, inventory, adapter)
         undo.callback(services.burns.close)
-        services.burns.prepare(
-            one_time_use=inventory.policy.has_one_time_use
-        )
+        services.burns.prepare(one_time_use=inventory.policy.has_one_time_use)
         snapshot = session.wait_for(settings.server, services.host.read)
         services.devices.check(snapshot)
         services.prepare()
