@@ -117,6 +117,13 @@ class RulesTest(refusals.Case):
             [(p.line, p.paragraph, p.what[:15]) for p in found],
         )
 
+    def test_the_same_anchor_twice(self):
+        found = problems_of(f'p: &a\n{GOOD}q: &a\n{GOOD}')
+        self.assertEqual(
+            [(1, '&a is an anchor'), (3, '&a is an anchor')],
+            [(p.line, p.what[:15]) for p in found],
+        )
+
     def test_refused_before_expansion(self):
         """A text that expands to a billion values costs nothing."""
         lines = ['a: &a [x, x, x, x, x, x, x, x, x, x]']
