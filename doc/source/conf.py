@@ -21,6 +21,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).parent / '_ext'))
 
 extensions = [
     'emulator_coverage_page',
+    'inventory_reference_page',
     'openstackdocstheme',
     'oslo_config.sphinxconfiggen',
     'oslo_config.sphinxext',

@@ -16,8 +16,12 @@ What the messages say in detail is in the other modules of this package; the
 file on disk is in test_load.
 """
 
+import contextlib
+import time
+
 import ddt
 
+from nova_powervm import exception
 from nova_powervm import policyfile
 from nova_powervm.policyfile import loader
 from nova_powervm.policyfile import problems as problems_module
@@ -196,6 +200,7 @@ class RulesTest(refusals.Case):
         self.refused(f'p:\n{GOOD}  traits: [{trait}]\n', (3, 12), rule)
 
 
+@ddt.ddt
 class BoundsTest(refusals.Case):
     """What a hostile file can't do."""
 
@@ -231,3 +236,23 @@ class BoundsTest(refusals.Case):
                 f'p: {{identification: {{drc_name: {value}}}}}'
             )
             self.assertLess(len(str(problem)), 500)
+
+    @ddt.named_data(
+        ['names', 'a:\n'],
+        ['lines of one text', 'a\n'],
+        ['items', '- a\n'],
+        ['blank lines', '\n'],
+    )
+    def test_a_mebibyte_takes_seconds(self, line):
+        self.check_time(line * (1048576 // len(line)))
+
+    def test_a_flood_of_bad_traits_takes_seconds(self):
+        traits = ''.join(f'  - HW_CPU_X86_Z{i}\n' for i in range(20000))
+        self.check_time(f'p:\n{GOOD}  traits:\n{traits}')
+
+    def check_time(self, text):
+        # A few seconds on a machine with nothing else to do.
+        before = time.process_time()
+        with contextlib.suppress(exception.PolicyInvalid):
+            policyfile.parse(text, 'x')
+        self.assertLess(time.process_time() - before, 30)

@@ -1,0 +1,82 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The reference of the inventory file is made from its schema."""
+
+import sys
+import unittest
+
+from nova_powervm.domain import policy
+from nova_powervm.policyfile import loader
+from nova_powervm.policyfile import schema
+from nova_powervm.policyfile import words
+from tests.property import readers
+from tests.unit.docs import pages
+
+sys.path.insert(0, str(pages.SOURCE / '_ext'))
+
+import inventory_reference
+
+PAGE = 'configuration/inventory'
+
+
+class ReferenceTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.page = pages.documents()[PAGE]
+
+    def terms(self, part):
+        return [
+            line.split('``')[1] for line in part() if line.startswith('``')
+        ]
+
+    def test_every_key_has_an_entry(self):
+        self.assertEqual(
+            list(words.PARAGRAPH_KEYS),
+            sorted(
+                self.terms(inventory_reference.paragraph),
+                key=words.PARAGRAPH_KEYS.index,
+            ),
+        )
+        self.assertEqual(
+            list(policy.PROPERTIES),
+            self.terms(inventory_reference.identification),
+        )
+
+    def test_every_rule_that_the_schema_can_not_say_is_listed(self):
+        self.assertEqual(
+            len(schema.BEYOND), len(list(inventory_reference.beyond()))
+        )
+
+    def test_the_page_has_all_parts(self):
+        for part in ('paragraph', 'identification', 'beyond'):
+            self.assertIn(f'.. inventory-reference:: {part}\n', self.page)
+
+    def test_numbers_of_the_page(self):
+        text = pages.words(self.page)
+        self.assertIn(f'more than {loader.MOST} keys and values', text)
+        self.assertEqual(10, loader.DEEPEST)
+        self.assertIn('more than ten levels', text)
+
+    def test_what_the_page_says_needs_quotes_does(self):
+        table = self.page[self.page.index('Written') :].split('\n\n')[0]
+        values = [
+            value
+            for line in table.splitlines()
+            if line.startswith('   * - ``')
+            for value in line.split('``')[1::2]
+        ]
+        self.assertGreater(len(values), 7)
+        for value in values:
+            if not set('*?') & set(value):
+                self.assertTrue(readers.readings(value), value)
