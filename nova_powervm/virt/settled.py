@@ -20,6 +20,7 @@ to plan.
 import dataclasses
 import time
 from collections.abc import Callable
+from collections.abc import Iterator
 from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
@@ -79,19 +80,24 @@ class SettledTree:
         :returns: Whether nothing is left to do.
         """
         picture = self._picture
-        if (
-            picture is None
-            or self._clock() - picture.made_at >= self._seconds
-            or not _same(picture.basis, basis)
-            or picture.uuids != frozenset(tree.get_provider_uuids(nodename))
-            or tree.has_inventory_changed(nodename, picture.root_inventory)
-            or _differs(tree, picture)
-        ):
-            self._picture = None
-            return False
-        for provider in picture.ours:
-            # Nova's copy never has them.
-            tree.update_resources(provider.uuid, provider.resources)
+        # Through the tree's methods each step for each provider would look it
+        # up and take the lock again, which is most of the time of a cycle.
+        with tree.lock:
+            root = tree.roots_by_name[nodename]
+            nodes = dict(_walk(root))
+            if (
+                picture is None
+                or self._clock() - picture.made_at >= self._seconds
+                or not _same(picture.basis, basis)
+                or picture.uuids != nodes.keys()
+                or root.has_inventory_changed(picture.root_inventory)
+                or _differs(nodes, picture)
+            ):
+                self._picture = None
+                return False
+            for provider in picture.ours:
+                # Nova's copy never has them.
+                nodes[provider.uuid].update_resources(provider.resources)
         return True
 
     def remember(
@@ -142,12 +148,18 @@ def _same(some: Sequence[object], others: Sequence[object]) -> bool:
     return [id(item) for item in some] == [id(item) for item in others]
 
 
-def _differs(tree: Any, picture: _Picture) -> bool:
+def _walk(node: Any) -> Iterator[tuple[str, Any]]:
+    yield node.uuid, node
+    for child in node.children.values():
+        yield from _walk(child)
+
+
+def _differs(nodes: Mapping[str, Any], picture: _Picture) -> bool:
     return any(
-        tree.has_inventory_changed(provider.uuid, provider.inventory)
-        or tree.have_traits_changed(provider.uuid, provider.traits)
+        nodes[provider.uuid].has_inventory_changed(provider.inventory)
+        or nodes[provider.uuid].have_traits_changed(provider.traits)
         for provider in picture.ours
     ) or any(
-        tree.have_traits_changed(uuid, traits)
+        nodes[uuid].have_traits_changed(traits)
         for uuid, traits in picture.strangers.items()
     )
