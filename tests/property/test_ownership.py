@@ -19,6 +19,7 @@ from hypothesis import given
 from hypothesis import settings
 from hypothesis import strategies as st
 
+from nova_powervm.conf import powervm as options
 from nova_powervm.domain import matching
 from nova_powervm.domain import names
 from nova_powervm.domain import ownership
@@ -27,6 +28,7 @@ from nova_powervm.domain import policy
 from nova_powervm.domain import slots
 from nova_powervm.domain.planning import Action
 from nova_powervm.emulator import worlds
+from nova_powervm.powervm import session
 from nova_powervm.powervm import system
 from tests.emulator import base
 from tests.property import strategies
@@ -123,6 +125,16 @@ class OwnerTest(base.EmulatorTestCase):
     )
     OWNERS = (None, 'vios1', 'database', 'archive')
 
+    def read(self):
+        server = options.Server(
+            self.emulator.url, self.emulator.username, self.emulator.password
+        )
+        adapter = session.connect(server)
+        try:
+            return system.RestSystem(adapter, server).read()
+        finally:
+            adapter.session.close()
+
     @settings(
         max_examples=15,
         deadline=None,
@@ -143,9 +155,7 @@ class OwnerTest(base.EmulatorTestCase):
         for reported in (True, False):
             host['reports_slot_owners'] = reported
             self.control.load_world(world)
-            adapter = base.adapter_for(self.emulator)
-            view = system.RestSystem(adapter, 'the server').read()
-            base.forget(adapter.session)
+            view = self.read()
             instances = {
                 slot.owner.uuid: frozenset()
                 for slot in view.io_slots

@@ -58,7 +58,6 @@ class ReasonTest(unittest.TestCase):
     GPU = slots.Slot(1, vendor_id=0x10DE)
     ONE = policy.Paragraph('...', {'vendor_id': '10DE'})
     NONE = dataclasses.replace(ONE, allow=False)
-    ONCE = dataclasses.replace(ONE, one_time_use=True)
 
     def test_every_reason_is_explained(self):
         text = pages.documents()['admin/devices']
@@ -73,7 +72,6 @@ class ReasonTest(unittest.TestCase):
             ({}, ()),
             ({}, (self.ONE, self.ONE)),
             ({}, (self.ONE, self.NONE)),
-            ({}, (self.ONCE,)),
         ):
             slot = dataclasses.replace(self.GPU, **changes)
             told |= self.reasons(slot, paragraphs=paragraphs)
@@ -84,7 +82,6 @@ class ReasonTest(unittest.TestCase):
                 'denied',
                 'duplicate',
                 'empty',
-                'one-time-use',
                 'owned',
                 'sriov',
                 'unmatched',
