@@ -169,7 +169,7 @@ class PowerVMTestCase(
             self.forget()
 
     @contextlib.contextmanager
-    def subTest(self, name):
+    def subTest(self, name='', **inputs):
         """Run a step: if it fails, so does the test, after those that follow.
 
         testtools does not know steps.
@@ -178,7 +178,7 @@ class PowerVMTestCase(
             yield
         except Exception:
             self.addDetailUniqueName(
-                f'failed: {name}',
+                f'failed: {name} {inputs or ""}',
                 content.TracebackContent(sys.exc_info(), self),
             )
             self._failed_steps.append(name)
