@@ -36,11 +36,12 @@ class Placement:
         return {name: self.room for name in classes}
 
 
-class HoldingTest(unittest.TestCase):
-    PROVIDER = values.provider()
-    HELD = {values.LPAR: frozenset({PROVIDER.uuid, 'another'})}
-    LOST = {values.LPAR: frozenset({'another'})}
+PROVIDER = values.provider()
+HELD = {values.LPAR: frozenset({PROVIDER.uuid, 'another'})}
+LOST = {values.LPAR: frozenset({'another'})}
 
+
+class HoldingTest(unittest.TestCase):
     def setUp(self):
         self.placement = Placement()
         self.ops = holding.HoldingOps(self.placement)
@@ -50,44 +51,44 @@ class HoldingTest(unittest.TestCase):
         snapshot = host_ops.Snapshot(
             view=values.view(io_slots=(slot,)),
             disk=host.DiskCapacity(0, 0),
-            instance_lpars=frozenset(self.HELD),
-            holdings=self.HELD,
+            instance_lpars=frozenset(HELD),
+            holdings=HELD,
         )
         return self.ops.verified(snapshot, [provider], reading)
 
     def test_what_is_allocated_has_no_room(self):
         version = self.ops.version
 
-        self.assertEqual(self.HELD, self.verified(1))
+        self.assertEqual(HELD, self.verified(1))
         self.assertIs(version, self.ops.version)
 
     def test_what_has_room_is_lost_in_the_next_reading(self):
-        self.placement.room = {self.PROVIDER.uuid}
+        self.placement.room = {PROVIDER.uuid}
         version = self.ops.version
 
-        self.assertEqual(self.HELD, self.verified(1))
-        self.assertEqual(self.HELD, self.verified(1))
+        self.assertEqual(HELD, self.verified(1))
+        self.assertEqual(HELD, self.verified(1))
         # The next update has to ask again.
         self.assertIsNot(version, self.ops.version)
         version = self.ops.version
-        self.assertEqual(self.LOST, self.verified(2))
-        self.assertEqual(self.LOST, self.verified(2))
+        self.assertEqual(LOST, self.verified(2))
+        self.assertEqual(LOST, self.verified(2))
         self.assertIs(version, self.ops.version)
 
     def test_an_instance_that_was_just_deleted_is_not(self):
-        self.placement.room = {self.PROVIDER.uuid}
+        self.placement.room = {PROVIDER.uuid}
         self.verified(1)
 
-        self.assertEqual(self.HELD, self.verified(2, owner=False))
-        self.assertEqual(self.HELD, self.verified(3))
+        self.assertEqual(HELD, self.verified(2, owner=False))
+        self.assertEqual(HELD, self.verified(3))
 
     def test_what_is_allocated_again_is_not(self):
-        self.placement.room = {self.PROVIDER.uuid}
+        self.placement.room = {PROVIDER.uuid}
         self.verified(1)
         self.placement.room = set()
-        self.assertEqual(self.HELD, self.verified(2))
-        self.placement.room = {self.PROVIDER.uuid}
-        self.assertEqual(self.HELD, self.verified(3))
+        self.assertEqual(HELD, self.verified(2))
+        self.placement.room = {PROVIDER.uuid}
+        self.assertEqual(HELD, self.verified(3))
 
     def test_nobody_is_asked_about_free_and_reserved_ones(self):
         self.verified(1, owner=False)
@@ -96,15 +97,15 @@ class HoldingTest(unittest.TestCase):
         self.assertEqual(0, self.placement.asked)
 
     def test_no_answer_changes_nothing_and_is_asked_for_again(self):
-        self.placement.room = {self.PROVIDER.uuid}
+        self.placement.room = {PROVIDER.uuid}
         self.placement.silent = True
         version = self.ops.version
         with self.assertLogs(holding.LOG.logger, 'WARNING'):
-            self.assertEqual(self.HELD, self.verified(1))
+            self.assertEqual(HELD, self.verified(1))
         self.assertIsNot(version, self.ops.version)
 
         self.placement.silent = False
         self.verified(2)
-        self.assertEqual(self.LOST, self.verified(3))
+        self.assertEqual(LOST, self.verified(3))
         self.placement.silent = True
-        self.assertEqual(self.LOST, self.verified(4))
+        self.assertEqual(LOST, self.verified(4))
