@@ -84,9 +84,9 @@ class RestSystem:
         :raises exception.RestError: The server answered with an error.
         :raises exception.RestUnreachable: It did not answer.
         """
-        view = self._view
-        if view and self._watch.unchanged and not fresh:
-            return view
+        # In this order: another thread may read the host in between.
+        if not fresh and self._watch.unchanged and self._view:
+            return self._view
         return self._read()
 
     @errors.retried

@@ -185,6 +185,21 @@ class HealthyTest(EventsTestCase):
         self.cycle()
         self.assertEqual(before.used_gb + 3, self.disk.used_gb)
 
+    def test_another_thread_reads_meanwhile(self):
+        reads = iter([self.system.read])
+
+        def overtaken(_):
+            for read in reads:
+                self.heard_of(self.control.set_owner, '21010020', 'archive')
+                read(fresh=True)
+            return True
+
+        with unittest.mock.patch.object(
+            changes.Watch, 'unchanged', property(overtaken)
+        ):
+            self.cycle()
+        self.assertEqual('archive', self.owner(0x21010020).name)
+
     def test_a_spawn_asks_the_host_all_the_same(self):
         self.control.clear_journal()
         self.assertIs(self.view, self.system.read(fresh=True))
