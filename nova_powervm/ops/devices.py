@@ -128,6 +128,7 @@ class DeviceOps:
         neighbours: ownership.Neighbours | None = None,
         freshen: burn_ops.Freshen | None = None,
         reading: int = 0,
+        begun: Callable[[], int] | None = None,
     ) -> planning.Plan:
         """Decide what happens to each slot provider, and log what is new.
 
@@ -140,6 +141,7 @@ class DeviceOps:
         :param freshen: Reads those for one use anew if they have changed;
             None if what is given is new.
         :param reading: The number of the last reading.
+        :param begun: Gives the number of the last that has begun.
         :raises exception.OwnersDiffer: Only in the first plan of a service:
             what is allocated through us is Cyborg's, too.
         :raises exception.PlacementUnanswered: Placement did not say what is
@@ -153,7 +155,7 @@ class DeviceOps:
             snapshot,
             providers,
             neighbours or ownership.Neighbours(),
-            self._holding.verified(snapshot, providers, reading),
+            self._holding.verified(snapshot, providers, reading, begun),
         )
         found = matching.devices(verdicts)
         pairing = planning.pair(found, providers)

@@ -18,6 +18,7 @@ deletes it when a rebuild with another image fails, and so can an operator.
 Then the scheduler would give a slot away that somebody has.
 """
 
+from collections.abc import Callable
 from collections.abc import Mapping
 from collections.abc import Sequence
 
@@ -44,8 +45,9 @@ class HoldingOps:
 
     def __init__(self, placement: ports.Placement) -> None:
         self._placement = placement
-        # Provider to the LPAR that has its slot, and to the reading of the
-        # host after which Placement had room in it for the first time.
+        # Provider to the LPAR that has its slot, and to the last reading of
+        # the host that had begun when Placement had room in it for the first
+        # time.
         self._suspects: dict[str, tuple[str, int]] = {}
         #: Another object whenever the next plan has to ask again.
         self.version = object()
@@ -59,16 +61,20 @@ class HoldingOps:
         snapshot: host_ops.Snapshot,
         providers: Sequence[planning.Provider],
         reading: int,
+        begun: Callable[[], int] | None = None,
     ) -> Holdings:
         """Take out of Nova's records what is no longer allocated.
 
-        Nova removes an LPAR before its allocations. So one that is read
-        after Placement was seen to have room stays; one of an earlier
-        reading may just have been deleted, and is looked at again.
+        Nova removes an LPAR before its allocations. So one that is in a
+        reading that began after Placement was seen to have room stays; one
+        of an earlier reading may just have been deleted, and is looked at
+        again.
 
         :param snapshot: The last reading of the host.
         :param providers: Direct children of the compute node's provider.
         :param reading: Its number; they grow.
+        :param begun: Gives the number of the last that has begun; None if
+            there is none under way.
         :returns: Upper-case uuid of each LPAR of an instance to the uuids of
             the providers that it may hold slots of.
         """
@@ -90,8 +96,10 @@ class HoldingOps:
             )
             self.doubt()
             room = set(self._suspects)
+        # Not before Placement was asked.
+        seen = begun() if begun else reading
         self._suspects = {
-            uuid: self._suspects.get(uuid, (held[uuid], reading))
+            uuid: self._suspects.get(uuid, (held[uuid], seen))
             for uuid in sorted(room)
             if uuid in held
             and self._suspects.get(uuid, (held[uuid],))[0] == held[uuid]

@@ -64,7 +64,9 @@ class HostOps:
         self._records = records
         self._holdings: Mapping[str, frozenset[str]] = {}
         self._last: Snapshot | None = None
-        #: How often the host was read: an unchanged one is read, too.
+        #: How often a reading began, of an unchanged host, too.
+        self.begun = 0
+        #: Number of the last one that ended; ``last`` is not older.
         self.readings = 0
 
     @property
@@ -89,16 +91,18 @@ class HostOps:
         :raises exception.RestUnreachable: It did not answer.
         """
         last = self._last
+        self.begun += 1
+        number = self.begun
         view = self._system.read()
         disk = self._capacity()
         holdings = (
             last.holdings if last and last.view is view else self._held(view)
         )
-        self.readings += 1
-        if last and last.view is view and last.disk == disk:
-            return last
-        self._last = Snapshot(view, disk, frozenset(holdings), holdings)
-        return self._last
+        if not (last and last.view is view and last.disk == disk):
+            last = Snapshot(view, disk, frozenset(holdings), holdings)
+            self._last = last
+        self.readings = number
+        return last
 
     def uptime(self) -> int:
         """Give the seconds since the management partition was booted."""

@@ -177,7 +177,11 @@ class PowerVMDriver(driver.ComputeDriver):
             raise nova_exception.InvalidConfiguration(str(error)) from error
 
     def _publish(self, provider_tree: Any, nodename: str) -> None:
-        snapshot = self._ops().host.last
+        host = self._ops().host
+        # Another thread may read the host meanwhile. Its number must not be
+        # that of a younger reading.
+        reading = host.readings
+        snapshot = host.last
         basis = (snapshot, *self._ops().devices.basis)
         if self._settled.restore(provider_tree, nodename, basis):
             return
@@ -193,7 +197,8 @@ class PowerVMDriver(driver.ComputeDriver):
                 provider_tree,
                 nodename,
             ),
-            self._ops().host.readings,
+            reading,
+            lambda: host.begun,
         )
         providers = tree.apply(provider_tree, nodename, plan)
         self._ops().devices.publish(

@@ -46,7 +46,7 @@ class HoldingTest(unittest.TestCase):
         self.placement = Placement()
         self.ops = holding.HoldingOps(self.placement)
 
-    def verified(self, reading, owner=True, provider=PROVIDER):
+    def verified(self, reading, owner=True, provider=PROVIDER, begun=None):
         slot = values.slot(owner=values.client() if owner else None)
         snapshot = host_ops.Snapshot(
             view=values.view(io_slots=(slot,)),
@@ -54,7 +54,13 @@ class HoldingTest(unittest.TestCase):
             instance_lpars=frozenset(HELD),
             holdings=HELD,
         )
-        return self.ops.verified(snapshot, [provider], reading)
+        return self.ops.verified(
+            snapshot,
+            [provider],
+            reading,
+            # What begins while Placement is asked counts.
+            lambda: (begun or reading) if self.placement.asked else 0,
+        )
 
     def test_what_is_allocated_has_no_room(self):
         version = self.ops.version
@@ -74,6 +80,14 @@ class HoldingTest(unittest.TestCase):
         self.assertEqual(LOST, self.verified(2))
         self.assertEqual(LOST, self.verified(2))
         self.assertIs(version, self.ops.version)
+
+    def test_a_reading_that_was_under_way_proves_nothing(self):
+        self.placement.room = {PROVIDER.uuid}
+        self.verified(1, begun=2)
+
+        # It may have seen the LPAR just before it was deleted.
+        self.assertEqual(HELD, self.verified(2))
+        self.assertEqual(LOST, self.verified(3))
 
     def test_an_instance_that_was_just_deleted_is_not(self):
         self.placement.room = {PROVIDER.uuid}
