@@ -12,8 +12,10 @@
 
 """The compute driver: translates, makes one call, returns."""
 
+import contextlib
 import functools
 from collections.abc import Callable
+from collections.abc import Iterator
 from collections.abc import Sequence
 from typing import Any
 from typing import ClassVar
@@ -387,6 +389,19 @@ class PowerVMDriver(driver.ComputeDriver):
             ) from error
         raise NotImplementedError()
 
+    @contextlib.contextmanager
+    def _doubting(self) -> Iterator[None]:
+        """Have the next update ask what is allocated if this block fails.
+
+        It may be a step of a rebuild, whose failure costs the allocations of
+        an instance that stays.
+        """
+        try:
+            yield
+        except exception.PowerVMError:
+            self._ops().devices.doubt()
+            raise
+
     def destroy(
         self,
         context: Any,
@@ -401,9 +416,10 @@ class PowerVMDriver(driver.ComputeDriver):
         Its disks and config drive go with it, unless ``destroy_disks`` is
         false.
         """
-        self._ops().lifecycle.destroy(
-            instance.uuid, delete_disks=destroy_disks
-        )
+        with self._doubting():
+            self._ops().lifecycle.destroy(
+                instance.uuid, delete_disks=destroy_disks
+            )
 
     def cleanup(
         self,
@@ -439,7 +455,8 @@ class PowerVMDriver(driver.ComputeDriver):
         self, instance: Any, timeout: int = 0, retry_interval: int = 0
     ) -> None:
         """Stop the instance, gently for ``timeout`` seconds."""
-        self._ops().power.power_off(_lpar(instance), timeout)
+        with self._doubting():
+            self._ops().power.power_off(_lpar(instance), timeout)
 
     def reboot(
         self,

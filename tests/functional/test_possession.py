@@ -252,6 +252,22 @@ class Lost(PossessionTestCase):
         self._run_periodics()
         self.assertIn(self.index, self.slot_providers())
 
+    def test_a_rebuild_that_can_not_stop_it_does_so_too(self):
+        # What was planned is not planned again.
+        self._run_periodics()
+        self.control().add_fault(
+            match='LogicalPartition.job', status=500, every=True
+        )
+        self.act(rebuild={'imageRef': self.create_image(b'another image')})
+        self._wait_for_state_change(self.server, 'ERROR')
+        self.control().clear_faults()
+        self.wait_until_unallocated(self.server)
+        self._run_periodics()
+        self._run_periodics()
+
+        self.assertNotIn(self.index, self.slot_providers())
+        self.assert_exact()
+
     def test_an_operator_deletes_the_allocation(self):
         self.placement.delete(f'/allocations/{self.server["id"]}')
         # Nothing has changed on the host: this is found in a full reading.
