@@ -95,7 +95,9 @@ class FileJournal:
             return
         try:
             os.makedirs(os.path.dirname(self._path) or '.', exist_ok=True)
-            lock = os.open(self._path + '.lock', os.O_RDWR | os.O_CREAT, 0o600)
+            # Whatever name the file is called by.
+            path = os.path.realpath(self._path) + '.lock'
+            lock = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
         except OSError as error:
             raise self._unusable(f'it can not be opened: {error}') from error
         try:
@@ -107,6 +109,9 @@ class FileJournal:
                 'another nova-compute uses it. Stop that one, or give each '
                 'its own [powervm]burn_journal'
             ) from error
+        except OSError as error:
+            os.close(lock)
+            raise self._unusable(f'it can not be locked: {error}') from error
         except BaseException:
             os.close(lock)
             raise

@@ -12,6 +12,7 @@
 
 """The journal of burned devices: whole after every kill, or refused."""
 
+import errno
 import json
 import os
 import signal
@@ -20,6 +21,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import unittest.mock
 
 import ddt
 
@@ -229,6 +231,11 @@ class RefusalTest(JournalTestCase):
         os.mkdir(self.path + '.lock')
         self.assertIn('can not be opened', self.refused())
 
+    def test_a_file_system_without_locks(self):
+        error = OSError(errno.ENOLCK, 'No locks available')
+        with unittest.mock.patch('fcntl.flock', side_effect=error):
+            self.assertIn('can not be locked', self.refused())
+
     def test_what_can_not_be_written_is_not_known_either(self):
         found = self.opened()
         found.write(SYSTEM, {1})
@@ -248,6 +255,13 @@ class RefusalTest(JournalTestCase):
             command, check=False, capture_output=True, text=True
         )
         self.assertIn('another nova-compute uses it', second.stderr)
+
+    def test_a_second_one_by_another_name(self):
+        self.opened()
+        link = self.path + '.link'
+        os.symlink(self.path, link)
+        self.path = link
+        self.assertIn('another nova-compute', self.refused())
 
     def test_a_second_one_in_the_same_process(self):
         first = self.opened()
