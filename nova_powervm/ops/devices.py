@@ -13,6 +13,7 @@
 """Devices: what is published of them, and who gets which."""
 
 from collections.abc import Callable
+from collections.abc import Collection
 from collections.abc import Iterable
 from collections.abc import Mapping
 from collections.abc import Sequence
@@ -285,13 +286,21 @@ class DeviceOps:
         """
         accelerators.refuse_novas(instance, wanted, self._providers.values())
 
-    def confirm(self, instance: str, wanted: Iterable[claims.Claim]) -> None:
+    def confirm(self, instance: str, wanted: Collection[claims.Claim]) -> None:
         """Make sure that claimed devices for one use are burned.
 
         :param instance: The instance's uuid, for messages.
         :param wanted: The claims.
-        :raises exception.ClaimFailed: One is not, and can't be.
+        :raises exception.ClaimFailed: One is not, and can't be, or nobody
+            knows yet which are for one use.
         """
+        if wanted and not self._started and self._policy.has_one_time_use:
+            raise exception.ClaimFailed(
+                instance=instance,
+                reason='since nova-compute was started no update has found '
+                'out which of its devices are for one use. Its log says why; '
+                'try again when one has',
+            )
         once = self._once
         self._burns.confirm(
             instance, [claim for claim in wanted if claim.drc_index in once]
