@@ -228,6 +228,11 @@ class NotRead(PossessionTestCase):
 class Lost(PossessionTestCase):
     """A slot whose allocation is gone is not given to anybody else."""
 
+    def setUp(self):
+        super().setUp()
+        # What was planned is not planned again without a reason.
+        self._run_periodics()
+
     def test_a_refused_rebuild_costs_the_allocation(self):
         image = self.create_image(images.qcow2(1024), disk_format='raw')
         self.act(rebuild={'imageRef': image})
@@ -253,8 +258,6 @@ class Lost(PossessionTestCase):
         self.assertIn(self.index, self.slot_providers())
 
     def test_a_rebuild_that_can_not_stop_it_does_so_too(self):
-        # What was planned is not planned again.
-        self._run_periodics()
         self.control().add_fault(
             match='LogicalPartition.job', status=500, every=True
         )
