@@ -35,6 +35,7 @@ from nova_powervm.ops import burning as burn_ops
 from nova_powervm.ops import host as host_ops
 from nova_powervm.ops import ports
 from nova_powervm.ops import telling
+from nova_powervm.ops import traitkeeping as trait_ops
 
 LOG = logging.getLogger(__name__)
 
@@ -46,6 +47,7 @@ class DeviceOps:
     :param placement: Answers who holds an allocation.
     :param name_of: Makes the name of a new provider from a DRC index.
     :param burns: Looks after devices for one use.
+    :param traits: Remembers which traits of the file were set.
     """
 
     def __init__(
@@ -54,9 +56,11 @@ class DeviceOps:
         placement: ports.Placement,
         name_of: Callable[[int], str],
         burns: burn_ops.BurnOps,
+        traits: trait_ops.TraitOps,
     ) -> None:
         self._inventory = inventory
         self._burns = burns
+        self._traits = traits
         # DRC indexes of the devices that were for one use in the last plan.
         self._once: frozenset[int] = frozenset()
         self._placement = placement
@@ -124,29 +128,31 @@ class DeviceOps:
     ) -> planning.Plan:
         """Decide what happens to each slot provider, and log what is new.
 
-        What it burns is in the journal when it returns.
+        What it burns is in the journal when it returns, and so are the traits
+        of the file that it sets.
 
         :param snapshot: The last reading of the host.
         :param providers: Direct children of the compute node's provider that
             may be ours.
         :param neighbours: The other providers below it.
-        :param freshen: Reads those for one use anew if they have changed;
-            None if what is given is new.
+        :param freshen: Reads those for one use, and those that get a trait
+            of the file, anew if they have changed; None if what is given is
+            new.
         :raises exception.OwnersDiffer: Only in the first plan of a service:
             what is allocated through us is Cyborg's, too.
         :raises exception.PlacementUnanswered: Placement did not say what is
-            burned.
+            burned, or what has changed.
         :raises exception.JournalUnusable: The journal can't be used.
         """
         # The same one to the end, whatever a refresh does meanwhile.
         policy = self._policy
-        verdicts = self._judge(
-            policy, snapshot, providers, neighbours or ownership.Neighbours()
-        )
+        neighbours = neighbours or ownership.Neighbours()
+        verdicts = self._judge(policy, snapshot, providers, neighbours)
         found = matching.devices(verdicts)
         pairing = planning.pair(found, providers)
-        if freshen and pairing.one_time_use:
-            pairing = planning.pair(found, freshen(pairing.one_time_use))
+        hanging = pairing.one_time_use + pairing.gaining
+        if freshen and hanging:
+            pairing = planning.pair(found, freshen(hanging))
         questionable = pairing.questionable
         allocations = (
             self._placement.consumers(questionable)
@@ -160,8 +166,10 @@ class DeviceOps:
             self._name_of,
             verdicts,
             self._burns.look(system, pairing),
+            self._traits.look(),
         )
         self._burns.write_ahead(system, plan)
+        self._traits.write_ahead(plan, neighbours.names)
         self._once = plan.one_time_use
         self._log.tell(policy, plan)
         self._refuse_owners(plan)
