@@ -353,7 +353,7 @@ def _publish(
     burned = _is_burned(device, provider, allocations, burns)
     reserved = TOTAL if burned else _reserved(provider)
     once = {names.ONE_TIME_USE_TRAIT} & provider.traits if reserved else set()
-    ours = traitkeeping.ours(kept, provider.uuid, provider.name)
+    ours = traitkeeping.ours(kept, provider.uuid)
     traits = (
         (_foreign_traits(provider) - {names.ONE_TIME_USE_TRAIT} - ours)
         | device.traits
@@ -382,10 +382,10 @@ def _publish(
         drc_index=index,
         name=provider.name,
         uuid=provider.uuid,
-        had=provider.traits,
         inventory={device.resource_class: _record(reserved)},
         traits=traits,
         released=not reserved,
+        had=provider.traits,
     )
 
 

@@ -25,8 +25,7 @@ from typing import Protocol
 from nova_powervm.domain import names
 from nova_powervm.domain import policy
 
-#: Provider to the traits of the file that the driver set on it. The key is
-#: the provider's uuid, or its name as long as it is only being made.
+#: Uuid of a provider to the traits of the file that the driver set on it.
 Kept = Mapping[str, frozenset[str]]
 
 _NONE: frozenset[str] = frozenset()
@@ -37,12 +36,12 @@ class Entry(Protocol):
     """What a plan says of one provider's traits."""
 
     @property
-    def uuid(self) -> str | None:
-        """Its uuid; None if it is yet to be made."""
+    def drc_index(self) -> int:
+        """The slot it stands for."""
 
     @property
-    def name(self) -> str:
-        """Its name."""
+    def uuid(self) -> str | None:
+        """Its uuid; None if the plan makes it."""
 
     @property
     def had(self) -> frozenset[str]:
@@ -67,18 +66,23 @@ def of_file(traits: Iterable[str]) -> frozenset[str]:
     )
 
 
-def ours(kept: Kept, uuid: str | None, name: str) -> frozenset[str]:
+def ours(kept: Kept, uuid: str) -> frozenset[str]:
     """Give the traits that the driver set on a provider.
 
+    What the driver never journals is left out, whatever somebody wrote into
+    the file.
+
     :param kept: What the journal holds.
-    :param uuid: The provider's uuid; None if it is yet to be made.
-    :param name: Its name.
+    :param uuid: The provider's uuid.
     """
-    return kept.get(uuid or name, _NONE) | kept.get(name, _NONE)
+    return of_file(kept.get(uuid, _NONE))
 
 
 def advance(
-    kept: Kept, entries: Iterable[Entry], others: Collection[str]
+    kept: Kept,
+    entries: Iterable[Entry],
+    made: Mapping[int, str],
+    there: Collection[str],
 ) -> dict[str, frozenset[str]]:
     """Give what the journal has to hold before a plan is carried out.
 
@@ -86,15 +90,18 @@ def advance(
     whether Placement was told is not known before.
 
     :param kept: What it holds.
-    :param entries: What the plan says of each slot provider.
-    :param others: Uuids of further providers that are still there.
+    :param entries: What the plan says of each slot's provider.
+    :param made: DRC index to the uuid of each provider that the plan makes.
+    :param there: Uuids of the providers that were there before. One that the
+        plan says nothing about keeps what is known of it; what is gone is
+        forgotten.
     """
-    after = {key: kept[key] for key in kept if key in others}
+    after = {uuid: kept[uuid] for uuid in kept if uuid in there}
     for entry in entries:
-        mine = ours(kept, entry.uuid, entry.name)
-        if entry.uuid is not None:
-            mine &= entry.had
-        mine |= of_file(entry.traits - entry.had)
-        if mine:
-            after[entry.uuid or entry.name] = mine
-    return after
+        uuid = entry.uuid or made.get(entry.drc_index)
+        if uuid is None:
+            continue
+        after[uuid] = (ours(kept, uuid) & entry.had) | of_file(
+            entry.traits - entry.had
+        )
+    return {uuid: traits for uuid, traits in after.items() if traits}

@@ -17,12 +17,13 @@ Placement does not say who set a trait. The file holds, in JSON::
     {"version": 1,
      "providers": {"<uuid of a provider>": ["<trait>", ...]}}
 
-A provider that is being made stands there by its name until the next update
-finds it. Without the file, traits that leave the inventory file stay.
+It is written before Placement is told. Without it, traits that leave the
+inventory file stay.
 """
 
 from collections.abc import Collection
 from collections.abc import Mapping
+from typing import Any
 
 from nova_powervm import exception
 from nova_powervm.journal import files
@@ -62,8 +63,8 @@ class FileTraitJournal(files.LockedFile):
         'traits that it held stay when they leave the inventory file'
     )
     if_locked = (
-        'Stop that one, or give each a [powervm]burn_journal in a directory '
-        'of its own'
+        'Stop that one, or give each its own [powervm]burn_journal, beside '
+        'which this file stands'
     )
 
     def read(self) -> dict[str, frozenset[str]]:
@@ -72,8 +73,15 @@ class FileTraitJournal(files.LockedFile):
         :raises exception.TraitJournalUnusable: See open.
         """
         self.open()
-        providers: Mapping[str, list[str]] = self._content['providers']
-        return {key: frozenset(traits) for key, traits in providers.items()}
+        return _kept(self._content)
+
+    def peek(self) -> dict[str, frozenset[str]]:
+        """Give the same to who is not nova-compute; nothing is locked.
+
+        :raises exception.TraitJournalUnusable: It is damaged, or this user
+            may not read it.
+        """
+        return _kept(self._load())
 
     def write(self, kept: Mapping[str, Collection[str]]) -> None:
         """Replace all that the file says; it is on disk afterwards.
@@ -84,3 +92,8 @@ class FileTraitJournal(files.LockedFile):
         self.open()
         providers = {key: sorted(traits) for key, traits in kept.items()}
         self._put({'version': VERSION, 'providers': providers})
+
+
+def _kept(content: Mapping[str, Any]) -> dict[str, frozenset[str]]:
+    providers: Mapping[str, list[str]] = content['providers']
+    return {uuid: frozenset(traits) for uuid, traits in providers.items()}

@@ -13,6 +13,7 @@
 """Devices: what is published of them, and who gets which."""
 
 from collections.abc import Callable
+from collections.abc import Collection
 from collections.abc import Iterable
 from collections.abc import Mapping
 from collections.abc import Sequence
@@ -128,8 +129,7 @@ class DeviceOps:
     ) -> planning.Plan:
         """Decide what happens to each slot provider, and log what is new.
 
-        What it burns is in the journal when it returns, and so are the traits
-        of the file that it sets.
+        What it burns is in the journal when it returns.
 
         :param snapshot: The last reading of the host.
         :param providers: Direct children of the compute node's provider that
@@ -146,8 +146,9 @@ class DeviceOps:
         """
         # The same one to the end, whatever a refresh does meanwhile.
         policy = self._policy
-        neighbours = neighbours or ownership.Neighbours()
-        verdicts = self._judge(policy, snapshot, providers, neighbours)
+        verdicts = self._judge(
+            policy, snapshot, providers, neighbours or ownership.Neighbours()
+        )
         found = matching.devices(verdicts)
         pairing = planning.pair(found, providers)
         hanging = pairing.one_time_use + pairing.gaining
@@ -169,7 +170,6 @@ class DeviceOps:
             self._traits.look(),
         )
         self._burns.write_ahead(system, plan)
-        self._traits.write_ahead(plan, neighbours.names)
         self._once = plan.one_time_use
         self._log.tell(policy, plan)
         self._refuse_owners(plan)
@@ -186,16 +186,23 @@ class DeviceOps:
 
     def publish(
         self,
+        plan: planning.Plan,
         providers: Mapping[str, claims.SlotProvider],
         accelerators: Iterable[str],
-        everything: Iterable[str],
+        everything: Collection[str],
     ) -> None:
         """Remember what the provider tree holds after an update.
 
+        The traits of the file that the plan sets are in the journal when it
+        returns, or a WARNING says why not. Placement is not told before.
+
+        :param plan: What the tree was changed by.
         :param providers: Uuid to each provider of a slot.
         :param accelerators: Uuids of the tree's providers that are Cyborg's.
         :param everything: Uuids of all that stood below the compute node.
         """
+        made = {slot.drc_index: uuid for uuid, slot in providers.items()}
+        self._traits.write_ahead(plan, made, everything)
         self._providers = dict(providers)
         strangers = frozenset(everything) - set(providers)
         self._others = claims.Others(frozenset(accelerators), strangers)

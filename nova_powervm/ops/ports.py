@@ -32,6 +32,7 @@ from nova_powervm.domain import network
 from nova_powervm.domain import partition
 from nova_powervm.domain import planning
 from nova_powervm.domain import policy as policies
+from nova_powervm.domain import traitkeeping
 
 
 class System(Protocol):

@@ -13,6 +13,7 @@
 """The file's traits: what the journal says of them, and what goes into it."""
 
 from collections.abc import Collection
+from collections.abc import Mapping
 
 from oslo_log import log as logging
 
@@ -36,7 +37,7 @@ class TraitOps:
 
     def __init__(self, journal: ports.TraitJournal) -> None:
         self._journal = journal
-        # None: not known.
+        # None: the journal could not be read yet.
         self._kept: traitkeeping.Kept | None = None
         self._saved: traitkeeping.Kept = {}
         self._told = ''
@@ -46,7 +47,11 @@ class TraitOps:
         self._journal.close()
 
     def look(self) -> traitkeeping.Kept:
-        """Give the traits that the driver has set, by provider."""
+        """Give the traits that the driver has set, by provider.
+
+        The journal is read once. While it can't be, none are known, and each
+        call tries again.
+        """
         if self._kept is None:
             try:
                 self._saved = (
@@ -56,23 +61,28 @@ class TraitOps:
                 self._warn(error)
                 return {}
             self._kept = self._saved
+            self._told = ''
         return self._kept
 
     def write_ahead(
-        self, plan: planning.Plan, others: Collection[str]
+        self,
+        plan: planning.Plan,
+        made: Mapping[int, str],
+        there: Collection[str],
     ) -> None:
-        """Write down what the plan sets before anybody carries it out.
+        """Write down what the plan sets before Placement is told.
 
         :param plan: The plan.
-        :param others: Uuids of the compute node's providers that it says
-            nothing about.
+        :param made: DRC index to the uuid of each provider that it makes.
+        :param there: Uuids of all providers that were there before.
         """
-        before = self.look()
         if self._kept is None:
             return
         # What is known holds in this process, written or not: a trait that is
         # gone must not be taken for the driver's when somebody sets it.
-        self._kept = traitkeeping.advance(before, plan.entries, others)
+        self._kept = traitkeeping.advance(
+            self._kept, plan.entries, made, there
+        )
         if self._kept == self._saved:
             return
         try:

@@ -14,7 +14,6 @@
 
 import contextlib
 import dataclasses
-import os
 from collections.abc import Callable
 from typing import Any
 from typing import cast
@@ -52,11 +51,6 @@ LOG = logging.getLogger(__name__)
 
 #: Entry points that ``[powervm]disk_driver`` names.
 DISK_DRIVERS = 'nova_powervm.disk_drivers'
-
-#: Of burned devices, in Nova's state_path.
-_JOURNAL = 'powervm-burned.json'
-#: Of the file's traits, beside it.
-_TRAIT_JOURNAL = 'powervm-traits.json'
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -117,6 +111,7 @@ def start(
         undo.callback(services.burns.close)
         undo.callback(services.traits.close)
         services.burns.prepare(one_time_use=inventory.policy.has_one_time_use)
+        services.traits.look()
         snapshot = session.wait_for(settings.server, services.host.read)
         services.devices.check(snapshot)
         services.prepare()
@@ -141,12 +136,12 @@ def _assemble(
     disks = _disks(adapter, settings)
     reader = host.HostOps(managed, disks, nova_records)
     nova_placement = placement.ReportClientPlacement(virtapi)
-    path = _journal_path(settings)
-    burns = burning.BurnOps(nova_placement, journal.FileJournal(path))
+    places = settings.burn_journal, nova.conf.CONF.state_path
+    burns = burning.BurnOps(
+        nova_placement, journal.FileJournal(journal.burned_path(*places))
+    )
     traits = traitkeeping.TraitOps(
-        journal.FileTraitJournal(
-            os.path.join(os.path.dirname(path), _TRAIT_JOURNAL)
-        )
+        journal.FileTraitJournal(journal.traits_path(*places))
     )
     device_ops = devices.DeviceOps(
         inventory,
@@ -183,12 +178,6 @@ def _assemble(
         records=nova_records,
         prepare=disks.prepare,
         close=adapter.session.close,
-    )
-
-
-def _journal_path(settings: options.Settings) -> str:
-    return settings.burn_journal or os.path.join(
-        nova.conf.CONF.state_path, _JOURNAL
     )
 
 
