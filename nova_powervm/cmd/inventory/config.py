@@ -31,8 +31,7 @@ LOG = logging.getLogger(__name__)
 
 #: ``[DEFAULT]host`` as nova defines it: it names the compute node.
 _HOST = cfg.StrOpt('host', default=socket.gethostname())
-#: ``[DEFAULT]state_path``. Nova's default is a directory of its own code, in
-#: which no service that is looked after keeps anything.
+#: ``[DEFAULT]state_path``, without nova's default, which is where its code is.
 _STATE_PATH = cfg.StrOpt('state_path')
 
 
@@ -65,7 +64,11 @@ class Config:
     def trait_journal(self) -> str | None:
         """The path of nova-compute's journal of traits, if it is known."""
         burned = self.conf.powervm.burn_journal
-        state = self.conf.state_path
+        try:
+            state = self.conf.state_path
+        except cfg.Error:
+            # It is made of options that only nova knows.
+            state = None
         if not (burned or state):
             return None
         return journal.traits_path(burned, state or '')
