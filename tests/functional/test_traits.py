@@ -143,8 +143,8 @@ class Running(TraitsTestCase):
 
     def test_deleted_renamed_and_withdrawn_providers(self):
         self.start_host()
-        renamed = 'PowerVM IOSlot of another host1 21010021'
-        self.rename(renamed, OTHER)
+        renamed = 'PowerVM IOSlot by another name 21020024'
+        self.rename(renamed, 0x21020024)
         self.delete()
         # The first cycle fails in Nova, the second makes it anew.
         self.cycles(2)
@@ -173,13 +173,13 @@ class Running(TraitsTestCase):
         self.assertEqual(set(), self.providers_with('CUSTOM_A'))
         self.cycles(1)
         self.assertEqual(dict.fromkeys(ALL, {'CUSTOM_B'}), self.recorded())
+        self.assertEqual(renamed, self.slot_providers()[0x21020024]['name'])
         self._delete_server(server)
 
-    def test_what_another_process_holds_or_spoils_stops_nothing(self):
+    def test_a_journal_that_can_not_be_written_stops_nothing(self):
         self.start_host(inventory=gpus())
         self.assertFalse(os.path.exists(self.trait_journal))
         self.forget_log()
-        # A directory is no file.
         os.mkdir(self.trait_journal + '.new')
         self.change(gpus('CUSTOM_A'))
         self.cycles(2)
