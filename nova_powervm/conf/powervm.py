@@ -146,9 +146,9 @@ deleted; keep the file on a disk that outlives the service.
 
 Beside it stands the journal of traits: which traits of the inventory file
 nova-compute has set, so that it can take them away when they leave the file.
-It is called ``powervm-traits.json``; if this option is set, as this file, with
-``-traits`` before the suffix (``/srv/host1.json`` has ``/srv/host1-traits.json``
-beside it).
+It is called ``powervm-traits.json``. If this option is set, it is called as
+this file with ``-traits`` before the suffix: ``/srv/host1-traits.json`` stands
+beside ``/srv/host1.json``.
 """,
     ),
     cfg.StrOpt(

@@ -26,6 +26,8 @@ The file holds, in JSON::
 
 import datetime
 from collections.abc import Collection
+from collections.abc import Mapping
+from typing import Any
 
 from nova_powervm import exception
 from nova_powervm.domain import slots
@@ -49,6 +51,7 @@ _SCHEMA = {
         },
     },
 }
+_EMPTY: Mapping[str, Any] = {'version': VERSION, 'systems': {}}
 
 
 class FileJournal(files.LockedFile):
@@ -60,7 +63,7 @@ class FileJournal(files.LockedFile):
     """
 
     schema = _SCHEMA
-    empty = {'version': VERSION, 'systems': {}}
+    empty = _EMPTY
     refusal = exception.JournalUnusable
     if_damaged = (
         'nova-compute does not go on, for a used device could be offered '

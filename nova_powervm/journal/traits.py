@@ -45,6 +45,7 @@ _SCHEMA = {
         },
     },
 }
+_EMPTY: Mapping[str, Any] = {'version': VERSION, 'providers': {}}
 
 
 class FileTraitJournal(files.LockedFile):
@@ -56,7 +57,7 @@ class FileTraitJournal(files.LockedFile):
     """
 
     schema = _SCHEMA
-    empty = {'version': VERSION, 'providers': {}}
+    empty = _EMPTY
     refusal = exception.TraitJournalUnusable
     if_damaged = (
         'Put a copy from before the damage there, or remove it: then the '

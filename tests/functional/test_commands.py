@@ -229,7 +229,8 @@ class DiffTest(CommandTestCase):
             self.assertNotIn('CUSTOM_TESLA_V100', row['Traits'])
 
         # nova-compute has the lock, and goes on with its own copy.
-        with open(self.journal().replace('.json', '-traits.json'), 'w') as file:
+        path = self.journal().replace('.json', '-traits.json')
+        with open(path, 'w') as file:
             file.write('{')
         code, _, err = self.run_command('diff', conf=conf)
         self.assertEqual(0, code)

@@ -36,6 +36,11 @@ def gpus(*traits):
     return re.sub(r'  traits: .*\n', line, base.GPUS)
 
 
+def on_all(trait):
+    """Give what the journal holds if all providers got this trait of it."""
+    return {index: {trait} for index in ALL}
+
+
 class TraitsTestCase(test_reload.Reload):
     """Looks at the traits in Placement, and at the journal of them."""
 
@@ -107,7 +112,7 @@ class Running(TraitsTestCase):
         self.start_host()
         self.assertEqual(ALL, self.providers_with('CUSTOM_A'))
         # Nothing of what the driver generates, and no owner.
-        self.assertEqual(dict.fromkeys(ALL, {'CUSTOM_A'}), self.recorded())
+        self.assertEqual(on_all('CUSTOM_A'), self.recorded())
 
         # Nova has not read any of this when the file says the same.
         self.by_hand('CUSTOM_B')
@@ -149,7 +154,7 @@ class Running(TraitsTestCase):
         # The first cycle fails in Nova, the second makes it anew.
         self.cycles(2)
         self.assertEqual(ALL, set(self.slot_providers()))
-        self.assertEqual(dict.fromkeys(ALL, {'CUSTOM_A'}), self.recorded())
+        self.assertEqual(on_all('CUSTOM_A'), self.recorded())
 
         server = self.boot(
             {
@@ -166,13 +171,11 @@ class Running(TraitsTestCase):
 
         # It is mended by a file that does not have the trait any more.
         self.change(gpus('CUSTOM_B'))
-        self.assertEqual(
-            set(), self.providers_with(test_reload.WITHDRAWN)
-        )
+        self.assertEqual(set(), self.providers_with(test_reload.WITHDRAWN))
         self.assertEqual(ALL, self.providers_with('CUSTOM_B'))
         self.assertEqual(set(), self.providers_with('CUSTOM_A'))
         self.cycles(1)
-        self.assertEqual(dict.fromkeys(ALL, {'CUSTOM_B'}), self.recorded())
+        self.assertEqual(on_all('CUSTOM_B'), self.recorded())
         self.assertEqual(renamed, self.slot_providers()[0x21020024]['name'])
         self._delete_server(server)
 
@@ -193,7 +196,7 @@ class Running(TraitsTestCase):
         self.assertEqual(1, len(self.warnings()))
         os.rmdir(self.trait_journal + '.new')
         self.cycles(1)
-        self.assertEqual(dict.fromkeys(ALL, {'CUSTOM_B'}), self.recorded())
+        self.assertEqual(on_all('CUSTOM_B'), self.recorded())
 
 
 class Down(TraitsTestCase):
@@ -218,7 +221,7 @@ class Down(TraitsTestCase):
         self.start_host(inventory=gpus())
         # What was never set is forgotten.
         self.dies_before_placement_is_told(gpus('CUSTOM_A'))
-        self.assertEqual(dict.fromkeys(ALL, {'CUSTOM_A'}), self.recorded())
+        self.assertEqual(on_all('CUSTOM_A'), self.recorded())
         self.assertEqual(set(), self.providers_with('CUSTOM_A'))
         self.restart_host(inventory=gpus())
         self.assertEqual({}, self.recorded())
@@ -241,7 +244,7 @@ class Down(TraitsTestCase):
         # As after an upgrade from a driver that kept none.
         self.restart_host(inventory=gpus('CUSTOM_B'))
         self.assertEqual(ALL, self.providers_with('CUSTOM_A'))
-        self.assertEqual(dict.fromkeys(ALL, {'CUSTOM_B'}), self.recorded())
+        self.assertEqual(on_all('CUSTOM_B'), self.recorded())
 
         self.computes['host1'].stop()
         with open(self.trait_journal, 'w') as file:
@@ -251,9 +254,7 @@ class Down(TraitsTestCase):
         self.plug_gpu('21010040')
         self.cycles()
         self.assertEqual(ALL | {0x21010040}, set(self.slot_providers()))
-        self.assertEqual(
-            ALL | {0x21010040}, self.providers_with('CUSTOM_C')
-        )
+        self.assertEqual(ALL | {0x21010040}, self.providers_with('CUSTOM_C'))
         self.assertEqual(ALL, self.providers_with('CUSTOM_B'))
         (line,) = self.warnings()
         self.assertIn('is damaged', line)

@@ -292,9 +292,7 @@ class Host(stateful.RuleBasedStateMachine):
         generations = {u: r.generation for u, r in self.rows.items()}
         self.update()
         assert self.on_disk is journalled
-        assert generations == {
-            u: r.generation for u, r in self.rows.items()
-        }
+        assert generations == {u: r.generation for u, r in self.rows.items()}
 
 
 class TraitTest(unittest.TestCase):
