@@ -57,6 +57,12 @@ IMAGE = b'\x01boot sector' + bytes(64 * 1024)
 #: Runs every test with the option of this name.
 SKIP_FREE_READS = bool(os.environ.get('NOVA_POWERVM_TEST_SKIP_FREE_READS'))
 
+_ENDS = (
+    'instance.create.end',
+    'instance.create.error',
+    'compute_task.build_instances.error',
+)
+
 _GPU = {
     'description': '3D Controller',
     'vendor_id': '10DE',
@@ -142,6 +148,7 @@ class PowerVMTestCase(
         super().setUp()
         # Those of a failed build count.
         self.flags(instances=-1, group='quota')
+        self.flags(notification_format='versioned', group='notifications')
         self.hosts = {}
         self._node_uuids = {}
         self._inventories = {}
@@ -169,7 +176,7 @@ class PowerVMTestCase(
             self.forget()
 
     @contextlib.contextmanager
-    def subTest(self, name):
+    def subTest(self, name='', **inputs):
         """Run a step: if it fails, so does the test, after those that follow.
 
         testtools does not know steps.
@@ -178,7 +185,7 @@ class PowerVMTestCase(
             yield
         except Exception:
             self.addDetailUniqueName(
-                f'failed: {name}',
+                f'failed: {name} {inputs or ""}',
                 content.TracebackContent(sys.exc_info(), self),
             )
             self._failed_steps.append(name)
@@ -420,9 +427,11 @@ class PowerVMTestCase(
         return server
 
     def _wait_until_built(self, uuid):
-        for number in range(600):
-            # The API works hard for each answer, so it is asked seldom.
-            if number % 20 == 10 or self._has_end(uuid):
+        for number in range(2400):
+            # Nova's messages cost nothing, its records much, its API more.
+            if number % 40 == 20 or (
+                self._was_told_of(uuid) and self._has_end(uuid)
+            ):
                 server = self.api.get_server(uuid)
                 if server['status'] == 'ACTIVE':
                     return server
@@ -431,6 +440,15 @@ class PowerVMTestCase(
                     return server
             time.sleep(0.1)
         self.fail(f'server {uuid} has no end')
+
+    def _was_told_of(self, uuid):
+        """Whether Nova said that a build of a server came to an end."""
+        for notification in list(self.notifier.versioned_notifications):
+            if notification['event_type'] in _ENDS:
+                data = notification['payload']['nova_object.data']
+                if uuid in (data.get('uuid'), data.get('instance_uuid')):
+                    return True
+        return False
 
     def _has_end(self, uuid):
         """Whether Nova's record of a server says that it was built, or not."""

@@ -393,7 +393,7 @@ class Lifetime(ConfigDriveTestCase):
         self.assertEqual([], self.disks())
         self.assertEqual([], self.mappings())
 
-    def story_a_failed_upload_removes_the_disk_too(self):
+    def test_a_failed_upload_removes_the_disk_too(self):
         self.control().add_fault(match='File.upload', nth=2, status=500)
 
         self.boot_with_drive(expected='ERROR')
@@ -401,14 +401,14 @@ class Lifetime(ConfigDriveTestCase):
         self.assertEqual([], self.media())
         self.assertEqual([], self.disks())
 
-    def story_the_session_ended_before_its_upload(self):
+    def test_the_session_ended_before_its_upload(self):
         self.control().add_fault(match='File.upload', nth=2, status=401)
 
         server = self.boot_with_drive()
 
         self.assertEqual(server['id'], self.drive().metadata['uuid'])
 
-    def story_a_lost_answer_to_its_upload_is_made_good(self):
+    def test_a_lost_answer_to_its_upload_is_made_good(self):
         self.control().add_fault(
             match='File.upload', nth=2, drop=True, phase='after'
         )

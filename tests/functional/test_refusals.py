@@ -155,7 +155,7 @@ class Refusals(base.PowerVMTestCase):
             'Claim pci failed', extra_specs={'pci_passthrough:alias': 'gpu:1'}
         )
 
-    def story_a_volume_that_is_attached_later(self):
+    def test_a_volume_that_is_attached_later(self):
         server = self.boot({})
         self.control().clear_journal()
 

@@ -13,6 +13,7 @@
 """A nova-compute that must not start says why, once and clearly."""
 
 import os
+import time
 
 import fixtures
 from nova import exception as nova_exception
@@ -157,6 +158,11 @@ class Starts(base.PowerVMTestCase):
         password = self.hosts['host1'].emulator.password
         self.control().set_password('changed')
         self.control().expire_sessions()
+        # The poll under way ends, and the next one is refused.
+        self.control().emit_event('CACHE_CLEARED')
+        listener = compute.manager.driver._running.listener
+        while listener.believed:
+            time.sleep(0.02)
         self._run_periodics()
         self.assertIn('was refused', self.stdlog.logger.output)
         self.control().set_password(password)

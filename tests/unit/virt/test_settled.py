@@ -86,7 +86,7 @@ class SettledTest(test.NoDBTestCase):
 
     def test_what_changes_has_to_be_planned(self):
         for what, change in (
-            ('reserved', lambda t: self.reserve(t)),
+            ('reserved', self.reserve),
             ('trait', lambda t: t.update_traits(self.ours, ['CUSTOM_X'])),
             ('class', lambda t: t.update_inventory(self.ours, {})),
             ('gone', lambda t: t.remove(self.ours)),
