@@ -25,6 +25,8 @@ _BLOCK = re.compile(
     re.MULTILINE,
 )
 
+_COMMAND = re.compile(r'(?:.*\\\n)*.*')
+
 
 def documents():
     """Give name, as in toctrees, and text of each document."""
@@ -46,3 +48,16 @@ def blocks(language):
 def words(text):
     """Give a text with single spaces, so that line breaks don't matter."""
     return ' '.join(text.split())
+
+
+def commands(name):
+    """Give command line and shown output of each example of a page.
+
+    A line that ends with a backslash goes on in the next one.
+    """
+    for document, text in blocks('console'):
+        if document == name:
+            for example in re.split(r'^[$#] ', text, flags=re.MULTILINE)[1:]:
+                line = _COMMAND.match(example)[0]
+                shown = example[len(line) :]
+                yield re.sub(r'\\\n\s*', '', line), shown.strip('\n')
