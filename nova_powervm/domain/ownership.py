@@ -20,6 +20,7 @@ import dataclasses
 import re
 from collections.abc import Collection
 from collections.abc import Iterable
+from collections.abc import Iterator
 from collections.abc import Mapping
 
 from nova_powervm.domain import accelerators
@@ -136,7 +137,8 @@ def _reason(
         return slots.Reason(
             HELD,
             f'{unallocated[index]} holds it, and no allocation of its '
-            'instance is for it',
+            'instance is for it. Delete the instance, or take the slot away '
+            'from the partition with pvmctl',
         )
     return None
 
@@ -154,21 +156,51 @@ def unallocated(
         providers whose resources Nova stored with the instance.
     :returns: DRC index to the holder in words.
     """
+    standing = _by_slot(providers)
+    return {
+        slot.drc_index: str(slot.owner)
+        for slot, lpar in _held(host_slots, holdings)
+        if standing.get(slot.drc_index, set()).isdisjoint(holdings[lpar])
+    }
+
+
+def allocated(
+    host_slots: Iterable[slots.Slot],
+    providers: Iterable[planning.Provider],
+    holdings: Mapping[str, Collection[str]],
+) -> dict[str, str]:
+    """Find the providers whose slots are with whom Nova gave them to.
+
+    :param host_slots: All slots of the host.
+    :param providers: Direct children of the compute node's provider.
+    :param holdings: As for :func:`unallocated`.
+    :returns: Uuid of the provider to that of the LPAR that has its slot.
+    """
+    standing = _by_slot(providers)
+    return {
+        uuid: lpar
+        for slot, lpar in _held(host_slots, holdings)
+        for uuid in standing.get(slot.drc_index, set()) & set(holdings[lpar])
+    }
+
+
+def _by_slot(providers: Iterable[planning.Provider]) -> dict[int, set[str]]:
     standing: dict[int, set[str]] = {}
     for provider in providers:
         index = names.slot_of_provider(provider.name)
         if index is not None:
             standing.setdefault(index, set()).add(provider.uuid)
-    return {
-        slot.drc_index: str(slot.owner)
-        for slot in host_slots
-        if slot.owner
-        and slot.owner.uuid
-        and slot.owner.uuid.upper() in holdings
-        and standing.get(slot.drc_index, set()).isdisjoint(
-            holdings[slot.owner.uuid.upper()]
-        )
-    }
+    return standing
+
+
+def _held(
+    host_slots: Iterable[slots.Slot], holdings: Mapping[str, object]
+) -> Iterator[tuple[slots.Slot, str]]:
+    """Pick the slots that instances have, each with its LPAR."""
+    for slot in host_slots:
+        lpar = ((slot.owner and slot.owner.uuid) or '').upper()
+        if lpar in holdings:
+            yield slot, lpar
 
 
 def contested(plan: planning.Plan) -> frozenset[int]:

@@ -449,6 +449,11 @@ def _record(reserved: int) -> dict[str, Any]:
     }
 
 
+def has_room(provider: Provider) -> bool:
+    """Whether it has a unit that is not reserved, be it allocated or not."""
+    return bool(provider.inventory) and not _reserved(provider)
+
+
 def _reserved(provider: Provider) -> int:
     """Give the units that somebody other than the driver has reserved."""
     if _marked(provider):

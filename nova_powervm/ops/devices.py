@@ -32,6 +32,7 @@ from nova_powervm.domain import planning
 from nova_powervm.domain import policy as policies
 from nova_powervm.domain import slots
 from nova_powervm.ops import burning as burn_ops
+from nova_powervm.ops import holding
 from nova_powervm.ops import host as host_ops
 from nova_powervm.ops import ports
 from nova_powervm.ops import telling
@@ -66,6 +67,7 @@ class DeviceOps:
         self._providers: Mapping[str, claims.SlotProvider] = {}
         self._others = claims.Others()
         self._evidence = ownership.Evidence()
+        self._holding = holding.HoldingOps(placement)
         self._started = False
         self._published = False
         self._log = telling.DeviceLog()
@@ -88,7 +90,11 @@ class DeviceOps:
 
         As long as these are the same objects, so is what is planned.
         """
-        return (self._policy, self._evidence.version)
+        return (self._policy, self._evidence.version, self._holding.version)
+
+    def doubt(self) -> None:
+        """Have the next update ask what instances are allocated."""
+        self._holding.doubt()
 
     @property
     def published(self) -> bool:
@@ -121,6 +127,7 @@ class DeviceOps:
         providers: Sequence[planning.Provider],
         neighbours: ownership.Neighbours | None = None,
         freshen: burn_ops.Freshen | None = None,
+        reading: int = 0,
     ) -> planning.Plan:
         """Decide what happens to each slot provider, and log what is new.
 
@@ -132,6 +139,7 @@ class DeviceOps:
         :param neighbours: The other providers below it.
         :param freshen: Reads those for one use anew if they have changed;
             None if what is given is new.
+        :param reading: The number of the last reading.
         :raises exception.OwnersDiffer: Only in the first plan of a service:
             what is allocated through us is Cyborg's, too.
         :raises exception.PlacementUnanswered: Placement did not say what is
@@ -141,7 +149,11 @@ class DeviceOps:
         # The same one to the end, whatever a refresh does meanwhile.
         policy = self._policy
         verdicts = self._judge(
-            policy, snapshot, providers, neighbours or ownership.Neighbours()
+            policy,
+            snapshot,
+            providers,
+            neighbours or ownership.Neighbours(),
+            self._holding.verified(snapshot, providers, reading),
         )
         found = matching.devices(verdicts)
         pairing = planning.pair(found, providers)
@@ -308,12 +320,13 @@ class DeviceOps:
         snapshot: host_ops.Snapshot,
         providers: Sequence[planning.Provider],
         neighbours: ownership.Neighbours,
+        holdings: holding.Holdings,
     ) -> tuple[matching.Verdict, ...]:
         host_slots = snapshot.view.io_slots
         return ownership.withhold(
             matching.judge(policy, host_slots, snapshot.instance_lpars),
             self._evidence.of(neighbours),
-            ownership.unallocated(host_slots, providers, snapshot.holdings),
+            ownership.unallocated(host_slots, providers, holdings),
             str(policy.source),
         )
 

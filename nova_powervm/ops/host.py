@@ -64,6 +64,8 @@ class HostOps:
         self._records = records
         self._holdings: Mapping[str, frozenset[str]] = {}
         self._last: Snapshot | None = None
+        #: How often the host was read: an unchanged one is read, too.
+        self.readings = 0
 
     @property
     def last(self) -> Snapshot:
@@ -92,6 +94,7 @@ class HostOps:
         holdings = (
             last.holdings if last and last.view is view else self._held(view)
         )
+        self.readings += 1
         if last and last.view is view and last.disk == disk:
             return last
         self._last = Snapshot(view, disk, frozenset(holdings), holdings)

@@ -21,6 +21,11 @@ from nova_powervm import exception
 from nova_powervm.domain import accelerators
 
 
+def wanted(instance: Any) -> bool:
+    """Whether the instance's flavor has a device profile."""
+    return _profile(instance) is not None
+
+
 def given(
     instance: Any, nodename: str, accel_info: Any
 ) -> tuple[accelerators.Request, ...]:
@@ -49,7 +54,7 @@ def fetched(
     :raises exception.AcceleratorsUnknown: Cyborg did not answer.
     :raises exception.AcceleratorRefused: One of them can't be served.
     """
-    if not _profile(instance):
+    if not wanted(instance):
         return ()
     try:
         client = cyborg.get_client(context)

@@ -193,6 +193,7 @@ class PowerVMDriver(driver.ComputeDriver):
                 provider_tree,
                 nodename,
             ),
+            self._ops().host.readings,
         )
         providers = tree.apply(provider_tree, nodename, plan)
         self._ops().devices.publish(
@@ -363,8 +364,9 @@ class PowerVMDriver(driver.ComputeDriver):
             disk = translate.root(
                 instance, images.GlanceImage(context, image_meta.id)
             )
-            if not evacuate:
-                # Nova asks for them when the old instance is gone.
+            if not (evacuate and cyborg.wanted(instance)):
+                # Nova asks for the requests when the old instance is gone;
+                # those of an evacuated one are not bound here yet.
                 requests = cyborg.fetched(context, instance, self._name())
                 self._ops().lifecycle.claim(
                     translate.build(
@@ -373,6 +375,8 @@ class PowerVMDriver(driver.ComputeDriver):
                 )
             self._ops().lifecycle.examine(disk)
         except exception.PowerVMError as error:
+            # Nova may delete the allocations of an instance that stays.
+            self._ops().devices.doubt()
             raise nova_exception.InstanceDeployFailure(
                 reason=error.summary
             ) from error

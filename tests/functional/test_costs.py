@@ -139,6 +139,8 @@ class Restart(CostTestCase):
 
         self.computes['host1'].stop()
 
+        # Nova's fixture does not wait for the end of a service.
+        listener._thread.join(10)
         self.assertFalse(listener._thread.is_alive())
 
 

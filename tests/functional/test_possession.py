@@ -16,6 +16,7 @@ from nova.compute import task_states
 
 from nova_powervm.powervm import partitions
 from tests.functional import base
+from tests.functional import images
 
 
 class PossessionTestCase(base.PowerVMTestCase):
@@ -222,3 +223,42 @@ class NotRead(PossessionTestCase):
 
         self.fails('start', 'start', f'slot {self.index:08X} is missing')
         self.assertEqual('not activated', self.lpar(self.server).state)
+
+
+class Lost(PossessionTestCase):
+    """A slot whose allocation is gone is not given to anybody else."""
+
+    def test_a_refused_rebuild_costs_the_allocation(self):
+        image = self.create_image(images.qcow2(1024), disk_format='raw')
+        self.act(rebuild={'imageRef': image})
+        self._wait_for_state_change(self.server, 'ERROR')
+        # That is Nova's doing, and why the driver looks.
+        self.assertEqual(
+            {}, self._get_allocations_by_server_uuid(self.server['id'])
+        )
+        self._run_periodics()
+        self._run_periodics()
+
+        self.assertNotIn(self.index, self.slot_providers())
+        self.assert_exact()
+        self.assertIn('no allocation of its', self.stdlog.logger.output)
+        self._run_periodics()
+        self.restart_host()
+        self._run_periodics()
+        self.assertNotIn(self.index, self.slot_providers())
+
+        self.act(**{'os-resetState': {'state': 'active'}})
+        self._delete_server(self.server)
+        self._run_periodics()
+        self.assertIn(self.index, self.slot_providers())
+
+    def test_an_operator_deletes_the_allocation(self):
+        self.placement.delete(f'/allocations/{self.server["id"]}')
+        # Nothing has changed on the host: this is found in a full reading.
+        self.flags(full_read_interval=0, group='powervm')
+        self.restart_host()
+        self._run_periodics()
+        self._run_periodics()
+
+        self.assertNotIn(self.index, self.slot_providers())
+        self.assert_exact()
