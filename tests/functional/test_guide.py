@@ -265,6 +265,7 @@ class OtherPages(GuideTestCase):
             'admin/one-time-use',
             'admin/cyborg',
             'admin/troubleshooting',
+            'admin/watching',
         ):
             with self.subTest(page):
                 # A page may set it.

@@ -148,33 +148,28 @@ class WatchingTest(unittest.TestCase):
             if not {'emulator', 'demo', 'cmd'} & set(path.parts):
                 for message in lines_of_the_log(path):
                     found += 1
-                    with self.subTest(file=path.name, message=message):
-                        self.assertRegex(self.text, as_shown(message))
+                    with self.subTest(file=path.name):
+                        shown = re.search(as_shown(message), self.text)
+                        self.assertTrue(shown, message)
         self.assertGreater(found, 40)
 
     def test_lines_of_plans_are_there(self):
         for action in planning.Action:
-            for inventory_traits in (
-                ({}, ()),
-                ({'<class>': {'reserved': 1}}, [names.ONE_TIME_USE_TRAIT]),
-                ({'<class>': {'reserved': 0}}, ()),
-            ):
+            for reserved, traits in ((1, {names.ONE_TIME_USE_TRAIT}), (0, ())):
                 entry = planning.Entry(
                     action,
                     0x12345678,
                     '<name>',
                     None,
-                    inventory_traits[0],
-                    frozenset(inventory_traits[1]),
+                    {'<class>': {'reserved': reserved}},
+                    frozenset(traits),
                     '<reason>',
                     ('<instances>',),
                 )
                 line = telling.describe(entry).replace('12345678', '<index>')
-                # How the line goes on may depend on the slot.
-                first = re.split(r'was allocated\.|: <reason>$', line)[0]
-                if entry.resource_classes or 'Offering' not in first:
-                    with self.subTest(line):
-                        self.assertIn(first, self.text)
+                # What helps, and why, is another matter.
+                first = re.split(r'(?<=was allocated)\.|: <reason>$', line)[0]
+                self.assertTrue(first in self.text, first)
 
 
 def lines_of_the_log(path):
