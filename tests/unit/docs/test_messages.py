@@ -20,6 +20,7 @@ import tomllib
 import unittest
 
 from nova_powervm import exception
+from nova_powervm.domain import differences
 from nova_powervm.domain import matching
 from nova_powervm.domain import names
 from nova_powervm.domain import planning
@@ -105,6 +106,13 @@ class ReasonTest(unittest.TestCase):
         }
 
 
+class DifferenceTest(unittest.TestCase):
+    def test_every_kind_is_explained(self):
+        text = pages.documents()['admin/devices']
+        for kind in differences.Kind:
+            self.assertIn(f'   * - ``{kind.value}``\n', text)
+
+
 class LogTest(unittest.TestCase):
     """The lines of level WARNING and ERROR about the file."""
 
@@ -169,7 +177,7 @@ class WatchingTest(unittest.TestCase):
                 line = telling.describe(entry).replace('12345678', '<index>')
                 # What helps, and why, is another matter.
                 first = re.split(r'(?<=was allocated)\.|: <reason>$', line)[0]
-                self.assertTrue(first in self.text, first)
+                self.assertIn(first, self.text)
 
 
 def lines_of_the_log(path):
