@@ -174,9 +174,12 @@ class AdvanceTest(unittest.TestCase):
         # Its name is taken elsewhere in the tree.
         self.assertEqual({}, advance(plan))
 
-    def test_without_traits_in_the_file_nothing_is_kept(self):
-        plan = make_plan([device(traits=DRIVERS)], [])
+    def test_what_has_rules_of_its_own_is_not_kept(self):
+        traits = (*DRIVERS, names.ONE_TIME_USE_TRAIT)
+        plan = make_plan([device(traits=traits)], [])
         self.assertEqual({}, advance(plan, made={INDEX: 'made'}, there=()))
+        withdrawn = make_plan([], [provider()], held=('instance',))
+        self.assertEqual({}, advance(withdrawn))
 
     def test_what_is_gone_is_forgotten(self):
         plan = make_plan([], [])
