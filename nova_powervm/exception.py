@@ -80,14 +80,22 @@ class JournalUnusable(ConfigurationError):
     message = 'Journal of used devices {path}: {reason}.'
 
 
+class TraitJournalUnusable(PowerVMError):
+    """What is written down of the file's traits can't be read or written."""
+
+    code = 'powervm.trait-journal'
+    message = 'Journal of traits {path}: {reason}.'
+
+
 class PlacementUnanswered(PowerVMError):
-    """Placement did not say what a one-time-use device hangs on."""
+    """Placement did not say what an update or a burn hangs on."""
 
     code = 'powervm.placement'
     retryable = True
     message = (
-        'Placement did not answer {request}: {reason}. Without it nothing is '
-        'published of devices for one use; the next cycle tries again.'
+        'Placement did not answer {request}: {reason}. Without it no device '
+        'for one use is published, and no new trait of the file; the next '
+        'cycle tries again.'
     )
 
 

@@ -111,8 +111,9 @@ _venv_install() {
         export PBR_VERSION=${PBR_VERSION:-0.0.0}
     fi
     _venv_say 'installing OpenStack and this project: about a minute'
+    # Python compiles what is used when it is used, which is little of it all.
     "$VENV/bin/python" -m pip install --disable-pip-version-check \
-        --no-input --progress-bar off "${arguments[@]}" \
+        --no-input --no-compile --progress-bar off "${arguments[@]}" \
         -e "$CHECKOUT[demo,test]" >"$log" 2>&1 &
     pid=$!
     # Ctrl-C ends the script, and must not leave pip behind.

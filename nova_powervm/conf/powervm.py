@@ -143,6 +143,12 @@ If unset, it is ``powervm-burned.json`` in ``[DEFAULT]state_path``.
 It is made when the first of them is allocated, and nova-compute has to be able
 to write into its directory. Placement knows the same, until a provider is
 deleted; keep the file on a disk that outlives the service.
+
+Beside it stands the journal of traits: which traits of the inventory file
+nova-compute has set, so that it can take them away when they leave the file.
+It is called ``powervm-traits.json``. If this option is set, it is called as
+this file with ``-traits`` before the suffix: ``/srv/host1-traits.json`` stands
+beside ``/srv/host1.json``.
 """,
     ),
     cfg.StrOpt(

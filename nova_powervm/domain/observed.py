@@ -17,9 +17,12 @@ from collections.abc import Mapping
 
 import os_traits
 
+from nova_powervm.domain import claims
 from nova_powervm.domain import names
+from nova_powervm.domain import ownership
 from nova_powervm.domain import partition
 from nova_powervm.domain import planning
+from nova_powervm.domain import slots
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -164,3 +167,22 @@ class Tree:
             for consumer in observed.consumers
         }
         return {partition.lpar_uuid(c): c for c in sorted(consumers)}
+
+    def source(self, slot: slots.Slot) -> claims.Source | None:
+        """Say by whom the instance that holds a slot got it.
+
+        :returns: None if no instance holds it, or if nobody allocated it to
+            the one that does.
+        """
+        owner = slot.owner.uuid if slot.owner else None
+        consumer = self.instance_lpars.get(owner or '')
+        for observed in self.below:
+            if (
+                consumer in observed.consumers
+                and slot.drc_index
+                in ownership.slots_of_cyborg(observed.name, observed.traits)
+            ):
+                if os_traits.OWNER_CYBORG in observed.traits:
+                    return claims.Source.ACCELERATOR
+                return claims.Source.COMPUTE
+        return None

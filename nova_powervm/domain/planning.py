@@ -30,12 +30,14 @@ from nova_powervm.domain import matching
 from nova_powervm.domain import names
 from nova_powervm.domain import policy
 from nova_powervm.domain import slots
+from nova_powervm.domain import traitkeeping
 
 #: One unit; step, minimum and maximum one (specification, "Inventory").
 TOTAL = 1
 
 _SPARE = slots.Reason('spare', 'another provider stands for its slot')
 _NO_BURNS = burning.Burns()
+_NO_TRAITS: traitkeeping.Kept = {}
 _TWIN = slots.Reason('twin', 'another provider of its slot is in use')
 
 Inventory = Mapping[str, Mapping[str, Any]]
@@ -81,6 +83,7 @@ class Entry:
     :param consumers: Who is known to hold an allocation of it.
     :param released: Whether it was there and nobody had burned or reserved
         it. Whatever the journal says of its device is over.
+    :param had: The traits that it had before.
     """
 
     action: Action
@@ -92,6 +95,7 @@ class Entry:
     reason: str = ''
     consumers: tuple[str, ...] = ()
     released: bool = False
+    had: frozenset[str] = frozenset()
 
     @property
     def burned(self) -> bool:
@@ -127,10 +131,12 @@ class Plan:
         """Whether the same devices and providers give the same plan again.
 
         What is withdrawn, and what waits for another resource class, depends
-        on who holds an allocation, too. So does what is burned.
+        on who holds an allocation, too. So does what is burned. A trait of
+        the file that is taken away is forgotten in the next plan only.
         """
         return not self.one_time_use and all(
             entry.action in (Action.CREATE, Action.PUBLISH)
+            and not traitkeeping.of_file(entry.had - entry.traits)
             for entry in self.entries
         )
 
@@ -228,6 +234,19 @@ class Pairing:
         return flagged + tuple(filter(_once, self.orphans))
 
     @property
+    def gaining(self) -> tuple[Provider, ...]:
+        """The providers that lack a trait of the file.
+
+        Whether somebody else has set it meanwhile decides whose it is.
+        """
+        return tuple(
+            provider
+            for device, provider in self.wanted
+            if provider
+            and traitkeeping.of_file(device.traits - provider.traits)
+        )
+
+    @property
     def burnable(self) -> tuple[Provider, ...]:
         """The providers that are burned if Placement has no room in them.
 
@@ -273,6 +292,7 @@ def make_plan(
     name_of: Callable[[int], str],
     verdicts: Sequence[matching.Verdict],
     burns: burning.Burns = _NO_BURNS,
+    kept: traitkeeping.Kept = _NO_TRAITS,
 ) -> Plan:
     """Decide what happens to each slot provider.
 
@@ -282,6 +302,7 @@ def make_plan(
     :param verdicts: What the file and the host mean for each slot.
     :param burns: What Placement and the journal say of
         ``pairing.burnable``.
+    :param kept: The traits of the file that the driver itself has set.
     """
     reasons = {v.slot.drc_index: v.reason for v in verdicts if v.reason}
     taken = {
@@ -293,7 +314,7 @@ def make_plan(
         # A slot of two providers must not be given away twice.
         _withdraw(provider, device.slot.drc_index, _TWIN, ())
         if provider and device.slot.drc_index in taken
-        else _publish(device, provider, allocations, name_of, burns)
+        else _publish(device, provider, allocations, name_of, burns, kept)
         for device, provider in pairing.wanted
     )
     spare = {
@@ -314,6 +335,7 @@ def _publish(
     allocations: Allocations,
     name_of: Callable[[int], str],
     burns: burning.Burns,
+    kept: traitkeeping.Kept,
 ) -> Entry:
     index = device.slot.drc_index
     if provider is None:
@@ -330,11 +352,12 @@ def _publish(
         )
     burned = _is_burned(device, provider, allocations, burns)
     reserved = TOTAL if burned else _reserved(provider)
-    kept = {names.ONE_TIME_USE_TRAIT} & provider.traits if reserved else set()
+    once = {names.ONE_TIME_USE_TRAIT} & provider.traits if reserved else set()
+    ours = traitkeeping.ours(kept, provider.uuid)
     traits = (
-        (_foreign_traits(provider) - {names.ONE_TIME_USE_TRAIT})
+        (_foreign_traits(provider) - {names.ONE_TIME_USE_TRAIT} - ours)
         | device.traits
-        | ({names.ONE_TIME_USE_TRAIT} if burned else kept)
+        | ({names.ONE_TIME_USE_TRAIT} if burned else once)
     )
     others = _other_classes(device, provider)
     if others and not allocations.is_free(provider):
@@ -352,6 +375,7 @@ def _publish(
                 'free'
             ),
             consumers=allocations.of(provider),
+            had=provider.traits,
         )
     return Entry(
         action=Action.PUBLISH,
@@ -361,6 +385,7 @@ def _publish(
         inventory={device.resource_class: _record(reserved)},
         traits=traits,
         released=not reserved,
+        had=provider.traits,
     )
 
 
@@ -411,6 +436,7 @@ def _remove(
             uuid=provider.uuid,
             reason=reason.text,
             released=bool(provider.inventory),
+            had=provider.traits,
         )
     return _withdraw(provider, index, reason, allocations.of(provider))
 
@@ -434,6 +460,7 @@ def _withdraw(
         traits=(provider.traits - {names.WITHDRAWN_TRAIT}) | mark,
         reason=reason.text,
         consumers=consumers,
+        had=provider.traits,
     )
 
 

@@ -37,6 +37,7 @@ from nova_powervm.ops import holding
 from nova_powervm.ops import host as host_ops
 from nova_powervm.ops import ports
 from nova_powervm.ops import telling
+from nova_powervm.ops import traitkeeping as trait_ops
 
 LOG = logging.getLogger(__name__)
 
@@ -48,6 +49,7 @@ class DeviceOps:
     :param placement: Answers who holds an allocation.
     :param name_of: Makes the name of a new provider from a DRC index.
     :param burns: Looks after devices for one use.
+    :param traits: Remembers which traits of the file were set.
     """
 
     def __init__(
@@ -56,9 +58,11 @@ class DeviceOps:
         placement: ports.Placement,
         name_of: Callable[[int], str],
         burns: burn_ops.BurnOps,
+        traits: trait_ops.TraitOps,
     ) -> None:
         self._inventory = inventory
         self._burns = burns
+        self._traits = traits
         # DRC indexes of the devices that were for one use in the last plan.
         self._once: frozenset[int] = frozenset()
         self._placement = placement
@@ -139,14 +143,15 @@ class DeviceOps:
         :param providers: Direct children of the compute node's provider that
             may be ours.
         :param neighbours: The other providers below it.
-        :param freshen: Reads those for one use anew if they have changed;
-            None if what is given is new.
+        :param freshen: Reads those for one use, and those that get a trait
+            of the file, anew if they have changed; None if what is given is
+            new.
         :param reading: The number of the last reading.
         :param begun: Gives the number of the last that has begun.
         :raises exception.OwnersDiffer: Only in the first plan of a service:
             what is allocated through us is Cyborg's, too.
         :raises exception.PlacementUnanswered: Placement did not say what is
-            burned.
+            burned, or what has changed.
         :raises exception.JournalUnusable: The journal can't be used.
         """
         # The same one to the end, whatever a refresh does meanwhile.
@@ -160,8 +165,9 @@ class DeviceOps:
         )
         found = matching.devices(verdicts)
         pairing = planning.pair(found, providers)
-        if freshen and pairing.one_time_use:
-            pairing = planning.pair(found, freshen(pairing.one_time_use))
+        hanging = pairing.one_time_use + pairing.gaining
+        if freshen and hanging:
+            pairing = planning.pair(found, freshen(hanging))
         questionable = pairing.questionable
         allocations = (
             self._placement.consumers(questionable)
@@ -175,6 +181,7 @@ class DeviceOps:
             self._name_of,
             verdicts,
             self._burns.look(system, pairing),
+            self._traits.look(),
         )
         self._burns.write_ahead(system, plan)
         self._once = plan.one_time_use
@@ -193,16 +200,23 @@ class DeviceOps:
 
     def publish(
         self,
+        plan: planning.Plan,
         providers: Mapping[str, claims.SlotProvider],
         accelerators: Iterable[str],
-        everything: Iterable[str],
+        everything: Collection[str],
     ) -> None:
         """Remember what the provider tree holds after an update.
 
+        The traits of the file that the plan sets are in the journal when it
+        returns, or a WARNING says why not. Placement is not told before.
+
+        :param plan: What the tree was changed by.
         :param providers: Uuid to each provider of a slot.
         :param accelerators: Uuids of the tree's providers that are Cyborg's.
         :param everything: Uuids of all that stood below the compute node.
         """
+        made = {slot.drc_index: uuid for uuid, slot in providers.items()}
+        self._traits.write_ahead(plan, made, everything)
         self._providers = dict(providers)
         strangers = frozenset(everything) - set(providers)
         self._others = claims.Others(frozenset(accelerators), strangers)

@@ -32,6 +32,7 @@ from nova_powervm.domain import network
 from nova_powervm.domain import partition
 from nova_powervm.domain import planning
 from nova_powervm.domain import policy as policies
+from nova_powervm.domain import traitkeeping
 
 
 class System(Protocol):
@@ -298,4 +299,24 @@ class Journal(Protocol):
         """Give the DRC indexes of the burned devices of a system."""
 
     def write(self, system: str, burned: Collection[int]) -> None:
+        """Replace them; they are on disk afterwards."""
+
+
+class TraitJournal(Protocol):
+    """What the host itself remembers of the inventory file's traits.
+
+    ``read`` and ``write`` raise
+    :class:`~nova_powervm.exception.TraitJournalUnusable`.
+    """
+
+    def exists(self) -> bool:
+        """Whether there is anything to read."""
+
+    def close(self) -> None:
+        """Let another process have it."""
+
+    def read(self) -> traitkeeping.Kept:
+        """Give the traits that the driver set, by provider."""
+
+    def write(self, kept: traitkeeping.Kept) -> None:
         """Replace them; they are on disk afterwards."""

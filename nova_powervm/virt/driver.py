@@ -204,7 +204,7 @@ class PowerVMDriver(driver.ComputeDriver):
         )
         providers = tree.apply(provider_tree, nodename, plan)
         self._ops().devices.publish(
-            providers, children.accelerators, children.everything
+            plan, providers, children.accelerators, children.everything
         )
         self._housekeeping.planned(children.direct, plan, providers)
         self._settled.remember(provider_tree, nodename, basis, plan, providers)

@@ -14,7 +14,6 @@
 
 import contextlib
 import dataclasses
-import os
 from collections.abc import Callable
 from typing import Any
 from typing import cast
@@ -37,6 +36,7 @@ from nova_powervm.ops import network
 from nova_powervm.ops import ports
 from nova_powervm.ops import possession
 from nova_powervm.ops import power
+from nova_powervm.ops import traitkeeping
 from nova_powervm.policyfile import InventoryFile
 from nova_powervm.powervm import events
 from nova_powervm.powervm import localdisk
@@ -52,9 +52,6 @@ LOG = logging.getLogger(__name__)
 #: Entry points that ``[powervm]disk_driver`` names.
 DISK_DRIVERS = 'nova_powervm.disk_drivers'
 
-#: Of burned devices, in Nova's state_path.
-_JOURNAL = 'powervm-burned.json'
-
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Services:
@@ -63,6 +60,7 @@ class Services:
     :param host: Reads the host.
     :param devices: Publishes and claims slots.
     :param burns: Looks after devices for one use.
+    :param traits: Remembers which traits of the file were set.
     :param lifecycle: Makes and removes LPARs.
     :param power: Runs and stops them.
     :param possession: Looks after the slots of LPARs that exist.
@@ -71,13 +69,14 @@ class Services:
     :param records: Nova's records of instances.
     :param listener: Hears what changes on the host.
     :param prepare: Clears up after a service that was killed.
-    :param close: Stops listening to the host, logs off, and lets the journal
+    :param close: Stops listening to the host, logs off, and lets the journals
         go.
     """
 
     host: host.HostOps
     devices: devices.DeviceOps
     burns: burning.BurnOps
+    traits: traitkeeping.TraitOps
     lifecycle: lifecycle.LifecycleOps
     power: power.PowerOps
     possession: possession.PossessionOps
@@ -110,7 +109,9 @@ def start(
         undo.callback(listener.stop)
         services = _assemble(settings, nodename, virtapi, inventory, adapter)
         undo.callback(services.burns.close)
+        undo.callback(services.traits.close)
         services.burns.prepare(one_time_use=inventory.policy.has_one_time_use)
+        services.traits.look()
         snapshot = session.wait_for(settings.server, services.host.read)
         services.devices.check(snapshot)
         services.prepare()
@@ -135,14 +136,19 @@ def _assemble(
     disks = _disks(adapter, settings)
     reader = host.HostOps(managed, disks, nova_records)
     nova_placement = placement.ReportClientPlacement(virtapi)
+    places = settings.burn_journal, nova.conf.CONF.state_path
     burns = burning.BurnOps(
-        nova_placement, journal.FileJournal(_journal_path(settings))
+        nova_placement, journal.FileJournal(journal.burned_path(*places))
+    )
+    traits = traitkeeping.TraitOps(
+        journal.FileTraitJournal(journal.traits_path(*places))
     )
     device_ops = devices.DeviceOps(
         inventory,
         nova_placement,
         devices.namer(nodename, settings.provider_names),
         burns,
+        traits,
     )
     networks = network.NetworkOps(
         seas.SeaNetworks(adapter, managed),
@@ -155,6 +161,7 @@ def _assemble(
         host=reader,
         devices=device_ops,
         burns=burns,
+        traits=traits,
         lifecycle=lifecycle.LifecycleOps(
             lpars,
             reader,
@@ -171,12 +178,6 @@ def _assemble(
         records=nova_records,
         prepare=disks.prepare,
         close=adapter.session.close,
-    )
-
-
-def _journal_path(settings: options.Settings) -> str:
-    return settings.burn_journal or os.path.join(
-        nova.conf.CONF.state_path, _JOURNAL
     )
 
 

@@ -83,6 +83,10 @@ class Host:
             for disk in self._get(path).iterfind('.//{*}VirtualDisk')
         }
 
+    def system(self):
+        """Give the bytes of the answer that lists the managed system."""
+        return etree.tostring(self._get('/rest/api/uom/ManagedSystem'))
+
     def _log_on(self):
         # Each time anew: tests end all sessions.
         document = self._request(

@@ -158,12 +158,12 @@ class TakenOver(Reload):
         self.change(more)
         self.assertEqual(GPU_SLOTS, self.providers_with('CUSTOM_NEW'))
 
-        # Providers that exist keep it: it might be an operator's.
+        # It goes again, also from the allocated one: see test_traits.
         self.change(base.GPUS)
         self.plug_gpu('21010040')
         self.cycles(1)
         self.assertEqual({0x21010040}, set(self.slot_providers()) - GPU_SLOTS)
-        self.assertEqual(GPU_SLOTS, self.providers_with('CUSTOM_NEW'))
+        self.assertEqual(set(), self.providers_with('CUSTOM_NEW'))
 
         # The class of the allocated one stays.
         self.change(base.GPUS.replace('CUSTOM_GPU', 'PGPU'))

@@ -24,12 +24,15 @@ from oslo_config import cfg
 from oslo_log import log as logging
 
 from nova_powervm import conf as powervm_conf
+from nova_powervm import journal
 from nova_powervm.conf import powervm as options
 
 LOG = logging.getLogger(__name__)
 
 #: ``[DEFAULT]host`` as nova defines it: it names the compute node.
 _HOST = cfg.StrOpt('host', default=socket.gethostname())
+#: ``[DEFAULT]state_path``, without nova's default, which is where its code is.
+_STATE_PATH = cfg.StrOpt('state_path')
 
 
 class Config:
@@ -56,6 +59,19 @@ class Config:
     def inventory_file(self) -> str:
         """The path of the inventory file."""
         return str(self.conf.powervm.inventory_file)
+
+    @property
+    def trait_journal(self) -> str | None:
+        """The path of nova-compute's journal of traits, if it is known."""
+        burned = self.conf.powervm.burn_journal
+        try:
+            state = self.conf.state_path
+        except cfg.Error:
+            # It is made of options that only nova knows.
+            state = None
+        if not (burned or state):
+            return None
+        return journal.traits_path(burned, state or '')
 
     @property
     def nodename(self) -> str:
@@ -91,7 +107,7 @@ def read(
 def declare() -> cfg.ConfigOpts:
     """Make a configuration that knows the options, but has read no file."""
     conf = cfg.ConfigOpts()
-    conf.register_opt(_HOST)
+    conf.register_opts([_HOST, _STATE_PATH])
     powervm_conf.register_opts(conf)
     return conf
 

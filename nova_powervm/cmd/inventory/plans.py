@@ -12,13 +12,41 @@
 
 """The plan that the service would make of what is there now."""
 
+from typing import TYPE_CHECKING
+
+from nova_powervm import exception
+from nova_powervm import journal
 from nova_powervm.cmd.inventory import config
 from nova_powervm.domain import host
 from nova_powervm.domain import matching
 from nova_powervm.domain import observed
 from nova_powervm.domain import planning
 from nova_powervm.domain import policy as policies
+from nova_powervm.domain import traitkeeping
 from nova_powervm.ops import devices
+
+if TYPE_CHECKING:
+    from nova_powervm.cmd.inventory import base
+
+_UNKNOWN: traitkeeping.Kept = {}
+
+
+def kept(app: 'base.App') -> traitkeeping.Kept:
+    """Read which traits nova-compute has set, without a lock.
+
+    :param app: Has the configuration.
+    :returns: What its journal holds; nothing, after a warning, if this user
+        may not read it. Nothing, too, if no option says where it is.
+    """
+    path = app.config.trait_journal
+    try:
+        return journal.FileTraitJournal(path).peek() if path else _UNKNOWN
+    except exception.TraitJournalUnusable as error:
+        app.warn(
+            f'{error} Traits that nova-compute would take away because they '
+            'have left the inventory file are shown as if they stayed.'
+        )
+        return _UNKNOWN
 
 
 def make(
@@ -26,6 +54,7 @@ def make(
     view: host.HostView,
     tree: observed.Tree,
     configured: config.Config,
+    known: traitkeeping.Kept = _UNKNOWN,
 ) -> planning.Plan:
     """Plan as nova-compute does in its next update.
 
@@ -37,10 +66,10 @@ def make(
     :param view: A reading of the host.
     :param tree: What Placement holds.
     :param configured: Says how new providers are named.
+    :param known: See :func:`kept`.
     """
-    return of(
-        policy, view, tree, tree.node, configured.settings.provider_names
-    )
+    names = configured.settings.provider_names
+    return of(policy, view, tree, tree.node, names, known)
 
 
 def of(
@@ -49,6 +78,7 @@ def of(
     tree: observed.Tree | None,
     node: str,
     style: str,
+    known: traitkeeping.Kept = _UNKNOWN,
 ) -> planning.Plan:
     """Do as :func:`make`, also without Placement.
 
@@ -58,6 +88,7 @@ def of(
         instance owns then counts as owned by a partition.
     :param node: Name of the compute node.
     :param style: ``[powervm]provider_names``.
+    :param known: See :func:`kept`.
     """
     lpars = tree.instance_lpars if tree else ()
     verdicts = matching.judge(policy, view.io_slots, lpars)
@@ -68,4 +99,5 @@ def of(
         tree.allocations if tree else planning.Allocations({}),
         devices.namer(node, style),
         verdicts,
+        kept=known,
     )

@@ -20,6 +20,7 @@ from typing import Any
 
 from nova_powervm.cmd.inventory import pcinames
 from nova_powervm.cmd.inventory import survey as surveys
+from nova_powervm.domain import claims
 from nova_powervm.domain import matching
 from nova_powervm.domain import names
 from nova_powervm.domain import observed
@@ -37,6 +38,8 @@ class Row:
         does not report it any more.
     :param entry: What the plan does with its provider, if it has one.
     :param observed: The provider as it is in Placement, if it is there.
+    :param source: By whom the instance that holds it got it, if Placement
+        was asked.
     :param asked: Whether Placement was asked.
     :param owner_known: Whether a slot without an owner is free.
     :param device: What it holds, in words.
@@ -46,6 +49,7 @@ class Row:
     verdict: matching.Verdict | None
     entry: planning.Entry | None
     observed: observed.Observed | None
+    source: claims.Source | None
     asked: bool
     owner_known: bool
     device: str
@@ -92,7 +96,8 @@ class Row:
     def instance(self) -> str:
         """The name of the LPAR of the instance that owns the slot."""
         owner = self.slot.owner if self.slot else None
-        return (owner.name or '') if owner and self.offered else ''
+        known = self.offered or self.source
+        return (owner.name or '') if owner and known else ''
 
     @property
     def offer(self) -> str:
@@ -116,7 +121,7 @@ class Row:
             return ''
         found = self.observed
         if found is None:
-            return 'not in Placement yet' if self.entry else ''
+            return self._state_without_provider
         if found.needs_cleaning:
             return 'needs cleaning'
         if found.consumers:
@@ -125,6 +130,12 @@ class Row:
         if names.WITHDRAWN_TRAIT in found.traits:
             return 'withdrawn'
         return 'reserved' if found.reserved else 'free'
+
+    @property
+    def _state_without_provider(self) -> str:
+        if self.source is claims.Source.ACCELERATOR:
+            return f'allocated to {self.instance} by Cyborg'
+        return 'not in Placement yet' if self.entry else ''
 
 
 Cell = Callable[[Row], Any]
@@ -176,6 +187,7 @@ PLACEMENT_COLUMNS: Mapping[str, Cell] = {
         sorted(row.observed.consumers) if row.observed else []
     ),
     'Instance': lambda row: row.instance or None,
+    'Source': lambda row: row.source and row.source.value,
     'Needs Cleaning': _of_observed('needs_cleaning'),
     'State': lambda row: row.state or None,
 }
@@ -211,6 +223,9 @@ def rows(survey: surveys.Survey, pci_names: pcinames.Names) -> Iterator[Row]:
                 entry=found,
                 observed=survey.observed.get(found.uuid or '')
                 if found
+                else None,
+                source=survey.tree.source(verdict.slot)
+                if survey.tree and verdict
                 else None,
                 asked=survey.tree is not None,
                 owner_known=survey.reading.owners_known,

@@ -21,6 +21,7 @@ from nova_powervm import exception
 from nova_powervm.cmd.inventory import base
 from nova_powervm.cmd.inventory import hosts
 from nova_powervm.cmd.inventory import pcinames
+from nova_powervm.cmd.inventory import plans
 from nova_powervm.cmd.inventory import rows
 from nova_powervm.cmd.inventory import survey as surveys
 from nova_powervm.cmd.inventory import trees
@@ -123,12 +124,16 @@ class Show(base.Lister):
 
     def _survey(self, parsed_args: argparse.Namespace) -> surveys.Survey:
         config = self.app.config
+        policy = load(parsed_args.file or config.inventory_file)
+        reading = hosts.read(self.app, parsed_args)
+        tree = surveys.read_tree(self.app, parsed_args)
         return surveys.make(
-            load(parsed_args.file or config.inventory_file),
-            hosts.read(self.app, parsed_args),
-            surveys.read_tree(self.app, parsed_args),
+            policy,
+            reading,
+            tree,
             parsed_args.node or config.nodename,
             config.settings.provider_names,
+            plans.kept(self.app) if tree else None,
         )
 
     def _rows(

@@ -28,6 +28,7 @@ from nova_powervm.cmd.inventory import plans
 from nova_powervm.domain import observed
 from nova_powervm.domain import planning
 from nova_powervm.domain import policy as policies
+from nova_powervm.domain import traitkeeping
 
 if TYPE_CHECKING:
     from nova_powervm.cmd.inventory import base
@@ -63,6 +64,7 @@ def make(
     tree: observed.Tree | None,
     node: str,
     names: str = 'node',
+    known: traitkeeping.Kept | None = None,
 ) -> Survey:
     """Bring together what was read.
 
@@ -72,8 +74,9 @@ def make(
         instance owns then counts as owned by a partition.
     :param node: Name of the compute node.
     :param names: ``[powervm]provider_names``.
+    :param known: See :func:`.plans.kept`.
     """
-    plan = plans.of(policy, reading.view, tree, node, names)
+    plan = plans.of(policy, reading.view, tree, node, names, known or {})
     return Survey(policy, reading, node, tree, plan)
 
 

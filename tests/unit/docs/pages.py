@@ -19,11 +19,25 @@ import textwrap
 ROOT = pathlib.Path(__file__).parents[3]
 SOURCE = ROOT / 'doc' / 'source'
 
+#: Documents whose console examples tests.functional.test_guide runs.
+FOLLOWED = (
+    'README',
+    'admin/cyborg',
+    'admin/devices',
+    'admin/one-time-use',
+    'admin/troubleshooting',
+    'admin/watching',
+    'cli/nova-powervm-inventory',
+    'contributor/novalink-checklist',
+)
+
 _BLOCK = re.compile(
     r'^(?P<indent> *)\.\. code-block:: (?P<language>\S+)\n\n'
     r'(?P<body>(?:(?P=indent) +\S.*\n|\s*\n)+)',
     re.MULTILINE,
 )
+
+_COMMAND = re.compile(r'(?:.*\\\n)*.*')
 
 
 def documents():
@@ -46,3 +60,16 @@ def blocks(language):
 def words(text):
     """Give a text with single spaces, so that line breaks don't matter."""
     return ' '.join(text.split())
+
+
+def commands(name):
+    """Give command line and shown output of each example of a page.
+
+    A line that ends with a backslash goes on in the next one.
+    """
+    for document, text in blocks('console'):
+        if document == name:
+            for example in re.split(r'^[$#] ', text, flags=re.MULTILINE)[1:]:
+                line = _COMMAND.match(example)[0]
+                shown = example[len(line) :]
+                yield re.sub(r'\\\n\s*', '', line), shown.strip('\n')

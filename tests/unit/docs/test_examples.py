@@ -45,6 +45,17 @@ class InventoryTest(unittest.TestCase):
         )
 
 
+class CommandTest(unittest.TestCase):
+    def test_every_page_with_commands_for_the_cloud_is_followed(self):
+        found = {
+            name
+            for name in pages.documents()
+            for line, _ in pages.commands(name)
+            if line.startswith(('openstack ', 'nova-powervm-inventory '))
+        }
+        self.assertEqual(set(pages.FOLLOWED), found)
+
+
 class FlavorTest(unittest.TestCase):
     """Extra specs of flavors, and what nova itself says of them."""
 

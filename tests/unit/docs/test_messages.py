@@ -20,7 +20,10 @@ import tomllib
 import unittest
 
 from nova_powervm import exception
+from nova_powervm.domain import differences
 from nova_powervm.domain import matching
+from nova_powervm.domain import names
+from nova_powervm.domain import planning
 from nova_powervm.domain import policy
 from nova_powervm.domain import slots
 from nova_powervm.ops import telling
@@ -103,6 +106,13 @@ class ReasonTest(unittest.TestCase):
         }
 
 
+class DifferenceTest(unittest.TestCase):
+    def test_every_kind_is_explained(self):
+        text = pages.documents()['admin/devices']
+        for kind in differences.Kind:
+            self.assertIn(f'   * - ``{kind.value}``\n', text)
+
+
 class LogTest(unittest.TestCase):
     """The lines of level WARNING and ERROR about the file."""
 
@@ -126,6 +136,80 @@ class LogTest(unittest.TestCase):
                 first, _ = re.split(r'%\(?\w', message, maxsplit=1)
                 with self.subTest(message=message):
                     self.assertIn(pages.words(first), text)
+
+
+class WatchingTest(unittest.TestCase):
+    """The page of what to watch has each line of level WARNING and ERROR."""
+
+    #: Lines that are put together elsewhere: those of a plan are below, the
+    #: reasons are tested above, the promise is an error's words.
+    ELSEWHERE = frozenset(['promise'])
+
+    def setUp(self):
+        super().setUp()
+        self.text = pages.words(pages.documents()['admin/watching'])
+
+    def test_every_line_of_the_log_is_there(self):
+        found = 0
+        for path in sorted((pages.ROOT / 'nova_powervm').rglob('*.py')):
+            # These are no services of an operator's.
+            if not {'emulator', 'demo', 'cmd'} & set(path.parts):
+                for message in lines_of_the_log(path):
+                    found += 1
+                    with self.subTest(file=path.name):
+                        shown = re.search(as_shown(message), self.text)
+                        self.assertTrue(shown, message)
+        self.assertGreater(found, 40)
+
+    def test_lines_of_plans_are_there(self):
+        for action in planning.Action:
+            for reserved, traits in ((1, {names.ONE_TIME_USE_TRAIT}), (0, ())):
+                entry = planning.Entry(
+                    action,
+                    0x12345678,
+                    '<name>',
+                    None,
+                    {'<class>': {'reserved': reserved}},
+                    frozenset(traits),
+                    '<reason>',
+                    ('<instances>',),
+                )
+                line = telling.describe(entry).replace('12345678', '<index>')
+                # What helps, and why, is another matter.
+                first = re.split(r'(?<=was allocated)\.|: <reason>$', line)[0]
+                self.assertIn(first, self.text)
+
+
+def lines_of_the_log(path):
+    """Give the messages of level WARNING and ERROR in a module."""
+    tree = ast.parse(path.read_text())
+    constants = {
+        node.targets[0].id: node.value
+        for node in tree.body
+        if isinstance(node, ast.Assign)
+        and isinstance(node.targets[0], ast.Name)
+    }
+    for call in ast.walk(tree):
+        if isinstance(call, ast.Call) and ast.unparse(call.func) in (
+            'LOG.warning',
+            'LOG.error',
+            'LOG.exception',
+        ):
+            message = call.args[0]
+            if isinstance(message, ast.Name):
+                if message.id in WatchingTest.ELSEWHERE:
+                    continue
+                message = constants[message.id]
+            yield ast.literal_eval(message)
+
+
+def as_shown(message):
+    """Give a pattern of how a page shows a message."""
+    parts = re.split(r'%(?:\(\w+\))?\d*\w', message)
+    if not parts[0]:
+        # It is another message that goes on.
+        return re.escape(parts[1])
+    return r'``' + r'<[\w ]+>'.join(map(re.escape, parts))
 
 
 class ArchitectureTest(unittest.TestCase):

@@ -161,6 +161,26 @@ class PlacementTest(base.ToolTestCase):
         cells = {c: of(row) for c, of in rows.PLACEMENT_COLUMNS.items()}
         self.assertEqual([INSTANCE], cells['Consumers'])
 
+    def test_by_whom_an_instance_got_its_slot(self):
+        held = values.slot(owner=values.client(LPAR, name='instance-00000001'))
+        row = self.state(held, consumers=[INSTANCE])
+        self.assertEqual('COMPUTE', rows.PLACEMENT_COLUMNS['Source'](row))
+        cyborg = provider(
+            name=f'host1_{values.INDEX:08X}',
+            traits=[
+                os_traits.OWNER_CYBORG,
+                f'CUSTOM_POWERVM_IOSLOT_DRC_INDEX_{values.INDEX:08X}',
+            ],
+            consumers=[INSTANCE],
+        )
+        row = row_of(held, below=[cyborg], policy=policies.Policy())
+        self.assertEqual('ACCELERATOR', rows.PLACEMENT_COLUMNS['Source'](row))
+        self.assertEqual('instance-00000001', row.instance)
+        self.assertEqual('allocated to instance-00000001 by Cyborg', row.state)
+        for other in ([], [provider()]):
+            row = row_of(held, below=other, policy=policies.Policy())
+            self.assertIsNone(rows.PLACEMENT_COLUMNS['Source'](row))
+
     def test_without_placement_it_is_owned_by_a_partition(self):
         owner = values.client(LPAR, name='instance-00000001')
         row = row_of(values.slot(owner=owner))

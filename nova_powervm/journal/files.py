@@ -10,76 +10,43 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The journal of burned devices: a file on the host.
+"""A file of JSON that one process at a time has, whole after every kill."""
 
-Placement keeps with a provider that its device was used. Where the provider
-goes (the compute service is deleted, somebody deletes the provider) only this
-file knows. It is written before Placement is told, in one step: whenever the
-process is killed, the file is the old one or the new one.
-
-The file holds, in JSON::
-
-    {"version": 1,
-     "systems": {"<uuid of the managed system>": {
-         "<DRC index>": "<when it was burned, in UTC>"}}}
-"""
-
-import datetime
 import fcntl
 import json
 import os
-from collections.abc import Collection
 from collections.abc import Mapping
 from typing import Any
+from typing import ClassVar
 
 import jsonschema
-from oslo_log import log as logging
 
 from nova_powervm import exception
-from nova_powervm.domain import slots
-
-LOG = logging.getLogger(__name__)
-
-VERSION = 1
-
-_SCHEMA = {
-    'type': 'object',
-    'required': ['version', 'systems'],
-    'additionalProperties': False,
-    'properties': {
-        'version': {'const': VERSION},
-        'systems': {
-            'type': 'object',
-            'additionalProperties': {
-                'type': 'object',
-                'propertyNames': {'pattern': '^[0-9A-F]{8}$'},
-                'additionalProperties': {'type': 'string'},
-            },
-        },
-    },
-}
-_DAMAGED = (
-    'nova-compute does not go on, for a used device could be offered again. '
-    'Put a copy from before the damage there. Without one: see "A damaged '
-    'journal" in the documentation on one-time use'
-)
-
-_Systems = Mapping[str, Mapping[str, str]]
 
 
-class FileJournal:
-    """Keeps the DRC indexes of burned devices in a file.
+class LockedFile:
+    """Reads such a file once, and replaces it.
 
-    One process at a time has it: the lock is on a second file, as the first
-    is replaced in each write.
+    The lock is on a second file, as the first is replaced in each write.
 
-    :param path: Of the file. It is made when something is burned.
+    :cvar schema: JSON schema of what it holds.
+    :cvar empty: What it holds where there is no file.
+    :cvar refusal: What is raised where it can't be used.
+    :cvar if_damaged: What to do then, in words.
+    :cvar if_locked: What to do if another process has it.
+    :param path: Of the file. It is made in the first write.
     """
+
+    schema: ClassVar[Mapping[str, Any]]
+    empty: ClassVar[Mapping[str, Any]]
+    refusal: ClassVar[type[exception.PowerVMError]]
+    if_damaged: ClassVar[str]
+    if_locked: ClassVar[str]
 
     def __init__(self, path: str) -> None:
         self._path = path
         self._lock: int | None = None
-        self._systems: _Systems = {}
+        self._content: Mapping[str, Any] = self.empty
 
     def exists(self) -> bool:
         """Whether there is anything to read."""
@@ -88,8 +55,8 @@ class FileJournal:
     def open(self) -> None:
         """Take the file for this process and read it.
 
-        :raises exception.JournalUnusable: Another process has it, it is
-            damaged, or it can't be read.
+        :raises exception.PowerVMError: The refusal: another process has it,
+            it is damaged, or it can't be read.
         """
         if self._lock is not None:
             return
@@ -102,12 +69,11 @@ class FileJournal:
             raise self._unusable(f'it can not be opened: {error}') from error
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            self._systems = self._load()
+            self._content = self._load()
         except BlockingIOError as error:
             os.close(lock)
             raise self._unusable(
-                'another nova-compute uses it. Stop that one, or give each '
-                'its own [powervm]burn_journal'
+                f'another nova-compute uses it. {self.if_locked}'
             ) from error
         except OSError as error:
             os.close(lock)
@@ -123,67 +89,41 @@ class FileJournal:
             os.close(self._lock)
             self._lock = None
 
-    def read(self, system: str) -> frozenset[int]:
-        """Give the DRC indexes of a system's burned devices.
-
-        :param system: Uuid of the managed system.
-        :raises exception.JournalUnusable: See open.
-        """
-        self.open()
-        return frozenset(
-            int(index, 16) for index in self._systems.get(system, ())
-        )
-
-    def write(self, system: str, burned: Collection[int]) -> None:
-        """Replace what the file says of a system; it is on disk afterwards.
-
-        :param system: Uuid of the managed system.
-        :param burned: DRC indexes.
-        :raises exception.JournalUnusable: It can't be written.
-        """
-        self.open()
-        known = self._systems.get(system, {})
-        now = datetime.datetime.now(datetime.UTC).isoformat('T', 'seconds')
-        indexes = map(slots.format_drc_index, sorted(burned))
-        systems = {
-            **self._systems,
-            system: {index: known.get(index, now) for index in indexes},
-        }
-        text = json.dumps(
-            {'version': VERSION, 'systems': systems}, indent=1, sort_keys=True
-        )
+    def _put(self, content: Mapping[str, Any]) -> None:
+        """Replace what the file holds; it is on disk afterwards."""
+        text = json.dumps(content, indent=1, sort_keys=True)
         try:
             replace(self._path, text.encode() + b'\n')
         except OSError as error:
             raise self._unusable(f'it can not be written: {error}') from error
-        self._systems = systems
+        self._content = content
 
-    def _load(self) -> _Systems:
+    def _load(self) -> Mapping[str, Any]:
         try:
             with open(self._path, 'rb') as file:
                 content: Any = json.load(file)
-            jsonschema.validate(content, _SCHEMA)
+            jsonschema.validate(content, self.schema)
         except FileNotFoundError as error:
             if os.path.islink(self._path):
                 raise self._unusable(
                     'it is a symbolic link to a file that does not exist'
                 ) from error
-            return {}
+            return self.empty
         except OSError as error:
             raise self._unusable(f'it can not be read: {error}') from error
         except jsonschema.ValidationError as error:
             raise self._unusable(
-                f'it is damaged ({error.message}). {_DAMAGED}'
+                f'it is damaged ({error.message}). {self.if_damaged}'
             ) from error
         except (ValueError, RecursionError) as error:
             raise self._unusable(
-                f'it is damaged ({error}). {_DAMAGED}'
+                f'it is damaged ({error}). {self.if_damaged}'
             ) from error
-        systems: _Systems = content['systems']
-        return systems
+        read: Mapping[str, Any] = content
+        return read
 
-    def _unusable(self, reason: str) -> exception.JournalUnusable:
-        return exception.JournalUnusable(path=self._path, reason=reason)
+    def _unusable(self, reason: str) -> exception.PowerVMError:
+        return self.refusal(path=self._path, reason=reason)
 
 
 def replace(path: str, content: bytes) -> None:

@@ -1,0 +1,283 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Every example of the guides is run, in the order of its page.
+
+What cannot be run is named here, so that nothing is passed over in silence.
+"""
+
+import contextlib
+import io
+import os
+import re
+import shlex
+import textwrap
+
+import fixtures
+from keystoneauth1 import token_endpoint
+from openstackclient import shell
+from osc_lib import clientmanager
+
+from tests.functional import once
+from tests.functional import test_commands
+from tests.unit.cmd.inventory import base as tool
+from tests.unit.docs import pages
+
+#: Commands of others, and of ours what is run elsewhere or needs a service
+#: that these tests do not have.
+NOT_RUN = (
+    'pvmctl',
+    'lspci',
+    'systemctl',
+    'chgrp',
+    'curl',
+    'pip',
+    'tools/',  # the demonstration and the tests themselves
+    'clean_and_release.py',  # tests.unit.tools.test_clean_and_release
+    'source',  # tests.unit.cmd.inventory.test_app
+    'nova-powervm-inventory complete',  # the same
+    'openstack accelerator',  # Cyborg
+    'openstack image',  # Glance
+    'nova-powervm-status',  # tests.functional.test_commands
+)
+#: Exit codes that are not 0, by how the command begins.
+CODES = {
+    # It has two mistakes.
+    'nova-powervm-inventory validate wrong.yaml': 2,
+    # The group has two devices, and no owner.
+    'nova-powervm-inventory flavor lint --extra-spec': 2,
+}
+
+DEVICE = once.device() | {'trait1:OWNER_NOVA': 'required'}
+
+
+class GuideTestCase(test_commands.CommandTestCase):
+    """An operator at a terminal, with the openstack command."""
+
+    inventory = once.ONCE
+
+    def setUp(self):
+        super().setUp()
+        headers = {
+            'X-Auth-Token': self.placement.fixture.token,
+            'X-Auth-User': 'admin',
+            'X-Auth-Project-Id': self.api_fixture.project_id,
+            'X-Roles': 'admin,member,reader',
+        }
+        # Nova's fixture has no keystone; it believes what a request says.
+        self.useFixture(
+            fixtures.MockPatchObject(
+                token_endpoint.Token, 'get_headers', lambda *_: headers
+            )
+        )
+        # It keeps clients for the whole process, those of another test, too.
+        self.useFixture(
+            fixtures.MockPatchObject(
+                clientmanager.ClientCache,
+                '__get__',
+                lambda cache, manager, _: cache.factory(manager),
+            )
+        )
+        endpoint = self.placement.fixture.endpoint
+        for name, value in {
+            'OS_AUTH_TYPE': 'admin_token',
+            'OS_TOKEN': self.placement.fixture.token,
+            'OS_ENDPOINT': endpoint,
+            'OS_COMPUTE_ENDPOINT_OVERRIDE': self.api_fixture.base_url,
+            'OS_IDENTITY_ENDPOINT_OVERRIDE': endpoint,
+            'OS_IDENTITY_API_VERSION': '3',
+            'OS_PLACEMENT_API_VERSION': '1.0',
+        }.items():
+            self.useFixture(fixtures.EnvironmentVariable(name, value))
+        self.start_host()
+        self.directory = self.useFixture(fixtures.TempDir()).path
+        self.conf = self.nova_conf()
+
+    def follow(self, examples):
+        """Run examples, one after the other.
+
+        :param examples: Pairs of command line and shown output. Each line of
+            the latter has to be in the output, in this order; ``...`` stands
+            for lines that are left out.
+        """
+        for line, shown in examples:
+            if line.startswith(NOT_RUN):
+                continue
+            with self.subTest(line):
+                self.prepare_for(line)
+                code, out = self.run_line(line)
+                expected = next(
+                    (c for head, c in CODES.items() if line.startswith(head)),
+                    0,
+                )
+                self.assertEqual(expected, code, f'{line}\n{out}')
+                self.assert_shown(shown, out)
+
+    def assert_shown(self, shown, out):
+        """Check that what a page shows is what is printed."""
+        there = iter([line.rstrip() for line in out.splitlines()])
+        for line in shown.splitlines():
+            if line != '...':
+                self.assertIn(line.rstrip(), there, out)
+
+    def prepare_for(self, line):
+        """Bring about what an example begins with."""
+        if ' release' in line and once.INDEX not in self.waiting():
+            self.delete_all()
+            self._delete_server(self.boot(DEVICE))
+        if line.startswith('nova-powervm-inventory flavor create gpu.two'):
+            self._create_flavor(name='gpu.two', disk=0, ephemeral=0)
+
+    def waiting(self):
+        """Give the DRC indexes of what needs cleaning."""
+        _, rows = self.rows('release', conf=self.conf)
+        return {int(row['Slot'], 16) for row in rows}
+
+    def delete_all(self):
+        """Delete all servers."""
+        for server in self.api.get_servers(detail=False):
+            self._delete_server(self.api.get_server(server['id']))
+
+    def run_line(self, line):
+        """Run one line of a shell; give exit code and output."""
+        out = None
+        line = re.sub(
+            r'<([\w -]+)>', lambda found: self.place(found[1], line), line
+        )
+        for part in line.split(' | '):
+            code, out = self.run_words(shlex.split(part, comments=True), out)
+        return code, out
+
+    def place(self, words, line):
+        """Give what an operator writes for words in angle brackets."""
+        providers = self.slot_providers()
+        wanted = {'CUSTOM_NVME'} & {*re.findall(r'CUSTOM_\w+', line)}
+        of_class = [
+            index
+            for index, classes in self.slot_classes().items()
+            if classes == (wanted or {'CUSTOM_GPU'})
+        ]
+        return {
+            'compute node uuid': self._get_provider_uuid_by_host('host1'),
+            # No server of an example has the last one.
+            'slot provider uuid': providers[max(of_class)]['uuid'],
+            'image': self.image,
+            'network': 'none',
+        }[words]
+
+    def run_words(self, words, given):
+        """Run one command with what it reads from standard input."""
+        command, *argv = words
+        if command == 'export':
+            os.environ.update(word.split('=') for word in argv)
+            return 0, ''
+        if command == 'openstack':
+            return self.openstack(*argv)
+        self.assertEqual('nova-powervm-inventory', command)
+        places = {
+            '/etc/nova/inventory.yaml': f'{self.directory}/new.yaml',
+            'inventory.yaml': self.inventory_path('host1'),
+            'wrong.yaml': self.write('wrong.yaml', self.wrong),
+            'system.xml': self.write(
+                'system.xml', self.hosts['host1'].reader.system().decode()
+            ),
+            'compute7': 'host1',
+        }
+        code, out, err = self.run_command(
+            *(places.get(word, word) for word in argv),
+            conf=self.conf,
+            answer=given or 'y\n',
+        )
+        return code, (out + err).replace(places['wrong.yaml'], 'wrong.yaml')
+
+    def write(self, name, text):
+        """Write a file and give its path."""
+        path = os.path.join(self.directory, name)
+        with open(path, 'w') as file:
+            file.write(text)
+        return path
+
+    @property
+    def wrong(self):
+        """The file with mistakes that the guide shows."""
+        (text,) = [
+            text
+            for name, text in pages.blocks('none')
+            if name == 'admin/devices' and text.startswith('gpus:')
+        ]
+        return text
+
+    def openstack(self, *argv):
+        """Run the openstack command; give exit code and output."""
+        if argv[:2] == ('server', 'create'):
+            # It would look for image and network in services of their own.
+            flavor = argv[argv.index('--flavor') + 1]
+            return 0, self.create_server(flavor)
+        out, err = io.StringIO(), io.StringIO()
+        with (
+            contextlib.redirect_stdout(out),
+            contextlib.redirect_stderr(err),
+        ):
+            code = shell.OpenStackShell().run([*argv])
+        return code, out.getvalue() + err.getvalue()
+
+    def create_server(self, flavor):
+        """Create a server with a flavor of this name, and see that it runs."""
+        (found,) = [f for f in self.api.get_flavors() if f['name'] == flavor]
+        body = self._build_server(
+            image_uuid=self.image, flavor_id=found['id'], networks='none'
+        )
+        server = self.api.post_server({'server': body})
+        server = self._wait_until_built(server['id'])
+        self.assertEqual('ACTIVE', server['status'], server.get('fault'))
+        self.assertTrue(self.allocated_slots(server))
+        return ''
+
+
+class Guide(GuideTestCase):
+    """The guide to device passthrough."""
+
+    def test_passing_devices_through(self):
+        self.follow(pages.commands('admin/devices'))
+
+
+class OtherPages(GuideTestCase):
+    """Examples that need no host of their own."""
+
+    inventory = once.ONCE + textwrap.dedent("""\
+        nvme:
+          identification: {vendor_id: "144D", class: "0108"}
+          resource_class: CUSTOM_NVME
+          one_time_use: true
+        """)
+
+    def test_other_pages(self):
+        for page in sorted({*pages.FOLLOWED} - {'admin/devices'}):
+            with self.subTest(page):
+                # A page may set it.
+                os.environ['OS_PLACEMENT_API_VERSION'] = '1.0'
+                self.follow(pages.commands(page))
+            self.delete_all()
+        self.follow(self.of_the_help())
+
+    def of_the_help(self):
+        """Give the examples in the help of the commands that ask the cloud.
+
+        Those of the others are run by tests.unit.cmd.inventory.test_app.
+        """
+        for command in ('diff', 'flavor create', 'flavor lint', 'release'):
+            text = tool.run(*command.split(), '--help').out
+            _, _, examples = text.partition('\nExamples:\n')
+            whole = re.sub(r'(\\|(?<=\|))\n\s*', ' ', examples)
+            for line in whole.splitlines():
+                if line.strip() and not line.strip().startswith('#'):
+                    yield line.strip(), ''
