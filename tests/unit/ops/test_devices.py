@@ -22,8 +22,10 @@ from nova_powervm.domain import policy
 from nova_powervm.ops import burning
 from nova_powervm.ops import devices
 from nova_powervm.ops import host as host_ops
+from nova_powervm.ops import traitkeeping
 from tests.unit.domain import values
 from tests.unit.ops import test_burning
+from tests.unit.ops import test_traitkeeping
 
 CLAIM = claims.Claim(f'uuid of {values.NAME}', values.INDEX)
 
@@ -43,7 +45,11 @@ class FirstTest(unittest.TestCase):
         self.placement = test_burning.Placement(held={CLAIM.provider_uuid})
         burns = burning.BurnOps(self.placement, test_burning.Journal())
         return devices.DeviceOps(
-            Inventory(**changes), self.placement, str, burns
+            Inventory(**changes),
+            self.placement,
+            str,
+            burns,
+            traitkeeping.TraitOps(test_traitkeeping.Journal()),
         )
 
     def plan(self, ops):
