@@ -322,8 +322,13 @@ def make_plan(
         for device, found in pairing.wanted
         if found
     }
+    once = {
+        v.slot.drc_index
+        for v in verdicts
+        if any(paragraph.one_time_use for paragraph in v.paragraphs)
+    }
     removed = (
-        _remove(provider, allocations, {**reasons, **spare})
+        _remove(provider, allocations, {**reasons, **spare}, once)
         for provider in pairing.orphans
     )
     return Plan((*published, *removed), tuple(verdicts))
@@ -410,6 +415,7 @@ def _remove(
     provider: Provider,
     allocations: Allocations,
     reasons: Mapping[int, slots.Reason],
+    once: Collection[int],
 ) -> Entry:
     index = names.slot_of_provider(provider.name) or 0
     reason = reasons.get(index) or slots.Reason(
@@ -438,7 +444,12 @@ def _remove(
             released=bool(provider.inventory),
             had=provider.traits,
         )
-    return _withdraw(provider, index, reason, allocations.of(provider))
+    consumers = allocations.of(provider)
+    # Its paragraph may have got the flag while it was in use.
+    flag = {names.ONE_TIME_USE_TRAIT} if consumers and index in once else set()
+    used = dataclasses.replace(provider, traits=provider.traits | flag)
+    entry = _withdraw(used, index, reason, consumers)
+    return dataclasses.replace(entry, had=provider.traits)
 
 
 def _withdraw(

@@ -18,14 +18,18 @@ import unittest
 import ddt
 
 from nova_powervm.domain import burning
+from nova_powervm.domain import matching
 from nova_powervm.domain import names
 from nova_powervm.domain import planning
+from nova_powervm.domain import slots
 from nova_powervm.domain.planning import Action
 from tests.unit.domain.values import INDEX
 from tests.unit.domain.values import NAME
 from tests.unit.domain.values import device
+from tests.unit.domain.values import paragraph
 from tests.unit.domain.values import provider
 from tests.unit.domain.values import record
+from tests.unit.domain.values import slot
 
 ONCE = names.ONE_TIME_USE_TRAIT
 WITHDRAWN = names.WITHDRAWN_TRAIT
@@ -42,6 +46,14 @@ def once(flag=True):
     )
 
 
+def withheld():
+    """Make the verdict of a device for one use that is not offered."""
+    marked = dataclasses.replace(paragraph(), one_time_use=True)
+    return matching.Verdict(
+        slot(), (marked,), slots.Reason('owned', 'it is owned by a VIOS')
+    )
+
+
 class Host:
     """One slot of a host, as Placement and the journal know it.
 
@@ -50,6 +62,7 @@ class Host:
 
     def __init__(self, flagged=True):
         self.devices = [once(flagged)]
+        self.verdicts = []
         self.provider = None
         self.holder = None
         self.journal = frozenset()
@@ -66,7 +79,7 @@ class Host:
                 {p.uuid: [self.holder] if self.holder else [] for p in there}
             ),
             lambda index: names.provider_name('host1', index),
-            [],
+            self.verdicts,
             burning.Burns(frozenset(full), self.journal),
         )
         self.journal = burning.advance(
@@ -314,6 +327,37 @@ class WithdrawnTest(unittest.TestCase):
         host.free()
         self.assertFalse(host.burned)
         self.assertEqual(frozenset(), host.journal)
+
+    def test_in_use_and_its_slot_is_still_withheld(self):
+        host = self.withdrawn()
+        host.devices = []
+        host.verdicts = [withheld()]
+        entry = host.update()
+        self.assertIn(ONCE, entry.traits)
+        self.assertNotIn(WITHDRAWN, entry.traits)
+        self.assertEqual({INDEX}, host.journal)
+        # The slot is offered again after the instance is gone.
+        host.free()
+        host.devices, host.verdicts = [once()], []
+        host.update()
+        self.assertTrue(host.burned)
+
+    def test_free_and_its_slot_is_still_withheld(self):
+        host = self.withdrawn()
+        host.devices, host.holder = [], None
+        host.verdicts = [withheld()]
+        self.assertEqual(Action.DELETE, host.update().action)
+
+    def test_nobody_knows_and_its_slot_is_still_withheld(self):
+        there = provider(reserved=1, traits=[WITHDRAWN])
+        plan = planning.make_plan(
+            planning.pair([], [there]),
+            planning.Allocations({}),
+            str,
+            [withheld()],
+        )
+        (entry,) = plan.entries
+        self.assertEqual({WITHDRAWN}, entry.traits)
 
     def test_the_mark_counts_for_nothing_on_a_device_for_one_use(self):
         there = provider(reserved=1, traits=[WITHDRAWN, ONCE])
