@@ -37,7 +37,7 @@ LOG = logging.getLogger(__name__)
 TESTED = ('34.0',)
 _METHOD = 'get_allocations_for_provider_tree'
 #: Placement's first version with ``in_tree`` and ``resources``.
-_VERSION = '1.14'
+VERSION = '1.14'
 
 _Allocations = dict[str, Any]
 
@@ -153,7 +153,7 @@ class _FreeSkipped:
             answer = self._client.get(
                 f'/resource_providers?in_tree={root}'
                 f'&resources={resource_class}:1',
-                version=_VERSION,
+                version=VERSION,
                 global_request_id=context.global_id,
             )
         except keystone.ClientException as error:

@@ -16,6 +16,7 @@ import json
 
 import fixtures
 
+from nova_powervm.virt import freereads
 from tests.functional import base
 
 ONCE = base.GPUS + '  one_time_use: true\n'
@@ -77,7 +78,9 @@ class OnceTestCase(base.PowerVMTestCase):
         asked = []
 
         def note_and_get(url, *args, **kwargs):
-            if '?in_tree=' in url:
+            # Instead of Nova's own questions, in one of the suite's modes.
+            instead = kwargs.get('version') == freereads.VERSION
+            if '?in_tree=' in url and not instead:
                 asked.append(url.partition('?')[2])
             return get(url, *args, **kwargs)
 
