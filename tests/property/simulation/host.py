@@ -22,6 +22,7 @@ from nova_powervm import exception
 from nova_powervm.domain import host
 from nova_powervm.domain import partition
 from nova_powervm.domain import slots
+from nova_powervm.domain import storage
 from nova_powervm.ops import ports
 from tests.property.simulation import placement
 
@@ -76,6 +77,10 @@ class Host:
         self.slots = {index: SlotState() for index in SLOTS}
         self.lpars = {ARCHIVE: Lpar(ARCHIVE, 'archive', 'running')}
         self.before_create = before_create
+        # Names of the root disks.
+        self.disks = set()
+        # Nobody but nova-compute acts now.
+        self.strict = True
         self._view = None
 
     def changed(self):
@@ -132,16 +137,47 @@ class Host:
         for index in wanted:
             state = self.slots.get(index)
             if state is None or not state.usable:
-                raise placement.Wrong(f'{uuid} is given {index:X}: {state}')
+                self._refuse(f'{uuid} is given {index:X}: {state}')
             if state.owner not in (None, uuid):
-                raise placement.Wrong(f'{index:X} is of {state.owner}')
+                self._refuse(f'{index:X} is of {state.owner}')
         for index in wanted:
             self.slots[index].owner = uuid
         self.changed()
 
+    def _refuse(self, what):
+        """Refuse what the caller should have known to be wrong."""
+        if self.strict:
+            raise placement.Wrong(what)
+        raise exception.RestError(action='request', reason=what)
+
+    def disks_of(self, uuid):
+        """Give the names of an LPAR's disks."""
+        stem = storage.stem(uuid)
+        return {name for name in self.disks if name.startswith(stem)}
+
+    def change(self, index, **changes):
+        """Change what is in a slot; nobody is asked."""
+        self.slots[index] = dataclasses.replace(self.slots[index], **changes)
+        self.changed()
+
+    def take(self, index, owner):
+        """Give a slot to somebody else; one of a running LPAR stays."""
+        state = self.slots[index]
+        if isinstance(state.owner, str) and state.owner != ARCHIVE:
+            if self.lpars[state.owner].state != 'not activated':
+                return False
+        self.change(index, owner=owner)
+        return True
+
+    def start(self, uuid):
+        """Start an LPAR; it needs all its slots, which are required ones."""
+        if not all(self.slots[i].usable for i in self.slots_of(uuid)):
+            raise exception.RestError(action='start', reason='a slot is lost')
+        self.lpars[uuid].state = 'running'
+
 
 class RestServer:
-    """Answers one nova-compute; the ports System, Partitions and Disks.
+    """Answers one nova-compute; the ports of the host.
 
     :param machine: The host.
     :param process: What asks; it may be killed, and have a fault.
@@ -150,11 +186,14 @@ class RestServer:
     def __init__(self, machine, process):
         self._host = machine
         self._process = process
+        # Events are lost: what changes is not heard of.
+        self.deaf = False
+        self._seen = None
 
     def _ask(self, work):
         self._process.step()
         fault = self._process.fault('rest')
-        if fault in ('refused', 'conflict'):
+        if fault == 'refused':
             raise exception.RestError(action='request', reason='HSCL0000')
         if fault == 'unreachable':
             raise exception.RestUnreachable(server='host', reason='cut off')
@@ -166,7 +205,9 @@ class RestServer:
     # System
 
     def read(self, *, fresh=False):
-        return self._ask(self._host.view)
+        if fresh or self._seen is None or not self.deaf:
+            self._seen = self._ask(self._host.view)
+        return self._seen
 
     # Partitions
 
@@ -195,6 +236,12 @@ class RestServer:
             proc_units=0.5,
             slots=dict.fromkeys(self._host.slots_of(uuid), True),
         )
+
+    def state(self, uuid):
+        found = self.find(uuid)
+        if found is None:
+            raise exception.PartitionNotFound(uuid=uuid)
+        return found.state
 
     def create(self, spec):
         self._ask(lambda: self._create(spec))
@@ -230,13 +277,13 @@ class RestServer:
         self._ask(lambda: setattr(self._lpars[lpar.uuid], 'state', state))
 
     def power_on(self, lpar):
-        self._set(lpar, 'running')
+        self._ask(lambda: self._host.start(lpar.uuid))
 
     def power_off(self, lpar, *, hard, timeout=0):
         self._set(lpar, 'not activated')
 
     def restart(self, lpar, *, hard):
-        self._set(lpar, 'running')
+        self.power_on(lpar)
 
     # Disks
 
@@ -250,13 +297,15 @@ class RestServer:
         pass
 
     def make_root(self, name, size_gb, contents, source):
-        return self._ask(lambda: ports.Stored(name, None))
+        self._ask(lambda: self._host.disks.add(name))
+        return ports.Stored(name, None)
 
     def attach(self, lpar, stored):
         self._ask(lambda: None)
 
     def remove(self, lpar, *, delete=True):
-        self._ask(lambda: None)
+        gone = self._host.disks_of(lpar)
+        self._ask(lambda: self._host.disks.difference_update(gone))
 
     # Networks
 

@@ -19,9 +19,6 @@ aggregates and allocations, and refuses what Placement refuses.
 import dataclasses
 import json
 import urllib.parse
-import uuid
-
-from keystoneauth1 import exceptions as keystone
 
 _DEFAULTS = {
     'reserved': 0,
@@ -30,11 +27,12 @@ _DEFAULTS = {
     'step_size': 1,
     'allocation_ratio': 1.0,
 }
-_STALE = 'placement.concurrent_update'
-_IN_USE = 'placement.inventory.inuse'
+STALE = 'placement.concurrent_update'
+IN_USE = 'placement.inventory.inuse'
+WITHDRAWN = 'CUSTOM_POWERVM_WITHDRAWN'
 
 
-class Wrong(AssertionError):
+class Wrong(AssertionError):  # noqa: N818  it is no error of a program
     """The driver asked for what it must never ask for."""
 
 
@@ -98,6 +96,12 @@ class Placement:
         self.traits = set()
         # Number of changes that were made by clients.
         self.writes = 0
+        # Names of the providers that clients deleted.
+        self.deleted = []
+        # Providers whose reserve was raised by clients, not yet their traits.
+        self.torn = set()
+        # Nobody but the client acts now: what is refused was known before.
+        self.strict = True
 
     # What the test looks at, and what others than nova-compute do
 
@@ -221,11 +225,16 @@ class Placement:
     def _delete_resource_providers(self, uuid, *, query, content):
         if uuid not in self.rows:
             return Answer(404)
+        row = self.rows[uuid]
         if self.holders(uuid):
-            raise Wrong(f'{self.rows[uuid].name} is allocated, and deleted')
+            return self._refuse(f'{row.name} is allocated, and deleted')
+        if row.reserved and WITHDRAWN not in row.traits:
+            self._refuse(f'{row.name} is reserved, and deleted')
         if self.below(uuid):
             return Answer(409, detail='has children')
         del self.rows[uuid]
+        self.torn.discard(uuid)
+        self.deleted.append(row.name)
         self.writes += 1
         return Answer(204)
 
@@ -234,7 +243,7 @@ class Placement:
         if row is None:
             return Answer(404)
         if content['resource_provider_generation'] != row.generation:
-            return Answer(409, code=_STALE, detail='generation conflict')
+            return Answer(409, code=STALE, detail='generation conflict')
         if what == 'inventories':
             inventory = {
                 name: _DEFAULTS | record
@@ -242,13 +251,17 @@ class Placement:
             }
             for name in row.inventory.keys() - inventory.keys():
                 if self._used(row, name):
-                    raise Wrong(f'{row.name}: {name} is allocated, and goes')
+                    return self._refuse(f'{row.name}: allocated {name} goes')
+            was = row.reserved
             row.inventory = inventory
+            if row.reserved and not was:
+                self.torn.add(uuid)
         elif what == 'traits':
             unknown = set(content['traits']) - self.traits
             if unknown:
                 return Answer(400, detail=f'No such trait {unknown}')
             row.traits = frozenset(content['traits'])
+            self.torn.discard(uuid)
         else:
             row.aggregates = frozenset(content['aggregates'])
         row.generation += 1
@@ -256,6 +269,12 @@ class Placement:
         return self._get_resource_providers(
             uuid, what, query=query, content=None
         )
+
+    def _refuse(self, what):
+        """Refuse what the client should have known to be wrong."""
+        if self.strict:
+            raise Wrong(what)
+        return Answer(409, code=IN_USE, detail=what)
 
     def _get_traits(self, *, query, content):
         wanted = query['name'].removeprefix('in:').split(',')
@@ -301,50 +320,6 @@ class Placement:
         return Answer(204)
 
 
-class Adapter:
-    """Sends the requests of one nova-compute to Placement.
-
-    :param placement: The service.
-    :param process: What sends them; it may be killed, and have a fault.
-    """
-
-    def __init__(self, placement, process):
-        self._placement = placement
-        self._process = process
-
-    def get(self, url, **options):
-        return self._request('get', url)
-
-    def post(self, url, json=None, **options):
-        return self._request('post', url, json)
-
-    def put(self, url, json=None, **options):
-        return self._request('put', url, json)
-
-    def delete(self, url, **options):
-        return self._request('delete', url)
-
-    def _request(self, method, url, content=None):
-        self._process.step()
-        fault = self._process.fault('placement')
-        if fault == 'unreachable':
-            raise keystone.ConnectFailure('cut off')
-        if fault == 'refused':
-            return Answer(503, detail='busy')
-        if fault == 'conflict':
-            return (
-                Answer(503, detail='busy')
-                if method == 'get'
-                else Answer(409, code=_STALE, detail='somebody else')
-            )
-        # What is not JSON would not arrive.
-        sent = json.loads(json.dumps(content, default=sorted))
-        answer = self._placement.answer(method, url, sent)
-        if fault == 'lost':
-            raise keystone.ConnectTimeout('no answer')
-        return answer
-
-
 def new_uuid(number):
     """Make a uuid that is the same in each run."""
-    return str(uuid.UUID(int=(number << 64) + (4 << 76) + (8 << 60)))
+    return f'{number:08x}-0000-4000-8000-{number:012x}'
