@@ -183,6 +183,9 @@ class PowerVMDriver(driver.ComputeDriver):
             return
         self._update_root(provider_tree, nodename, snapshot)
         children = tree.read(provider_tree, nodename)
+        freshness.check_read(
+            self.virtapi.reportclient, provider_tree, children.direct
+        )
         plan = self._ops().devices.plan(
             snapshot,
             children.direct,

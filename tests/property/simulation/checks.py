@@ -52,7 +52,7 @@ def after_cycle(world, node):
 def _check_offer(world, node, row, paragraph):
     slot = world.view(node, worlds.slot_of(row))
     world.require(
-        paragraph is not None and slot.owner is None,
+        paragraph is not None and world.is_free(node, slot),
         'only free slots of the file are offered',
         node.name,
         row,

@@ -137,9 +137,19 @@ class World(cloud.Nova):
         slot = self.view(node, index)
         if slot is None or slot.is_empty or slot.sriov:
             return None
-        if slot.owner and not self._is_rightful(node, slot):
+        if not self.is_free(node, slot) and not self._is_rightful(node, slot):
             return None
         return node.compute.planned.get(index)
+
+    def is_free(self, node, slot):
+        """Whether a slot that was read has no owner any more.
+
+        The reading may be older than an LPAR's end.
+        """
+        return slot.owner is None or (
+            slot.owner.uuid is not None
+            and slot.owner.uuid not in node.host.lpars
+        )
 
     def _is_rightful(self, node, slot):
         instance = next(
