@@ -95,8 +95,10 @@ class Content:
 
     @property
     def is_empty(self):
-        """Whether there is no paragraph in it."""
-        return self.broken == 'empty' or not (self.paragraphs or self.denied)
+        """Whether there is no paragraph in it; no file has none."""
+        return self.broken in ('gone', 'empty') or not (
+            self.paragraphs or self.denied
+        )
 
     @property
     def text(self):
@@ -166,18 +168,17 @@ class Reader:
     def __init__(self, file):
         self._file = file
         self._seen = file._version
-        self.in_force = dataclasses.replace(file.content, broken='')
-        if file.content.is_empty:
-            self.in_force = Content(())
+        self.in_force = _meaning(file.content)
 
     def look(self):
         """Look at the file; two looks at the same one take it over."""
         content = self._file.content
-        if self._seen == self._file._version:
-            keeps = bool(self.in_force.paragraphs or self.in_force.denied)
-            lost = content.is_empty and keeps
-            if not content.broken.replace('empty', '') and not lost:
-                self.in_force = (
-                    Content(()) if content.is_empty else content
-                )
+        if self._seen == self._file._version and content.broken != 'torn':
+            meaning = _meaning(content)
+            if not (content.is_empty and self.in_force != meaning):
+                self.in_force = meaning
         self._seen = self._file._version
+
+
+def _meaning(content):
+    return Content(()) if content.is_empty else content

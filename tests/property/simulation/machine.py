@@ -141,7 +141,7 @@ class Simulation(stateful.RuleBasedStateMachine):
     @stateful.rule(number=_NODES, trouble=_TROUBLE, power_loss=st.booleans())
     def restart(self, number, trouble, power_loss):
         node = self.world.nodes[number]
-        was_good = not node.file.content.broken or node.file.content.is_empty
+        was_good = node.file.content.broken != 'torn'
         node.crash()
         if power_loss:
             for lpar in node.host.lpars.values():
@@ -382,7 +382,7 @@ class Simulation(stateful.RuleBasedStateMachine):
     def operate(self, data, what):
         node, row = _pick(data, self._rows())
         done = {
-            'reserve': lambda: self._reserve(row),
+            'reserve': lambda: self._reserve(node, row),
             'release': lambda: self._release(node, row),
             'mark': lambda: self._mark(row),
             'remove': lambda: self._remove(row),
@@ -405,9 +405,11 @@ class Simulation(stateful.RuleBasedStateMachine):
         self.world.delete_service(node)
         self._done('delete service')
 
-    def _reserve(self, row):
+    def _reserve(self, node, row):
         if not row.inventory or row.reserved:
             return False
+        # Of a device for one use the journal takes it for a burn.
+        self.world.touched.add((node.name, worlds.slot_of(row)))
         if placement.WITHDRAWN not in row.traits:
             self.world.reserved.add(row.uuid)
         self.world.placement.reserve(row, 1)
@@ -509,7 +511,7 @@ class Simulation(stateful.RuleBasedStateMachine):
         for row in self.world.rows(node):
             if worlds.slot_of(row) == index:
                 if what == 'reserve':
-                    self._reserve(row)
+                    self._reserve(node, row)
                 elif what == 'release':
                     self._release(node, row)
                 elif what == 'remove':
