@@ -311,6 +311,9 @@ class Nova:
 
     def candidate(self, node, groups):
         """Find what Placement would allocate on a host; None for nothing."""
+        root = self.placement.rows.get(node.root)
+        if root is None or not self.placement.has_room(root, 'VCPU'):
+            return None
         found = {}
         for resource_class, trait in groups:
             needed = {names.OWNER_TRAIT, *filter(None, [trait])}

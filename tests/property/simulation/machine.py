@@ -46,11 +46,11 @@ _CHANGES = st.fixed_dictionaries(
 )
 
 
-def _faults(kind, names):
+def _faults(kind, names, most):
     return st.builds(
         process.Trouble,
         st.just(kind),
-        at=st.integers(0, 25),
+        at=st.integers(0, most),
         fault=st.sampled_from(names),
         times=st.sampled_from((1, 2, 99)),
     )
@@ -59,8 +59,8 @@ def _faults(kind, names):
 _TROUBLE = (
     st.none()
     | st.builds(process.Trouble, st.just('kill'), at=st.integers(0, 45))
-    | _faults('placement', process.PLACEMENT)
-    | _faults('rest', process.REST)
+    | _faults('placement', process.PLACEMENT, 20)
+    | _faults('rest', process.REST, 9)
     | st.builds(
         process.Trouble,
         st.just('meddle'),
@@ -154,6 +154,7 @@ class Simulation(stateful.RuleBasedStateMachine):
             assert node.compute is not None
         self._done('restart', node, trouble)
 
+    @stateful.precondition(lambda self: len(self._running()) > 1)
     @stateful.rule(number=_NODES)
     def stop(self, number):
         self.world.nodes[number].crash()
@@ -180,6 +181,13 @@ class Simulation(stateful.RuleBasedStateMachine):
             # The next one mends it.
             assert self.world.cycle(node), 'a second cycle fails'
         self._done('cycle', node, trouble)
+
+    def _wait(self, node, wait):
+        """Let two cycles pass, in which a file is taken over."""
+        if wait and node.compute:
+            node.compute.server.deaf = False
+            self.world.cycle(node)
+            self._checked_cycle(node)
 
     def _checked_cycle(self, node):
         assert self.world.cycle(node)
@@ -213,7 +221,7 @@ class Simulation(stateful.RuleBasedStateMachine):
             self._done('boot without room', node)
             return
         if instance.state == 'active':
-            self._check_exact(instance)
+            self._check_exact(instance, trouble)
         elif node.compute and (trouble is None or trouble.times == 1):
             self.world.require(
                 instance.lpar not in node.host.lpars
@@ -258,7 +266,7 @@ class Simulation(stateful.RuleBasedStateMachine):
         instance = _pick(data, self._built())
         trouble = self._trouble(instance.node, trouble)
         if self.world.rebuild(instance, trouble):
-            self._check_exact(instance)
+            self._check_exact(instance, trouble)
         self._done('rebuild', instance.node, trouble)
 
     @stateful.precondition(lambda self: self._built())
@@ -271,17 +279,18 @@ class Simulation(stateful.RuleBasedStateMachine):
         instance = _pick(data, self._built())
         trouble = self._trouble(instance.node, trouble)
         if self.world.power(instance, method, trouble) and method != 'off':
-            self._check_exact(instance)
+            self._check_exact(instance, trouble)
         self._done(f'power {method}', instance.node, trouble)
 
-    @stateful.precondition(lambda self: self._stranded())
+    @stateful.precondition(lambda self: self._movable())
     @stateful.rule(data=st.data(), trouble=_TROUBLE)
     def evacuate(self, data, trouble):
-        instance = _pick(data, self._stranded())
-        (node,) = self._running()
+        """Let a host fail and build an instance of it on the other one."""
+        instance, node = _pick(data, self._movable())
+        instance.node.crash()
         trouble = self._trouble(node, trouble)
         if self.world.evacuate(instance, node, trouble):
-            self._check_exact(instance)
+            self._check_exact(instance, trouble)
         self._done('evacuate', node, trouble)
 
     @stateful.precondition(lambda self: self._running())
@@ -292,7 +301,10 @@ class Simulation(stateful.RuleBasedStateMachine):
         self.world.reap(node, trouble)
         self._done('reap', node, trouble)
 
-    def _check_exact(self, instance):
+    def _check_exact(self, instance, trouble):
+        if trouble and trouble.kind == 'meddle' and trouble.done:
+            # A slot may have been taken after the LPAR was read back.
+            return
         lpar = instance.node.host.lpars[instance.lpar]
         self.world.require(
             lpar.state == 'running'
@@ -306,28 +318,32 @@ class Simulation(stateful.RuleBasedStateMachine):
 
     @stateful.rule(
         number=_NODES,
-        vendor=st.sampled_from((inventory.GPU, inventory.CARD)),
+        vendor=st.sampled_from((inventory.GPU, inventory.GPU, inventory.CARD)),
         changes=_CHANGES,
+        wait=st.booleans(),
     )
-    def edit(self, number, vendor, changes):
+    def edit(self, number, vendor, changes, wait):
         file = self.world.nodes[number].file
         file.write(file.good.changed(vendor, **changes))
         for change in changes or ['paragraph']:
             figures.SEEN.note(f'edit: {change}')
+        self._wait(self.world.nodes[number], wait)
         self._done('edit')
 
     @stateful.rule(
         number=_NODES,
         how=st.sampled_from(('without', 'deny', *inventory.BROKEN)),
         index=_SLOTS,
+        wait=st.booleans(),
     )
-    def spoil_file(self, number, how, index):
+    def spoil_file(self, number, how, index, wait):
         file = self.world.nodes[number].file
         content = {
             'without': lambda: file.good.without(inventory.GPU),
             'deny': lambda: file.good.denying(file.good.denied ^ {index}),
         }.get(how, lambda: file.good.breaking(how))()
         file.write(content)
+        self._wait(self.world.nodes[number], wait)
         self._done(f'file: {how}')
 
     # The machine
@@ -346,10 +362,12 @@ class Simulation(stateful.RuleBasedStateMachine):
                 ('sriov', False),
             )
         ),
+        wait=st.booleans(),
     )
-    def change_slot(self, number, index, change):
+    def change_slot(self, number, index, change, wait):
         what, value = change
         self.world.nodes[number].host.change(index, **{what: value})
+        self._wait(self.world.nodes[number], wait)
         self._done(f'slot: {what} {value}')
 
     @stateful.rule(
@@ -361,8 +379,8 @@ class Simulation(stateful.RuleBasedStateMachine):
         if self.world.nodes[number].host.take(index, owner):
             self._done('slot: owner')
 
-    @stateful.rule(number=_NODES, once=st.booleans())
-    def repair(self, number, once):
+    @stateful.rule(number=_NODES, once=st.booleans(), wait=st.booleans())
+    def repair(self, number, once, wait):
         """Bring slots and file of a host in order."""
         node = self.world.nodes[number]
         for index, state in node.host.slots.items():
@@ -370,6 +388,7 @@ class Simulation(stateful.RuleBasedStateMachine):
             if state.owner in (host.VIOS, host.ARCHIVE):
                 node.host.take(index, None)
         node.file.write(inventory.Content().changed(inventory.GPU, once=once))
+        self._wait(node, wait)
         self._done('repair')
 
     # Operators
@@ -394,7 +413,9 @@ class Simulation(stateful.RuleBasedStateMachine):
     @stateful.rule(data=st.data())
     def clean(self, data):
         """Release what was used, as after a cleaning."""
-        self._release(*_pick(data, self._burned()))
+        node, row = _pick(data, self._burned())
+        self._release(node, row)
+        self._wait(node, data.draw(st.booleans()))
         self._done('provider: clean')
 
     @stateful.precondition(lambda self: self._deserted())
@@ -462,11 +483,14 @@ class Simulation(stateful.RuleBasedStateMachine):
             and i.lpar in i.node.host.lpars
         ]
 
-    def _stranded(self):
-        """Give the instances that can be evacuated."""
-        if len(self._running()) != 1:
-            return []
-        return [i for i in self._there() if i.node and not i.node.compute]
+    def _movable(self):
+        """Give the instances that can be evacuated, and where to."""
+        return [
+            (instance, node)
+            for instance in self._there()
+            for node in self._running()
+            if instance.node and instance.node is not node
+        ]
 
     def _deserted(self):
         """Give the nodes whose service can be deleted."""
