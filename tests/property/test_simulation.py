@@ -17,12 +17,17 @@ tracker are real, and so are the inventory file and the journal. The host,
 Placement and Nova's manager are models, in :mod:`.simulation`.
 """
 
+import tempfile
 import unittest
 
 from hypothesis import settings
 from hypothesis import stateful
+from nova import objects
 
+from tests.property.simulation import checks
 from tests.property.simulation import machine
+from tests.property.simulation import process
+from tests.property.simulation import world
 
 
 class SimulationTest(unittest.TestCase):
@@ -33,3 +38,54 @@ class SimulationTest(unittest.TestCase):
                 max_examples=30, stateful_step_count=40, deadline=None
             ),
         )
+
+
+class FoundTest(unittest.TestCase):
+    """What longer runs have found, told step by step."""
+
+    def setUp(self):
+        objects.register_all()
+        directory = tempfile.TemporaryDirectory()
+        self.addCleanup(directory.cleanup)
+        self.enterContext(machine.quiet())
+        self.world = world.World(directory.name)
+        self.node = self.world.nodes[0]
+        self.addCleanup(self.node.crash)
+        self.assertTrue(self.world.start(self.node))
+        self.assertTrue(self.world.cycle(self.node))
+
+    def test_an_inventory_that_nova_did_not_get_is_not_overwritten(self):
+        row = self.world.rows(self.node)[0]
+        self.world.placement.reserve(row, 1)
+        failed = 0
+        # One request after the other fails while nova-compute starts.
+        for number in range(40):
+            trouble = process.Trouble('placement', number, 'refused')
+            self.world.start(self.node, trouble)
+            failed += trouble.done
+            self.assertTrue(row.reserved, number)
+        self.assertGreater(failed, 10)
+
+    def test_the_slot_of_a_build_that_left_its_lpar_is_not_offered(self):
+        # The LPAR can be made, but not what comes next, nor its removal.
+        for number in range(12):
+            trouble = process.Trouble('rest', number, 'refused', times=99)
+            failed = self.world.boot(
+                self.node, (('CUSTOM_GPU', None),), trouble
+            )
+            if failed.lpar in self.node.host.lpars:
+                break
+        else:
+            self.fail('no LPAR was left')
+
+        self.assertTrue(self.world.cycle(self.node))
+
+        checks.after_cycle(self.world, self.node)
+        (index,) = self.node.host.slots_of(failed.lpar)
+        offered = {
+            world.slot_of(row)
+            for row in self.world.rows(self.node)
+            if self.world.placement.has_room(row)
+        }
+        self.assertNotIn(index, offered)
+        self.assertTrue(offered)

@@ -445,7 +445,7 @@ class Nova:
 
 
 def _providers(instance):
-    if instance.state == 'gone':
+    if instance.state == 'gone' or instance.node is None:
         return frozenset()
     return frozenset(
         resource.provider_uuid

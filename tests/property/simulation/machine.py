@@ -101,7 +101,7 @@ class Simulation(stateful.RuleBasedStateMachine):
                 lambda dashed=True: placement.new_uuid(next(numbers)),
             )
         )
-        self._undo.enter_context(_quiet())
+        self._undo.enter_context(quiet())
         self.world = worlds.World(directory)
         self._started = time.monotonic()
 
@@ -554,7 +554,7 @@ def _pick(data, found):
 
 
 @contextlib.contextmanager
-def _quiet():
+def quiet():
     """Read all messages and show none."""
     root = logging.getLogger()
     before = root.handlers, root.level
