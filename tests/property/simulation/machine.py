@@ -261,9 +261,14 @@ class Simulation(stateful.RuleBasedStateMachine):
         self._done('delete', instance.node, trouble)
 
     @stateful.precondition(lambda self: self._built())
-    @stateful.rule(data=st.data(), trouble=_TROUBLE)
-    def rebuild(self, data, trouble):
+    @stateful.rule(data=st.data(), release=st.booleans(), trouble=_TROUBLE)
+    def rebuild(self, data, release, trouble):
         instance = _pick(data, self._built())
+        if release:
+            held = self.world.placement.allocations[instance.uuid]
+            for row in self.world.rows(instance.node):
+                if row.uuid in held:
+                    self._release(instance.node, row)
         trouble = self._trouble(instance.node, trouble)
         if self.world.rebuild(instance, trouble):
             self._check_exact(instance, trouble)
