@@ -201,7 +201,7 @@ class PowerVMDriver(driver.ComputeDriver):
         self._ops().devices.publish(
             providers, children.accelerators, children.everything
         )
-        self._housekeeping.planned(children.direct, plan, providers)
+        self._housekeeping.planned(children.direct, plan)
         self._settled.remember(provider_tree, nodename, basis, plan, providers)
 
     def _update_root(

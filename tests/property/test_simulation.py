@@ -26,6 +26,7 @@ from nova import objects
 
 from tests.property.simulation import checks
 from tests.property.simulation import machine
+from tests.property.simulation import placement
 from tests.property.simulation import process
 from tests.property.simulation import world
 
@@ -89,3 +90,22 @@ class FoundTest(unittest.TestCase):
         }
         self.assertNotIn(index, offered)
         self.assertTrue(offered)
+
+    def test_the_second_cycle_survives_a_provider_that_was_deleted(self):
+        # Nova remembers it, whoever made it and whether a plan was made.
+        for number in range(30):
+            trouble = process.Trouble('placement', number, 'refused')
+            self.world.start(self.node, trouble)
+            for row in self.world.placement.below(self.node.root):
+                if not row.reserved:
+                    del self.world.placement.rows[row.uuid]
+            stranger = placement.Row(
+                placement.new_uuid(0xF0000000 + number),
+                f'stranger {number}',
+                self.node.root,
+            )
+            self.world.placement.rows[stranger.uuid] = stranger
+            self.world.cycle(self.node)
+
+            self.assertTrue(self.world.cycle(self.node), number)
+            self.assertEqual(3, len(self.world.rows(self.node)))

@@ -135,6 +135,8 @@ class Nova:
             for number in (1, 2)
         )
         self.instances = []
+        # What failed last, to tell it with what it led to.
+        self.failure = None
         self._updated = updated
 
     # Records, a port of the operations
@@ -173,6 +175,7 @@ class Nova:
         except Exception as error:
             if not compute.is_expected(error):
                 raise
+            self.failure = error
             return False
         return True
 

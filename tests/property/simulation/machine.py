@@ -93,12 +93,12 @@ class Simulation(stateful.RuleBasedStateMachine):
         self._undo = contextlib.ExitStack()
         directory = tempfile.mkdtemp()
         self._undo.callback(shutil.rmtree, directory, ignore_errors=True)
-        numbers = itertools.count(0xBEEF0000)
+        self._numbers = itertools.count(0xBEEF0000)
         self._undo.enter_context(
             mock.patch.object(
                 uuidutils,
                 'generate_uuid',
-                lambda dashed=True: placement.new_uuid(next(numbers)),
+                lambda dashed=True: placement.new_uuid(next(self._numbers)),
             )
         )
         self._undo.enter_context(quiet())
@@ -128,7 +128,7 @@ class Simulation(stateful.RuleBasedStateMachine):
         for owner in ('OWNER_CYBORG', 'OWNER_SOMEBODY'):
             name = f'{node.name} {owner}'
             row = placement.Row(
-                placement.new_uuid(0xF0000000 + len(self.world.foreign)),
+                placement.new_uuid(next(self._numbers)),
                 name,
                 node.root,
                 {'CUSTOM_GPU': record | {'step_size': 1}},
@@ -178,8 +178,7 @@ class Simulation(stateful.RuleBasedStateMachine):
         if went_well and not (trouble and trouble.done):
             checks.after_cycle(self.world, node)
         if trouble is None and not went_well:
-            # The next one mends it.
-            assert self.world.cycle(node), 'a second cycle fails'
+            self._must_cycle(node)
         self._done('cycle', node, trouble)
 
     def _wait(self, node, wait):
@@ -190,8 +189,15 @@ class Simulation(stateful.RuleBasedStateMachine):
             self._checked_cycle(node)
 
     def _checked_cycle(self, node):
-        assert self.world.cycle(node)
+        self._must_cycle(node)
         checks.after_cycle(self.world, node)
+
+    def _must_cycle(self, node):
+        self.world.require(
+            self.world.cycle(node),
+            'the next cycle mends it',
+            self.world.failure,
+        )
 
     @stateful.precondition(lambda self: self._running())
     @stateful.rule(data=st.data())
@@ -413,6 +419,21 @@ class Simulation(stateful.RuleBasedStateMachine):
         }[what]()
         if done:
             self._done(f'provider: {what}')
+
+    @stateful.rule(number=_NODES)
+    def renew_foreign(self, number):
+        """Let Cyborg delete its provider and make another one."""
+        node = self.world.nodes[number]
+        gone = [
+            uuid
+            for uuid in self.world.foreign
+            if self.world.placement.rows[uuid].parent == node.root
+        ]
+        for uuid in gone:
+            del self.world.foreign[uuid], self.world.placement.rows[uuid]
+        if node.root in self.world.placement.rows:
+            self._add_foreign(node)
+        self._done('foreign providers')
 
     @stateful.precondition(lambda self: self._burned())
     @stateful.rule(data=st.data())
