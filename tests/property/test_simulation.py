@@ -24,6 +24,7 @@ from hypothesis import settings
 from hypothesis import stateful
 from nova import objects
 
+from tests.property.simulation import acting
 from tests.property.simulation import checks
 from tests.property.simulation import machine
 from tests.property.simulation import placement
@@ -48,7 +49,7 @@ class FoundTest(unittest.TestCase):
         objects.register_all()
         directory = tempfile.TemporaryDirectory()
         self.addCleanup(directory.cleanup)
-        self.enterContext(machine.quiet())
+        self.enterContext(acting.quiet())
         self.world = world.World(directory.name)
         self.node = self.world.nodes[0]
         self.addCleanup(self.node.crash)

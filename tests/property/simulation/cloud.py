@@ -51,9 +51,7 @@ class Node:
     def __init__(self, name, number, directory, before_create):
         self.name = name
         self.root = placement.new_uuid(0xC0DE0000 + number)
-        self.host = host.Host(
-            name, functools.partial(before_create, self)
-        )
+        self.host = host.Host(name, functools.partial(before_create, self))
         self.journal = os.path.join(directory, f'{name}.json')
         self.file = inventory.File(os.path.join(directory, f'{name}.yaml'))
         self.compute = None
@@ -190,9 +188,7 @@ class Nova:
         """Start a process; say whether it runs and has updated Placement."""
         node.crash()
         try:
-            node.compute = compute.Compute(
-                node, self.placement, self, trouble
-            )
+            node.compute = compute.Compute(node, self.placement, self, trouble)
         except (process.Killed, *compute.EXPECTED):
             return False
         with self.troubled(node, node.compute.process.trouble):

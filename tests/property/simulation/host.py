@@ -162,10 +162,9 @@ class Host:
 
     def take(self, index, owner):
         """Give a slot to somebody else; one of a running LPAR stays."""
-        state = self.slots[index]
-        if isinstance(state.owner, str) and state.owner != ARCHIVE:
-            if self.lpars[state.owner].state != 'not activated':
-                return False
+        lpar = self.lpars.get(self.slots[index].owner)
+        if lpar and lpar.uuid != ARCHIVE and lpar.state != 'not activated':
+            return False
         self.change(index, owner=owner)
         return True
 

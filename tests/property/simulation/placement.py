@@ -32,16 +32,15 @@ IN_USE = 'placement.inventory.inuse'
 WITHDRAWN = 'CUSTOM_POWERVM_WITHDRAWN'
 
 
-class Wrong(AssertionError):  # noqa: N818  it is no error of a program
+class Wrong(AssertionError):
     """The driver asked for what it must never ask for."""
 
 
 class Answer:
     """What an HTTP client gives back."""
 
-    headers = {}
-
     def __init__(self, status_code, content=None, code='', detail=''):
+        self.headers = {}
         self.status_code = status_code
         self._content = content
         if status_code >= 400:
@@ -163,9 +162,7 @@ class Placement:
         handler = getattr(self, f'_{method}_{kind}')
         return handler(*rest, query=query, content=content)
 
-    def _get_resource_providers(
-        self, uuid=None, what=None, *, query, content
-    ):
+    def _get_resource_providers(self, uuid=None, what=None, *, query, content):
         if uuid is None:
             return Answer(200, {'resource_providers': self._list(query)})
         row = self.rows.get(uuid)

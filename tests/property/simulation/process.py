@@ -27,7 +27,7 @@ PLACEMENT = ('unreachable', 'refused', 'conflict', 'lost')
 REST = ('unreachable', 'refused', 'lost')
 
 
-class Killed(BaseException):  # noqa: N818  nobody handles it
+class Killed(BaseException):
     """The process is gone."""
 
 
