@@ -233,7 +233,7 @@ class Records(Protocol):
         :param lpars: Upper-case PowerVM uuids.
         :returns: LPAR uuid to the uuids of providers that Nova stored with
             its instance. An LPAR that is missing from the answer is foreign.
-            A deleted instance holds nothing.
+            A deleted instance holds nothing, nor does one without a host.
         """
 
 

@@ -189,6 +189,9 @@ class PowerVMDriver(driver.ComputeDriver):
             return
         self._update_root(provider_tree, nodename, snapshot)
         children = tree.read(provider_tree, nodename)
+        freshness.check_read(
+            self.virtapi.reportclient, provider_tree, children.direct
+        )
         plan = self._ops().devices.plan(
             snapshot,
             children.direct,
@@ -206,7 +209,7 @@ class PowerVMDriver(driver.ComputeDriver):
         self._ops().devices.publish(
             plan, providers, children.accelerators, children.everything
         )
-        self._housekeeping.planned(children.direct, plan, providers)
+        self._housekeeping.planned(children.direct, plan)
         self._settled.remember(provider_tree, nodename, basis, plan, providers)
 
     def _update_root(

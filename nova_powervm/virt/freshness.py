@@ -71,6 +71,38 @@ def refresh(
     return trees.read(tree, nodename).direct
 
 
+def check_read(
+    client: Any, tree: Any, providers: Iterable[planning.Provider]
+) -> None:
+    """Make sure that providers that seem to have no inventory have none.
+
+    If Placement answers with an error when Nova reads an inventory, Nova goes
+    on without it and with the right generation: what is reserved would be
+    overwritten. One request for each such provider; one that is complete
+    costs none.
+
+    :param client: nova-compute's report client.
+    :param tree: The tree that Nova handed to its driver.
+    :param providers: Direct children of the compute node's provider.
+    :raises exception.PlacementUnanswered: Placement did not answer.
+    :raises nova.exception.ResourceProviderUpdateConflict: One has inventory.
+        Nova then begins the update anew, with what it has.
+    """
+    for provider in providers:
+        if provider.inventory or names.slot_of_provider(provider.name) is None:
+            continue
+        answer = placement.ask(
+            client, f'/resource_providers/{provider.uuid}/inventories'
+        )
+        if answer['inventories']:
+            client.invalidate_resource_provider(provider.uuid, cacheonly=True)
+            raise nova_exception.ResourceProviderUpdateConflict(
+                uuid=provider.uuid,
+                generation=tree.data(provider.uuid).generation,
+                error=f"Nova did not get the inventory of '{provider.name}'",
+            )
+
+
 def _providers(client: Any, root: str) -> list[dict[str, Any]]:
     answer = placement.ask(client, placement.in_tree(root))
     found: list[dict[str, Any]] = answer['resource_providers']

@@ -16,7 +16,6 @@ Nova calls get_available_resource without its lock, once for each cycle, so
 this is where it is done. None of it may fail a cycle.
 """
 
-from collections.abc import Collection
 from collections.abc import Iterable
 from typing import Any
 
@@ -48,8 +47,7 @@ class Housekeeping:
         self._virtapi = virtapi
         self._cycle_ended = True
         # Replaced as a whole, never changed: Nova's lock protects only the
-        # one who adds to them.
-        self._providers: frozenset[str] = frozenset()
+        # one who adds to it.
         self._abandoned: frozenset[str] = frozenset()
 
     def before_cycle(self, root: str) -> None:
@@ -76,15 +74,12 @@ class Housekeeping:
         self,
         before: Iterable[planning.Provider],
         plan: planning.Plan,
-        providers: Collection[str],
     ) -> None:
         """Note what a new plan leaves behind.
 
         :param before: The providers that were there.
         :param plan: What has become of them.
-        :param providers: Uuids of the slots' providers afterwards.
         """
-        self._providers = frozenset(providers)
         kept = frozenset().union(*(entry.traits for entry in plan.entries))
         had = frozenset().union(
             *(
@@ -98,7 +93,7 @@ class Housekeeping:
         ) - kept
 
     def _look_for_vanished(self, root: str) -> None:
-        """Have Nova read its tree anew if somebody deleted one of ours.
+        """Have Nova read its tree anew if somebody deleted a part of it.
 
         Nova asks for the allocations of each provider that it remembers
         before it calls the driver. Placement does not know one that was
@@ -106,14 +101,19 @@ class Housekeeping:
         ``[compute]resource_provider_association_refresh`` seconds.
         """
         client = self._virtapi.reportclient
+        try:
+            remembered = client._provider_tree.get_provider_uuids(root)
+        except ValueError:
+            # Nova reads the tree in any case.
+            return
         found = client.get_providers_in_tree(
             nova_context.get_admin_context(), root
         )
-        vanished = self._providers - {provider['uuid'] for provider in found}
+        vanished = set(remembered) - {provider['uuid'] for provider in found}
         if vanished:
             LOG.warning(
                 'Somebody has deleted providers of this host in Placement: '
-                '%(uuids)s. They are made anew.',
+                '%(uuids)s. Those of slots are made anew.',
                 {'uuids': ', '.join(sorted(vanished))},
             )
             client.invalidate_resource_provider(root, cacheonly=True)

@@ -46,11 +46,15 @@ class NovaRecords:
 
         :param lpars: Upper-case PowerVM uuids.
         :returns: LPAR uuid to uuids of providers; foreign LPARs are left
-            out. A deleted instance holds nothing.
+            out. A deleted instance holds nothing, and neither does one
+            without a host: Nova took its allocations away when its build
+            failed, and left its resources as they were.
         """
         attributes = ('resources', 'migration_context')
         return {
-            lpar: frozenset() if found.deleted else _providers(found)
+            lpar: frozenset()
+            if found.deleted or not found.host
+            else _providers(found)
             for lpar, found in _find(lpars, attributes)
         }
 

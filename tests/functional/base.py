@@ -547,9 +547,12 @@ class PowerVMTestCase(
 
     def lpar(self, server, host='host1'):
         """Give a server's LPAR, or None."""
+        return self.hosts[host].reader.lpars().get(self.lpar_uuid(server))
+
+    def lpar_uuid(self, server):
+        """Give the uuid that a server's LPAR has, wherever it is."""
         first = f'{int(server["id"][0], 16) & 7:x}'
-        uuid = (first + server['id'][1:]).upper()
-        return self.hosts[host].reader.lpars().get(uuid)
+        return (first + server['id'][1:]).upper()
 
     def lpar_named(self, name, host='host1'):
         """Give an LPAR by its name, or None."""

@@ -92,3 +92,20 @@ class OnceTestCase(base.PowerVMTestCase):
         """Check which devices are burned, in Placement and in the journal."""
         self.assertEqual(set(indexes), self.burned(host))
         self.assertEqual(set(indexes), self.recorded(host))
+
+    def fail_host(self, host):
+        """Let a host go down as a whole; nova-compute with it."""
+        self.computes[host].stop()
+        (service,) = self.admin_api.get_services(
+            binary='nova-compute', host=host
+        )
+        self.admin_api.put_service_force_down(service['id'], True)
+
+    def mend_host(self, host):
+        """Let nova-compute of a host come back."""
+        (service,) = self.admin_api.get_services(
+            binary='nova-compute', host=host
+        )
+        # Nova does not let it count as up before it has cleaned up.
+        self.restart_host(host)
+        self.admin_api.put_service_force_down(service['id'], False)

@@ -33,23 +33,6 @@ class Evacuate(once.OnceTestCase):
         """Boot a server on a host."""
         return self.boot(groups, request={'host': host}, **options)
 
-    def fail_host(self, host):
-        """Let a host go down as a whole; nova-compute with it."""
-        self.computes[host].stop()
-        (service,) = self.admin_api.get_services(
-            binary='nova-compute', host=host
-        )
-        self.admin_api.put_service_force_down(service['id'], True)
-
-    def mend_host(self, host):
-        """Let nova-compute of a host come back."""
-        (service,) = self.admin_api.get_services(
-            binary='nova-compute', host=host
-        )
-        # Nova does not let it count as up before it has cleaned up.
-        self.restart_host(host)
-        self.admin_api.put_service_force_down(service['id'], False)
-
     def test_a_new_device_is_burned_and_the_old_one_stays_burned(self):
         port = self.make_port()
         server = self.boot_on(

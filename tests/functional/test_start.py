@@ -14,9 +14,11 @@
 
 import os
 import time
+import types
 
 import fixtures
 from nova import exception as nova_exception
+from nova.scheduler.client import report
 from nova.virt import node as virt_node
 
 from nova_powervm.emulator import worlds
@@ -134,7 +136,9 @@ class Starts(base.PowerVMTestCase):
         self.hosts['host1'] = self.useFixture(base.EmulatedHost('host1'))
         self.configure('host1')
         virt_node.LOCAL_NODE_UUID = None
-        loaded = driver.PowerVMDriver(None)
+        loaded = driver.PowerVMDriver(
+            types.SimpleNamespace(reportclient=report.SchedulerReportClient())
+        )
 
         loaded.init_host('host1')
         self.addCleanup(loaded.cleanup_host, 'host1')

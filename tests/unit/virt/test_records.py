@@ -72,6 +72,13 @@ class HoldingsTest(test.TestCase):
         self.instance(HERE).destroy()
         self.assertEqual(set(), self.holdings())
 
+    def test_one_whose_build_failed_holds_nothing(self):
+        # Nova leaves its resources as they were.
+        instance = self.instance(HERE)
+        instance.host = None
+        instance.save()
+        self.assertEqual(set(), self.holdings())
+
     def test_while_it_moves_it_holds_what_it_has_on_both_hosts(self):
         # An evacuation, or a resize that is not confirmed.
         for old, new in ((HERE, THERE), (THERE, HERE)):

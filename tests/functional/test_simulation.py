@@ -1,0 +1,497 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""A walk through what happens to two hosts, over all that is real.
+
+Nova's services take seconds to start, their times differ from run to run, and
+their fixtures belong to one test. A hypothesis state machine starts anew for
+each try and repeats a failure to shrink it, so this is a walk of its own: a
+seed chooses the steps, and what failed is told by the steps up to there.
+:mod:`tests.property.test_simulation` tries what this can't.
+"""
+
+import os
+import pathlib
+import random
+
+import fixtures
+import os_traits
+from keystoneauth1 import exceptions as keystone
+from nova import exception as nova_exception
+from oslo_log import log as logging
+
+from tests.functional import base
+from tests.functional import once
+
+LOG = logging.getLogger(__name__)
+
+#: More of them in a longer run; see the page on testing.
+STEPS = int(os.environ.get('NOVA_POWERVM_TEST_STEPS', '16'))
+SEED = int(os.environ.get('NOVA_POWERVM_TEST_SEED', '3'))
+HOSTS = ('host1', 'host2')
+_OPERATORS = 'CUSTOM_OPERATOR'
+_DENIAL = """\
+not that one:
+  identification: {{drc_index: '{:08X}'}}
+  allow: false
+"""
+#: What befalls one request of a boot or a delete to the REST server.
+_FAULTS = (
+    {'status': 412, 'method': 'POST'},
+    {'status': 401},
+    {'status': 500},
+    {'drop': True},
+    {'drop': True, 'phase': 'after'},
+)
+
+
+class Walk(once.OnceTestCase):
+    """Two hosts with the same slots and files, and everybody who acts."""
+
+    def setUp(self):
+        super().setUp()
+        self.random = random.Random(SEED)  # noqa: S311  no secret
+        self.steps = []
+        self.servers = {}
+        # Of host and DRC index.
+        self.used = set()
+        self.reserved_by_operator = set()
+        self.taken = set()
+        self.pulled = set()
+        self.files = {}
+        self.traits = {}
+        for host in HOSTS:
+            self.start_host(host)
+            self.files[host] = once.ONCE
+        self.foreign = self._make_foreign()
+        self.slots = sorted(self.slot_providers())
+
+    def _make_foreign(self):
+        root = self._get_provider_uuid_by_host('host1')
+        uuid = self.placement.post(
+            '/resource_providers',
+            {'name': 'of Cyborg', 'parent_provider_uuid': root},
+            version='1.20',
+        ).body['uuid']
+        self.set_inventory(uuid, {'CUSTOM_GPU': {'total': 1}})
+        self._set_provider_traits(uuid, [os_traits.OWNER_CYBORG])
+        return uuid, self._state_of(uuid)
+
+    def test_no_order_of_events_breaks_an_invariant(self):
+        rules = (
+            (self.boot_somewhere, 4),
+            (self.boot_with_a_fault, 2),
+            (self.delete_one, 2),
+            (self.rebuild_one, 1),
+            (self.reboot_one, 1),
+            (self.evacuate_one, 2),
+            (self.edit, 2),
+            (self.pull_or_plug, 1),
+            (self.change_owner, 2),
+            (self.release_one, 2),
+            (self.reserve_one, 1),
+            (self.set_trait, 1),
+            (self.remove_provider, 1),
+            (self.restart, 1),
+            (self.kill_while_it_builds, 1),
+            (self.fail_in_placement, 1),
+        )
+        deck = []
+        while len(self.steps) < STEPS:
+            if not deck:
+                # Each comes before one comes again too often.
+                deck = [rule for rule, weight in rules for _ in range(weight)]
+                self.random.shuffle(deck)
+            rule = deck.pop()
+            told = rule()
+            if told is None:
+                continue
+            self.steps.append(f'{rule.__name__} {told}')
+            LOG.info('Step %d: %s', len(self.steps), self.steps[-1])
+            self.check()
+
+    # Instances
+
+    def boot_somewhere(self, host=None, expected=None):
+        host = host or self.random.choice(HOSTS)
+        index = self.random.choice(self.slots)
+        free = self._has_room(host, index)
+        server = self.boot(
+            once.device(index), expected=expected, request={'host': host}
+        )
+        if server['status'] == 'ACTIVE':
+            self.assertTrue(free, self.steps)
+            self._is_built(server, host)
+        else:
+            if expected is None and free:
+                # What it was refused for came after the last cycle.
+                self.assertTrue(self.doubt(host, index), server['fault'])
+            self.wait_until_unallocated(server)
+            self._delete_server(server)
+        return f'{host} {index:08X} {server["status"]}'
+
+    def _is_built(self, server, host):
+        self.servers[server['id']] = self.api.get_server(server['id'])
+        for index in self.allocated_slots(self.servers[server['id']]):
+            self.used.add((host, index))
+
+    def doubt(self, host, index):
+        """Whether a slot may be other than Placement says."""
+        return (host, index) in self.taken | self.pulled
+
+    def boot_with_a_fault(self):
+        host = self.random.choice(HOSTS)
+        fault = self.random.choice(_FAULTS)
+        nth = self.random.randint(1, 6)
+        self.control(host).add_fault(
+            match='LogicalPartition|ManagedSystem', nth=nth, **fault
+        )
+        index = self.random.choice(self.slots)
+        free = self._has_room(host, index)
+        server = self.boot(
+            once.device(index), expected=None, request={'host': host}
+        )
+        self.control(host).clear_faults()
+        if server['status'] == 'ACTIVE':
+            self._is_built(server, host)
+        else:
+            self.wait_until_unallocated(server)
+            self.assertIsNone(self.lpar(server, host), self.steps)
+            self._delete_server(server)
+            if free:
+                # The claim came first, or the slot was not free any more.
+                self.touched(host, index)
+        return f'{host} {index:08X} {fault} {nth} {server["status"]}'
+
+    def touched(self, host, index):
+        """Note that a device was allocated: it may be burned, and stays so."""
+        if index in self.burned(host):
+            self.used.add((host, index))
+
+    def delete_one(self):
+        server = self._pick(self.servers.values())
+        if server is None:
+            return None
+        self._delete_server(self.servers.pop(server['id']))
+        self.assertIsNone(self.lpar(server, _host(server)), self.steps)
+        return server['id']
+
+    def rebuild_one(self):
+        server = self._pick(self._whole())
+        if server is None:
+            return None
+        self._rebuild_server(server, self.image)
+        return server['id']
+
+    def reboot_one(self):
+        server = self._pick(self._whole())
+        if server is None:
+            return None
+        self._reboot_server(server, hard=True)
+        return server['id']
+
+    def evacuate_one(self):
+        server = self._pick(self._whole())
+        if server is None:
+            return None
+        source = _host(server)
+        (target,) = set(HOSTS) - {source}
+        (index,) = self.allocated_slots(server)
+        fits = self._has_room(target, index) and not self.doubt(target, index)
+        self.fail_host(source)
+        if fits:
+            self._evacuate_server(server, expected_host=target)
+            self._start_server(server)
+            self._is_built(server, target)
+        self.mend_host(source)
+        return f'{server["id"]} {source} {fits}'
+
+    def kill_while_it_builds(self):
+        """Cut a host off in the middle of a build; nothing is cleaned up."""
+        host = self.random.choice(HOSTS)
+        index = self.random.choice(self.slots)
+        if not self._has_room(host, index) or self.doubt(host, index):
+            return None
+        nth = self.random.randint(2, 6)
+        self.control(host).add_fault(
+            method=['PUT', 'POST'][nth % 2],
+            match='/rest/api/uom/',
+            every=True,
+            drop=True,
+            phase='after',
+        )
+        server = self.boot(
+            once.device(index), expected=None, request={'host': host}
+        )
+        self.computes[host].stop()
+        self.control(host).clear_faults()
+        self.restart_host(host)
+        if server['status'] == 'ACTIVE':
+            self._is_built(server, host)
+        else:
+            self.wait_until_unallocated(server)
+            self._delete_server(server)
+            self.touched(host, index)
+        return f'{host} {index:08X} {server["status"]}'
+
+    # The file and the host
+
+    def edit(self):
+        host = self.random.choice(HOSTS)
+        self.files[host] = self.random.choice(
+            (
+                once.ONCE,
+                base.GPUS,
+                once.ONCE + '  allow: false\n',
+                once.ONCE + _DENIAL.format(self.slots[0]),
+                'gpus: {',
+                '# nothing\n',
+                once.ONCE.replace('[CUSTOM_TESLA_V100]', '[CUSTOM_OTHER]'),
+            )
+        )
+        path = pathlib.Path(
+            self.computes[host].manager.driver._settings.inventory_file
+        )
+        new = path.with_suffix('.new')
+        new.write_text(self.files[host])
+        new.rename(path)
+        self._run_periodics()
+        self._run_periodics()
+        return f'{host} {self.files[host].splitlines()[-1]}'
+
+    def pull_or_plug(self):
+        host = self.random.choice(HOSTS)
+        index = self.random.choice(self.slots)
+        if (host, index) in self.pulled:
+            self.plug_gpu(f'{index:08X}', host)
+            self.pulled.discard((host, index))
+        elif self._is_unowned(host, index):
+            self.control(host).pull(f'{index:08X}')
+            self.pulled.add((host, index))
+        else:
+            return None
+        return f'{host} {index:08X}'
+
+    def change_owner(self):
+        host = self.random.choice(HOSTS)
+        index = self.random.choice(self.slots)
+        if (host, index) in self.taken:
+            self.control(host).set_owner(f'{index:08X}', None)
+            self.taken.discard((host, index))
+        elif self._is_unowned(host, index):
+            self.control(host).set_owner(f'{index:08X}', 'vios1')
+            self.taken.add((host, index))
+        else:
+            return None
+        return f'{host} {index:08X}'
+
+    def _is_unowned(self, host, index):
+        return (
+            host,
+            index,
+        ) not in self.pulled and self.slot_owner(index, host) is None
+
+    # Operators
+
+    def release_one(self):
+        found = [
+            (host, index)
+            for host in HOSTS
+            for index in sorted(self.burned(host))
+        ]
+        if not found:
+            return None
+        host, index = self.random.choice(found)
+        uuid = self.slot_providers(host)[index]['uuid']
+        self._reserve(uuid, 0)
+        self.used.discard((host, index))
+        self.reserved_by_operator.discard(uuid)
+        return f'{host} {index:08X}'
+
+    def reserve_one(self):
+        host, index, uuid = self._provider()
+        if uuid is None or not self._has_room(host, index):
+            return None
+        self._reserve(uuid, 1)
+        self.reserved_by_operator.add(uuid)
+        return f'{host} {index:08X}'
+
+    def _reserve(self, uuid, amount):
+        ((name, _),) = self._get_provider_inventory(uuid).items()
+        self.reserve(uuid, name, amount)
+
+    def set_trait(self):
+        host, index, uuid = self._provider()
+        if uuid is None:
+            return None
+        if not self.traits:
+            self._create_trait(_OPERATORS)
+        traits = {*self._get_provider_traits(uuid), _OPERATORS}
+        self._set_provider_traits(uuid, sorted(traits))
+        self.traits[uuid] = _OPERATORS
+        return f'{host} {index:08X}'
+
+    def remove_provider(self):
+        host, index, uuid = self._provider()
+        if uuid is None or self._consumers(uuid):
+            return None
+        self.placement.delete(f'/resource_providers/{uuid}')
+        self.traits.pop(uuid, None)
+        self.reserved_by_operator.discard(uuid)
+        return f'{host} {index:08X}'
+
+    # nova-compute
+
+    def restart(self):
+        host = self.random.choice(HOSTS)
+        broken = self.files[host] == 'gpus: {'
+        if broken:
+            self.assertRaises(
+                nova_exception.InvalidConfiguration,
+                self.restart_host,
+                host,
+                inventory=self.files[host],
+            )
+            self.files[host] = once.ONCE
+        self.restart_host(host, inventory=self.files[host])
+        return f'{host} {broken}'
+
+    def fail_in_placement(self):
+        """Let requests of one cycle to Placement fail."""
+        host = self.random.choice(HOSTS)
+        client = self.computes[host].manager.reportclient
+        left = [self.random.randint(0, 8)]
+        method = self.random.choice(('get', 'put'))
+        send = getattr(client, method)
+
+        def fail_or_send(*args, **kwargs):
+            left[0] -= 1
+            if left[0] < 0:
+                raise keystone.ConnectFailure('cut off')
+            return send(*args, **kwargs)
+
+        self._forget_providers(client)
+        with fixtures.MockPatchObject(client, method, fail_or_send):
+            self._run_periodics()
+        return f'{host} {method} {left}'
+
+    def _forget_providers(self, client):
+        client._association_refresh_time.clear()
+
+    # What holds
+
+    def check(self):
+        """Check everything after a step and the cycles that follow it."""
+        for host in HOSTS:
+            if self.random.random() < 0.3:
+                # As every five minutes.
+                self._forget_providers(
+                    self.computes[host].manager.reportclient
+                )
+        self._run_periodics()
+        before = self.generations()
+        self._run_periodics()
+        if before != self.generations():
+            # The first one has mended something.
+            before = self.generations()
+            self._run_periodics()
+            self.assertEqual(before, self.generations(), self.steps)
+        for host in HOSTS:
+            self._check_host(host)
+        uuid, state = self.foreign
+        self.assertEqual(state, self._state_of(uuid), self.steps)
+
+    def _check_host(self, host):
+        slots = self.hosts[host].reader.slots()
+        held = {}
+        for index, provider in self.slot_providers(host).items():
+            uuid = provider['uuid']
+            where = (host, index)
+            consumers = self._consumers(uuid)
+            self.assertLessEqual(len(consumers), 1, self.steps)
+            for consumer in consumers:
+                held.setdefault(consumer, set()).add(index)
+            inventory = self._get_provider_inventory(uuid)
+            if self._is_room(inventory, consumers):
+                unusable = self.used | self.taken | self.pulled
+                self.assertNotIn(where, unusable, self.steps)
+                self.assertIsNone(slots[index].owner, self.steps)
+            (record,) = inventory.values()
+            if where in self.used or uuid in self.reserved_by_operator:
+                self.assertEqual(1, record['reserved'], self.steps)
+            if uuid in self.traits:
+                traits = self._get_provider_traits(uuid)
+                self.assertIn(self.traits[uuid], traits, self.steps)
+        self._check_lpars(host, held)
+
+    def _check_lpars(self, host, held):
+        lpars = self.hosts[host].reader.lpars()
+        for server in self.servers.values():
+            if _host(server) == host:
+                lpar = lpars.pop(self.lpar_uuid(server))
+                self.assertEqual('running', lpar.state, self.steps)
+                self.assertEqual(
+                    held[server['id']], set(lpar.slots), self.steps
+                )
+        ours = [p for p in lpars.values() if p.name.startswith('instance-')]
+        self.assertEqual([], ours, self.steps)
+
+    # Helpers
+
+    def _pick(self, found):
+        found = list(found)
+        return self.random.choice(found) if found else None
+
+    def _whole(self):
+        """Give the servers whose devices nothing was done to."""
+        return [
+            server
+            for server in self.servers.values()
+            if not any(
+                self.doubt(_host(server), index)
+                for index in self.allocated_slots(server)
+            )
+        ]
+
+    def _provider(self):
+        host = self.random.choice(HOSTS)
+        index = self.random.choice(self.slots)
+        provider = self.slot_providers(host).get(index)
+        return host, index, provider and provider['uuid']
+
+    def _has_room(self, host, index):
+        provider = self.slot_providers(host).get(index)
+        if provider is None:
+            return False
+        return self._is_room(
+            self._get_provider_inventory(provider['uuid']),
+            self._consumers(provider['uuid']),
+        )
+
+    def _is_room(self, inventory, consumers):
+        reserved = any(r['reserved'] for r in inventory.values())
+        return bool(inventory) and not reserved and not consumers
+
+    def _consumers(self, uuid):
+        answer = self.placement.get(f'/resource_providers/{uuid}/allocations')
+        return set(answer.body['allocations'])
+
+    def _state_of(self, uuid):
+        return (
+            self._get_provider_inventory(uuid),
+            sorted(self._get_provider_traits(uuid)),
+            self.generation(uuid),
+        )
+
+
+def _host(server):
+    return server['OS-EXT-SRV-ATTR:host']

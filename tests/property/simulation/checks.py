@@ -1,0 +1,136 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""What holds after a cycle that went well, and after a quiet time."""
+
+import os_traits
+
+from nova_powervm.domain import names
+from tests.property.simulation import inventory
+from tests.property.simulation import world as worlds
+
+
+def after_cycle(world, node):
+    """Check what a cycle leaves that nothing came between.
+
+    :param world: The :class:`.world.World`.
+    :param node: Its node.
+    """
+    for row in world.rows(node):
+        index = worlds.slot_of(row)
+        held = world.placement.holders(row.uuid)
+        paragraph = world.offered(node, index)
+        if world.placement.has_room(row):
+            _check_offer(world, node, row, paragraph)
+        if (node.name, index) in world.used and row.inventory:
+            world.require(
+                row.reserved, 'a used device is burned', node.name, row
+            )
+        if held and paragraph is None:
+            world.require(
+                row.reserved,
+                'what is allocated and not offered is withdrawn',
+                node.name,
+                row,
+            )
+    if not node.compute.server.deaf:
+        world.require(
+            node.compute.services.host.last.view == node.host.view(),
+            'the host was read',
+        )
+
+
+def _check_offer(world, node, row, paragraph):
+    slot = world.view(node, worlds.slot_of(row))
+    world.require(
+        paragraph is not None and world.is_free(node, slot),
+        'only free slots of the file are offered',
+        node.name,
+        row,
+        slot,
+    )
+    world.require(
+        row.inventory.keys() == {paragraph.resource_class},
+        'the class is that of the file',
+        row,
+    )
+    expected = paragraph.traits | {
+        os_traits.OWNER_NOVA,
+        f'CUSTOM_POWERVM_IOSLOT_DRC_INDEX_{slot.drc_hex}',
+        f'CUSTOM_POWERVM_IOSLOT_VENDOR_ID_{slot.vendor_id:04X}',
+    }
+    if paragraph.once:
+        expected |= {worlds.ONCE}
+    world.require(
+        expected <= row.traits, 'the traits are there', row, expected
+    )
+    unexpected = {worlds.ONCE, names.WITHDRAWN_TRAIT} - expected
+    if worlds.FILE_TRAITS_LEAVE:
+        unexpected |= set(inventory.TRAITS) - expected
+    unexpected -= world.set_traits.get(row.uuid, set())
+    world.require(
+        not unexpected & row.traits, 'no other traits are there', row
+    )
+    generated = {t for t in row.traits if names.is_of_slot(t)}
+    world.require(
+        generated == names.generated_traits(slot),
+        'the traits are of what is in the slot',
+        row,
+    )
+
+
+def after_quiet(world, node):
+    """Check what holds once nothing has happened for some cycles."""
+    writes = world.placement.writes
+    before = {u: r.state for u, r in world.placement.rows.items()}
+    went_well = world.cycle(node)
+    world.require(
+        went_well
+        and world.placement.writes == writes
+        and before == {u: r.state for u, r in world.placement.rows.items()},
+        'a second update is empty',
+        node.name,
+    )
+    rows = {}
+    for row in world.rows(node):
+        rows.setdefault(worlds.slot_of(row), []).append(row)
+    for index in node.host.slots:
+        _check_slot(world, node, index, rows.get(index, []))
+
+
+def _check_slot(world, node, index, rows):
+    key = (node.name, index)
+    if world.offered(node, index) is None:
+        for row in rows:
+            world.require(
+                world.placement.holders(row.uuid) or row.reserved,
+                'no provider is left behind',
+                row,
+            )
+        return
+    world.require(
+        any(
+            world.placement.has_room(row)
+            or world.placement.holders(row.uuid)
+            or row.uuid in world.reserved | world.placement.torn
+            or key in world.used
+            or (
+                worlds.ONCE in row.traits
+                and key in world.touched | world.released
+            )
+            for row in rows
+        ),
+        'what is free is offered',
+        node.name,
+        f'{index:X}',
+        rows,
+    )

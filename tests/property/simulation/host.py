@@ -1,0 +1,312 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""A host in memory: slots, partitions, and who has what.
+
+It stands for the hypervisor and its REST server, behind the ports of the
+operations.
+"""
+
+import dataclasses
+
+from nova_powervm import exception
+from nova_powervm.domain import host
+from nova_powervm.domain import partition
+from nova_powervm.domain import slots
+from nova_powervm.domain import storage
+from nova_powervm.ops import ports
+from tests.property.simulation import placement
+
+SLOTS = (0x21010020, 0x21010021, 0x21010022)
+GPU = 0x10DE
+CARD = 0x1014
+VIOS = slots.Owner(slots.PartitionKind.VIOS, 2, None, 'vios1')
+#: The LPAR of somebody who does not use Nova.
+ARCHIVE = '0B1C2D3E-0000-4000-8000-00000000000A'
+
+
+@dataclasses.dataclass
+class SlotState:
+    """What is in a slot, and whose it is.
+
+    :param card: Vendor id of the adapter; None for none.
+    :param reported: Whether the host tells of the slot at all.
+    :param owner: Uuid of an LPAR, or VIOS, or None.
+    """
+
+    card: int | None = GPU
+    reported: bool = True
+    sriov: bool = False
+    owner: str | slots.Owner | None = None
+
+    @property
+    def usable(self):
+        """Whether an LPAR can be given the adapter."""
+        return self.reported and self.card is not None and not self.sriov
+
+
+@dataclasses.dataclass
+class Lpar:
+    """A partition; its slots are those that it owns."""
+
+    uuid: str
+    name: str
+    state: str = 'not activated'
+    spec: partition.PartitionSpec | None = None
+
+
+class Host:
+    """One machine.
+
+    :param name: Its name.
+    :param before_create: Called with the DRC indexes that a new LPAR gets.
+    """
+
+    def __init__(self, name, before_create):
+        self.name = name
+        self.uuid = f'system-{name}'
+        self.slots = {index: SlotState() for index in SLOTS}
+        self.lpars = {ARCHIVE: Lpar(ARCHIVE, 'archive', 'running')}
+        self.before_create = before_create
+        # Names of the root disks.
+        self.disks = set()
+        # Nobody but nova-compute acts now.
+        self.strict = True
+        self._view = None
+
+    def changed(self):
+        """Forget the reading of what has changed."""
+        self._view = None
+
+    def view(self):
+        """Give the same object as long as nothing has changed."""
+        self._view = self._view or host.HostView(
+            name=self.name,
+            uuid=self.uuid,
+            machine='8247-22L*0000000',
+            memory_mb=65536,
+            memory_free_mb=32768,
+            memory_region_mb=256,
+            proc_units=16.0,
+            proc_units_free=8.0,
+            min_units_per_vcpu=0.05,
+            io_slots=tuple(
+                self._slot(index, state)
+                for index, state in self.slots.items()
+                if state.reported
+            ),
+        )
+        return self._view
+
+    def _slot(self, index, state):
+        empty = state.card is None
+        owner = state.owner
+        if isinstance(owner, str):
+            owner = slots.Owner(
+                slots.PartitionKind.CLIENT,
+                5,
+                owner,
+                self.lpars[owner].name,
+            )
+        return slots.Slot(
+            index,
+            drc_name=f'U78-P1-C{index & 0xFF}',
+            description='Empty slot' if empty else 'Adapter',
+            vendor_id=slots.EMPTY_ID if empty else state.card,
+            device_id=slots.EMPTY_ID if empty else 0x1DB6,
+            pci_class=slots.EMPTY_ID if empty else 0x0302,
+            owner=owner,
+            sriov=state.sriov,
+        )
+
+    def slots_of(self, uuid):
+        """Give the DRC indexes of an LPAR's slots."""
+        return {i for i, state in self.slots.items() if state.owner == uuid}
+
+    def give(self, uuid, wanted):
+        """Make an LPAR the owner of slots, as the hypervisor does."""
+        for index in wanted:
+            state = self.slots.get(index)
+            if state is None or not state.usable:
+                self._refuse(f'{uuid} is given {index:X}: {state}')
+            if state.owner not in (None, uuid):
+                self._refuse(f'{index:X} is of {state.owner}')
+        for index in wanted:
+            self.slots[index].owner = uuid
+        self.changed()
+
+    def _refuse(self, what):
+        """Refuse what the caller should have known to be wrong."""
+        if self.strict:
+            raise placement.Wrong(what)
+        raise exception.RestError(action='request', reason=what)
+
+    def disks_of(self, uuid):
+        """Give the names of an LPAR's disks."""
+        stem = storage.stem(uuid)
+        return {name for name in self.disks if name.startswith(stem)}
+
+    def change(self, index, **changes):
+        """Change what is in a slot; nobody is asked."""
+        self.slots[index] = dataclasses.replace(self.slots[index], **changes)
+        self.changed()
+
+    def take(self, index, owner):
+        """Give a slot to somebody else; one of a running LPAR stays."""
+        lpar = self.lpars.get(self.slots[index].owner)
+        if lpar and lpar.uuid != ARCHIVE and lpar.state != 'not activated':
+            return False
+        self.change(index, owner=owner)
+        return True
+
+    def start(self, uuid):
+        """Start an LPAR; it needs all its slots, which are required ones."""
+        if not all(self.slots[i].usable for i in self.slots_of(uuid)):
+            raise exception.RestError(action='start', reason='a slot is lost')
+        self.lpars[uuid].state = 'running'
+
+
+class RestServer:
+    """Answers one nova-compute; the ports of the host.
+
+    :param machine: The host.
+    :param process: What asks; it may be killed, and have a fault.
+    """
+
+    def __init__(self, machine, process):
+        self._host = machine
+        self._process = process
+        # Events are lost: what changes is not heard of.
+        self.deaf = False
+        self._seen = None
+
+    def _ask(self, work):
+        self._process.step()
+        fault = self._process.fault('rest')
+        if fault == 'refused':
+            raise exception.RestError(action='request', reason='HSCL0000')
+        if fault == 'unreachable':
+            raise exception.RestUnreachable(server='host', reason='cut off')
+        result = work()
+        if fault == 'lost':
+            raise exception.RestUnreachable(server='host', reason='no answer')
+        return result
+
+    # System
+
+    def read(self, *, fresh=False):
+        if fresh or self._seen is None or not self.deaf:
+            self._seen = self._ask(self._host.view)
+        return self._seen
+
+    # Partitions
+
+    def names(self):
+        return self._ask(
+            lambda: {lpar.uuid: lpar.name for lpar in self._lpars.values()}
+        )
+
+    @property
+    def _lpars(self):
+        return self._host.lpars
+
+    def find(self, uuid):
+        return self._ask(lambda: self._found(uuid))
+
+    def _found(self, uuid):
+        lpar = self._lpars.get(uuid)
+        if lpar is None:
+            return None
+        return partition.Partition(
+            uuid=uuid,
+            name=lpar.name,
+            state=lpar.state,
+            memory_mb=lpar.spec.memory_mb if lpar.spec else 1024,
+            vcpus=1,
+            proc_units=0.5,
+            slots=dict.fromkeys(self._host.slots_of(uuid), True),
+        )
+
+    def state(self, uuid):
+        found = self.find(uuid)
+        if found is None:
+            raise exception.PartitionNotFound(uuid=uuid)
+        return found.state
+
+    def create(self, spec):
+        self._ask(lambda: self._create(spec))
+
+    def _create(self, spec):
+        if spec.uuid in self._lpars:
+            raise placement.Wrong(f'{spec.uuid} is there already')
+        self._host.before_create(self._host, spec)
+        self._host.give(spec.uuid, spec.drc_indexes)
+        self._lpars[spec.uuid] = Lpar(spec.uuid, spec.name, spec=spec)
+
+    def assign(self, uuid, assignments):
+        def work():
+            if self._lpars[uuid].state != 'not activated':
+                raise placement.Wrong(f'{uuid} runs, and is given slots')
+            self._host.give(uuid, {slot.drc_index for slot in assignments})
+            return self._found(uuid)
+
+        return self._ask(work)
+
+    def delete(self, uuid):
+        def work():
+            lpar = self._lpars.pop(uuid, None)
+            if lpar and lpar.state != 'not activated':
+                raise placement.Wrong(f'{uuid} runs, and is deleted')
+            for index in self._host.slots_of(uuid):
+                self._host.slots[index].owner = None
+            self._host.changed()
+
+        self._ask(work)
+
+    def _set(self, lpar, state):
+        self._ask(lambda: setattr(self._lpars[lpar.uuid], 'state', state))
+
+    def power_on(self, lpar):
+        self._ask(lambda: self._host.start(lpar.uuid))
+
+    def power_off(self, lpar, *, hard, timeout=0):
+        self._set(lpar, 'not activated')
+
+    def restart(self, lpar, *, hard):
+        self.power_on(lpar)
+
+    # Disks
+
+    def capacity(self):
+        return self._ask(lambda: host.DiskCapacity(1000, 0, 0))
+
+    def prepare(self):
+        self._process.step()
+
+    def check(self, *, config_drive):
+        pass
+
+    def make_root(self, name, size_gb, contents, source):
+        self._ask(lambda: self._host.disks.add(name))
+        return ports.Stored(name, None)
+
+    def attach(self, lpar, stored):
+        self._ask(lambda: None)
+
+    def remove(self, lpar, *, delete=True):
+        gone = self._host.disks_of(lpar)
+        self._ask(lambda: self._host.disks.difference_update(gone))
+
+    # Networks
+
+    def bridges(self):
+        return ()

@@ -1,0 +1,222 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""nova-compute and its instances as rules, and all rules together."""
+
+from hypothesis import stateful
+from hypothesis import strategies as st
+
+from tests.property.simulation import acting
+from tests.property.simulation import checks
+from tests.property.simulation import inventory
+from tests.property.simulation import people
+from tests.property.simulation import world as worlds
+
+
+class Instances(acting.Acting):
+    """Who boots, moves and deletes instances."""
+
+    @stateful.precondition(lambda self: self.running())
+    @stateful.rule(
+        data=st.data(),
+        count=st.sampled_from((1, 1, 1, 2)),
+        trouble=acting.TROUBLE,
+    )
+    def boot(self, data, count, trouble):
+        node = acting.pick(data, self.running())
+        trouble = self.trouble(node, trouble)
+        groups = tuple(self._group(data, node) for _ in range(count))
+        instance = self.world.boot(node, groups, trouble)
+        if instance is None:
+            self.done('boot without room', node)
+            return
+        if instance.state == 'active':
+            self._check_exact(instance, trouble)
+        elif node.compute and (trouble is None or trouble.times == 1):
+            self.world.require(
+                instance.lpar not in node.host.lpars
+                and not node.host.disks_of(instance.lpar),
+                'a failed build leaves nothing',
+                instance,
+            )
+        self.done('boot', node, trouble)
+
+    @stateful.precondition(lambda self: self.running())
+    @stateful.rule(data=st.data())
+    def boot_one(self, data):
+        self.boot(data=data, count=1, trouble=None)
+
+    def _group(self, data, node):
+        """Ask for what there is, at times for one slot alone."""
+        room = [
+            row
+            for row in self.world.rows(node)
+            if self.world.placement.has_room(row)
+        ]
+        if not room:
+            return inventory.CLASSES[0], None
+        row = acting.pick(data, room)
+        (name, *_) = row.inventory
+        index = worlds.slot_of(row)
+        trait = f'CUSTOM_POWERVM_IOSLOT_DRC_INDEX_{index:08X}'
+        return name, data.draw(st.sampled_from((None, trait)))
+
+    @stateful.precondition(lambda self: self.there())
+    @stateful.rule(data=st.data(), trouble=acting.TROUBLE)
+    def delete(self, data, trouble):
+        instance = acting.pick(data, self.there())
+        if instance.node and instance.node.compute:
+            trouble = self.trouble(instance.node, trouble)
+        self.world.delete(instance, trouble)
+        self.done('delete', instance.node, trouble)
+
+    @stateful.precondition(lambda self: self.built())
+    @stateful.rule(
+        data=st.data(), release=st.booleans(), trouble=acting.TROUBLE
+    )
+    def rebuild(self, data, release, trouble):
+        instance = acting.pick(data, self.built())
+        if release:
+            held = self.world.placement.allocations[instance.uuid]
+            for row in self.world.rows(instance.node):
+                if row.uuid in held:
+                    self.release(instance.node, row)
+        trouble = self.trouble(instance.node, trouble)
+        if self.world.rebuild(instance, trouble):
+            self._check_exact(instance, trouble)
+        self.done('rebuild', instance.node, trouble)
+
+    @stateful.precondition(lambda self: self.built())
+    @stateful.rule(
+        data=st.data(),
+        method=st.sampled_from(('on', 'off', 'reboot')),
+        trouble=acting.TROUBLE,
+    )
+    def power(self, data, method, trouble):
+        instance = acting.pick(data, self.built())
+        trouble = self.trouble(instance.node, trouble)
+        if self.world.power(instance, method, trouble) and method != 'off':
+            self._check_exact(instance, trouble)
+        self.done(f'power {method}', instance.node, trouble)
+
+    @stateful.precondition(lambda self: self._movable())
+    @stateful.rule(data=st.data(), trouble=acting.TROUBLE)
+    def evacuate(self, data, trouble):
+        """Let a host fail and build an instance of it on the other one."""
+        instance, node = acting.pick(data, self._movable())
+        instance.node.crash()
+        trouble = self.trouble(node, trouble)
+        if self.world.evacuate(instance, node, trouble):
+            self._check_exact(instance, trouble)
+        self.done('evacuate', node, trouble)
+
+    def _movable(self):
+        """Give the instances that can be evacuated, and where to."""
+        return [
+            (instance, node)
+            for instance in self.there()
+            for node in self.running()
+            if instance.node and instance.node is not node
+        ]
+
+    @stateful.precondition(lambda self: self.running())
+    @stateful.rule(data=st.data(), trouble=acting.TROUBLE)
+    def reap(self, data, trouble):
+        node = acting.pick(data, self.running())
+        trouble = self.trouble(node, trouble)
+        self.world.reap(node, trouble)
+        self.done('reap', node, trouble)
+
+    def _check_exact(self, instance, trouble):
+        if trouble and trouble.kind == 'meddle' and trouble.done:
+            # A slot may have been taken after the LPAR was read back.
+            return
+        lpar = instance.node.host.lpars[instance.lpar]
+        self.world.require(
+            lpar.state == 'running'
+            and instance.node.host.slots_of(instance.lpar)
+            == self.world.allocated(instance, instance.node),
+            'an instance that runs has exactly its slots',
+            instance,
+        )
+
+
+class Simulation(Instances, people.Hosts, people.Providers):
+    """Everybody, and the processes of nova-compute."""
+
+    @stateful.initialize(once=st.booleans())
+    def start_both(self, once):
+        for node in self.world.nodes:
+            content = inventory.Content()
+            node.file.write(content.changed(inventory.GPU, once=once))
+            assert self.world.start(node)
+            self.checked_cycle(node)
+            self.add_foreign(node)
+        self.done('start both')
+
+    @stateful.rule(
+        number=acting.NODES, trouble=acting.TROUBLE, power_loss=st.booleans()
+    )
+    def restart(self, number, trouble, power_loss):
+        node = self.world.nodes[number]
+        was_good = node.file.content.broken != 'torn'
+        node.crash()
+        if power_loss:
+            for lpar in node.host.lpars.values():
+                lpar.state = 'not activated'
+        trouble = self.trouble(node, trouble)
+        started = self.world.start(node, trouble)
+        if started and not (trouble and trouble.done):
+            checks.after_cycle(self.world, node)
+        if trouble is None and was_good:
+            assert node.compute is not None
+        self.done('restart', node, trouble)
+
+    @stateful.precondition(lambda self: len(self.running()) > 1)
+    @stateful.rule(number=acting.NODES)
+    def stop(self, number):
+        self.world.nodes[number].crash()
+        self.done('stop')
+
+    @stateful.precondition(lambda self: self.running())
+    @stateful.rule(
+        data=st.data(),
+        trouble=acting.TROUBLE,
+        fresh=st.booleans(),
+        deaf=st.booleans(),
+    )
+    def cycle(self, data, trouble, fresh, deaf):
+        node = acting.pick(data, self.running())
+        trouble = self.trouble(node, trouble)
+        node.compute.server.deaf = deaf and not fresh
+        if fresh:
+            node.compute.forget_providers()
+        with self.world.troubled(node, trouble):
+            went_well = self.world.cycle(node)
+        if went_well and not (trouble and trouble.done):
+            checks.after_cycle(self.world, node)
+        if trouble is None and not went_well:
+            self.must_cycle(node)
+        self.done('cycle', node, trouble)
+
+    @stateful.precondition(lambda self: self.running())
+    @stateful.rule(data=st.data())
+    def quiet(self, data):
+        """Let nothing happen on a host for three cycles."""
+        node = acting.pick(data, self.running())
+        node.compute.server.deaf = False
+        node.compute.forget_providers()
+        for _ in range(3):
+            self.world.cycle(node)
+        checks.after_cycle(self.world, node)
+        checks.after_quiet(self.world, node)
+        self.done('quiet')

@@ -1,0 +1,157 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""A process of nova-compute: it may be killed, and what it asks may fail."""
+
+import dataclasses
+import json
+from collections.abc import Callable
+
+from keystoneauth1 import exceptions as keystone
+
+from nova_powervm import journal
+from tests.property.simulation import placement
+
+#: What goes wrong with a request to Placement.
+PLACEMENT = ('unreachable', 'refused', 'conflict', 'lost')
+#: What goes wrong with a request to the REST server.
+REST = ('unreachable', 'refused', 'lost')
+
+
+class Killed(BaseException):
+    """The process is gone."""
+
+
+@dataclasses.dataclass
+class Trouble:
+    """What comes between while nova-compute does one thing.
+
+    :param kind: 'kill', 'placement', 'rest', or 'meddle': somebody else acts.
+    :param at: How many calls, or requests of the kind, go well before.
+    :param fault: One of :data:`PLACEMENT` or :data:`REST`.
+    :param times: How many requests fail in turn.
+    :param act: What somebody else does.
+    """
+
+    kind: str
+    at: int = 0
+    fault: str = ''
+    times: int = 1
+    act: Callable[[], None] | None = None
+    #: Whether it has happened.
+    done: bool = False
+
+
+class Process:
+    """Counts what a process asks, and lets trouble come to it."""
+
+    def __init__(self):
+        self.dead = False
+        self.trouble = None
+        self._count = 0
+        # Faults that were injected, by kind and name.
+        self.injected = []
+
+    def expect(self, trouble):
+        """Let trouble come; None ends it."""
+        self.trouble = trouble
+        self._count = 0
+
+    def step(self):
+        """Note a call of a port; raise if the process is killed."""
+        trouble = self.trouble
+        if trouble and trouble.kind in ('kill', 'meddle') and self._is_due(1):
+            self._note(trouble.kind, '')
+            if trouble.kind == 'kill':
+                self.dead = True
+            else:
+                trouble.act()
+        if self.dead:
+            # Nothing is cleaned up by a process that was killed.
+            raise Killed
+
+    def fault(self, kind):
+        """Give the fault of the request that is made, or None."""
+        trouble = self.trouble
+        if trouble and trouble.kind == kind and self._is_due(trouble.times):
+            self._note(kind, trouble.fault)
+            return trouble.fault
+        return None
+
+    def _is_due(self, times):
+        self._count += 1
+        return 0 < self._count - self.trouble.at <= times
+
+    def _note(self, kind, fault):
+        self.trouble.done = True
+        self.injected.append((kind, fault))
+
+
+class Adapter:
+    """Sends the requests of one process to Placement.
+
+    :param service: The Placement.
+    :param process: What sends them.
+    """
+
+    def __init__(self, service, process):
+        self._placement = service
+        self._process = process
+
+    def get(self, url, **options):
+        return self._request('get', url)
+
+    def post(self, url, json=None, **options):
+        return self._request('post', url, json)
+
+    def put(self, url, json=None, **options):
+        return self._request('put', url, json)
+
+    def delete(self, url, **options):
+        return self._request('delete', url)
+
+    def _request(self, method, url, content=None):
+        self._process.step()
+        fault = self._process.fault('placement')
+        if fault == 'unreachable':
+            raise keystone.ConnectFailure('cut off')
+        if fault == 'refused' or (fault == 'conflict' and method == 'get'):
+            return placement.Answer(503, detail='busy')
+        if fault == 'conflict':
+            return placement.Answer(
+                409, code=placement.STALE, detail='somebody else'
+            )
+        # What is not JSON would not arrive.
+        sent = json.loads(json.dumps(content, default=sorted))
+        answer = self._placement.answer(method, url, sent)
+        if fault == 'lost':
+            raise keystone.ConnectTimeout('no answer')
+        return answer
+
+
+class Journal(journal.FileJournal):
+    """The real one; the process may be killed before and after a write."""
+
+    def __init__(self, path, process):
+        super().__init__(path)
+        self._process = process
+
+    def write(self, system, burned):
+        try:
+            self._process.step()
+        except Killed:
+            # So much was written when it was killed.
+            with open(self._path + '.new', 'w') as file:
+                file.write('{"version": 1, "sys')
+            raise
+        super().write(system, burned)
+        self._process.step()

@@ -1,0 +1,112 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Whatever happens, in whatever order, devices stay where they belong.
+
+The driver's core, its translation for Nova, Nova's report client and resource
+tracker are real, and so are the inventory file and the journal. The host,
+Placement and Nova's manager are models, in :mod:`.simulation`.
+"""
+
+import tempfile
+import unittest
+
+from hypothesis import settings
+from hypothesis import stateful
+from nova import objects
+
+from tests.property.simulation import acting
+from tests.property.simulation import checks
+from tests.property.simulation import machine
+from tests.property.simulation import placement
+from tests.property.simulation import process
+from tests.property.simulation import world
+
+
+class SimulationTest(unittest.TestCase):
+    def test_no_order_of_events_breaks_an_invariant(self):
+        stateful.run_state_machine_as_test(
+            machine.Simulation,
+            settings=settings(
+                max_examples=30, stateful_step_count=40, deadline=None
+            ),
+        )
+
+
+class FoundTest(unittest.TestCase):
+    """What longer runs have found, told step by step."""
+
+    def setUp(self):
+        objects.register_all()
+        directory = tempfile.TemporaryDirectory()
+        self.addCleanup(directory.cleanup)
+        self.enterContext(acting.quiet())
+        self.world = world.World(directory.name)
+        self.node = self.world.nodes[0]
+        self.addCleanup(self.node.crash)
+        self.assertTrue(self.world.start(self.node))
+        self.assertTrue(self.world.cycle(self.node))
+
+    def test_an_inventory_that_nova_did_not_get_is_not_overwritten(self):
+        row = self.world.rows(self.node)[0]
+        self.world.placement.reserve(row, 1)
+        failed = 0
+        # One request after the other fails while nova-compute starts.
+        for number in range(40):
+            trouble = process.Trouble('placement', number, 'refused')
+            self.world.start(self.node, trouble)
+            failed += trouble.done
+            self.assertTrue(row.reserved, number)
+        self.assertGreater(failed, 10)
+
+    def test_the_slot_of_a_build_that_left_its_lpar_is_not_offered(self):
+        # The LPAR can be made, but not what comes next, nor its removal.
+        for number in range(12):
+            trouble = process.Trouble('rest', number, 'refused', times=99)
+            failed = self.world.boot(
+                self.node, (('CUSTOM_GPU', None),), trouble
+            )
+            if failed.lpar in self.node.host.lpars:
+                break
+        else:
+            self.fail('no LPAR was left')
+
+        self.assertTrue(self.world.cycle(self.node))
+
+        checks.after_cycle(self.world, self.node)
+        (index,) = self.node.host.slots_of(failed.lpar)
+        offered = {
+            world.slot_of(row)
+            for row in self.world.rows(self.node)
+            if self.world.placement.has_room(row)
+        }
+        self.assertNotIn(index, offered)
+        self.assertTrue(offered)
+
+    def test_the_second_cycle_survives_a_provider_that_was_deleted(self):
+        # Nova remembers it, whoever made it and whether a plan was made.
+        for number in range(30):
+            trouble = process.Trouble('placement', number, 'refused')
+            self.world.start(self.node, trouble)
+            for row in self.world.placement.below(self.node.root):
+                if not row.reserved:
+                    del self.world.placement.rows[row.uuid]
+            stranger = placement.Row(
+                placement.new_uuid(0xF0000000 + number),
+                f'stranger {number}',
+                self.node.root,
+            )
+            self.world.placement.rows[stranger.uuid] = stranger
+            self.world.cycle(self.node)
+
+            self.assertTrue(self.world.cycle(self.node), number)
+            self.assertEqual(3, len(self.world.rows(self.node)))
