@@ -37,7 +37,11 @@ class SimulationTest(unittest.TestCase):
         stateful.run_state_machine_as_test(
             machine.Simulation,
             settings=settings(
-                max_examples=30, stateful_step_count=40, deadline=None
+                max_examples=30,
+                stateful_step_count=40,
+                deadline=None,
+                # Longer runs, outside of the suite, go other ways.
+                derandomize=True,
             ),
         )
 
