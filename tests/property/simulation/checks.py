@@ -73,9 +73,8 @@ def _check_offer(world, node, row, paragraph):
     world.require(
         expected <= row.traits, 'the traits are there', row, expected
     )
-    unexpected = {worlds.ONCE, names.WITHDRAWN_TRAIT} - expected
-    if worlds.FILE_TRAITS_LEAVE:
-        unexpected |= set(inventory.TRAITS) - expected
+    changing = {worlds.ONCE, names.WITHDRAWN_TRAIT, *inventory.TRAITS}
+    unexpected = changing - expected
     unexpected -= world.set_traits.get(row.uuid, set())
     world.require(
         not unexpected & row.traits, 'no other traits are there', row

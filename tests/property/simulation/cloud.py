@@ -53,6 +53,7 @@ class Node:
         self.root = placement.new_uuid(0xC0DE0000 + number)
         self.host = host.Host(name, functools.partial(before_create, self))
         self.journal = os.path.join(directory, f'{name}.json')
+        self.trait_journal = os.path.join(directory, f'{name}-traits.json')
         self.file = inventory.File(os.path.join(directory, f'{name}.yaml'))
         self.compute = None
         # Instances that were evacuated away and still have an LPAR here.

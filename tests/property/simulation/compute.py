@@ -34,6 +34,7 @@ from nova_powervm.ops import lifecycle
 from nova_powervm.ops import network
 from nova_powervm.ops import possession
 from nova_powervm.ops import power
+from nova_powervm.ops import traitkeeping
 from nova_powervm.virt import driver
 from nova_powervm.virt import placement as virt_placement
 from nova_powervm.virt import wiring
@@ -102,6 +103,9 @@ class Compute:
         self.server = hosts.RestServer(node.host, self.process)
         self.file = node.file.reader()
         self.journal = process.Journal(node.journal, self.process)
+        self.traits = traitkeeping.TraitOps(
+            process.TraitJournal(node.trait_journal, self.process)
+        )
         self.driver = driver.PowerVMDriver(
             types.SimpleNamespace(reportclient=self.client)
         )
@@ -111,7 +115,7 @@ class Compute:
         try:
             self.services = self._start(records)
         except BaseException:
-            self.journal.close()
+            self._close()
             raise
         self.driver._node = node.name
         self.driver._node_uuid = node.root
@@ -127,6 +131,7 @@ class Compute:
         services.burns.prepare(
             one_time_use=self._inventory.policy.has_one_time_use
         )
+        services.traits.look()
         services.devices.check(services.host.read())
         services.prepare()
         return services
@@ -142,6 +147,7 @@ class Compute:
             placement,
             devices.namer(self._node.name, 'node'),
             burns,
+            self.traits,
         )
         networks = network.NetworkOps(server, server, {}, provision=False)
         slots = possession.PossessionOps(server, reader, device_ops)
@@ -149,6 +155,7 @@ class Compute:
             host=reader,
             devices=device_ops,
             burns=burns,
+            traits=self.traits,
             lifecycle=lifecycle.LifecycleOps(
                 server,
                 reader,
@@ -164,8 +171,12 @@ class Compute:
             partitions=server,
             records=records,
             prepare=server.prepare,
-            close=self.journal.close,
+            close=self._close,
         )
+
+    def _close(self):
+        self.journal.close()
+        self.traits.close()
 
     def stop(self):
         """End the process, however it comes."""

@@ -138,14 +138,14 @@ class Adapter:
         return answer
 
 
-class Journal(journal.FileJournal):
-    """The real one; the process may be killed before and after a write."""
+class _Killable:
+    """A journal; the process may be killed before and after a write."""
 
     def __init__(self, path, process):
         super().__init__(path)
         self._process = process
 
-    def write(self, system, burned):
+    def write(self, *content):
         try:
             self._process.step()
         except Killed:
@@ -153,5 +153,13 @@ class Journal(journal.FileJournal):
             with open(self._path + '.new', 'w') as file:
                 file.write('{"version": 1, "sys')
             raise
-        super().write(system, burned)
+        super().write(*content)
         self._process.step()
+
+
+class Journal(_Killable, journal.FileJournal):
+    """The real one of burned devices."""
+
+
+class TraitJournal(_Killable, journal.FileTraitJournal):
+    """The real one of the file's traits."""

@@ -19,8 +19,6 @@ from tests.property.simulation import cloud
 from tests.property.simulation import placement
 
 ONCE = os_traits.HW_PCI_ONE_TIME_USE
-#: Whether a trait that leaves the file leaves the provider.
-FILE_TRAITS_LEAVE = False
 
 
 def slot_of(row):

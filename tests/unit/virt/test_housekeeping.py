@@ -23,6 +23,7 @@ from nova_powervm.virt import housekeeping
 from tests.unit.domain import values
 
 SLOT_TRAIT = 'CUSTOM_POWERVM_IOSLOT_DRC_INDEX_21010020'
+THERE = values.provider(traits=[SLOT_TRAIT])
 
 
 class Client:
@@ -32,6 +33,10 @@ class Client:
         self.error = error
         self.deleted = []
         self.invalidated = []
+        # What Nova remembers.
+        self._provider_tree = types.SimpleNamespace(
+            get_provider_uuids=lambda root: [root, THERE.uuid]
+        )
 
     def get_providers_in_tree(self, context, uuid):
         self._fail()
@@ -64,8 +69,7 @@ class FailureTest(unittest.TestCase):
         house = housekeeping.Housekeeping(
             types.SimpleNamespace(reportclient=client)
         )
-        there = values.provider(traits=[SLOT_TRAIT])
-        house.planned([there], planning.Plan(), [there.uuid])
+        house.planned([THERE], planning.Plan())
         for _ in range(2):
             with self.assertLogs(housekeeping.LOG.logger, 'WARNING'):
                 house.before_cycle('root')
@@ -74,6 +78,6 @@ class FailureTest(unittest.TestCase):
         client.error = None
         with self.assertLogs(housekeeping.LOG.logger, 'WARNING') as logs:
             house.before_cycle('root')
-        self.assertIn(there.uuid, logs.output[0])
+        self.assertIn(THERE.uuid, logs.output[0])
         self.assertEqual(['root'], client.invalidated)
         self.assertEqual([f'/traits/{SLOT_TRAIT}'], client.deleted)
