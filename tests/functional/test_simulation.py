@@ -35,7 +35,7 @@ from tests.functional import once
 LOG = logging.getLogger(__name__)
 
 #: More of them in a longer run; see the page on testing.
-STEPS = int(os.environ.get('NOVA_POWERVM_TEST_STEPS', '12'))
+STEPS = int(os.environ.get('NOVA_POWERVM_TEST_STEPS', '11'))
 SEED = int(os.environ.get('NOVA_POWERVM_TEST_SEED', '3'))
 HOSTS = ('host1', 'host2')
 _OPERATORS = 'CUSTOM_OPERATOR'
