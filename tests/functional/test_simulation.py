@@ -35,10 +35,12 @@ from tests.functional import once
 LOG = logging.getLogger(__name__)
 
 #: More of them in a longer run; see the page on testing.
-STEPS = int(os.environ.get('NOVA_POWERVM_TEST_STEPS', '16'))
+STEPS = int(os.environ.get('NOVA_POWERVM_TEST_STEPS', '11'))
 SEED = int(os.environ.get('NOVA_POWERVM_TEST_SEED', '3'))
 HOSTS = ('host1', 'host2')
 _OPERATORS = 'CUSTOM_OPERATOR'
+_BROKEN = 'gpus: {'
+_NOTHING = "none: {identification: {drc_name: '*'}, allow: false}\n"
 _DENIAL = """\
 not that one:
   identification: {{drc_index: '{:08X}'}}
@@ -67,7 +69,9 @@ class Walk(once.OnceTestCase):
         self.reserved_by_operator = set()
         self.taken = set()
         self.pulled = set()
+        # What is on disk, and whether devices are for one use.
         self.files = {}
+        self.once = dict.fromkeys(HOSTS, True)
         self.traits = {}
         for host in HOSTS:
             self.start_host(host)
@@ -141,8 +145,9 @@ class Walk(once.OnceTestCase):
 
     def _is_built(self, server, host):
         self.servers[server['id']] = self.api.get_server(server['id'])
-        for index in self.allocated_slots(self.servers[server['id']]):
-            self.used.add((host, index))
+        if self.once[host]:
+            for index in self.allocated_slots(self.servers[server['id']]):
+                self.used.add((host, index))
 
     def doubt(self, host, index):
         """Whether a slot may be other than Placement says."""
@@ -212,6 +217,7 @@ class Walk(once.OnceTestCase):
             self._evacuate_server(server, expected_host=target)
             self._start_server(server)
             self._is_built(server, target)
+        self.files[source] = self._inventories[source]
         self.mend_host(source)
         return f'{server["id"]} {source} {fits}'
 
@@ -234,7 +240,7 @@ class Walk(once.OnceTestCase):
         )
         self.computes[host].stop()
         self.control(host).clear_faults()
-        self.restart_host(host)
+        self.start_again(host)
         if server['status'] == 'ACTIVE':
             self._is_built(server, host)
         else:
@@ -251,9 +257,9 @@ class Walk(once.OnceTestCase):
             (
                 once.ONCE,
                 base.GPUS,
-                once.ONCE + '  allow: false\n',
+                _NOTHING,
                 once.ONCE + _DENIAL.format(self.slots[0]),
-                'gpus: {',
+                _BROKEN,
                 '# nothing\n',
                 once.ONCE.replace('[CUSTOM_TESLA_V100]', '[CUSTOM_OTHER]'),
             )
@@ -266,6 +272,10 @@ class Walk(once.OnceTestCase):
         new.rename(path)
         self._run_periodics()
         self._run_periodics()
+        if 'identification' in self.files[host]:
+            # What a nova-compute that starts again finds.
+            self._inventories[host] = self.files[host]
+            self.once[host] = 'one_time_use' in self.files[host]
         return f'{host} {self.files[host].splitlines()[-1]}'
 
     def pull_or_plug(self):
@@ -353,17 +363,23 @@ class Walk(once.OnceTestCase):
 
     def restart(self):
         host = self.random.choice(HOSTS)
-        broken = self.files[host] == 'gpus: {'
+        broken = self.files[host] == _BROKEN
         if broken:
+            good = self._inventories[host]
             self.assertRaises(
                 nova_exception.InvalidConfiguration,
                 self.restart_host,
                 host,
-                inventory=self.files[host],
+                inventory=_BROKEN,
             )
-            self.files[host] = once.ONCE
-        self.restart_host(host, inventory=self.files[host])
+            self._inventories[host] = good
+        self.start_again(host)
         return f'{host} {broken}'
+
+    def start_again(self, host):
+        """Start nova-compute with the last good file."""
+        self.files[host] = self._inventories[host]
+        self.restart_host(host)
 
     def fail_in_placement(self):
         """Let requests of one cycle to Placement fail."""

@@ -169,11 +169,13 @@ class Nova:
         try:
             work()
         except process.Killed:
+            self.placement.end_update(interrupted=True)
             node.crash()
             return False
         except Exception as error:
             if not compute.is_expected(error):
                 raise
+            self.placement.end_update(interrupted=True)
             self.failure = error
             return False
         return True

@@ -99,10 +99,16 @@ class Instances(acting.Acting):
     @stateful.rule(
         data=st.data(),
         method=st.sampled_from(('on', 'off', 'reboot')),
+        lose=st.booleans(),
         trouble=acting.TROUBLE,
     )
-    def power(self, data, method, trouble):
+    def power(self, data, method, lose, trouble):
         instance = acting.pick(data, self.built())
+        if lose:
+            # Somebody takes its slots away, past the hypervisor's rules.
+            machine = instance.node.host
+            for index in machine.slots_of(instance.lpar):
+                machine.change(index, owner=None)
         trouble = self.trouble(instance.node, trouble)
         if self.world.power(instance, method, trouble) and method != 'off':
             self._check_exact(instance, trouble)

@@ -73,6 +73,9 @@ class Providers(acting.Acting):
     )
     def operate(self, data, what):
         node, row = acting.pick(data, self.rows())
+        if what == 'remove' and data.draw(st.booleans()):
+            # Its slot is gone as well, for now.
+            node.host.change(worlds.slot_of(row), reported=False)
         done = {
             'reserve': lambda: self.reserve(node, row),
             'release': lambda: self.release(node, row),
@@ -80,6 +83,7 @@ class Providers(acting.Acting):
             'remove': lambda: self.remove(row),
         }[what]()
         if done:
+            self.wait(node, data.draw(st.booleans()))
             self.done(f'provider: {what}')
 
     @stateful.precondition(lambda self: self._burned())

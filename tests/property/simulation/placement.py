@@ -97,7 +97,9 @@ class Placement:
         self.writes = 0
         # Names of the providers that clients deleted.
         self.deleted = []
-        # Providers whose reserve was raised by clients, not yet their traits.
+        # Providers whose reserve a client has raised, and not their traits.
+        self.raised = set()
+        # Those of them where that was all that an update did.
         self.torn = set()
         # Nobody but the client acts now: what is refused was known before.
         self.strict = True
@@ -252,13 +254,13 @@ class Placement:
             was = row.reserved
             row.inventory = inventory
             if row.reserved and not was:
-                self.torn.add(uuid)
+                self.raised.add(uuid)
         elif what == 'traits':
             unknown = set(content['traits']) - self.traits
             if unknown:
                 return Answer(400, detail=f'No such trait {unknown}')
             row.traits = frozenset(content['traits'])
-            self.torn.discard(uuid)
+            self.raised.discard(uuid)
         else:
             row.aggregates = frozenset(content['aggregates'])
         row.generation += 1
@@ -266,6 +268,12 @@ class Placement:
         return self._get_resource_providers(
             uuid, what, query=query, content=None
         )
+
+    def end_update(self, *, interrupted):
+        """Note what an update has left half done."""
+        if interrupted:
+            self.torn |= self.raised
+        self.raised.clear()
 
     def _refuse(self, what):
         """Refuse what the client should have known to be wrong."""

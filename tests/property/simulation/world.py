@@ -85,6 +85,9 @@ class World(cloud.Nova):
                 self.touched.add((node.name, index))
 
     def _after_update(self, node):
+        trouble = node.compute.process.trouble
+        # Nova may have begun it anew after a conflict.
+        self.placement.end_update(interrupted=trouble and trouble.done)
         for row in self.rows(node):
             index = slot_of(row)
             key = (node.name, index)
