@@ -37,7 +37,7 @@ def after_cycle(world, node):
             )
         if held and paragraph is None:
             world.require(
-                row.reserved,
+                row.reserved or row.uuid in world.lowered,
                 'what is allocated and not offered is withdrawn',
                 node.name,
                 row,
@@ -57,6 +57,7 @@ def _check_offer(world, node, row, paragraph):
         node.name,
         row,
         slot,
+        world.instances,
     )
     world.require(
         row.inventory.keys() == {paragraph.resource_class},
@@ -111,7 +112,7 @@ def _check_slot(world, node, index, rows):
     if world.offered(node, index) is None:
         for row in rows:
             world.require(
-                world.placement.holders(row.uuid) or row.reserved,
+                row.reserved,
                 'no provider is left behind',
                 row,
             )

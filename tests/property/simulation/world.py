@@ -40,6 +40,9 @@ class World(cloud.Nova):
         self.touched = set()
         # Released since then, and no update has seen that yet.
         self.released = set()
+        # Uuids of the withdrawn providers whose reserve an operator lowered;
+        # Nova's copies of them may be old.
+        self.lowered = set()
         # Uuids of the providers that an operator has reserved.
         self.reserved = set()
         # Uuid to the traits and aggregates that an operator has set.
@@ -98,7 +101,9 @@ class World(cloud.Nova):
             ):
                 self.used.add(key)
                 self.touched.add(key)
-            if not row.reserved:
+            if row.reserved:
+                self.lowered.discard(row.uuid)
+            else:
                 self.released.discard(key)
 
     def note_allocations(self):
