@@ -143,9 +143,9 @@ class DeviceOps:
         :param providers: Direct children of the compute node's provider that
             may be ours.
         :param neighbours: The other providers below it.
-        :param freshen: Reads those for one use, and those that get a trait
-            of the file, anew if they have changed; None if what is given is
-            new.
+        :param freshen: Reads those for one use, those that get a trait of
+            the file, and those whose allocations decide, anew if they have
+            changed; None if what is given is new.
         :param reading: The number of the last reading.
         :param begun: Gives the number of the last that has begun.
         :raises exception.OwnersDiffer: Only in the first plan of a service:
@@ -165,7 +165,10 @@ class DeviceOps:
         )
         found = matching.devices(verdicts)
         pairing = planning.pair(found, providers)
-        hanging = pairing.one_time_use + pairing.gaining
+        # An operator may have released what Nova's copy says is reserved.
+        hanging = (
+            pairing.one_time_use + pairing.gaining + pairing.questionable
+        )
         if freshen and hanging:
             pairing = planning.pair(found, freshen(hanging))
         questionable = pairing.questionable

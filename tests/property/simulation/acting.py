@@ -185,8 +185,6 @@ class Acting(stateful.RuleBasedStateMachine):
         if not row.reserved:
             return False
         key = (node.name, worlds.slot_of(row))
-        if placement.WITHDRAWN in row.traits:
-            self.world.lowered.add(row.uuid)
         self.world.placement.reserve(row, 0)
         self.world.placement.torn.discard(row.uuid)
         self.world.reserved.discard(row.uuid)

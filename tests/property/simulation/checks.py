@@ -37,7 +37,7 @@ def after_cycle(world, node):
             )
         if held and paragraph is None:
             world.require(
-                row.reserved or row.uuid in world.lowered,
+                row.reserved,
                 'what is allocated and not offered is withdrawn',
                 node.name,
                 row,

@@ -40,9 +40,6 @@ class World(cloud.Nova):
         self.touched = set()
         # Released since then, and no update has seen that yet.
         self.released = set()
-        # Uuids of the withdrawn providers whose reserve an operator lowered;
-        # Nova's copies of them may be old.
-        self.lowered = set()
         # Uuids of the providers that an operator has reserved.
         self.reserved = set()
         # Uuid to the traits and aggregates that an operator has set.
@@ -101,9 +98,7 @@ class World(cloud.Nova):
             ):
                 self.used.add(key)
                 self.touched.add(key)
-            if row.reserved:
-                self.lowered.discard(row.uuid)
-            else:
+            if not row.reserved:
                 self.released.discard(key)
 
     def note_allocations(self):
