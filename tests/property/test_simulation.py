@@ -26,6 +26,7 @@ from nova import objects
 
 from tests.property.simulation import acting
 from tests.property.simulation import checks
+from tests.property.simulation import host
 from tests.property.simulation import machine
 from tests.property.simulation import placement
 from tests.property.simulation import process
@@ -114,3 +115,28 @@ class FoundTest(unittest.TestCase):
 
             self.assertTrue(self.world.cycle(self.node), number)
             self.assertEqual(3, len(self.world.rows(self.node)))
+
+    def test_a_release_of_what_is_not_offered_is_seen_at_once(self):
+        held = self.world.boot(self.node, (('CUSTOM_GPU', None),))
+        (index,) = self.world.allocated(held, self.node)
+        other = self.world.rows(self.node)[-1]
+        self.world.placement.reserve(other, 1)
+        self.node.host.change(index, card=None)
+        self.node.host.change(world.slot_of(other), owner=host.VIOS)
+        for _ in range(2):
+            self.assertTrue(self.world.cycle(self.node))
+        rows = [
+            row
+            for row in self.world.rows(self.node)
+            if self.world.placement.holders(row.uuid) or row is other
+        ]
+        self.assertEqual([True, True], [row.reserved for row in rows])
+
+        # Nova's copies of both say that they are reserved.
+        for row in rows:
+            self.world.placement.reserve(row, 0)
+        self.assertTrue(self.world.cycle(self.node))
+
+        checks.after_cycle(self.world, self.node)
+        self.assertTrue(rows[0].reserved)
+        self.assertNotIn(other.uuid, self.world.placement.rows)

@@ -105,6 +105,15 @@ class Acting(stateful.RuleBasedStateMachine):
             self.world.cycle(node)
             self.checked_cycle(node)
 
+    def settle(self, node):
+        """Let nothing happen on a host for three cycles, and check it."""
+        node.compute.server.deaf = False
+        node.compute.forget_providers()
+        for _ in range(3):
+            self.world.cycle(node)
+        checks.after_cycle(self.world, node)
+        checks.after_quiet(self.world, node)
+
     def checked_cycle(self, node):
         self.must_cycle(node)
         checks.after_cycle(self.world, node)

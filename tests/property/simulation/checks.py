@@ -57,6 +57,7 @@ def _check_offer(world, node, row, paragraph):
         node.name,
         row,
         slot,
+        world.instances,
     )
     world.require(
         row.inventory.keys() == {paragraph.resource_class},
@@ -111,7 +112,7 @@ def _check_slot(world, node, index, rows):
     if world.offered(node, index) is None:
         for row in rows:
             world.require(
-                world.placement.holders(row.uuid) or row.reserved,
+                row.reserved,
                 'no provider is left behind',
                 row,
             )

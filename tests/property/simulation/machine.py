@@ -17,9 +17,17 @@ from hypothesis import strategies as st
 
 from tests.property.simulation import acting
 from tests.property.simulation import checks
+from tests.property.simulation import host
 from tests.property.simulation import inventory
 from tests.property.simulation import people
 from tests.property.simulation import world as worlds
+
+#: How a device can be away: what changes, and what it is otherwise.
+_AWAY = (
+    ('card', None, host.GPU),
+    ('reported', False, True),
+    ('sriov', True, False),
+)
 
 
 class Instances(acting.Acting):
@@ -113,6 +121,26 @@ class Instances(acting.Acting):
         if self.world.power(instance, method, trouble) and method != 'off':
             self._check_exact(instance, trouble)
         self.done(f'power {method}', instance.node, trouble)
+
+    @stateful.precondition(lambda self: self.built())
+    @stateful.rule(
+        data=st.data(), way=st.sampled_from(_AWAY), free=st.booleans()
+    )
+    def away_and_back(self, data, way, free):
+        """Let devices be away while an instance has them or gives them up."""
+        instance = acting.pick(data, self.built())
+        node = instance.node
+        held = node.host.slots_of(instance.lpar)
+        what, away, back = way
+        for index in held:
+            node.host.change(index, **{what: away})
+        self.wait(node, True)
+        if free:
+            self.world.delete(instance)
+        for index in held:
+            node.host.change(index, **{what: back})
+        self.settle(node)
+        self.done(f'away and back: {what}')
 
     @stateful.precondition(lambda self: self._movable())
     @stateful.rule(data=st.data(), trouble=acting.TROUBLE)
@@ -218,11 +246,5 @@ class Simulation(Instances, people.Hosts, people.Providers):
     @stateful.rule(data=st.data())
     def quiet(self, data):
         """Let nothing happen on a host for three cycles."""
-        node = acting.pick(data, self.running())
-        node.compute.server.deaf = False
-        node.compute.forget_providers()
-        for _ in range(3):
-            self.world.cycle(node)
-        checks.after_cycle(self.world, node)
-        checks.after_quiet(self.world, node)
+        self.settle(acting.pick(data, self.running()))
         self.done('quiet')
