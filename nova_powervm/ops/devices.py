@@ -166,9 +166,7 @@ class DeviceOps:
         found = matching.devices(verdicts)
         pairing = planning.pair(found, providers)
         # An operator may have released what Nova's copy says is reserved.
-        hanging = (
-            pairing.one_time_use + pairing.gaining + pairing.questionable
-        )
+        hanging = pairing.one_time_use + pairing.gaining + pairing.questionable
         if freshen and hanging:
             pairing = planning.pair(found, freshen(hanging))
         questionable = pairing.questionable
