@@ -26,6 +26,8 @@ import jsonschema
 import sqlalchemy
 from futurist import _thread
 from futurist import _utils
+from nova.api.openstack.compute import routes
+from oslo_policy import policy
 from sqlalchemy.dialects.sqlite import pysqlite
 
 
@@ -40,6 +42,8 @@ def keep_what_is_the_same():
     re._MAXCACHE = 20_000
     _keep_statements()
     _keep_checked_schemas()
+    _share_controllers()
+    _keep_parsed_policies()
     _thread.ThreadWorker = WokenWorker
 
 
@@ -70,6 +74,47 @@ def _keep_checked_schemas():
             checked[id(schema)] = schema
 
     validator.check_schema = staticmethod(check_once)
+
+
+def _keep_parsed_policies():
+    """Parse the rules of nova's API once; each test reads them twice."""
+    parse = functools.cache(policy.parse_file_contents)
+    policy.parse_file_contents = lambda data: dict(parse(data))
+
+
+def _share_controllers():
+    """Make each controller of nova's API once, not for each of its routes.
+
+    Those that are made for one API serve that one only.
+    """
+    make_all = routes.APIRouterV21.__init__
+    whole = routes.ROUTE_LIST
+
+    def make_each_once(router, custom_routes=None):
+        once = {}
+        for _, methods in whole:
+            for make, *_ in (
+                () if isinstance(methods, str) else methods.values()
+            ):
+                once.setdefault(make, functools.cache(make))
+        routes.ROUTE_LIST = tuple(
+            (path, methods)
+            if isinstance(methods, str)
+            else (
+                path,
+                {
+                    method: (once[make], action)
+                    for method, (make, action) in methods.items()
+                },
+            )
+            for path, methods in whole
+        )
+        try:
+            make_all(router, custom_routes)
+        finally:
+            routes.ROUTE_LIST = whole
+
+    routes.APIRouterV21.__init__ = make_each_once
 
 
 class WokenWorker(_thread.ThreadWorker):
