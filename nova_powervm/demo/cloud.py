@@ -32,9 +32,6 @@ KEY = 'demo'
 #: Of the specification's flavors.
 DISK_GB = 100
 
-#: A server that is in one of these does not change any more by itself.
-_SETTLED = ('ACTIVE', 'ERROR')
-
 
 @dataclasses.dataclass(frozen=True)
 class Provider:
@@ -70,6 +67,16 @@ class Server:
     instance_name: str
     status: str
     fault: str
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether the server changes no more by itself.
+
+        Nova writes a server's fault after the status that it explains.
+        """
+        return self.status == 'ACTIVE' or (
+            self.status == 'ERROR' and bool(self.fault)
+        )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -202,7 +209,7 @@ class Cloud:
         deadline = time.monotonic() + seconds
         while True:
             server = self._server(created.id)
-            if server.status in _SETTLED:
+            if server.is_settled:
                 return server
             if time.monotonic() > deadline:
                 raise TimeoutError(

@@ -488,8 +488,16 @@ class PowerVMTestCase(
         )
 
     def fault(self, server):
-        """Give the message of a server's fault."""
-        return self.api.get_server(server['id'])['fault']['message']
+        """Give the message of a server's fault.
+
+        Nova writes it after the status that it explains.
+        """
+        for _ in range(100):
+            found = self.api.get_server(server['id'])
+            if 'fault' in found:
+                return found['fault']['message']
+            time.sleep(0.1)
+        self.fail(f'server {server["id"]} has no fault')
 
     # The host as its emulator tells it
 

@@ -300,7 +300,7 @@ class Races(once.OnceTestCase):
 class Doubt(once.OnceTestCase):
     """Where nobody can tell what is burned, nothing is given away."""
 
-    def fail(self, part):
+    def cut_off(self, part):
         """Let requests of nova-compute to Placement fail."""
         client = self.computes['host1'].manager.reportclient
         get = client.get
@@ -315,7 +315,7 @@ class Doubt(once.OnceTestCase):
     def test_placement_that_does_not_answer_fails_update_and_build(self):
         self.start_host()
         for part in ('in_tree', '&resources='):
-            with self.fail(part):
+            with self.cut_off(part):
                 server = self.boot(once.device(), expected='ERROR')
                 self.assertIsNone(self.lpar(server))
                 self.wait_until_unallocated(server)
@@ -332,7 +332,7 @@ class Doubt(once.OnceTestCase):
         server = self.boot(once.device())
         self.assert_burned(INDEX)
         image = self.create_image(b'another image')
-        with self.fail('/inventories'):
+        with self.cut_off('/inventories'):
             self.api.post_server_action(
                 server['id'], {'rebuild': {'imageRef': image}}
             )

@@ -247,9 +247,7 @@ class Lost(PossessionTestCase):
         self.act(rebuild={'imageRef': image})
         self._wait_for_state_change(self.server, 'ERROR')
         # That is Nova's doing, and why the driver looks.
-        self.assertEqual(
-            {}, self._get_allocations_by_server_uuid(self.server['id'])
-        )
+        self.wait_until_unallocated(self.server)
         self._run_periodics()
         self._run_periodics()
 

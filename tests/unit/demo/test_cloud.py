@@ -1,0 +1,31 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+import unittest
+
+from nova_powervm.demo import cloud
+
+
+def _server(status, fault=''):
+    return cloud.Server('a-uuid', 'a-name', 'instance-1', status, fault)
+
+
+class SettledTest(unittest.TestCase):
+    """A server is waited for until all is known that it ends in."""
+
+    def test_a_server_that_is_built_is_settled(self):
+        self.assertFalse(_server('BUILD').is_settled)
+        self.assertTrue(_server('ACTIVE').is_settled)
+
+    def test_a_failed_server_is_settled_with_its_fault(self):
+        self.assertFalse(_server('ERROR').is_settled)
+        self.assertTrue(_server('ERROR', 'No valid host').is_settled)
