@@ -28,6 +28,7 @@ from futurist import _thread
 from futurist import _utils
 from nova.api.openstack.compute import routes
 from oslo_policy import policy
+from sqlalchemy import pool
 from sqlalchemy.dialects.sqlite import pysqlite
 
 
@@ -41,6 +42,7 @@ def keep_what_is_the_same():
     # than Python keeps otherwise.
     re._MAXCACHE = 20_000
     _keep_statements()
+    _keep_connections()
     _keep_checked_schemas()
     _share_controllers()
     _keep_parsed_policies()
@@ -59,6 +61,29 @@ def _keep_statements():
     sqlalchemy.create_engine = functools.partial(
         sqlalchemy.create_engine, execution_options={'compiled_cache': {}}
     )
+
+
+def _keep_connections():
+    """Open a file of a database once for each thread that needs it.
+
+    oslo.db opens and closes it for each transaction, and to close a database
+    that nobody else has open means to tidy it up.
+    """
+    make = sqlalchemy.create_engine
+
+    def make_with_pool(url, **options):
+        if options.get('poolclass') is pool.NullPool:
+            options |= {
+                'poolclass': pool.QueuePool,
+                'pool_size': 50,
+                'connect_args': {
+                    **options.get('connect_args', {}),
+                    'check_same_thread': False,
+                },
+            }
+        return make(url, **options)
+
+    sqlalchemy.create_engine = make_with_pool
 
 
 def _keep_checked_schemas():
