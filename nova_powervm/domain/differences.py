@@ -21,18 +21,19 @@ from collections.abc import Mapping
 
 import os_traits
 
+from nova_powervm.domain import existing
 from nova_powervm.domain import names
 from nova_powervm.domain import observed
 from nova_powervm.domain import partition
-from nova_powervm.domain import planning
+from nova_powervm.domain import planned
 from nova_powervm.domain import slots
 
 _MENDS = {
-    planning.Action.CREATE: 'makes',
-    planning.Action.PUBLISH: 'corrects',
-    planning.Action.KEEP_CLASS: 'corrects',
-    planning.Action.WITHDRAW: 'withdraws',
-    planning.Action.DELETE: 'deletes',
+    planned.Action.CREATE: 'makes',
+    planned.Action.PUBLISH: 'corrects',
+    planned.Action.KEEP_CLASS: 'corrects',
+    planned.Action.WITHDRAW: 'withdraws',
+    planned.Action.DELETE: 'deletes',
 }
 _ACCOUNT = (
     'nothing, if Nova builds, moves or deletes the instance just now; else '
@@ -78,7 +79,7 @@ class Difference:
 
 
 def compare(
-    plan: planning.Plan,
+    plan: planned.Plan,
     tree: observed.Tree,
     host_slots: Collection[slots.Slot],
     lpars: Collection[str] | None,
@@ -113,7 +114,7 @@ def compare(
 # What the plan would change
 
 
-def _of_plan(plan: planning.Plan, tree: observed.Tree) -> Iterator[Difference]:
+def _of_plan(plan: planned.Plan, tree: observed.Tree) -> Iterator[Difference]:
     there = {provider.uuid: provider for provider in tree.children}
     elsewhere = {o.name for o in tree.below} - {
         provider.name for provider in tree.children
@@ -124,15 +125,15 @@ def _of_plan(plan: planning.Plan, tree: observed.Tree) -> Iterator[Difference]:
                 yield _missing(entry)
             continue
         changes = '; '.join(_changes(entry, there[entry.uuid]))
-        if entry.action is planning.Action.DELETE:
+        if entry.action is planned.Action.DELETE:
             yield _planned(Kind.STALE, entry, f'{entry.reason}; free')
-        elif changes and entry.action is planning.Action.WITHDRAW:
+        elif changes and entry.action is planned.Action.WITHDRAW:
             yield _planned(Kind.STALE, entry, f'{entry.reason}: {changes}')
         elif changes:
             yield _planned(Kind.CHANGED, entry, changes)
 
 
-def _missing(entry: planning.Entry) -> Difference:
+def _missing(entry: planned.Entry) -> Difference:
     offer = ', '.join(entry.resource_classes)
     return _planned(
         Kind.MISSING,
@@ -141,7 +142,7 @@ def _missing(entry: planning.Entry) -> Difference:
     )
 
 
-def _planned(kind: Kind, entry: planning.Entry, what: str) -> Difference:
+def _planned(kind: Kind, entry: planned.Entry, what: str) -> Difference:
     return Difference(
         kind=kind,
         what=what,
@@ -152,8 +153,8 @@ def _planned(kind: Kind, entry: planning.Entry, what: str) -> Difference:
     )
 
 
-def _cure(entry: planning.Entry) -> str:
-    if entry.action is planning.Action.WITHDRAW and entry.consumers:
+def _cure(entry: planned.Entry) -> str:
+    if entry.action is planned.Action.WITHDRAW and entry.consumers:
         holders = ', '.join(entry.consumers)
         return (
             f'it is allocated to {holders}: give the slot back to the host, '
@@ -166,7 +167,7 @@ def _cure(entry: planning.Entry) -> str:
 
 
 def _changes(
-    entry: planning.Entry, provider: planning.Provider
+    entry: planned.Entry, provider: existing.Provider
 ) -> Iterator[str]:
     """Say how a provider differs from what it should be."""
     for name in sorted(set(provider.inventory) - set(entry.inventory)):
@@ -191,7 +192,7 @@ def _changes(
 
 
 def _foreign(
-    plan: planning.Plan,
+    plan: planned.Plan,
     tree: observed.Tree,
     host_slots: Iterable[slots.Slot],
 ) -> Iterator[Difference]:

@@ -18,10 +18,10 @@ from collections.abc import Mapping
 import os_traits
 
 from nova_powervm.domain import claims
+from nova_powervm.domain import existing
 from nova_powervm.domain import names
 from nova_powervm.domain import ownership
 from nova_powervm.domain import partition
-from nova_powervm.domain import planning
 from nova_powervm.domain import slots
 
 
@@ -43,7 +43,7 @@ class Observed:
     name: str
     parent_uuid: str | None
     generation: int
-    inventory: planning.Inventory = dataclasses.field(default_factory=dict)
+    inventory: existing.Inventory = dataclasses.field(default_factory=dict)
     traits: frozenset[str] = frozenset()
     consumers: Mapping[str, Mapping[str, int]] = dataclasses.field(
         default_factory=dict
@@ -53,9 +53,9 @@ class Observed:
         return f"provider '{self.name}' ({self.uuid})"
 
     @property
-    def provider(self) -> planning.Provider:
+    def provider(self) -> existing.Provider:
         """The same as the plan takes it."""
-        return planning.Provider(
+        return existing.Provider(
             uuid=self.uuid,
             name=self.name,
             inventory=self.inventory,
@@ -127,7 +127,7 @@ class Tree:
     below: tuple[Observed, ...] = ()
 
     @property
-    def children(self) -> tuple[planning.Provider, ...]:
+    def children(self) -> tuple[existing.Provider, ...]:
         """The direct children of the node's provider, as the plan has them."""
         return tuple(
             observed.provider
@@ -146,9 +146,9 @@ class Tree:
         )
 
     @property
-    def allocations(self) -> planning.Allocations:
+    def allocations(self) -> existing.Allocations:
         """Who holds each provider below the node."""
-        return planning.Allocations(
+        return existing.Allocations(
             {o.uuid: tuple(o.consumers) for o in self.below},
             frozenset(o.uuid for o in self.below if o.reserved),
         )

@@ -24,9 +24,10 @@ from collections.abc import Iterator
 from collections.abc import Mapping
 
 from nova_powervm.domain import accelerators
+from nova_powervm.domain import existing
 from nova_powervm.domain import matching
 from nova_powervm.domain import names
-from nova_powervm.domain import planning
+from nova_powervm.domain import planned
 from nova_powervm.domain import slots
 
 #: Codes of the reasons.
@@ -145,7 +146,7 @@ def _reason(
 
 def unallocated(
     host_slots: Iterable[slots.Slot],
-    providers: Iterable[planning.Provider],
+    providers: Iterable[existing.Provider],
     holdings: Mapping[str, Collection[str]],
 ) -> dict[int, str]:
     """Find the slots that instances hold without an allocation of them.
@@ -166,7 +167,7 @@ def unallocated(
 
 def allocated(
     host_slots: Iterable[slots.Slot],
-    providers: Iterable[planning.Provider],
+    providers: Iterable[existing.Provider],
     holdings: Mapping[str, Collection[str]],
 ) -> dict[str, str]:
     """Find the providers whose slots are with whom Nova gave them to.
@@ -184,7 +185,7 @@ def allocated(
     }
 
 
-def _by_slot(providers: Iterable[planning.Provider]) -> dict[int, set[str]]:
+def _by_slot(providers: Iterable[existing.Provider]) -> dict[int, set[str]]:
     standing: dict[int, set[str]] = {}
     for provider in providers:
         index = names.slot_of_provider(provider.name)
@@ -203,7 +204,7 @@ def _held(
             yield slot, lpar
 
 
-def contested(plan: planning.Plan) -> frozenset[int]:
+def contested(plan: planned.Plan) -> frozenset[int]:
     """Give the DRC indexes of what the file offers and Cyborg has."""
     return frozenset(
         verdict.slot.drc_index
@@ -212,7 +213,7 @@ def contested(plan: planning.Plan) -> frozenset[int]:
     )
 
 
-def in_use_by_both(plan: planning.Plan) -> tuple[planning.Entry, ...]:
+def in_use_by_both(plan: planned.Plan) -> tuple[planned.Entry, ...]:
     """Pick what is allocated through us and managed by Cyborg, too."""
     cyborgs = contested(plan)
     return tuple(

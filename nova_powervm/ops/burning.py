@@ -22,7 +22,8 @@ from oslo_log import log as logging
 from nova_powervm import exception
 from nova_powervm.domain import burning
 from nova_powervm.domain import claims
-from nova_powervm.domain import planning
+from nova_powervm.domain import existing
+from nova_powervm.domain import planned
 from nova_powervm.ops import ports
 
 LOG = logging.getLogger(__name__)
@@ -30,7 +31,7 @@ LOG = logging.getLogger(__name__)
 #: Reads providers anew that have changed in Placement since Nova read them;
 #: gives all direct children of the compute node's provider.
 Freshen = Callable[
-    [Collection[planning.Provider]], Iterable[planning.Provider]
+    [Collection[existing.Provider]], Iterable[existing.Provider]
 ]
 
 
@@ -63,7 +64,7 @@ class BurnOps:
         """Let another process have the journal."""
         self._journal.close()
 
-    def look(self, system: str, pairing: planning.Pairing) -> burning.Burns:
+    def look(self, system: str, pairing: existing.Pairing) -> burning.Burns:
         """Find out what is burned.
 
         :param system: Uuid of the managed system.
@@ -79,7 +80,7 @@ class BurnOps:
             recorded=self._journal.read(system),
         )
 
-    def write_ahead(self, system: str, plan: planning.Plan) -> None:
+    def write_ahead(self, system: str, plan: planned.Plan) -> None:
         """Write down what the plan burns before anybody carries it out.
 
         :param system: Uuid of the managed system.
@@ -137,7 +138,7 @@ class BurnOps:
             )
 
     def _full(
-        self, providers: Collection[planning.Provider]
+        self, providers: Collection[existing.Provider]
     ) -> frozenset[str]:
         """Pick the providers that have no room for one unit of a class."""
         stocked = [provider for provider in providers if provider.inventory]

@@ -24,11 +24,13 @@ from oslo_log import log as logging
 from nova_powervm import exception
 from nova_powervm.domain import accelerators
 from nova_powervm.domain import claims
+from nova_powervm.domain import existing
 from nova_powervm.domain import host
 from nova_powervm.domain import matching
 from nova_powervm.domain import names
 from nova_powervm.domain import ownership
 from nova_powervm.domain import partition
+from nova_powervm.domain import planned
 from nova_powervm.domain import planning
 from nova_powervm.domain import policy as policies
 from nova_powervm.domain import slots
@@ -129,12 +131,12 @@ class DeviceOps:
     def plan(
         self,
         snapshot: host_ops.Snapshot,
-        providers: Sequence[planning.Provider],
+        providers: Sequence[existing.Provider],
         neighbours: ownership.Neighbours | None = None,
         freshen: burn_ops.Freshen | None = None,
         reading: int = 0,
         begun: Callable[[], int] | None = None,
-    ) -> planning.Plan:
+    ) -> planned.Plan:
         """Decide what happens to each slot provider, and log what is new.
 
         What it burns is in the journal when it returns.
@@ -163,22 +165,11 @@ class DeviceOps:
             neighbours or ownership.Neighbours(),
             self._holding.verified(snapshot, providers, reading, begun),
         )
-        found = matching.devices(verdicts)
-        pairing = planning.pair(found, providers)
-        # An operator may have released what Nova's copy says is reserved.
-        hanging = pairing.one_time_use + pairing.gaining + pairing.questionable
-        if freshen and hanging:
-            pairing = planning.pair(found, freshen(hanging))
-        questionable = pairing.questionable
-        allocations = (
-            self._placement.consumers(questionable)
-            if questionable
-            else planning.Allocations({})
-        )
+        pairing = _pair(matching.devices(verdicts), providers, freshen)
         system = snapshot.view.uuid
         plan = planning.make_plan(
             pairing,
-            allocations,
+            self._allocations(pairing),
             self._name_of,
             verdicts,
             self._burns.look(system, pairing),
@@ -190,7 +181,13 @@ class DeviceOps:
         self._refuse_owners(plan)
         return plan
 
-    def _refuse_owners(self, plan: planning.Plan) -> None:
+    def _allocations(self, pairing: existing.Pairing) -> existing.Allocations:
+        asked = pairing.questionable
+        if not asked:
+            return existing.Allocations({})
+        return self._placement.consumers(asked)
+
+    def _refuse_owners(self, plan: planned.Plan) -> None:
         """Stop a starting service; a running one goes on."""
         conflicts = () if self._started else ownership.in_use_by_both(plan)
         if conflicts:
@@ -201,7 +198,7 @@ class DeviceOps:
 
     def publish(
         self,
-        plan: planning.Plan,
+        plan: planned.Plan,
         providers: Mapping[str, claims.SlotProvider],
         accelerators: Iterable[str],
         everything: Collection[str],
@@ -344,7 +341,7 @@ class DeviceOps:
         self,
         policy: policies.Policy,
         snapshot: host_ops.Snapshot,
-        providers: Sequence[planning.Provider],
+        providers: Sequence[existing.Provider],
         neighbours: ownership.Neighbours,
         holdings: holding.Holdings,
     ) -> tuple[matching.Verdict, ...]:
@@ -355,6 +352,19 @@ class DeviceOps:
             ownership.unallocated(host_slots, providers, holdings),
             str(policy.source),
         )
+
+
+def _pair(
+    devices: Collection[matching.Device],
+    providers: Iterable[existing.Provider],
+    freshen: burn_ops.Freshen | None,
+) -> existing.Pairing:
+    pairing = existing.pair(devices, providers)
+    # An operator may have released what Nova's copy says is reserved.
+    hanging = pairing.one_time_use + pairing.gaining + pairing.questionable
+    if freshen and hanging:
+        return existing.pair(devices, freshen(hanging))
+    return pairing
 
 
 def _assignment(

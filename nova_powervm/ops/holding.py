@@ -25,8 +25,8 @@ from collections.abc import Sequence
 from oslo_log import log as logging
 
 from nova_powervm import exception
+from nova_powervm.domain import existing
 from nova_powervm.domain import ownership
-from nova_powervm.domain import planning
 from nova_powervm.ops import host as host_ops
 from nova_powervm.ops import ports
 
@@ -59,7 +59,7 @@ class HoldingOps:
     def verified(
         self,
         snapshot: host_ops.Snapshot,
-        providers: Sequence[planning.Provider],
+        providers: Sequence[existing.Provider],
         reading: int,
         begun: Callable[[], int] | None = None,
     ) -> Holdings:
@@ -84,7 +84,7 @@ class HoldingOps:
         asked = [
             provider
             for provider in providers
-            if provider.uuid in held and planning.has_room(provider)
+            if provider.uuid in held and provider.has_room
         ]
         try:
             room = self._with_room(asked)
@@ -113,7 +113,7 @@ class HoldingOps:
             lpar: uuids - lost for lpar, uuids in snapshot.holdings.items()
         }
 
-    def _with_room(self, asked: Sequence[planning.Provider]) -> set[str]:
+    def _with_room(self, asked: Sequence[existing.Provider]) -> set[str]:
         if not asked:
             return set()
         room = self._placement.with_room(

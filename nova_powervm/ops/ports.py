@@ -26,11 +26,11 @@ from collections.abc import Sequence
 from typing import Any
 from typing import Protocol
 
+from nova_powervm.domain import existing
 from nova_powervm.domain import host
 from nova_powervm.domain import image
 from nova_powervm.domain import network
 from nova_powervm.domain import partition
-from nova_powervm.domain import planning
 from nova_powervm.domain import policy as policies
 from nova_powervm.domain import traitkeeping
 
@@ -241,8 +241,8 @@ class Placement(Protocol):
     """What is asked of Placement beyond what Nova hands over."""
 
     def consumers(
-        self, providers: Collection[planning.Provider]
-    ) -> planning.Allocations:
+        self, providers: Collection[existing.Provider]
+    ) -> existing.Allocations:
         """Find who holds allocations of these providers.
 
         Never raises: what Placement gives no answer about counts as
@@ -250,7 +250,7 @@ class Placement(Protocol):
         """
 
     def with_room(
-        self, member: planning.Provider, classes: Collection[str]
+        self, member: existing.Provider, classes: Collection[str]
     ) -> Mapping[str, Collection[str]]:
         """Find the providers that have room for one unit, each class alone.
 

@@ -20,7 +20,7 @@ from oslo_log import log as logging
 
 from nova_powervm.domain import matching
 from nova_powervm.domain import ownership
-from nova_powervm.domain import planning
+from nova_powervm.domain import planned
 from nova_powervm.domain import policy as policies
 
 LOG = logging.getLogger(__name__)
@@ -39,7 +39,7 @@ class DeviceLog:
         self._told: Mapping[int, _Line] = {}
         self._policy: policies.Policy | None = None
 
-    def tell(self, policy: policies.Policy, plan: planning.Plan) -> None:
+    def tell(self, policy: policies.Policy, plan: planned.Plan) -> None:
         """Log what is new in a plan.
 
         :param policy: What the plan was made from.
@@ -84,7 +84,7 @@ def _tell_unused(
         )
 
 
-def _lines(policy: policies.Policy, plan: planning.Plan) -> dict[int, _Line]:
+def _lines(policy: policies.Policy, plan: planned.Plan) -> dict[int, _Line]:
     """Put a plan into words: one line for each slot or provider."""
     lines = {
         verdict.slot.drc_index: _Line(logging.INFO, _withheld(verdict))
@@ -92,7 +92,7 @@ def _lines(policy: policies.Policy, plan: planning.Plan) -> dict[int, _Line]:
         if verdict.reason
     }
     for entry in plan.entries:
-        grave = entry.consumers or entry.action is planning.Action.WITHDRAW
+        grave = entry.consumers or entry.action is planned.Action.WITHDRAW
         lines[entry.drc_index] = _Line(
             logging.WARNING if grave else logging.INFO, describe(entry)
         )
@@ -110,7 +110,7 @@ def _withheld(verdict: matching.Verdict) -> str:
 
 
 def _conflict(
-    policy: policies.Policy, plan: planning.Plan, verdict: matching.Verdict
+    policy: policies.Policy, plan: planned.Plan, verdict: matching.Verdict
 ) -> str:
     """Describe a conflict, in the same words before and after a free provider
     is gone: an error is logged once.
@@ -118,7 +118,7 @@ def _conflict(
     kept = [
         f" Provider '{entry.name}' is withdrawn and stays"
         + (f', allocated to {_names(entry)}.' if entry.consumers else '.')
-        for entry in plan.of(planning.Action.WITHDRAW)
+        for entry in plan.of(planned.Action.WITHDRAW)
         if entry.drc_index == verdict.slot.drc_index
     ]
     return (
@@ -128,22 +128,22 @@ def _conflict(
     )
 
 
-def describe(entry: planning.Entry) -> str:
+def describe(entry: planned.Entry) -> str:
     """Say what becomes of a provider, and why."""
     where = f"slot {entry.drc_index:08X} (provider '{entry.name}')"
     offer = ', '.join(entry.resource_classes)
     match entry.action:
-        case planning.Action.CREATE | planning.Action.PUBLISH if entry.burned:
+        case planned.Action.CREATE | planned.Action.PUBLISH if entry.burned:
             return (
                 f'Keeping {where} back: its device is for one use and was '
                 'allocated. Clean it when it is free again, then release it '
                 f'with `nova-powervm-inventory release {entry.drc_index:08X}`'
             )
-        case planning.Action.CREATE | planning.Action.PUBLISH:
+        case planned.Action.CREATE | planned.Action.PUBLISH:
             return f'Offering {where} as {offer}'
-        case planning.Action.KEEP_CLASS:
+        case planned.Action.KEEP_CLASS:
             return f'Offering {where} as {offer}: {entry.reason}'
-        case planning.Action.DELETE:
+        case planned.Action.DELETE:
             return f'Removing {where}: {entry.reason}'
     cure = (
         f'It is allocated to {_names(entry)}: undo this, or delete the '
@@ -154,5 +154,5 @@ def describe(entry: planning.Entry) -> str:
     return f'Withdrawing {where}: {entry.reason}. {cure}.'
 
 
-def _names(entry: planning.Entry) -> str:
+def _names(entry: planned.Entry) -> str:
     return ', '.join(entry.consumers)

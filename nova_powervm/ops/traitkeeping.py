@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from oslo_log import log as logging
 
 from nova_powervm import exception
-from nova_powervm.domain import planning
+from nova_powervm.domain import planned
 from nova_powervm.domain import traitkeeping
 from nova_powervm.ops import ports
 
@@ -66,7 +66,7 @@ class TraitOps:
 
     def write_ahead(
         self,
-        plan: planning.Plan,
+        plan: planned.Plan,
         made: Mapping[int, str],
         there: Collection[str],
     ) -> None:

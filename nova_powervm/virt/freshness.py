@@ -26,8 +26,8 @@ from nova import context as nova_context
 from nova import exception as nova_exception
 
 from nova_powervm import exception
+from nova_powervm.domain import existing
 from nova_powervm.domain import names
-from nova_powervm.domain import planning
 from nova_powervm.virt import placement
 from nova_powervm.virt import tree as trees
 
@@ -36,8 +36,8 @@ def refresh(
     client: Any,
     tree: Any,
     nodename: str,
-    wanted: Collection[planning.Provider],
-) -> Iterable[planning.Provider]:
+    wanted: Collection[existing.Provider],
+) -> Iterable[existing.Provider]:
     """Read providers anew that have changed in Placement.
 
     Both Nova's cache and the tree are changed: what Nova sends afterwards is
@@ -72,7 +72,7 @@ def refresh(
 
 
 def check_read(
-    client: Any, tree: Any, providers: Iterable[planning.Provider]
+    client: Any, tree: Any, providers: Iterable[existing.Provider]
 ) -> None:
     """Make sure that providers that seem to have no inventory have none.
 

@@ -24,8 +24,9 @@ from nova import context as nova_context
 from nova import exception as nova_exception
 from oslo_log import log as logging
 
+from nova_powervm.domain import existing
 from nova_powervm.domain import names
-from nova_powervm.domain import planning
+from nova_powervm.domain import planned
 
 LOG = logging.getLogger(__name__)
 
@@ -72,8 +73,8 @@ class Housekeeping:
 
     def planned(
         self,
-        before: Iterable[planning.Provider],
-        plan: planning.Plan,
+        before: Iterable[existing.Provider],
+        plan: planned.Plan,
     ) -> None:
         """Note what a new plan leaves behind.
 

@@ -23,7 +23,7 @@ from nova import exception as nova_exception
 from oslo_log import log as logging
 
 from nova_powervm import exception
-from nova_powervm.domain import planning
+from nova_powervm.domain import existing
 
 LOG = logging.getLogger(__name__)
 
@@ -43,8 +43,8 @@ class ReportClientPlacement:
         self._virtapi = virtapi
 
     def consumers(
-        self, providers: Collection[planning.Provider]
-    ) -> planning.Allocations:
+        self, providers: Collection[existing.Provider]
+    ) -> existing.Allocations:
         """Find who holds these providers, with two requests for each.
 
         Never raises: a provider that Placement gives no answer about is left
@@ -68,7 +68,7 @@ class ReportClientPlacement:
                 )
             else:
                 found[provider.uuid] = consumers
-        return planning.Allocations(found, reserved)
+        return existing.Allocations(found, reserved)
 
     def _consumers(self, uuid: str) -> tuple[str, ...]:
         client = self._virtapi.reportclient
@@ -78,7 +78,7 @@ class ReportClientPlacement:
         return tuple(answer.allocations)
 
     def with_room(
-        self, member: planning.Provider, classes: Collection[str]
+        self, member: existing.Provider, classes: Collection[str]
     ) -> Mapping[str, Collection[str]]:
         """Find the providers that have room for one unit, each class alone.
 

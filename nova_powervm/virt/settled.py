@@ -26,7 +26,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from nova_powervm.domain import claims
-from nova_powervm.domain import planning
+from nova_powervm.domain import existing
+from nova_powervm.domain import planned
 from nova_powervm.virt import tree as trees
 
 
@@ -35,7 +36,7 @@ class _Ours:
     """What a slot's provider holds once it was written."""
 
     uuid: str
-    inventory: planning.Inventory
+    inventory: existing.Inventory
     traits: frozenset[str]
     resources: trees.Resources
 
@@ -46,7 +47,7 @@ class _Picture:
 
     basis: Sequence[object]
     uuids: frozenset[str]
-    root_inventory: planning.Inventory
+    root_inventory: existing.Inventory
     ours: Sequence[_Ours]
     # Cyborg's are told by a trait.
     strangers: Mapping[str, frozenset[str]]
@@ -105,7 +106,7 @@ class SettledTree:
         tree: Any,
         nodename: str,
         basis: Sequence[object],
-        plan: planning.Plan,
+        plan: planned.Plan,
         providers: Mapping[str, claims.SlotProvider],
     ) -> None:
         """Keep a tree to which a plan was applied, if it can be kept.
@@ -138,7 +139,7 @@ class SettledTree:
         )
 
 
-def _ours(uuid: str, entry: planning.Entry) -> _Ours:
+def _ours(uuid: str, entry: planned.Entry) -> _Ours:
     return _Ours(
         uuid, entry.inventory, entry.traits, trees.resources(uuid, entry)
     )

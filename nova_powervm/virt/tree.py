@@ -23,9 +23,10 @@ from nova import objects
 from oslo_log import log as logging
 
 from nova_powervm.domain import claims
+from nova_powervm.domain import existing
 from nova_powervm.domain import names
 from nova_powervm.domain import ownership
-from nova_powervm.domain import planning
+from nova_powervm.domain import planned
 from nova_powervm.domain import slots
 
 LOG = logging.getLogger(__name__)
@@ -41,7 +42,7 @@ class Children:
     :param neighbours: Those that are not ours.
     """
 
-    direct: tuple[planning.Provider, ...]
+    direct: tuple[existing.Provider, ...]
     accelerators: frozenset[str]
     everything: frozenset[str]
     neighbours: ownership.Neighbours
@@ -73,7 +74,7 @@ def read(tree: Any, nodename: str) -> Children:
     ]
     return Children(
         direct=tuple(
-            planning.Provider(
+            existing.Provider(
                 uuid=data.uuid,
                 name=data.name,
                 inventory=data.inventory,
@@ -134,7 +135,7 @@ def root_inventory(
 
 
 def apply(
-    tree: Any, nodename: str, plan: planning.Plan
+    tree: Any, nodename: str, plan: planned.Plan
 ) -> dict[str, claims.SlotProvider]:
     """Carry out a plan on Nova's tree.
 
@@ -145,7 +146,7 @@ def apply(
     """
     providers: dict[str, claims.SlotProvider] = {}
     for entry in plan.entries:
-        if entry.action is planning.Action.DELETE:
+        if entry.action is planned.Action.DELETE:
             tree.remove(entry.uuid)
             continue
         if entry.uuid is None and tree.exists(entry.name):
@@ -168,7 +169,7 @@ def apply(
     return providers
 
 
-def _write(tree: Any, uuid: str, entry: planning.Entry) -> None:
+def _write(tree: Any, uuid: str, entry: planned.Entry) -> None:
     tree.update_inventory(uuid, entry.inventory)
     tree.update_traits(uuid, entry.traits)
     tree.update_resources(uuid, resources(uuid, entry))
@@ -185,7 +186,7 @@ class Resources(dict[str, set[Any]]):
         return {name: set(found) for name, found in self.items()}
 
 
-def resources(uuid: str, entry: planning.Entry) -> Resources:
+def resources(uuid: str, entry: planned.Entry) -> Resources:
     """Make the resources of a slot's provider, which say what slot it is."""
     return Resources(
         {

@@ -14,9 +14,9 @@
 
 from hypothesis import strategies as st
 
+from nova_powervm.domain import existing
 from nova_powervm.domain import matching
 from nova_powervm.domain import names
-from nova_powervm.domain import planning
 from nova_powervm.domain import policy
 from nova_powervm.domain import slots
 
@@ -101,7 +101,7 @@ provider_names = st.one_of(
 )
 providers = st.lists(
     st.builds(
-        planning.Provider,
+        existing.Provider,
         uuid=st.uuids().map(str),
         name=provider_names,
         inventory=st.dictionaries(CLASSES, records, max_size=2),

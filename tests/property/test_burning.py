@@ -26,8 +26,10 @@ from hypothesis import stateful
 from hypothesis import strategies as st
 
 from nova_powervm.domain import burning
+from nova_powervm.domain import existing
 from nova_powervm.domain import matching
 from nova_powervm.domain import names
+from nova_powervm.domain import planned
 from nova_powervm.domain import planning
 from nova_powervm.domain import slots
 
@@ -110,7 +112,7 @@ class Host(stateful.RuleBasedStateMachine):
 
     def cached(self):
         return [
-            planning.Provider(r.uuid, r.name, r.inventory, r.traits)
+            existing.Provider(r.uuid, r.name, r.inventory, r.traits)
             for r in self.cache.values()
         ]
 
@@ -122,7 +124,7 @@ class Host(stateful.RuleBasedStateMachine):
                 self.cache[uuid] = dataclasses.replace(self.rows[uuid])
 
     def plan(self):
-        pairing = planning.pair(self.devices(), self.cached())
+        pairing = existing.pair(self.devices(), self.cached())
         if pairing.one_time_use:
             if self.rows.keys() != self.cache.keys():
                 raise ConflictError
@@ -132,7 +134,7 @@ class Host(stateful.RuleBasedStateMachine):
                 if self.cache[p.uuid].generation
                 != self.rows[p.uuid].generation
             )
-            pairing = planning.pair(self.devices(), self.cached())
+            pairing = existing.pair(self.devices(), self.cached())
         burns = burning.Burns(
             frozenset(
                 p.uuid
@@ -144,7 +146,7 @@ class Host(stateful.RuleBasedStateMachine):
         asked = [p for p in pairing.questionable if p.uuid in self.rows]
         plan = planning.make_plan(
             pairing,
-            planning.Allocations(
+            existing.Allocations(
                 {
                     p.uuid: list(filter(None, [self.rows[p.uuid].holder]))
                     for p in asked
@@ -164,7 +166,7 @@ class Host(stateful.RuleBasedStateMachine):
     def carry_out(self, plan):
         """Send what differs from the cache, as Nova's report client does."""
         for entry in plan.entries:
-            if entry.action is planning.Action.DELETE:
+            if entry.action is planned.Action.DELETE:
                 self.write()
                 row = self.rows.get(entry.uuid)
                 if row and row.holder:

@@ -17,6 +17,7 @@ import unittest
 from hypothesis import given
 
 from nova_powervm.domain import differences
+from nova_powervm.domain import existing
 from nova_powervm.domain import matching
 from nova_powervm.domain import names
 from nova_powervm.domain import observed
@@ -43,7 +44,7 @@ def tree_of(providers):
 
 def plan_for(tree, verdicts):
     return planning.make_plan(
-        planning.pair(matching.devices(verdicts), tree.children),
+        existing.pair(matching.devices(verdicts), tree.children),
         tree.allocations,
         lambda index: names.provider_name('host1', index),
         verdicts,

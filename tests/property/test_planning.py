@@ -17,9 +17,10 @@ import unittest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nova_powervm.domain import existing
 from nova_powervm.domain import names
 from nova_powervm.domain import planning
-from nova_powervm.domain.planning import Action
+from nova_powervm.domain.planned import Action
 from tests.property import strategies
 
 REMAINING = (
@@ -46,8 +47,8 @@ def situations(draw):
 
 def plan_for(devices, providers, consumers):
     return planning.make_plan(
-        planning.pair(devices, providers),
-        planning.Allocations(consumers),
+        existing.pair(devices, providers),
+        existing.Allocations(consumers),
         lambda index: names.provider_name('host1', index),
         (),
     )
@@ -61,7 +62,7 @@ def apply(plan, providers):
         if entry.action is Action.DELETE:
             del after[uuid]
         else:
-            after[uuid] = planning.Provider(
+            after[uuid] = existing.Provider(
                 uuid, entry.name, entry.inventory, entry.traits
             )
     return list(after.values())
@@ -134,7 +135,7 @@ class PlanTest(unittest.TestCase):
     @given(situations())
     def test_an_answer_is_needed_about_the_questionable_only(self, situation):
         devices, providers, consumers = situation
-        pairing = planning.pair(devices, providers)
+        pairing = existing.pair(devices, providers)
         asked = {provider.uuid for provider in pairing.questionable}
         some = {u: held for u, held in consumers.items() if u in asked}
         self.assertEqual(

@@ -23,8 +23,10 @@ from hypothesis import settings
 from hypothesis import stateful
 from hypothesis import strategies as st
 
+from nova_powervm.domain import existing
 from nova_powervm.domain import matching
 from nova_powervm.domain import names
+from nova_powervm.domain import planned
 from nova_powervm.domain import planning
 from nova_powervm.domain import slots
 from nova_powervm.domain import traitkeeping
@@ -93,7 +95,7 @@ class Host(stateful.RuleBasedStateMachine):
 
     def cached(self):
         return [
-            planning.Provider(r.uuid, r.name, r.inventory, r.traits)
+            existing.Provider(r.uuid, r.name, r.inventory, r.traits)
             for r in self.cache.values()
         ]
 
@@ -103,17 +105,17 @@ class Host(stateful.RuleBasedStateMachine):
         return [device] if self.listed else []
 
     def plan(self):
-        pairing = planning.pair(self.devices(), self.cached())
+        pairing = existing.pair(self.devices(), self.cached())
         if pairing.gaining:
             if self.rows.keys() != self.cache.keys():
                 raise ConflictError
             self.read()
-            pairing = planning.pair(self.devices(), self.cached())
+            pairing = existing.pair(self.devices(), self.cached())
         if self.kept is None:
             self.kept = self.on_disk
         return planning.make_plan(
             pairing,
-            planning.Allocations(
+            existing.Allocations(
                 {
                     p.uuid: ['instance'] if self.rows[p.uuid].held else []
                     for p in pairing.questionable
@@ -129,7 +131,7 @@ class Host(stateful.RuleBasedStateMachine):
         plan = self.plan()
         there = set(self.cache)
         made = {}
-        for entry in plan.of(planning.Action.CREATE):
+        for entry in plan.of(planned.Action.CREATE):
             self.count += 1
             made[entry.drc_index] = f'provider-{self.count}'
         self.kept = traitkeeping.advance(self.kept, plan.entries, made, there)
@@ -141,7 +143,7 @@ class Host(stateful.RuleBasedStateMachine):
 
     def carry_out(self, entry, uuid):
         """Send what differs from the cache, as Nova's report client does."""
-        if entry.action is planning.Action.DELETE:
+        if entry.action is planned.Action.DELETE:
             self.write()
             if uuid in self.rows and self.rows[uuid].held:
                 raise ConflictError

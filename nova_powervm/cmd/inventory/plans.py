@@ -17,9 +17,11 @@ from typing import TYPE_CHECKING
 from nova_powervm import exception
 from nova_powervm import journal
 from nova_powervm.cmd.inventory import config
+from nova_powervm.domain import existing
 from nova_powervm.domain import host
 from nova_powervm.domain import matching
 from nova_powervm.domain import observed
+from nova_powervm.domain import planned
 from nova_powervm.domain import planning
 from nova_powervm.domain import policy as policies
 from nova_powervm.domain import traitkeeping
@@ -55,7 +57,7 @@ def make(
     tree: observed.Tree,
     configured: config.Config,
     known: traitkeeping.Kept = _UNKNOWN,
-) -> planning.Plan:
+) -> planned.Plan:
     """Plan as nova-compute does in its next update.
 
     The service asks Nova which LPARs are its own. Here those count whose
@@ -79,7 +81,7 @@ def of(
     node: str,
     style: str,
     known: traitkeeping.Kept = _UNKNOWN,
-) -> planning.Plan:
+) -> planned.Plan:
     """Do as :func:`make`, also without Placement.
 
     :param policy: The inventory file.
@@ -93,10 +95,10 @@ def of(
     lpars = tree.instance_lpars if tree else ()
     verdicts = matching.judge(policy, view.io_slots, lpars)
     return planning.make_plan(
-        planning.pair(
+        existing.pair(
             matching.devices(verdicts), tree.children if tree else ()
         ),
-        tree.allocations if tree else planning.Allocations({}),
+        tree.allocations if tree else existing.Allocations({}),
         devices.namer(node, style),
         verdicts,
         kept=known,

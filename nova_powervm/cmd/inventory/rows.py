@@ -24,7 +24,7 @@ from nova_powervm.domain import claims
 from nova_powervm.domain import matching
 from nova_powervm.domain import names
 from nova_powervm.domain import observed
-from nova_powervm.domain import planning
+from nova_powervm.domain import planned
 from nova_powervm.domain import policy
 from nova_powervm.domain import slots
 
@@ -47,7 +47,7 @@ class Row:
 
     drc_index: int
     verdict: matching.Verdict | None
-    entry: planning.Entry | None
+    entry: planned.Entry | None
     observed: observed.Observed | None
     source: claims.Source | None
     asked: bool
@@ -202,7 +202,7 @@ def rows(survey: surveys.Survey, pci_names: pcinames.Names) -> Iterator[Row]:
     :param pci_names: Names of devices.
     :returns: In the order of location codes; providers without a slot last.
     """
-    entries: dict[int, list[planning.Entry | None]] = {}
+    entries: dict[int, list[planned.Entry | None]] = {}
     for entry in survey.plan.entries:
         entries.setdefault(entry.drc_index, []).append(entry)
     judged = sorted(

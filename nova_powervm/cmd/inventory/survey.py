@@ -26,7 +26,7 @@ from nova_powervm.cmd.inventory import cloud
 from nova_powervm.cmd.inventory import hosts
 from nova_powervm.cmd.inventory import plans
 from nova_powervm.domain import observed
-from nova_powervm.domain import planning
+from nova_powervm.domain import planned
 from nova_powervm.domain import policy as policies
 from nova_powervm.domain import traitkeeping
 
@@ -49,7 +49,7 @@ class Survey:
     reading: hosts.Reading
     node: str
     tree: observed.Tree | None
-    plan: planning.Plan
+    plan: planned.Plan
 
     @property
     def observed(self) -> Mapping[str, observed.Observed]:

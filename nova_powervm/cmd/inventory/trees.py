@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from collections.abc import Sequence
 
 from nova_powervm.cmd.inventory import rows
-from nova_powervm.domain import planning
+from nova_powervm.domain import planned
 from nova_powervm.domain import policy
 
 _FORK, _LAST, _BAR, _GAP = '├── ', '└── ', '│   ', '    '
@@ -46,7 +46,7 @@ def _provider(row: rows.Row) -> Sequence[str]:
     assert entry is not None  # noqa: S101  the caller picked such rows
     facts = [f'{c}: 1' for c in entry.resource_classes]
     facts += [row.state] if row.state else []
-    if entry.action is planning.Action.DELETE:
+    if entry.action is planned.Action.DELETE:
         facts.append('will be removed')
     drawn = [entry.name, ', '.join(facts)]
     where = ' at '.join(

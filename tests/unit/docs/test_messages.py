@@ -23,7 +23,7 @@ from nova_powervm import exception
 from nova_powervm.domain import differences
 from nova_powervm.domain import matching
 from nova_powervm.domain import names
-from nova_powervm.domain import planning
+from nova_powervm.domain import planned
 from nova_powervm.domain import policy
 from nova_powervm.domain import slots
 from nova_powervm.ops import telling
@@ -162,9 +162,9 @@ class WatchingTest(unittest.TestCase):
         self.assertGreater(found, 40)
 
     def test_lines_of_plans_are_there(self):
-        for action in planning.Action:
+        for action in planned.Action:
             for reserved, traits in ((1, {names.ONE_TIME_USE_TRAIT}), (0, ())):
-                entry = planning.Entry(
+                entry = planned.Entry(
                     action,
                     0x12345678,
                     '<name>',

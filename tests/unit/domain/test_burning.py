@@ -18,11 +18,12 @@ import unittest
 import ddt
 
 from nova_powervm.domain import burning
+from nova_powervm.domain import existing
 from nova_powervm.domain import matching
 from nova_powervm.domain import names
 from nova_powervm.domain import planning
 from nova_powervm.domain import slots
-from nova_powervm.domain.planning import Action
+from nova_powervm.domain.planned import Action
 from tests.unit.domain.values import INDEX
 from tests.unit.domain.values import NAME
 from tests.unit.domain.values import device
@@ -71,11 +72,11 @@ class Host:
     def update(self):
         """Plan and carry out, as an update does; give the entry."""
         there = [self.provider] if self.provider else []
-        pairing = planning.pair(self.devices, there)
+        pairing = existing.pair(self.devices, there)
         full = [p.uuid for p in pairing.burnable if self.holder or self.burned]
         plan = planning.make_plan(
             pairing,
-            planning.Allocations(
+            existing.Allocations(
                 {p.uuid: [self.holder] if self.holder else [] for p in there}
             ),
             lambda index: names.provider_name('host1', index),
@@ -91,7 +92,7 @@ class Host:
         self.provider = (
             None
             if entry.action is Action.DELETE
-            else planning.Provider(
+            else existing.Provider(
                 'uuid', entry.name, entry.inventory, entry.traits
             )
         )
@@ -351,8 +352,8 @@ class WithdrawnTest(unittest.TestCase):
     def test_nobody_knows_and_its_slot_is_still_withheld(self):
         there = provider(reserved=1, traits=[WITHDRAWN])
         plan = planning.make_plan(
-            planning.pair([], [there]),
-            planning.Allocations({}),
+            existing.pair([], [there]),
+            existing.Allocations({}),
             str,
             [withheld()],
         )
@@ -362,10 +363,10 @@ class WithdrawnTest(unittest.TestCase):
     def test_the_mark_counts_for_nothing_on_a_device_for_one_use(self):
         there = provider(reserved=1, traits=[WITHDRAWN, ONCE])
         for devices in ([], [once()], [once(False)]):
-            pairing = planning.pair(devices, [there])
+            pairing = existing.pair(devices, [there])
             plan = planning.make_plan(
                 pairing,
-                planning.Allocations({there.uuid: []}),
+                existing.Allocations({there.uuid: []}),
                 str,
                 [],
             )
@@ -382,8 +383,8 @@ class TwinTest(unittest.TestCase):
                 provider(free, traits=[ONCE]),
             ]
             plan = planning.make_plan(
-                planning.pair([once()], providers),
-                planning.Allocations({p.uuid: [] for p in providers}),
+                existing.pair([once()], providers),
+                existing.Allocations({p.uuid: [] for p in providers}),
                 str,
                 [],
                 burning.Burns(frozenset([providers[0].uuid])),

@@ -16,6 +16,7 @@ import dataclasses
 import unittest
 
 from nova_powervm.domain import differences
+from nova_powervm.domain import existing
 from nova_powervm.domain import matching
 from nova_powervm.domain import names
 from nova_powervm.domain import observed
@@ -56,7 +57,7 @@ def compare(below=(), slots=None, lpars=(values.LPAR,), policy=POLICY):
     tree = observed.Tree('host1', ROOT, tuple(below))
     verdicts = matching.judge(policy, slots, tree.instance_lpars)
     plan = planning.make_plan(
-        planning.pair(matching.devices(verdicts), tree.children),
+        existing.pair(matching.devices(verdicts), tree.children),
         tree.allocations,
         lambda index: names.provider_name('host1', index),
         verdicts,
@@ -251,7 +252,7 @@ class DifferencesTest(unittest.TestCase):
         tree = observed.Tree('host1', here, (offered(),))
         verdicts = matching.judge(POLICY, slots, tree.instance_lpars)
         plan = planning.make_plan(
-            planning.pair(matching.devices(verdicts), tree.children),
+            existing.pair(matching.devices(verdicts), tree.children),
             tree.allocations,
             str,
             verdicts,

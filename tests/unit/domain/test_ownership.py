@@ -17,6 +17,7 @@ import unittest
 import ddt
 
 from nova_powervm.domain import accelerators
+from nova_powervm.domain import existing
 from nova_powervm.domain import matching
 from nova_powervm.domain import ownership
 from nova_powervm.domain import planning
@@ -116,8 +117,8 @@ class WithholdTest(unittest.TestCase):
 
         def plan(consumers):
             return planning.make_plan(
-                planning.pair((), [provider]),
-                planning.Allocations({provider.uuid: consumers}),
+                existing.pair((), [provider]),
+                existing.Allocations({provider.uuid: consumers}),
                 str,
                 (verdict,),
             )

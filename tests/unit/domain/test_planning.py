@@ -16,11 +16,13 @@ import unittest
 
 import ddt
 
+from nova_powervm.domain import existing
 from nova_powervm.domain import matching
 from nova_powervm.domain import names
+from nova_powervm.domain import planned
 from nova_powervm.domain import planning
 from nova_powervm.domain import slots
-from nova_powervm.domain.planning import Action
+from nova_powervm.domain.planned import Action
 from tests.unit.domain.values import INDEX
 from tests.unit.domain.values import NAME
 from tests.unit.domain.values import device
@@ -42,8 +44,8 @@ def make_plan(devices=(), providers=(), consumers=None, reasons=None):
         f'uuid of {name}': held for name, held in (consumers or {}).items()
     }
     return planning.make_plan(
-        planning.pair(devices, providers),
-        planning.Allocations(answers),
+        existing.pair(devices, providers),
+        existing.Allocations(answers),
         name_of,
         [
             matching.Verdict(slots.Slot(index), (), reason)
@@ -61,7 +63,7 @@ class PublishTest(unittest.TestCase):
     def test_create(self):
         entry = only_entry([device()])
         self.assertEqual(
-            planning.Entry(
+            planned.Entry(
                 action=Action.CREATE,
                 drc_index=INDEX,
                 name=NAME,
@@ -104,7 +106,7 @@ class PublishTest(unittest.TestCase):
         self.assertEqual({'CUSTOM_GPU': record(1)}, entry.inventory)
 
     def test_a_record_without_reserved(self):
-        there = planning.Provider('u', NAME, {'CUSTOM_GPU': {'total': 1}})
+        there = existing.Provider('u', NAME, {'CUSTOM_GPU': {'total': 1}})
         entry = only_entry([device()], [there])
         self.assertEqual({'CUSTOM_GPU': record()}, entry.inventory)
 
@@ -189,7 +191,7 @@ class OrphanTest(unittest.TestCase):
     def test_not_free(self, consumers, expected):
         entry = only_entry([], [provider()], consumers, {INDEX: OWNED})
         self.assertEqual(
-            planning.Entry(
+            planned.Entry(
                 action=Action.WITHDRAW,
                 drc_index=INDEX,
                 name=NAME,
@@ -222,8 +224,8 @@ class OrphanTest(unittest.TestCase):
 
     def test_reserved_by_the_operator_since_nova_last_looked(self):
         plan = planning.make_plan(
-            planning.pair((), [provider()]),
-            planning.Allocations({f'uuid of {NAME}': ()}, [f'uuid of {NAME}']),
+            existing.pair((), [provider()]),
+            existing.Allocations({f'uuid of {NAME}': ()}, [f'uuid of {NAME}']),
             name_of,
             (),
         )
@@ -246,10 +248,10 @@ class OrphanTest(unittest.TestCase):
 
 class PairTest(unittest.TestCase):
     def test_foreign_providers_are_passed_over(self):
-        pairing = planning.pair(
+        pairing = existing.pair(
             [], [provider('host1_0000:81:00.0'), provider('PowerVM PF 1')]
         )
-        self.assertEqual(planning.Pairing((), ()), pairing)
+        self.assertEqual(existing.Pairing((), ()), pairing)
 
     def test_of_two_for_one_slot_the_longer_name_wins(self):
         for order in (1, -1):
@@ -291,7 +293,7 @@ class PairTest(unittest.TestCase):
         reclassed = provider(name_of(2), classes=['CUSTOM_OLD'])
         fresh = provider(name_of(3), classes=())
         orphan = provider(name_of(4))
-        pairing = planning.pair(
+        pairing = existing.pair(
             [device(1), device(2), device(3), device(5)],
             [fine, reclassed, fresh, orphan],
         )
@@ -315,4 +317,4 @@ class PairTest(unittest.TestCase):
         self.assertEqual((), plan.of(Action.WITHDRAW))
 
     def test_nothing(self):
-        self.assertEqual(planning.Plan(), make_plan())
+        self.assertEqual(planned.Plan(), make_plan())

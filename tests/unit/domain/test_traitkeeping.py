@@ -16,7 +16,9 @@ import unittest
 
 import ddt
 
+from nova_powervm.domain import existing
 from nova_powervm.domain import names
+from nova_powervm.domain import planned
 from nova_powervm.domain import planning
 from nova_powervm.domain import traitkeeping
 from tests.unit.domain.test_planning import name_of
@@ -36,8 +38,8 @@ def kept(*traits):
 def make_plan(devices, providers, known=None, held=()):
     """Plan for providers that all have the same consumers."""
     return planning.make_plan(
-        planning.pair(devices, providers),
-        planning.Allocations({p.uuid: held for p in providers}),
+        existing.pair(devices, providers),
+        existing.Allocations({p.uuid: held for p in providers}),
         name_of,
         (),
         kept=known or {},
@@ -102,7 +104,7 @@ class PlanTest(unittest.TestCase):
         known = kept('CUSTOM_A')
         there = provider(traits=['CUSTOM_A'])
         plan = make_plan([], [there], known, held=('instance',))
-        (entry,) = plan.of(planning.Action.WITHDRAW)
+        (entry,) = plan.of(planned.Action.WITHDRAW)
         self.assertEqual({'CUSTOM_A', names.WITHDRAWN_TRAIT}, entry.traits)
         # ... and is not forgotten, as long as it is there.
         self.assertEqual(known, advance(plan, known))
@@ -117,13 +119,13 @@ class PlanTest(unittest.TestCase):
         ['has it', ('CUSTOM_A',), False],
     )
     def test_who_gains_a_trait(self, there, gains):
-        pairing = planning.pair(
+        pairing = existing.pair(
             [device(traits=(*DRIVERS, 'CUSTOM_A'))], [provider(traits=there)]
         )
         self.assertEqual(gains, bool(pairing.gaining))
 
     def test_generated_traits_are_no_gain(self):
-        pairing = planning.pair(
+        pairing = existing.pair(
             [device(traits=(*DRIVERS, names.ONE_TIME_USE_TRAIT))], [provider()]
         )
         self.assertEqual((), pairing.gaining)
@@ -192,6 +194,6 @@ class AdvanceTest(unittest.TestCase):
 
     def test_one_that_is_deleted_is_kept_until_it_is_gone(self):
         plan = make_plan([], [provider(traits=['CUSTOM_A'])])
-        self.assertEqual(1, len(plan.of(planning.Action.DELETE)))
+        self.assertEqual(1, len(plan.of(planned.Action.DELETE)))
         known = kept('CUSTOM_A')
         self.assertEqual(known, advance(plan, known))

@@ -12,10 +12,10 @@
 
 """Values that the tests of the core begin with."""
 
+from nova_powervm.domain import existing
 from nova_powervm.domain import host
 from nova_powervm.domain import matching
 from nova_powervm.domain import partition
-from nova_powervm.domain import planning
 from nova_powervm.domain import policy
 from nova_powervm.domain import slots
 
@@ -80,7 +80,7 @@ def record(reserved=0):
 
 def provider(name=NAME, classes=('CUSTOM_GPU',), reserved=0, traits=()):
     """Make a provider as Nova's tree has it; its name serves as uuid."""
-    return planning.Provider(
+    return existing.Provider(
         uuid=f'uuid of {name}',
         name=name,
         inventory={rc: record(reserved) for rc in classes},

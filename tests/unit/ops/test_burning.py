@@ -17,7 +17,8 @@ import unittest
 from nova_powervm import exception
 from nova_powervm.domain import burning
 from nova_powervm.domain import claims
-from nova_powervm.domain import planning
+from nova_powervm.domain import existing
+from nova_powervm.domain import planned
 from nova_powervm.ops import burning as burn_ops
 from tests.unit.domain.test_burning import ONCE
 from tests.unit.domain.test_burning import once
@@ -89,7 +90,7 @@ class LookTest(unittest.TestCase):
         return ops.look(SYSTEM, pairing)
 
     def test_without_such_devices_nothing_is_asked(self):
-        pairing = planning.pair([device()], [provider()])
+        pairing = existing.pair([device()], [provider()])
         self.assertEqual(burning.Burns(), self.look(pairing))
         self.assertEqual([], self.placement.asked)
 
@@ -98,7 +99,7 @@ class LookTest(unittest.TestCase):
             ((), {CLAIM.provider_uuid}),
             ([CLAIM.provider_uuid], set()),
         ):
-            found = self.look(planning.pair([once()], [provider()]), room=room)
+            found = self.look(existing.pair([once()], [provider()]), room=room)
             self.assertEqual(full, found.full)
             self.assertEqual(
                 [(CLAIM.provider_uuid, ['CUSTOM_GPU'])], self.placement.asked
@@ -106,37 +107,37 @@ class LookTest(unittest.TestCase):
 
     def test_each_class_that_a_provider_has_is_asked_for(self):
         there = provider(classes=['CUSTOM_OLD', 'CUSTOM_GPU'])
-        self.look(planning.pair([once()], [there]))
+        self.look(existing.pair([once()], [there]))
         self.assertEqual(
             [(there.uuid, ['CUSTOM_GPU', 'CUSTOM_OLD'])], self.placement.asked
         )
 
     def test_a_provider_that_says_nothing_is_not_full(self):
-        pairing = planning.pair([once()], [provider(classes=())])
+        pairing = existing.pair([once()], [provider(classes=())])
         self.assertEqual(burning.Burns(), self.look(pairing))
 
     def test_the_journal_counts_without_such_devices_too(self):
-        found = self.look(planning.pair([device()], []), Journal(INDEX))
+        found = self.look(existing.pair([device()], []), Journal(INDEX))
         self.assertEqual({INDEX}, found.recorded)
 
 
 class WriteTest(unittest.TestCase):
     def write(self, journal, entries):
         burn_ops.BurnOps(Placement(), journal).write_ahead(
-            SYSTEM, planning.Plan(entries)
+            SYSTEM, planned.Plan(entries)
         )
         return journal.burned
 
     def entry(self, reserved=1, traits=(ONCE,), **changes):
         values = {
-            'action': planning.Action.PUBLISH,
+            'action': planned.Action.PUBLISH,
             'drc_index': INDEX,
             'name': NAME,
             'uuid': CLAIM.provider_uuid,
             'inventory': {'CUSTOM_GPU': {'reserved': reserved}},
             'traits': frozenset(traits),
         }
-        return planning.Entry(**{**values, **changes})
+        return planned.Entry(**{**values, **changes})
 
     def test_what_is_burned_is_written_once(self):
         journal = Journal()

@@ -15,6 +15,7 @@
 import logging
 import unittest
 
+from nova_powervm.domain import existing
 from nova_powervm.domain import matching
 from nova_powervm.domain import planning
 from nova_powervm.domain import policy
@@ -44,8 +45,8 @@ class DeviceLogTest(unittest.TestCase):
             allowed, (values.slot(),) if slots is None else slots
         )
         plan = planning.make_plan(
-            planning.pair(matching.devices(verdicts), providers),
-            planning.Allocations({p.uuid: consumers for p in providers}),
+            existing.pair(matching.devices(verdicts), providers),
+            existing.Allocations({p.uuid: consumers for p in providers}),
             lambda index: f'PowerVM IOSlot host1 {index:08X}',
             verdicts,
         )

@@ -15,7 +15,7 @@
 import unittest
 
 from nova_powervm import exception
-from nova_powervm.domain import planning
+from nova_powervm.domain import planned
 from nova_powervm.ops import traitkeeping
 from tests.unit.domain.test_traitkeeping import UUID
 from tests.unit.domain.test_traitkeeping import kept
@@ -70,7 +70,7 @@ class TraitOpsTest(unittest.TestCase):
         )
         self.ops.write_ahead(plan, {}, [UUID])
         (entry,) = plan.entries
-        self.assertIs(planning.Action.PUBLISH, entry.action)
+        self.assertIs(planned.Action.PUBLISH, entry.action)
         return entry.traits
 
     def test_it_is_read_once_and_written_if_it_changes(self):

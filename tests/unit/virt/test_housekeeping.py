@@ -18,7 +18,7 @@ import unittest
 from keystoneauth1 import exceptions as keystone
 from nova import exception as nova_exception
 
-from nova_powervm.domain import planning
+from nova_powervm.domain import planned
 from nova_powervm.virt import housekeeping
 from tests.unit.domain import values
 
@@ -69,7 +69,7 @@ class FailureTest(unittest.TestCase):
         house = housekeeping.Housekeeping(
             types.SimpleNamespace(reportclient=client)
         )
-        house.planned([THERE], planning.Plan())
+        house.planned([THERE], planned.Plan())
         for _ in range(2):
             with self.assertLogs(housekeeping.LOG.logger, 'WARNING'):
                 house.before_cycle('root')

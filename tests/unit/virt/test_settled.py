@@ -20,7 +20,7 @@ from nova import test
 from nova.compute import provider_tree
 
 from nova_powervm.domain import claims
-from nova_powervm.domain import planning
+from nova_powervm.domain import planned
 from nova_powervm.virt import settled
 from nova_powervm.virt import tree as trees
 
@@ -48,10 +48,10 @@ class SettledTest(test.NoDBTestCase):
         self.settled = settled.SettledTree(600, lambda: self.now)
         self.apply()
 
-    def apply(self, action=planning.Action.CREATE):
+    def apply(self, action=planned.Action.CREATE):
         name = 'PowerVM IOSlot host1 21010020'
         known = self.tree.exists(name)
-        entry = planning.Entry(
+        entry = planned.Entry(
             action,
             0x21010020,
             name,
@@ -59,7 +59,7 @@ class SettledTest(test.NoDBTestCase):
             {'CUSTOM_GPU': dict(RECORD)},
             frozenset({'OWNER_NOVA'}),
         )
-        plan = planning.Plan((entry,))
+        plan = planned.Plan((entry,))
         providers = trees.apply(self.tree, 'host1', plan)
         (self.ours,) = providers
         self.settled.remember(self.tree, 'host1', BASIS, plan, providers)
@@ -99,7 +99,7 @@ class SettledTest(test.NoDBTestCase):
             ('root', lambda t: t.update_inventory(ROOT, {})),
         ):
             with self.subTest(what):
-                self.apply(planning.Action.PUBLISH)
+                self.apply(planned.Action.PUBLISH)
                 tree = self.copied()
                 change(tree)
                 self.assertFalse(self.restore(tree))
@@ -121,16 +121,16 @@ class SettledTest(test.NoDBTestCase):
 
     def test_what_is_withdrawn_is_planned_each_time(self):
         for action in (
-            planning.Action.WITHDRAW,
-            planning.Action.KEEP_CLASS,
+            planned.Action.WITHDRAW,
+            planned.Action.KEEP_CLASS,
         ):
             self.apply(action)
             self.assertFalse(self.restore(self.copied()))
 
     def test_a_provider_that_could_not_be_made(self):
-        plan = planning.Plan(
+        plan = planned.Plan(
             tuple(
-                planning.Entry(planning.Action.CREATE, index, 'x', None)
+                planned.Entry(planned.Action.CREATE, index, 'x', None)
                 for index in (1, 2)
             )
         )
