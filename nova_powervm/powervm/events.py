@@ -141,6 +141,7 @@ class Listener:
         while not self._stopping.is_set():
             try:
                 events = self._poll()
+                self._take(events)
             except Exception as error:
                 # A session that has ended is opened again by the next cycle,
                 # which asks the host since nothing is believed now.
@@ -159,7 +160,6 @@ class Listener:
             if broken:
                 LOG.info('The event stream of the PowerVM host is back.')
             broken, pause = False, _RETRY_FIRST
-            self._take(events)
             if not events:
                 # Against a server that does not hold the poll.
                 self._stopping.wait(_PAUSE)

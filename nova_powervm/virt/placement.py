@@ -84,10 +84,11 @@ class ReportClientPlacement:
 
         :param member: Any provider of the tree.
         :param classes: Resource classes.
-        :raises exception.PlacementUnanswered: Placement did not answer.
+        :raises exception.PlacementUnanswered: Placement did not answer, or
+            the member is gone.
         """
         client = self._virtapi.reportclient
-        return {
+        found = {
             name: frozenset(
                 provider['uuid']
                 for provider in ask(client, in_tree(member.uuid, name))[
@@ -96,6 +97,10 @@ class ReportClientPlacement:
             )
             for name in sorted(classes)
         }
+        if not any(found.values()):
+            # Of a tree that is not there Placement says the same.
+            ask(client, f'/resource_providers/{member.uuid}')
+        return found
 
     def allocated_to(self, consumer: str) -> Collection[str]:
         """Give the uuids of the providers that a consumer holds.

@@ -340,6 +340,32 @@ class Doubt(once.OnceTestCase):
         self.assertIn('can not be reserved', self.fault(server))
         self.assertEqual('running', self.lpar(server).state)
 
+    def test_a_provider_that_goes_away_burns_no_other(self):
+        self.start_host()
+        self._run_periodics()
+        before = self.slot_providers()
+        client = self.computes['host1'].manager.reportclient
+        get = client.get
+        gone = []
+
+        def delete_and_get(url, *args, **kwargs):
+            if 'resources=' in url and not gone:
+                # Whichever of ours the tree is known by.
+                uuid = url.partition('in_tree=')[2].partition('&')[0]
+                gone.append(uuid)
+                self.placement.delete(f'/resource_providers/{uuid}')
+            return get(url, *args, **kwargs)
+
+        with fixtures.MockPatchObject(client, 'get', delete_and_get):
+            self._run_periodics()
+        # Nova itself trips over it once.
+        self._run_periodics()
+        self._run_periodics()
+
+        self.assertIn(gone[0], {p['uuid'] for p in before.values()})
+        self.assertEqual(set(before), set(self.slot_providers()))
+        self.assertEqual(set(), self.burned())
+
     def test_a_journal_that_can_not_be_used(self):
         path = self.journal()
         with open(path, 'w') as file:

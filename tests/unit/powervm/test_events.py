@@ -292,6 +292,18 @@ class BrokenTest(EventsTestCase):
         self.cycle()
         self.assertEqual([], self.cycle())
 
+    def test_an_event_that_nobody_foresaw(self):
+        self.listen()
+        self.cycle()
+        with unittest.mock.patch.object(
+            events, 'touched', side_effect=LookupError('what is this?')
+        ):
+            self.control.set_owner('21010020', 'archive')
+            self.wait(lambda: not self.changes.believed)
+        self.cycle()
+        self.assertEqual('archive', self.owner(0x21010020).name)
+        self.come_back()
+
 
 class ProfilesTest(EventsTestCase):
     """A host that does not report who owns its slots."""
