@@ -270,8 +270,8 @@ class LifecycleOps:
         """Remove what an interrupted build of this instance left behind.
 
         Half of a disk may have been written, so nothing is used again. A
-        running LPAR fails the build; it is Nova that removes it then, by
-        destroying the instance.
+        running LPAR fails the build; Nova removes it then by destroying the
+        instance, unless it was to be evacuated to here.
 
         :raises exception.PartitionConflict: It runs.
         """
@@ -282,8 +282,9 @@ class LifecycleOps:
             raise exception.PartitionConflict(
                 name=spec.name,
                 uuid=spec.uuid,
-                reason=f'it exists and is {lpar.state}. Nova removes it now; '
-                'build the server again',
+                reason=f'it exists and is {lpar.state}. See with `pvmctl lpar '
+                'list` whether Nova removes it now, and remove it if not; '
+                'then build or evacuate the server again',
             )
         LOG.warning(
             'LPAR %s is left from an interrupted build; it is made anew.',

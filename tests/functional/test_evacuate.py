@@ -12,10 +12,12 @@
 
 """Servers of a host that is down are built again on another one."""
 
+import fixtures
 from nova import context as nova_context
 from nova import exception as nova_exception
 from nova import objects
 
+from nova_powervm.virt import driver
 from tests.functional import once
 
 INDEX = once.INDEX
@@ -133,6 +135,45 @@ class Evacuate(once.OnceTestCase):
         self.assertIsNone(self.lpar(server, 'host2'))
         self.assertEqual(before, self.host_state('host2'))
         self.assert_burned(INDEX, host='host2')
+
+    def test_the_old_one_can_not_be_removed(self):
+        server = self.boot_on('host1', once.device())
+        self.fail_host('host1')
+        self._evacuate_server(server, expected_host='host2')
+        held = {
+            self.slot_providers(host)[INDEX]['uuid']
+            for host in ('host1', 'host2')
+        }
+        self.control('host1').add_fault(
+            match='LogicalPartition.delete', status=500, every=True
+        )
+
+        # Nova's contract: what can't be destroyed is not forgotten.
+        started = []
+        init_host = driver.PowerVMDriver.init_host
+
+        def init_and_remember(virt, host):
+            started.append(virt)
+            init_host(virt, host)
+
+        with fixtures.MockPatchObject(
+            driver.PowerVMDriver, 'init_host', init_and_remember
+        ):
+            error = self.assertRaises(
+                nova_exception.NovaException, self.mend_host, 'host1'
+            )
+        # A process would have ended.
+        started[0].cleanup_host('host1')
+
+        self.assertIn(self.lpar(server, 'host1').uuid, str(error))
+        self.assertLess(
+            held, set(self._get_allocations_by_server_uuid(server['id']))
+        )
+        self.control('host1').clear_faults()
+        self.mend_host('host1')
+        self.assertIsNone(self.lpar(server, 'host1'))
+        self.assert_burned(INDEX, host='host1')
+        self.assertEqual({INDEX: True}, self.lpar(server, 'host2').slots)
 
     def spawn(self, host, server, allocations):
         """Let the driver build a server, as nova-compute does."""
