@@ -16,9 +16,11 @@
 """
 
 import dataclasses
+import operator
+from collections.abc import Callable
 from collections.abc import Iterable
-from collections.abc import Mapping
 from collections.abc import Sequence
+from typing import Any
 
 from nova_powervm.domain import policy as policies
 from nova_powervm.domain import slots
@@ -32,30 +34,31 @@ _Candidate = tuple[int, tuple[str, ...]]
 class _Group:
     """Paragraphs with the same keys.
 
-    :param exact: The keys whose values have no wildcards.
-    :param patterns: The keys whose values have.
-    :param candidates: Values of the exact keys to the paragraphs with them.
+    :param exact: Gives what a slot has for the keys whose values have no
+        wildcards, to be looked up.
+    :param patterns: The properties of the keys whose values have.
+    :param candidates: What ``exact`` gives to the paragraphs that have it.
     :param known: Which candidates have turned out to match which values.
     """
 
-    exact: tuple[str, ...]
-    patterns: tuple[str, ...]
-    candidates: dict[_Values, list[_Candidate]] = dataclasses.field(
+    exact: Callable[[slots.Slot], Any]
+    patterns: tuple[policies.Property, ...]
+    candidates: dict[Any, list[_Candidate]] = dataclasses.field(
         default_factory=dict
     )
-    known: dict[tuple[_Values, _Values], tuple[int, ...]] = dataclasses.field(
+    known: dict[tuple[Any, _Values], tuple[int, ...]] = dataclasses.field(
         default_factory=dict
     )
 
-    def find(self, values: Mapping[str, str | None]) -> Iterable[int]:
-        """Give the places of the paragraphs that match a slot's values."""
-        exact = tuple(values[key] for key in self.exact)
+    def find(self, slot: slots.Slot) -> Iterable[int]:
+        """Give the places of the paragraphs that identify a slot."""
+        exact = self.exact(slot)
         candidates = self.candidates.get(exact)
         if candidates is None:
             return ()
         if not self.patterns:
             return [place for place, _ in candidates]
-        varying = tuple(values[key] for key in self.patterns)
+        varying = tuple(pattern.of(slot) for pattern in self.patterns)
         found = self.known.get((exact, varying))
         if found is None:
             found = tuple(
@@ -70,8 +73,9 @@ class _Group:
 class Index:
     """The paragraphs of a policy, by what they compare.
 
-    Those without wildcards are looked up, however many there are. Patterns
-    are tried once for each value that the host reports.
+    Those without wildcards are looked up, however many there are, and slots
+    are looked up as they are: to write their numbers as the file does takes
+    longer. Patterns are tried once for each value that the host reports.
 
     :param paragraphs: In the order of the file.
     """
@@ -85,29 +89,33 @@ class Index:
                 sorted(k for k in wanted if policies.has_wildcard(wanted[k]))
             )
             exact = tuple(sorted(k for k in wanted if k not in patterns))
-            if not wanted:
-                # It may not mean every slot.
+            values = [policies.PROPERTIES[k].meant(wanted[k]) for k in exact]
+            if not wanted or None in values:
+                # It may not mean every slot, and what no slot can have is
+                # not what a slot does not report.
                 continue
-            group = groups.setdefault(
-                (exact, patterns), _Group(exact, patterns)
-            )
-            group.candidates.setdefault(
-                tuple(wanted[key] for key in exact), []
+            if (exact, patterns) not in groups:
+                groups[exact, patterns] = _group(exact, patterns)
+            groups[exact, patterns].candidates.setdefault(
+                values[0] if len(values) == 1 else tuple(values), []
             ).append((place, tuple(wanted[key] for key in patterns)))
         self._groups = tuple(groups.values())
-        compared = {
-            key
-            for group in self._groups
-            for key in (*group.exact, *group.patterns)
-        }
-        self._properties = [
-            (key, policies.PROPERTIES[key]) for key in sorted(compared)
-        ]
 
     def identifying(self, slot: slots.Slot) -> tuple[policies.Paragraph, ...]:
         """Give the paragraphs that identify a slot, in file order."""
-        values = {key: prop.of(slot) for key, prop in self._properties}
-        places = [
-            place for group in self._groups for place in group.find(values)
-        ]
+        places: list[int] = []
+        for group in self._groups:
+            places += group.find(slot)
         return tuple(self._paragraphs[place] for place in sorted(places))
+
+
+def _group(exact: Sequence[str], patterns: Sequence[str]) -> _Group:
+    attributes = [policies.PROPERTIES[key].attribute for key in exact]
+    return _Group(
+        operator.attrgetter(*attributes) if attributes else _nothing,
+        tuple(policies.PROPERTIES[key] for key in patterns),
+    )
+
+
+def _nothing(_: slots.Slot) -> tuple[()]:
+    return ()

@@ -64,7 +64,23 @@ class Property:
             return None
         if self.digits is None:
             return str(value)
-        return f'{value:0{self.digits}X}'
+        return self._written(value)
+
+    def meant(self, value: str) -> int | str | None:
+        """Give what a slot has if :meth:`of` gives this value.
+
+        :returns: None if there is no such slot.
+        """
+        if self.digits is None:
+            return value
+        try:
+            number = int(value, 16)
+        except ValueError:
+            return None
+        return number if self._written(number) == value else None
+
+    def _written(self, number: int) -> str:
+        return f'{number:0{self.digits}X}'
 
 
 #: Specification, "identification": the keys, in the order of its table.

@@ -103,6 +103,8 @@ class Watch:
         :returns: The next state, and whether the file is to be read now.
         """
         if look == self.judged:
+            if self.awaited is None:
+                return self, self.retry
             return dataclasses.replace(self, awaited=None), self.retry
         if look == self.awaited:
             return self, True

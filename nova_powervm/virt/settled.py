@@ -97,8 +97,9 @@ class SettledTree:
                 self._picture = None
                 return False
             for provider in picture.ours:
-                # Nova's copy never has them.
-                nodes[provider.uuid].update_resources(provider.resources)
+                # Nova's copy never has them. It would copy them once more, but
+                # nobody changes them.
+                nodes[provider.uuid].resources = provider.resources
         return True
 
     def remember(
@@ -156,11 +157,15 @@ def _walk(node: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _differs(nodes: Mapping[str, Any], picture: _Picture) -> bool:
+    for provider in picture.ours:
+        node = nodes[provider.uuid]
+        # What is equal as it stands need not be compared as Nova does it.
+        if node.traits != provider.traits or (
+            node.inventory != provider.inventory
+            and node.has_inventory_changed(provider.inventory)
+        ):
+            return True
     return any(
-        nodes[provider.uuid].has_inventory_changed(provider.inventory)
-        or nodes[provider.uuid].have_traits_changed(provider.traits)
-        for provider in picture.ours
-    ) or any(
-        nodes[uuid].have_traits_changed(traits)
+        nodes[uuid].traits != traits
         for uuid, traits in picture.strangers.items()
     )

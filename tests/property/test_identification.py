@@ -87,3 +87,13 @@ class FoundTest(unittest.TestCase):
         self.assertEqual(
             ['wild', 'exact', 'both', 'again'], [p.name for p in found]
         )
+
+    def test_what_no_slot_can_have(self):
+        slot = slots.Slot(0xABC, vendor_id=0xABC)
+        for value in ('ABC', '0abc', ' 0ABC', '0_ABC', 'any'):
+            for keys in (('vendor_id',), ('vendor_id', 'drc_name')):
+                written = [policy.Paragraph('p', dict.fromkeys(keys, value))]
+                self.assertFalse(written[0].identifies(slot))
+                index = identification.Index(written)
+                self.assertEqual((), index.identifying(slot))
+                self.assertEqual((), index.identifying(slots.Slot(1)))
