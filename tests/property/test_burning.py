@@ -13,9 +13,7 @@
 """No order of events makes a used device available again.
 
 The core is real; Placement, Nova's cache of it and the journal are small
-models: a cache that is not refreshed, changes that are sent only where they
-differ from the cache, generations, a process that is killed between any two
-writes.
+models, as :mod:`tests.property.machine` has them.
 """
 
 import dataclasses
@@ -32,34 +30,20 @@ from nova_powervm.domain import names
 from nova_powervm.domain import planned
 from nova_powervm.domain import planning
 from nova_powervm.domain import slots
+from tests.property import machine
 
 SLOTS = (0x21010020, 0x21010021)
 GPU = 'CUSTOM_GPU'
-#: More writes than an update has.
-_NEVER = 99
-
-
-class KilledError(Exception):
-    """The process is gone."""
-
-
-class ConflictError(Exception):
-    """The generation was not the current one."""
 
 
 @dataclasses.dataclass
-class Row:
+class Row(machine.Row):
     """A provider of Placement.
 
     :param holder: Consumer of its one unit.
     """
 
-    uuid: str
-    name: str
-    inventory: dict = dataclasses.field(default_factory=dict)
-    traits: frozenset = frozenset()
     holder: str | None = None
-    generation: int = 0
 
     @property
     def reserved(self):
@@ -70,13 +54,13 @@ class Row:
         return bool(self.inventory) and not self.reserved and not self.holder
 
 
-class Host(stateful.RuleBasedStateMachine):
+class Host(machine.Machine):
     """One host with two slots, and everybody who acts on it."""
+
+    row_type = Row
 
     def __init__(self):
         super().__init__()
-        self.rows = {}
-        self.cache = {}
         self.journal = frozenset()
         self.present = set(SLOTS)
         self.listed = set(SLOTS)
@@ -86,16 +70,8 @@ class Host(stateful.RuleBasedStateMachine):
         # Allocated since then, or released by nobody: may well be burned.
         self.touched = set()
         self.running = {}
-        self.count = 0
-        self.writes_left = _NEVER
 
     # The driver and Nova's part of an update
-
-    def write(self):
-        """Count a write; the process is killed before the last one."""
-        if self.writes_left == 0:
-            raise KilledError
-        self.writes_left -= 1
 
     def devices(self):
         return [
@@ -110,24 +86,11 @@ class Host(stateful.RuleBasedStateMachine):
             for index in sorted(self.present & self.listed)
         ]
 
-    def cached(self):
-        return [
-            existing.Provider(r.uuid, r.name, r.inventory, r.traits)
-            for r in self.cache.values()
-        ]
-
-    def read(self, uuids):
-        """Copy providers of Placement into Nova's cache."""
-        for uuid in uuids:
-            self.cache.pop(uuid, None)
-            if uuid in self.rows:
-                self.cache[uuid] = dataclasses.replace(self.rows[uuid])
-
     def plan(self):
         pairing = existing.pair(self.devices(), self.cached())
         if pairing.one_time_use:
             if self.rows.keys() != self.cache.keys():
-                raise ConflictError
+                raise machine.ConflictError
             self.read(
                 p.uuid
                 for p in pairing.one_time_use
@@ -167,49 +130,29 @@ class Host(stateful.RuleBasedStateMachine):
         """Send what differs from the cache, as Nova's report client does."""
         for entry in plan.entries:
             if entry.action is planned.Action.DELETE:
-                self.write()
-                row = self.rows.get(entry.uuid)
-                if row and row.holder:
-                    raise ConflictError
-                self.rows.pop(entry.uuid, None)
-                self.cache.pop(entry.uuid, None)
+                self.remove(entry.uuid, lambda row: row.holder)
                 continue
-            uuid = entry.uuid or self.create(entry.name)
+            uuid = entry.uuid or self.make(entry.name)
             for field in ('inventory', 'traits'):
                 self.send(uuid, field, getattr(entry, field))
 
-    def create(self, name):
-        self.write()
-        if any(row.name == name for row in self.rows.values()):
-            raise ConflictError
+    def make(self, name):
         self.count += 1
         uuid = f'provider-{self.count}'
-        self.rows[uuid] = Row(uuid, name)
-        self.read([uuid])
+        self.create(uuid, name)
         return uuid
-
-    def send(self, uuid, field, value):
-        if getattr(self.cache[uuid], field) == value:
-            return
-        self.write()
-        row = self.rows.get(uuid)
-        if row is None or row.generation != self.cache[uuid].generation:
-            raise ConflictError
-        setattr(row, field, value)
-        row.generation += 1
-        self.read([uuid])
 
     def update(self):
         """Update as Nova does: again after a conflict; say if it worked."""
         for _ in range(3):
             try:
                 self.carry_out(self.plan())
-            except ConflictError:
-                self.read({*self.rows, *self.cache})
-            except KilledError:
+            except machine.ConflictError:
+                self.read()
+            except machine.KilledError:
                 # The next process begins without a cache.
-                self.read({*self.rows, *self.cache})
-                self.writes_left = _NEVER
+                self.read()
+                self.writes_left = machine.NEVER
                 return False
             else:
                 self.still_used()
@@ -259,7 +202,7 @@ class Host(stateful.RuleBasedStateMachine):
             # It is not spawned; Nova takes the allocation away again.
             self.free(row)
             return
-        self.writes_left = _NEVER
+        self.writes_left = machine.NEVER
         row = self.row_of(index)
         once = names.ONE_TIME_USE_TRAIT in row.traits
         assert row.holder == instance
@@ -279,15 +222,15 @@ class Host(stateful.RuleBasedStateMachine):
         row.holder = None
         row.generation += 1
 
-    @stateful.rule(writes=st.integers(0, 8) | st.just(_NEVER))
+    @stateful.rule(writes=st.integers(0, 8) | st.just(machine.NEVER))
     def cycle(self, writes):
         self.writes_left = writes
         self.update()
-        self.writes_left = _NEVER
+        self.writes_left = machine.NEVER
 
     @stateful.rule()
     def read_all(self):
-        self.read({*self.rows, *self.cache})
+        self.read()
 
     @stateful.rule(index=st.sampled_from(SLOTS))
     def release(self, index):

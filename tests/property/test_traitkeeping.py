@@ -13,7 +13,7 @@
 """Whose a trait is, in any order of events.
 
 The core is real; Placement, Nova's cache of it and the journal are small
-models, as in :mod:`tests.property.test_burning`.
+models, as :mod:`tests.property.machine` has them.
 """
 
 import dataclasses
@@ -30,25 +30,16 @@ from nova_powervm.domain import planned
 from nova_powervm.domain import planning
 from nova_powervm.domain import slots
 from nova_powervm.domain import traitkeeping
+from tests.property import machine
 
 INDEX = 0x21010020
 OWN = frozenset({names.OWNER_TRAIT, 'CUSTOM_POWERVM_IOSLOT_CLASS_0302'})
 TRAITS = st.sampled_from(('CUSTOM_A', 'CUSTOM_B'))
-#: More writes than an update has.
-_NEVER = 99
-_WRITES = st.sampled_from((0, 1, 2, 3, 4, _NEVER, _NEVER, _NEVER))
-
-
-class KilledError(Exception):
-    """The process is gone."""
-
-
-class ConflictError(Exception):
-    """The generation was not the current one."""
+_WRITES = st.sampled_from((0, 1, 2, 3, 4, *(3 * [machine.NEVER])))
 
 
 @dataclasses.dataclass
-class Row:
+class Row(machine.Row):
     """A provider of Placement, and what nobody can ask Placement.
 
     :param by_hand: Traits that an operator has set while the journal did not
@@ -56,48 +47,25 @@ class Row:
     :param unclear: Those that he has set while it did.
     """
 
-    uuid: str
-    name: str
-    inventory: dict = dataclasses.field(default_factory=dict)
-    traits: frozenset = frozenset()
     held: bool = False
-    generation: int = 0
     by_hand: frozenset = frozenset()
     unclear: frozenset = frozenset()
 
 
-class Host(stateful.RuleBasedStateMachine):
+class Host(machine.Machine):
     """One slot, its file, and everybody who sets traits."""
+
+    row_type = Row
 
     def __init__(self):
         super().__init__()
-        self.rows = {}
-        self.cache = {}
         self.on_disk = {}
         self.lost = False
         self.kept = None
         self.listed = True
         self.file = frozenset()
-        self.count = 0
-        self.writes_left = _NEVER
 
     # The driver and Nova's part of an update
-
-    def write(self):
-        """Count a write; the process is killed before the last one."""
-        if self.writes_left == 0:
-            raise KilledError
-        self.writes_left -= 1
-
-    def read(self):
-        """Copy Placement into Nova's cache."""
-        self.cache = {u: dataclasses.replace(r) for u, r in self.rows.items()}
-
-    def cached(self):
-        return [
-            existing.Provider(r.uuid, r.name, r.inventory, r.traits)
-            for r in self.cache.values()
-        ]
 
     def devices(self):
         traits = OWN | self.file
@@ -108,7 +76,7 @@ class Host(stateful.RuleBasedStateMachine):
         pairing = existing.pair(self.devices(), self.cached())
         if pairing.gaining:
             if self.rows.keys() != self.cache.keys():
-                raise ConflictError
+                raise machine.ConflictError
             self.read()
             pairing = existing.pair(self.devices(), self.cached())
         if self.kept is None:
@@ -144,43 +112,24 @@ class Host(stateful.RuleBasedStateMachine):
     def carry_out(self, entry, uuid):
         """Send what differs from the cache, as Nova's report client does."""
         if entry.action is planned.Action.DELETE:
-            self.write()
-            if uuid in self.rows and self.rows[uuid].held:
-                raise ConflictError
-            self.rows.pop(uuid, None)
-            self.cache.pop(uuid)
+            self.remove(uuid, lambda row: row.held)
             return
         if entry.uuid is None:
-            self.write()
-            if any(row.name == entry.name for row in self.rows.values()):
-                raise ConflictError
-            self.rows[uuid] = Row(uuid, entry.name)
-            self.read()
+            self.create(uuid, entry.name)
         self.send(uuid, 'inventory', entry.inventory)
         self.send(uuid, 'traits', entry.traits)
-
-    def send(self, uuid, field, value):
-        if getattr(self.cache[uuid], field) == value:
-            return
-        self.write()
-        row = self.rows.get(uuid)
-        if row is None or row.generation != self.cache[uuid].generation:
-            raise ConflictError
-        setattr(row, field, value)
-        row.generation += 1
-        self.cache[uuid] = dataclasses.replace(row)
 
     def update(self):
         """Try as often as Nova does; a killed process knows nothing."""
         for _ in range(4):
             try:
                 self.update_once()
-            except ConflictError:
+            except machine.ConflictError:
                 self.read()
-            except KilledError:
+            except machine.KilledError:
                 self.read()
                 self.kept = None
-                self.writes_left = _NEVER
+                self.writes_left = machine.NEVER
                 return
             else:
                 return
@@ -205,7 +154,7 @@ class Host(stateful.RuleBasedStateMachine):
     def cycle(self, writes):
         self.writes_left = writes
         self.update()
-        self.writes_left = _NEVER
+        self.writes_left = machine.NEVER
 
     @stateful.rule(trait=TRAITS, writes=_WRITES)
     def the_file_changes(self, trait, writes):
