@@ -73,20 +73,6 @@ class DeviceConflict(ConfigurationError):
     )
 
 
-class JournalUnusable(ConfigurationError):
-    """What is written down of burned devices can't be read or written."""
-
-    code = 'powervm.journal'
-    message = 'Journal of used devices {path}: {reason}.'
-
-
-class TraitJournalUnusable(PowerVMError):
-    """What is written down of the file's traits can't be read or written."""
-
-    code = 'powervm.trait-journal'
-    message = 'Journal of traits {path}: {reason}.'
-
-
 class PlacementUnanswered(PowerVMError):
     """Placement did not say what an update or a burn hangs on."""
 

@@ -134,24 +134,6 @@ keep the name that they have.
 """,
     ),
     cfg.StrOpt(
-        'burn_journal',
-        help="""
-File in which nova-compute writes down the one-time-use devices that were used.
-
-If unset, it is ``powervm-burned.json`` in ``[DEFAULT]state_path``.
-
-It is made when the first of them is allocated, and nova-compute has to be able
-to write into its directory. Placement knows the same, until a provider is
-deleted; keep the file on a disk that outlives the service.
-
-Beside it stands the journal of traits: which traits of the inventory file
-nova-compute has set, so that it can take them away when they leave the file.
-It is called ``powervm-traits.json``. If this option is set, it is called as
-this file with ``-traits`` before the suffix: ``/srv/host1-traits.json`` stands
-beside ``/srv/host1.json``.
-""",
-    ),
-    cfg.StrOpt(
         'disk_driver',
         default='localdisk',
         help="""
@@ -293,7 +275,6 @@ class Settings:
     inventory_file: str = '/etc/nova/inventory.yaml'
     proc_units_factor: float = 0.1
     provider_names: str = 'node'
-    burn_journal: str | None = None
     disk_driver: str = 'localdisk'
     volume_group: str | None = None
     media_volume_group: str = 'rootvg'
@@ -323,7 +304,6 @@ def take(group: Any) -> Settings:
         inventory_file=group.inventory_file,
         proc_units_factor=group.proc_units_factor,
         provider_names=group.provider_names,
-        burn_journal=group.burn_journal,
         disk_driver=group.disk_driver,
         volume_group=group.volume_group_name,
         media_volume_group=group.media_volume_group_name,

@@ -28,20 +28,6 @@ from nova_powervm.domain import slots
 _RESOURCES_KEY = re.compile(r'resources[a-zA-Z0-9_-]{0,64}:([A-Z0-9_]+)')
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class SlotProvider:
-    """A provider of ours, as the last update left it.
-
-    :param uuid: Placement's uuid of it.
-    :param drc_index: The slot it stands for.
-    :param resource_classes: Classes that it has inventory of.
-    """
-
-    uuid: str
-    drc_index: int
-    resource_classes: frozenset[str]
-
-
 class Source(enum.StrEnum):
     """Who manages a claimed device (specification "cyborg owned vGPU")."""
 
@@ -57,12 +43,17 @@ class Claim:
     :param drc_index: The slot.
     :param source: Who manages the device.
     :param request: The accelerator request that gives it; None if Nova does.
+    :param resource_classes: The driver's own of the provider; Nova may have
+        added others. Empty if they are not known.
     """
 
     provider_uuid: str | None
     drc_index: int
     source: Source = Source.COMPUTE
     request: str | None = None
+    resource_classes: frozenset[str] = dataclasses.field(
+        default=frozenset(), compare=False
+    )
 
     def __str__(self) -> str:
         return slots.format_drc_index(self.drc_index)
@@ -73,6 +64,27 @@ class Claim:
         if self.source is Source.ACCELERATOR:
             return f'accelerator request {self.request} gives it slot {self}'
         return f'slot {self} was allocated to it'
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class SlotProvider:
+    """A provider of ours, as the last update left it.
+
+    :param uuid: Placement's uuid of it.
+    :param drc_index: The slot it stands for.
+    :param resource_classes: Classes that it has inventory of.
+    """
+
+    uuid: str
+    drc_index: int
+    resource_classes: frozenset[str]
+
+    @property
+    def claim(self) -> Claim:
+        """The claim of an instance that was allocated it."""
+        return Claim(
+            self.uuid, self.drc_index, resource_classes=self.resource_classes
+        )
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -156,10 +168,7 @@ def resolve(
         granted,
         _of_devices(requested, providers.values(), device_classes),
     )
-    own = {
-        Claim(provider.uuid, provider.drc_index) for provider, _, _ in granted
-    }
-    return in_order(own)
+    return in_order({provider.claim for provider, _, _ in granted})
 
 
 def stored(
@@ -186,10 +195,7 @@ def stored(
         ],
         _of_devices(requested, remembered.values(), device_classes),
     )
-    return in_order(
-        Claim(provider.uuid, provider.drc_index)
-        for provider in remembered.values()
-    )
+    return in_order(provider.claim for provider in remembered.values())
 
 
 def describe(claims: Iterable[Claim]) -> str:

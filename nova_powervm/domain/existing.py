@@ -24,7 +24,6 @@ from typing import Any
 
 from nova_powervm.domain import matching
 from nova_powervm.domain import names
-from nova_powervm.domain import traitkeeping
 
 #: One unit; step, minimum and maximum one (specification, "Inventory").
 TOTAL = 1
@@ -82,19 +81,59 @@ class Provider:
         return tuple(rc for rc in self.inventory if rc != resource_class)
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Additions:
+    """What Nova's provider.yaml adds to a provider, after the driver.
+
+    :param classes: Resource classes of its inventory.
+    :param traits: Its traits. Those of the driver itself are its own.
+    """
+
+    classes: frozenset[str] = frozenset()
+    traits: frozenset[str] = frozenset()
+
+    def remove_from(self, provider: Provider) -> Provider:
+        """Give a provider without what was added to it."""
+        return dataclasses.replace(
+            provider,
+            inventory={
+                name: record
+                for name, record in provider.inventory.items()
+                if name not in self.classes
+            },
+            traits=provider.traits
+            - {t for t in self.traits if not names.is_drivers(t)},
+        )
+
+
+def without_additions(
+    provider: Provider, additions: Mapping[str, Additions]
+) -> Provider:
+    """Give a provider as the driver left it.
+
+    :param provider: As Placement has it.
+    :param additions: Uuid or name of a provider to what is added to it.
+    """
+    for which in (provider.uuid, provider.name):
+        if which in additions:
+            provider = additions[which].remove_from(provider)
+    return provider
+
+
 class Allocations:
     """What Placement says now of the providers that were asked about.
 
-    :param consumers: Provider uuid to the uuids of its consumers, for each
-        provider that Placement gave an answer about. A provider without an
-        answer counts as allocated: doubt never leads to deletion.
+    :param consumers: Provider uuid to its consumers, each with the classes
+        that it holds, for each provider that Placement gave an answer about.
+        A provider without an answer counts as allocated, in all its classes:
+        doubt never leads to deletion.
     :param reserved: Uuids of those that have units reserved. Nova's copy of
         a provider may be minutes old.
     """
 
     def __init__(
         self,
-        consumers: Mapping[str, Collection[str]],
+        consumers: Mapping[str, Mapping[str, Collection[str]]],
         reserved: Collection[str] = (),
     ) -> None:
         self._consumers = consumers
@@ -103,6 +142,13 @@ class Allocations:
     def of(self, provider: Provider) -> tuple[str, ...]:
         """Give the known consumers of a provider."""
         return tuple(sorted(self._consumers.get(provider.uuid, ())))
+
+    def classes(self, provider: Provider) -> frozenset[str]:
+        """Give the classes of which a provider is, or may be, allocated."""
+        consumers = self._consumers.get(provider.uuid)
+        if consumers is None:
+            return frozenset(provider.inventory)
+        return frozenset().union(*consumers.values())
 
     def is_free(self, provider: Provider) -> bool:
         """Whether Placement said that nobody holds the provider."""
@@ -137,11 +183,7 @@ class Pairing:
         reclassed = tuple(
             provider
             for device, provider in self.wanted
-            if provider
-            and (
-                provider.other_classes(device.resource_class)
-                or _in_doubt(device, provider)
-            )
+            if provider and provider.other_classes(device.resource_class)
         )
         return self.orphans + reclassed
 
@@ -154,31 +196,6 @@ class Pairing:
             if provider and (device.one_time_use or provider.is_one_time_use)
         )
         return flagged + tuple(p for p in self.orphans if p.is_one_time_use)
-
-    @property
-    def gaining(self) -> tuple[Provider, ...]:
-        """The providers that lack a trait of the file.
-
-        Whether somebody else has set it meanwhile decides whose it is.
-        """
-        return tuple(
-            provider
-            for device, provider in self.wanted
-            if provider
-            and traitkeeping.of_file(device.traits - provider.traits)
-        )
-
-    @property
-    def burnable(self) -> tuple[Provider, ...]:
-        """The providers that are burned if Placement has no room in them.
-
-        A reserve of the driver's own takes the room, too, and says nothing.
-        """
-        return tuple(
-            provider
-            for device, provider in self.wanted
-            if provider and device.one_time_use and not provider.is_withdrawn
-        )
 
 
 def pair(
@@ -206,8 +223,3 @@ def pair(
         (device, found.pop(device.slot.drc_index, None)) for device in devices
     )
     return Pairing(wanted, (*found.values(), *spare))
-
-
-def _in_doubt(device: matching.Device, provider: Provider) -> bool:
-    """Whether it was withdrawn before its paragraph got its flag."""
-    return device.one_time_use and provider.is_withdrawn

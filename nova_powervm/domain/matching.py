@@ -45,6 +45,11 @@ class Verdict:
         return self.reason is None
 
     @property
+    def one_time_use(self) -> bool:
+        """Whether its device is for one use, be it offered or not."""
+        return any(paragraph.one_time_use for paragraph in self.paragraphs)
+
+    @property
     def conflicting(self) -> bool:
         """Whether more than one allowing paragraph takes the device."""
         return len(self.paragraphs) > 1

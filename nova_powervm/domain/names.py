@@ -94,6 +94,13 @@ def generated_traits(slot: slots.Slot) -> frozenset[str]:
     return frozenset(traits)
 
 
+def is_drivers(trait: str) -> bool:
+    """Whether a trait is one that only the driver sets and removes."""
+    return trait in (OWNER_TRAIT, ONE_TIME_USE_TRAIT) or trait.startswith(
+        policy.GENERATED_PREFIX
+    )
+
+
 def is_of_slot(trait: str) -> bool:
     """Whether a trait is one that describes a slot."""
     return trait.startswith(f'CUSTOM_{_TRAIT_PREFIX}')

@@ -120,17 +120,24 @@ class Tree:
     :param root: The node's own provider. Its inventory and traits are left
         out; its consumers are the instances of the host.
     :param below: All providers below it, direct children first.
+    :param additions: What Nova itself adds to providers, by uuid or name.
     """
 
     node: str
     root: Observed
     below: tuple[Observed, ...] = ()
+    additions: Mapping[str, existing.Additions] = dataclasses.field(
+        default_factory=dict
+    )
 
     @property
     def children(self) -> tuple[existing.Provider, ...]:
-        """The direct children of the node's provider, as the plan has them."""
+        """The direct children of the node's provider, as the plan has them.
+
+        What Nova adds by itself is left out.
+        """
         return tuple(
-            observed.provider
+            existing.without_additions(observed.provider, self.additions)
             for observed in self.below
             if observed.parent_uuid == self.root.uuid
         )
@@ -149,9 +156,15 @@ class Tree:
     def allocations(self) -> existing.Allocations:
         """Who holds each provider below the node."""
         return existing.Allocations(
-            {o.uuid: tuple(o.consumers) for o in self.below},
-            frozenset(o.uuid for o in self.below if o.reserved),
+            {o.uuid: o.consumers for o in self.below},
+            frozenset(
+                o.uuid for o in self.below if self._is_reserved(o.provider)
+            ),
         )
+
+    def _is_reserved(self, provider: existing.Provider) -> bool:
+        own = existing.without_additions(provider, self.additions)
+        return any(record.get('reserved') for record in own.inventory.values())
 
     @property
     def instance_lpars(self) -> Mapping[str, str]:

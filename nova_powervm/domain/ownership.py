@@ -185,6 +185,21 @@ def allocated(
     }
 
 
+def held(
+    host_slots: Iterable[slots.Slot], lpars: Collection[str]
+) -> frozenset[int]:
+    """Give the DRC indexes of the slots that LPARs of instances own.
+
+    :param host_slots: All slots of the host.
+    :param lpars: Upper-case uuids of the LPARs of instances.
+    """
+    return frozenset(
+        slot.drc_index
+        for slot in host_slots
+        if slot.owner and (slot.owner.uuid or '').upper() in lpars
+    )
+
+
 def _by_slot(providers: Iterable[existing.Provider]) -> dict[int, set[str]]:
     standing: dict[int, set[str]] = {}
     for provider in providers:

@@ -22,7 +22,6 @@ import enum
 from nova_powervm.domain import existing
 from nova_powervm.domain import matching
 from nova_powervm.domain import names
-from nova_powervm.domain import traitkeeping
 
 
 class Action(enum.StrEnum):
@@ -47,9 +46,6 @@ class Entry:
     :param traits: The traits that it has afterwards.
     :param reason: Why, in words; empty where nothing needs to be said.
     :param consumers: Who is known to hold an allocation of it.
-    :param released: Whether it was there and nobody had burned or reserved
-        it. Whatever the journal says of its device is over.
-    :param had: The traits that it had before.
     """
 
     action: Action
@@ -60,8 +56,6 @@ class Entry:
     traits: frozenset[str] = frozenset()
     reason: str = ''
     consumers: tuple[str, ...] = ()
-    released: bool = False
-    had: frozenset[str] = frozenset()
 
     @property
     def burned(self) -> bool:
@@ -97,12 +91,10 @@ class Plan:
         """Whether the same devices and providers give the same plan again.
 
         What is withdrawn, and what waits for another resource class, depends
-        on who holds an allocation, too. So does what is burned. A trait of
-        the file that is taken away is forgotten in the next plan only.
+        on who holds an allocation, too.
         """
         return not self.one_time_use and all(
             entry.action in (Action.CREATE, Action.PUBLISH)
-            and not traitkeeping.of_file(entry.had - entry.traits)
             for entry in self.entries
         )
 
@@ -114,14 +106,3 @@ class Plan:
             for entry in self.entries
             if names.ONE_TIME_USE_TRAIT in entry.traits
         )
-
-    @property
-    def burned(self) -> frozenset[int]:
-        """DRC indexes of the devices that wait for their release."""
-        return frozenset(e.drc_index for e in self.entries if e.burned)
-
-    @property
-    def released(self) -> frozenset[int]:
-        """DRC indexes of which no provider is, or was, reserved."""
-        kept = {e.drc_index for e in self.entries if not e.released}
-        return frozenset(e.drc_index for e in self.entries) - kept

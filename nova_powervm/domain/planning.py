@@ -15,23 +15,20 @@
 import dataclasses
 from collections.abc import Callable
 from collections.abc import Collection
+from collections.abc import Iterable
 from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
 
-from nova_powervm.domain import burning
 from nova_powervm.domain import existing
 from nova_powervm.domain import matching
 from nova_powervm.domain import names
 from nova_powervm.domain import planned
-from nova_powervm.domain import policy
 from nova_powervm.domain import slots
-from nova_powervm.domain import traitkeeping
 
 _SPARE = slots.Reason('spare', 'another provider stands for its slot')
-_NO_BURNS = burning.Burns()
-_NO_TRAITS: traitkeeping.Kept = {}
 _TWIN = slots.Reason('twin', 'another provider of its slot is in use')
+_NONE: frozenset[int] = frozenset()
 
 
 def make_plan(
@@ -39,30 +36,40 @@ def make_plan(
     allocations: existing.Allocations,
     name_of: Callable[[int], str],
     verdicts: Sequence[matching.Verdict],
-    burns: burning.Burns = _NO_BURNS,
-    kept: traitkeeping.Kept = _NO_TRAITS,
+    held: Collection[int] = _NONE,
 ) -> planned.Plan:
     """Decide what happens to each slot provider.
+
+    Nothing is burned here but what an LPAR holds already: a device is burned
+    just before its LPAR gets it, and a plan only repairs that.
 
     :param pairing: Devices and providers.
     :param allocations: Placement's answer about ``pairing.questionable``.
     :param name_of: Makes the name of a new provider from a DRC index.
     :param verdicts: What the file and the host mean for each slot.
-    :param burns: What Placement and the journal say of
-        ``pairing.burnable``.
-    :param kept: The traits of the file that the driver itself has set.
+    :param held: DRC indexes of the slots that LPARs of instances own.
     """
     reasons = {v.slot.drc_index: v.reason for v in verdicts if v.reason}
-    taken = {
-        names.slot_of_provider(orphan.name)
-        for orphan in pairing.orphans
-        if allocations.in_use(orphan)
+    taken = _slots_of(pairing.orphans, allocations.in_use)
+    # A device that is withheld can be in use as well.
+    once = {v.slot.drc_index for v in verdicts if v.one_time_use} | {
+        device.slot.drc_index
+        for device, _ in pairing.wanted
+        if device.one_time_use
     }
+    # What one provider of a slot says of its device holds for the other.
+    used = once & {*held, *_slots_of(pairing.orphans, allocations.is_reserved)}
     published = (
         # A slot of two providers must not be given away twice.
-        _withdraw(provider, device.slot.drc_index, _TWIN, ())
+        _withdraw(
+            _flagged_as(device, provider),
+            device.slot.drc_index,
+            _TWIN,
+            (),
+            used,
+        )
         if provider and device.slot.drc_index in taken
-        else _publish(device, provider, allocations, name_of, burns, kept)
+        else _publish(device, provider, allocations, name_of, used)
         for device, provider in pairing.wanted
     )
     spare = {
@@ -70,16 +77,35 @@ def make_plan(
         for device, found in pairing.wanted
         if found
     }
-    once = {
-        v.slot.drc_index
-        for v in verdicts
-        if any(paragraph.one_time_use for paragraph in v.paragraphs)
-    }
     removed = (
-        _remove(provider, allocations, {**reasons, **spare}, once)
+        _remove(provider, allocations, {**reasons, **spare}, used)
         for provider in pairing.orphans
     )
     return planned.Plan((*published, *removed), tuple(verdicts))
+
+
+def _slots_of(
+    providers: Iterable[existing.Provider],
+    condition: Callable[[existing.Provider], bool],
+) -> frozenset[int]:
+    """Give the DRC indexes of the providers that meet a condition."""
+    found = (
+        names.slot_of_provider(provider.name)
+        for provider in providers
+        if condition(provider)
+    )
+    return frozenset(index for index in found if index is not None)
+
+
+def _flagged_as(
+    device: matching.Device, provider: existing.Provider
+) -> existing.Provider:
+    """Take the trait of one-time use away if nothing speaks for it."""
+    if device.one_time_use or provider.reserved:
+        return provider
+    return dataclasses.replace(
+        provider, traits=provider.traits - {names.ONE_TIME_USE_TRAIT}
+    )
 
 
 def _publish(
@@ -87,83 +113,77 @@ def _publish(
     provider: existing.Provider | None,
     allocations: existing.Allocations,
     name_of: Callable[[int], str],
-    burns: burning.Burns,
-    kept: traitkeeping.Kept,
+    used: Collection[int],
 ) -> planned.Entry:
     index = device.slot.drc_index
+    burned = existing.TOTAL if index in used else 0
     if provider is None:
-        reserved = existing.TOTAL if burns.apply_to_new(index) else 0
         return planned.Entry(
             action=planned.Action.CREATE,
             drc_index=index,
             name=name_of(index),
             uuid=None,
-            inventory={device.resource_class: _record(reserved)},
-            # What was burned stays so without its paragraph's flag.
-            traits=device.traits
-            | ({names.ONE_TIME_USE_TRAIT} if reserved else set()),
+            inventory={device.resource_class: _record(burned)},
+            traits=device.traits,
         )
-    burned = _is_burned(device, provider, allocations, burns)
-    reserved = existing.TOTAL if burned else provider.reserved
-    once = {names.ONE_TIME_USE_TRAIT} & provider.traits if reserved else set()
-    ours = traitkeeping.ours(kept, provider.uuid)
-    traits = (
-        (_foreign_traits(provider) - {names.ONE_TIME_USE_TRAIT} - ours)
-        | device.traits
-        | ({names.ONE_TIME_USE_TRAIT} if burned else once)
-    )
-    others = provider.other_classes(device.resource_class)
-    if others and not allocations.is_free(provider):
-        return planned.Entry(
-            action=planned.Action.KEEP_CLASS,
-            drc_index=index,
-            name=provider.name,
-            uuid=provider.uuid,
-            # One class too many is better than to drop the allocated one.
-            inventory={rc: _record(reserved) for rc in provider.inventory},
-            traits=traits,
-            reason=(
-                f'its resource class stays {", ".join(others)} while it is '
-                f'allocated; it becomes {device.resource_class} when it is '
-                'free'
-            ),
-            consumers=allocations.of(provider),
-            had=provider.traits,
-        )
-    return planned.Entry(
+    entry = planned.Entry(
         action=planned.Action.PUBLISH,
         drc_index=index,
         name=provider.name,
         uuid=provider.uuid,
-        inventory={device.resource_class: _record(reserved)},
-        traits=traits,
-        released=not reserved,
-        had=provider.traits,
+        inventory={
+            device.resource_class: _record(burned or provider.reserved)
+        },
+        traits=device.traits | _still_once(provider),
+    )
+    others = allocations.classes(provider) & {
+        *provider.other_classes(device.resource_class)
+    }
+    return _keep_classes(entry, provider, allocations) if others else entry
+
+
+def _still_once(provider: existing.Provider) -> frozenset[str]:
+    """Keep the trait of what was used once, whatever its paragraph says."""
+    return (
+        frozenset({names.ONE_TIME_USE_TRAIT}) & provider.traits
+        if provider.reserved
+        else frozenset()
     )
 
 
-def _is_burned(
-    device: matching.Device,
+def _keep_classes(
+    entry: planned.Entry,
     provider: existing.Provider,
     allocations: existing.Allocations,
-    burns: burning.Burns,
-) -> bool:
-    index = device.slot.drc_index
-    if not provider.inventory:
-        # Whoever made it did not get further: it says nothing of its own.
-        return burns.apply_to_new(index)
-    if provider.is_withdrawn:
-        return device.one_time_use and (
-            burns.apply_to_new(index) or not allocations.is_free(provider)
-        )
-    return burns.apply_to(provider.uuid)
+) -> planned.Entry:
+    """Keep the allocated classes of a provider, and offer no other.
+
+    Placement would refuse to drop them, and a class more would offer the
+    slot a second time.
+    """
+    ((wanted, record),) = entry.inventory.items()
+    classes = allocations.classes(provider) & provider.inventory.keys()
+    old = ', '.join(sorted(classes - {wanted}))
+    return dataclasses.replace(
+        entry,
+        action=planned.Action.KEEP_CLASS,
+        inventory={
+            name: _whole(provider.inventory[name], record['reserved'])
+            for name in sorted(classes)
+        },
+        reason=(
+            f'its resource class stays {old} while it is allocated; it '
+            f'becomes {wanted} when it is free'
+        ),
+        consumers=allocations.of(provider),
+    )
 
 
 def _remove(
     provider: existing.Provider,
     allocations: existing.Allocations,
     reasons: Mapping[int, slots.Reason],
-    once: Collection[int],
+    used: Collection[int],
 ) -> planned.Entry:
     index = names.slot_of_provider(provider.name) or 0
     reason = reasons.get(index) or slots.Reason(
@@ -177,27 +197,22 @@ def _remove(
             else 'an operator has reserved it'
         )
         quarantine = slots.Reason('reserved', f'{reason}, but {holder}')
-        # Not marked: the driver must never lower this reserve.
-        return dataclasses.replace(
-            _withdraw(provider, index, quarantine, allocations.of(provider)),
-            traits=provider.traits,
+        entry = _withdraw(
+            provider, index, quarantine, allocations.of(provider), used
         )
-    if allocations.is_free(provider):
+        # Nova's copy may not have that reserve yet. It is not the driver's.
+        return dataclasses.replace(
+            entry, traits=entry.traits - {names.WITHDRAWN_TRAIT}
+        )
+    if allocations.is_free(provider) and index not in used:
         return planned.Entry(
             action=planned.Action.DELETE,
             drc_index=index,
             name=provider.name,
             uuid=provider.uuid,
             reason=reason.text,
-            released=bool(provider.inventory),
-            had=provider.traits,
         )
-    consumers = allocations.of(provider)
-    # Its paragraph may have got the flag while it was in use.
-    flag = {names.ONE_TIME_USE_TRAIT} if consumers and index in once else set()
-    used = dataclasses.replace(provider, traits=provider.traits | flag)
-    entry = _withdraw(used, index, reason, consumers)
-    return dataclasses.replace(entry, had=provider.traits)
+    return _withdraw(provider, index, reason, allocations.of(provider), used)
 
 
 def _withdraw(
@@ -205,22 +220,46 @@ def _withdraw(
     index: int,
     reason: slots.Reason,
     consumers: tuple[str, ...],
+    used: Collection[int],
 ) -> planned.Entry:
-    # Of a device for one use this is the burn, so it is not the driver's to
-    # lower again.
-    final = provider.reserved > 0 or provider.is_one_time_use
-    mark = frozenset() if final else {names.WITHDRAWN_TRAIT}
+    """Keep a provider from being allocated, as far as that can be undone.
+
+    Nova writes inventory before traits. So the mark goes first, and what is
+    reserved is raised when the mark is found there: a reserve whose mark was
+    lost would count as an operator's, and hide the device for ever. Of a
+    one-time-use device any reserve is a burn, so none is raised, unless an
+    LPAR has it.
+    """
+    mark = {names.WITHDRAWN_TRAIT}
+    reserved = provider.reserved
+    traits = provider.traits
+    if index in used:
+        reserved = existing.TOTAL
+        traits = (traits | {names.ONE_TIME_USE_TRAIT}) - mark
+    elif provider.is_one_time_use:
+        traits = traits - mark
+    elif provider.is_withdrawn:
+        reserved = existing.TOTAL
+    elif not reserved:
+        traits = traits | mark
     return planned.Entry(
         action=planned.Action.WITHDRAW,
         drc_index=index,
         name=provider.name,
         uuid=provider.uuid,
-        inventory={rc: _record(existing.TOTAL) for rc in provider.inventory},
-        traits=(provider.traits - {names.WITHDRAWN_TRAIT}) | mark,
+        inventory={
+            name: _whole(record, reserved)
+            for name, record in provider.inventory.items()
+        },
+        traits=traits,
         reason=reason.text,
         consumers=consumers,
-        had=provider.traits,
     )
+
+
+def _whole(record: Mapping[str, Any], reserved: int) -> dict[str, Any]:
+    """Give a record of an existing provider with another reserve."""
+    return {**_record(0), **record, 'reserved': reserved}
 
 
 def _record(reserved: int) -> dict[str, Any]:
@@ -233,12 +272,3 @@ def _record(reserved: int) -> dict[str, Any]:
         'step_size': 1,
         'allocation_ratio': 1.0,
     }
-
-
-def _foreign_traits(provider: existing.Provider) -> frozenset[str]:
-    """Leave out what the driver generates, so that old values go."""
-    return frozenset(
-        trait
-        for trait in provider.traits
-        if not trait.startswith(policy.GENERATED_PREFIX)
-    )

@@ -34,14 +34,19 @@ from nova_powervm.domain import planned
 from nova_powervm.domain import planning
 from nova_powervm.domain import policy as policies
 from nova_powervm.domain import slots
-from nova_powervm.ops import burning as burn_ops
+from nova_powervm.ops import burning
 from nova_powervm.ops import holding
 from nova_powervm.ops import host as host_ops
 from nova_powervm.ops import ports
 from nova_powervm.ops import telling
-from nova_powervm.ops import traitkeeping as trait_ops
 
 LOG = logging.getLogger(__name__)
+
+#: Reads providers anew that have changed in Placement since Nova read them;
+#: gives all direct children of the compute node's provider.
+Freshen = Callable[
+    [Collection[existing.Provider]], Iterable[existing.Provider]
+]
 
 
 class DeviceOps:
@@ -50,8 +55,6 @@ class DeviceOps:
     :param inventory: The inventory file, which has been read.
     :param placement: Answers who holds an allocation.
     :param name_of: Makes the name of a new provider from a DRC index.
-    :param burns: Looks after devices for one use.
-    :param traits: Remembers which traits of the file were set.
     """
 
     def __init__(
@@ -59,13 +62,10 @@ class DeviceOps:
         inventory: ports.Inventory,
         placement: ports.Placement,
         name_of: Callable[[int], str],
-        burns: burn_ops.BurnOps,
-        traits: trait_ops.TraitOps,
     ) -> None:
         self._inventory = inventory
-        self._burns = burns
-        self._traits = traits
-        # DRC indexes of the devices that were for one use in the last plan.
+        self._burns = burning.BurnOps(placement)
+        # DRC indexes of the devices that are for one use.
         self._once: frozenset[int] = frozenset()
         self._placement = placement
         self._name_of = name_of
@@ -111,14 +111,21 @@ class DeviceOps:
     def check(self, snapshot: host_ops.Snapshot) -> None:
         """Stop a starting service if two paragraphs take one device.
 
+        It also notes which devices are for one use: Nova may start instances
+        before it updates the provider tree for the first time.
+
         :raises exception.DeviceConflict: Names the devices and paragraphs.
         """
         policy = self._policy
-        conflicts = matching.conflicts(
-            matching.judge(
-                policy, snapshot.view.io_slots, snapshot.instance_lpars
-            )
+        verdicts = matching.judge(
+            policy, snapshot.view.io_slots, snapshot.instance_lpars
         )
+        self._once = frozenset(
+            verdict.slot.drc_index
+            for verdict in verdicts
+            if verdict.one_time_use
+        )
+        conflicts = matching.conflicts(verdicts)
         if conflicts:
             raise exception.DeviceConflict(
                 path=policy.source,
@@ -133,28 +140,24 @@ class DeviceOps:
         snapshot: host_ops.Snapshot,
         providers: Sequence[existing.Provider],
         neighbours: ownership.Neighbours | None = None,
-        freshen: burn_ops.Freshen | None = None,
+        freshen: Freshen | None = None,
         reading: int = 0,
         begun: Callable[[], int] | None = None,
     ) -> planned.Plan:
         """Decide what happens to each slot provider, and log what is new.
 
-        What it burns is in the journal when it returns.
-
         :param snapshot: The last reading of the host.
         :param providers: Direct children of the compute node's provider that
             may be ours.
         :param neighbours: The other providers below it.
-        :param freshen: Reads those for one use, those that get a trait of
-            the file, and those whose allocations decide, anew if they have
-            changed; None if what is given is new.
+        :param freshen: Reads those for one use, and those whose allocations
+            decide, anew if they have changed; None if what is given is new.
         :param reading: The number of the last reading.
         :param begun: Gives the number of the last that has begun.
         :raises exception.OwnersDiffer: Only in the first plan of a service:
             what is allocated through us is Cyborg's, too.
-        :raises exception.PlacementUnanswered: Placement did not say what is
-            burned, or what has changed.
-        :raises exception.JournalUnusable: The journal can't be used.
+        :raises exception.PlacementUnanswered: Placement did not say what has
+            changed.
         """
         # The same one to the end, whatever a refresh does meanwhile.
         policy = self._policy
@@ -166,16 +169,13 @@ class DeviceOps:
             self._holding.verified(snapshot, providers, reading, begun),
         )
         pairing = _pair(matching.devices(verdicts), providers, freshen)
-        system = snapshot.view.uuid
         plan = planning.make_plan(
             pairing,
             self._allocations(pairing),
             self._name_of,
             verdicts,
-            self._burns.look(system, pairing),
-            self._traits.look(),
+            ownership.held(snapshot.view.io_slots, snapshot.instance_lpars),
         )
-        self._burns.write_ahead(system, plan)
         self._once = plan.one_time_use
         self._log.tell(policy, plan)
         self._refuse_owners(plan)
@@ -198,23 +198,16 @@ class DeviceOps:
 
     def publish(
         self,
-        plan: planned.Plan,
         providers: Mapping[str, claims.SlotProvider],
         accelerators: Iterable[str],
         everything: Collection[str],
     ) -> None:
         """Remember what the provider tree holds after an update.
 
-        The traits of the file that the plan sets are in the journal when it
-        returns, or a WARNING says why not. Placement is not told before.
-
-        :param plan: What the tree was changed by.
         :param providers: Uuid to each provider of a slot.
         :param accelerators: Uuids of the tree's providers that are Cyborg's.
         :param everything: Uuids of all that stood below the compute node.
         """
-        made = {slot.drc_index: uuid for uuid, slot in providers.items()}
-        self._traits.write_ahead(plan, made, everything)
         self._providers = dict(providers)
         strangers = frozenset(everything) - set(providers)
         self._others = claims.Others(frozenset(accelerators), strangers)
@@ -236,7 +229,8 @@ class DeviceOps:
         :param remembered: Slot providers that Nova stored with the instance
             when it was claimed; they count before the first update.
         :param requests: Its accelerator requests, whose slots join.
-        :raises exception.ClaimFailed: They don't cover what was asked for.
+        :raises exception.ClaimFailed: They don't cover what was asked for,
+            or Placement does not say that one for one use is its own.
         :raises exception.AcceleratorRefused: A request names what is Nova's.
         """
         self._evidence.add(requests)
@@ -255,6 +249,7 @@ class DeviceOps:
         given = accelerators.claimed(requests)
         accelerators.refuse_novas(instance, given, providers.values())
         found = claims.in_order([*own, *given])
+        self._burns.check(instance, self._for_one_use(found))
         if found:
             LOG.info(
                 'Instance %(instance)s gets %(slots)s.',
@@ -298,25 +293,35 @@ class DeviceOps:
         """
         accelerators.refuse_novas(instance, wanted, self._providers.values())
 
-    def confirm(self, instance: str, wanted: Collection[claims.Claim]) -> None:
-        """Make sure that claimed devices for one use are burned.
+    def confirm(self, instance: str, wanted: Iterable[claims.Claim]) -> None:
+        """Burn claimed devices for one use, just before an LPAR gets them.
+
+        Where two providers stand for a slot, both say that it was used.
 
         :param instance: The instance's uuid, for messages.
         :param wanted: The claims.
-        :raises exception.ClaimFailed: One is not, and can't be, or nobody
-            knows yet which are for one use.
+        :raises exception.ClaimFailed: Placement does not say that one is
+            burned.
         """
-        if wanted and not self._started and self._policy.has_one_time_use:
-            raise exception.ClaimFailed(
-                instance=instance,
-                reason='since nova-compute was started no update has found '
-                'out which of its devices are for one use. Its log says why; '
-                'try again when one has',
-            )
+        claimed = {c.provider_uuid: c for c in self._for_one_use(wanted)}
+        indexes = {claim.drc_index for claim in claimed.values()}
+        twins = [
+            provider.claim
+            for uuid, provider in self._providers.items()
+            if provider.drc_index in indexes and uuid not in claimed
+        ]
+        self._burns.burn(instance, [*claimed.values(), *twins])
+
+    def _for_one_use(
+        self, wanted: Iterable[claims.Claim]
+    ) -> list[claims.Claim]:
         once = self._once
-        self._burns.confirm(
-            instance, [claim for claim in wanted if claim.drc_index in once]
-        )
+        return [
+            claim
+            for claim in wanted
+            if claim.source is claims.Source.COMPUTE
+            and claim.drc_index in once
+        ]
 
     def assignments(
         self,
@@ -357,11 +362,11 @@ class DeviceOps:
 def _pair(
     devices: Collection[matching.Device],
     providers: Iterable[existing.Provider],
-    freshen: burn_ops.Freshen | None,
+    freshen: Freshen | None,
 ) -> existing.Pairing:
     pairing = existing.pair(devices, providers)
-    # An operator may have released what Nova's copy says is reserved.
-    hanging = pairing.one_time_use + pairing.gaining + pairing.questionable
+    # Nova deletes a provider without looking whether it has changed.
+    hanging = pairing.one_time_use + pairing.questionable
     if freshen and hanging:
         return existing.pair(devices, freshen(hanging))
     return pairing

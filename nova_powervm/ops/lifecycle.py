@@ -99,6 +99,7 @@ class _Plan:
     """A build of which all was checked that can be."""
 
     spec: partition.PartitionSpec
+    claimed: Sequence[claims.Claim]
     contents: image.Contents
     root_gb: int
     connections: Sequence[network.Connection]
@@ -153,6 +154,7 @@ class LifecycleOps:
         self._clear(plan.spec)
         with contextlib.ExitStack() as undo:
             undo.callback(self._clean_up, build, plan.spec)
+            self._devices.confirm(build.instance, plan.claimed)
             lpar = self._create(plan.spec)
             _check_slots(lpar, plan.spec)
             with build.plugging():
@@ -196,19 +198,15 @@ class LifecycleOps:
     def claim(self, build: Build) -> tuple[claims.Claim, ...]:
         """Find the slots of an instance; nothing is made or changed.
 
-        :returns: The claims, of which those for one use are burned.
-        :raises exception.ClaimFailed: They don't cover what was asked for,
-            or one for one use is not burned.
+        :raises exception.ClaimFailed: They don't cover what was asked for.
         """
-        claimed = self._devices.claim(
+        return self._devices.claim(
             build.instance,
             build.allocations,
             build.extra_specs,
             build.remembered,
             build.requests,
         )
-        self._devices.confirm(build.instance, claimed)
-        return claimed
 
     def _plan(self, build: Build) -> _Plan:
         """Check what can be checked, cheap things first."""
@@ -222,6 +220,7 @@ class LifecycleOps:
         contents, root_gb = self.examine(build.root)
         return _Plan(
             spec=spec,
+            claimed=claimed,
             contents=contents,
             root_gb=root_gb,
             connections=connections,

@@ -32,7 +32,6 @@ from nova_powervm.domain import image
 from nova_powervm.domain import network
 from nova_powervm.domain import partition
 from nova_powervm.domain import policy as policies
-from nova_powervm.domain import traitkeeping
 
 
 class System(Protocol):
@@ -268,55 +267,13 @@ class Placement(Protocol):
         :raises exception.PlacementUnanswered: Placement did not answer.
         """
 
-    def burn(self, uuid: str) -> bool:
-        """Reserve all inventory of a provider.
+    def burn(self, uuid: str, classes: Collection[str]) -> bool:
+        """Reserve all inventory of a provider, and read that back.
 
-        One request; a second one only if it was not reserved.
+        One request; two more if it was not reserved.
 
+        :param classes: Resource classes that count; if none, all of them.
         :returns: Whether it was not.
-        :raises exception.PlacementUnanswered: Placement did not answer, or
-            the provider has no inventory.
+        :raises exception.PlacementUnanswered: Placement did not say that it
+            is reserved, or the provider has no inventory.
         """
-
-
-class Journal(Protocol):
-    """What the host itself remembers of burned devices.
-
-    Each method but ``close`` and ``exists`` raises
-    :class:`~nova_powervm.exception.JournalUnusable`.
-    """
-
-    def exists(self) -> bool:
-        """Whether there is anything to read."""
-
-    def open(self) -> None:
-        """Take it for this process."""
-
-    def close(self) -> None:
-        """Let another process have it."""
-
-    def read(self, system: str) -> frozenset[int]:
-        """Give the DRC indexes of the burned devices of a system."""
-
-    def write(self, system: str, burned: Collection[int]) -> None:
-        """Replace them; they are on disk afterwards."""
-
-
-class TraitJournal(Protocol):
-    """What the host itself remembers of the inventory file's traits.
-
-    ``read`` and ``write`` raise
-    :class:`~nova_powervm.exception.TraitJournalUnusable`.
-    """
-
-    def exists(self) -> bool:
-        """Whether there is anything to read."""
-
-    def close(self) -> None:
-        """Let another process have it."""
-
-    def read(self) -> traitkeeping.Kept:
-        """Give the traits that the driver set, by provider."""
-
-    def write(self, kept: traitkeeping.Kept) -> None:
-        """Replace them; they are on disk afterwards."""

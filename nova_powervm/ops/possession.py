@@ -110,8 +110,11 @@ class PossessionOps:
     ) -> partition.Partition:
         """Give missing slots to a stopped LPAR and read it back.
 
+        Those for one use are burned first, should that have been undone.
+
         :param slots: What :meth:`missing` found.
         :raises exception.SlotsDiffer: The host did not do so.
+        :raises exception.ClaimFailed: One can't be burned; nothing is given.
         """
         LOG.warning(
             'LPAR %(lpar)s of instance %(instance)s lacks %(slots)s; giving '
@@ -122,8 +125,12 @@ class PossessionOps:
                 'slots': _indexes(slot.drc_index for slot in slots),
             },
         )
-        lpar = self._partitions.assign(tenant.lpar, slots)
         wanted = self._wanted(tenant)
+        given = {slot.drc_index for slot in slots}
+        self._devices.confirm(
+            tenant.instance, [c for c in wanted if c.drc_index in given]
+        )
+        lpar = self._partitions.assign(tenant.lpar, slots)
         if lpar.slots != dict.fromkeys((c.drc_index for c in wanted), True):
             raise _differ(tenant, lpar, wanted)
         return lpar

@@ -16,6 +16,7 @@ import contextlib
 import functools
 from collections.abc import Callable
 from collections.abc import Iterator
+from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
 from typing import ClassVar
@@ -30,6 +31,7 @@ from oslo_log import log as logging
 
 from nova_powervm import conf
 from nova_powervm import exception
+from nova_powervm.domain import existing
 from nova_powervm.domain import partition
 from nova_powervm.domain import slots
 from nova_powervm.domain import states
@@ -43,6 +45,7 @@ from nova_powervm.virt import freshness
 from nova_powervm.virt import housekeeping
 from nova_powervm.virt import images
 from nova_powervm.virt import livemigration
+from nova_powervm.virt import providerconfig
 from nova_powervm.virt import refusals
 from nova_powervm.virt import settled
 from nova_powervm.virt import translate
@@ -85,6 +88,7 @@ class PowerVMDriver(driver.ComputeDriver):
         self._node: str | None = None
         self._node_uuid: str | None = None
         self._running: wiring.Services | None = None
+        self._additions: Mapping[str, existing.Additions] = {}
         self._housekeeping = housekeeping.Housekeeping(virtapi)
         self._settled = settled.SettledTree(self._settings.full_read_interval)
 
@@ -105,6 +109,9 @@ class PowerVMDriver(driver.ComputeDriver):
             is bad; nova-compute stops.
         """
         self._node = host
+        self._additions = providerconfig.additions(
+            CONF.compute.provider_config_location
+        )
         ratio = CONF.cpu_allocation_ratio or CONF.initial_cpu_allocation_ratio
         self._running = wiring.start(self._settings, host, self.virtapi, ratio)
         if self._settings.skip_free_provider_reads:
@@ -165,9 +172,9 @@ class PowerVMDriver(driver.ComputeDriver):
         holds its lock meanwhile. Little is done for providers that are as the
         last plan left them.
 
-        :raises nova.exception.InvalidConfiguration: Placement or the journal
-            left open what is burned. In a running service this is the one
-            kind of error that Nova logs in a line, without a traceback.
+        :raises nova.exception.InvalidConfiguration: Placement left open what
+            has changed. In a running service this is the one kind of error
+            that Nova logs in a line, without a traceback.
         """
         self._housekeeping.updated()
         try:
@@ -188,7 +195,7 @@ class PowerVMDriver(driver.ComputeDriver):
         if self._settled.restore(provider_tree, nodename, basis):
             return
         self._update_root(provider_tree, nodename, snapshot)
-        children = tree.read(provider_tree, nodename)
+        children = tree.read(provider_tree, nodename, self._additions)
         freshness.check_read(
             self.virtapi.reportclient, provider_tree, children.direct
         )
@@ -201,13 +208,14 @@ class PowerVMDriver(driver.ComputeDriver):
                 self.virtapi.reportclient,
                 provider_tree,
                 nodename,
+                self._additions,
             ),
             reading,
             lambda: host.begun,
         )
         providers = tree.apply(provider_tree, nodename, plan)
         self._ops().devices.publish(
-            plan, providers, children.accelerators, children.everything
+            providers, children.accelerators, children.everything
         )
         self._housekeeping.planned(children.direct, plan)
         self._settled.remember(provider_tree, nodename, basis, plan, providers)

@@ -12,13 +12,14 @@
 
 """Nova's cached providers, brought up to what Placement holds.
 
-Nova reads its providers every five minutes. An operator may release a device
-meanwhile, and the scheduler allocate it again: then Nova's copy says
-"reserved", a plan that says the same changes nothing, and the burn is lost.
+Nova reads its providers every five minutes, and deletes one without looking
+whether it has changed since: a device may have been used meanwhile, or
+reserved by an operator.
 """
 
 from collections.abc import Collection
 from collections.abc import Iterable
+from collections.abc import Mapping
 from typing import Any
 
 from keystoneauth1 import exceptions as keystone
@@ -36,6 +37,7 @@ def refresh(
     client: Any,
     tree: Any,
     nodename: str,
+    additions: Mapping[str, existing.Additions],
     wanted: Collection[existing.Provider],
 ) -> Iterable[existing.Provider]:
     """Read providers anew that have changed in Placement.
@@ -47,6 +49,7 @@ def refresh(
     :param client: nova-compute's report client.
     :param tree: The tree that Nova handed to its driver.
     :param nodename: Name of the compute node's provider.
+    :param additions: What Nova adds by itself, see :func:`.tree.read`.
     :param wanted: The providers that matter.
     :returns: All direct children of the compute node's provider.
     :raises exception.PlacementUnanswered: Placement did not answer.
@@ -68,7 +71,7 @@ def refresh(
     ]
     if stale:
         _read_anew(client, tree, root, stale)
-    return trees.read(tree, nodename).direct
+    return trees.read(tree, nodename, additions).direct
 
 
 def check_read(
@@ -89,7 +92,10 @@ def check_read(
         Nova then begins the update anew, with what it has.
     """
     for provider in providers:
-        if provider.inventory or names.slot_of_provider(provider.name) is None:
+        if (
+            tree.data(provider.uuid).inventory
+            or names.slot_of_provider(provider.name) is None
+        ):
             continue
         answer = placement.ask(
             client, f'/resource_providers/{provider.uuid}/inventories'

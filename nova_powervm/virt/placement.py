@@ -17,6 +17,7 @@ from collections.abc import Collection
 from collections.abc import Mapping
 from typing import Any
 
+import tenacity
 from keystoneauth1 import exceptions as keystone
 from nova import context as nova_context
 from nova import exception as nova_exception
@@ -30,6 +31,8 @@ LOG = logging.getLogger(__name__)
 #: Of requests. Since 1.14 trees can be asked for, since 1.26 all of an
 #: inventory can be reserved.
 _VERSION = '1.26'
+#: How often a burn is tried: somebody may change the provider meanwhile.
+_TRIES = 3
 
 
 class ReportClientPlacement:
@@ -50,12 +53,12 @@ class ReportClientPlacement:
         Never raises: a provider that Placement gives no answer about is left
         out, and so counts as allocated.
         """
-        found: dict[str, tuple[str, ...]] = {}
+        found: dict[str, Mapping[str, Collection[str]]] = {}
         reserved: set[str] = set()
         for provider in providers:
             try:
                 consumers = self._consumers(provider.uuid)
-                if self._is_reserved(provider.uuid):
+                if self._is_reserved(provider):
                     reserved.add(provider.uuid)
             except (
                 nova_exception.ResourceProviderAllocationRetrievalFailed,
@@ -70,12 +73,15 @@ class ReportClientPlacement:
                 found[provider.uuid] = consumers
         return existing.Allocations(found, reserved)
 
-    def _consumers(self, uuid: str) -> tuple[str, ...]:
+    def _consumers(self, uuid: str) -> dict[str, frozenset[str]]:
         client = self._virtapi.reportclient
         answer = client.get_allocations_for_resource_provider(
             nova_context.get_admin_context(), uuid
         )
-        return tuple(answer.allocations)
+        return {
+            consumer: frozenset(allocation['resources'])
+            for consumer, allocation in answer.allocations.items()
+        }
 
     def with_room(
         self, member: existing.Provider, classes: Collection[str]
@@ -110,40 +116,82 @@ class ReportClientPlacement:
         answer = ask(self._virtapi.reportclient, f'/allocations/{consumer}')
         return frozenset(answer['allocations'])
 
-    def burn(self, uuid: str) -> bool:
-        """Reserve all inventory of a provider, unless it is reserved.
+    @tenacity.retry(
+        retry=tenacity.retry_if_exception_type(exception.PlacementUnanswered),
+        stop=tenacity.stop_after_attempt(_TRIES),
+        reraise=True,
+    )
+    def burn(self, uuid: str, classes: Collection[str]) -> bool:
+        """Reserve all inventory of a provider, and read that back.
 
+        Whatever became of the write, what Placement says afterwards counts.
+        Nova then reads the provider anew: an update that still knows the old
+        one must not write it.
+
+        :param classes: Resource classes that count; if none, all of them.
         :returns: Whether it was not reserved.
-        :raises exception.PlacementUnanswered: Placement did not answer, or
-            somebody changed the provider just now, or it has no inventory.
+        :raises exception.PlacementUnanswered: Placement does not say that it
+            is reserved, or it has no inventory.
         """
         client = self._virtapi.reportclient
-        path = f'/resource_providers/{uuid}/inventories'
+        path = _inventories(uuid)
         answer = ask(client, path)
-        records = answer['inventories']
-        if not records:
-            raise exception.PlacementUnanswered(
-                request=f'GET {path}', reason='the provider has no inventory'
-            )
-        if all(r['reserved'] >= r['total'] for r in records.values()):
+        if _is_burned(path, answer, classes):
             return False
-        answer['inventories'] = {
-            name: record | {'reserved': record['total']}
-            for name, record in records.items()
-        }
-        send(client, path, answer)
+        failure: exception.PlacementUnanswered | None = None
+        try:
+            send(client, path, _burned(answer, classes))
+        except exception.PlacementUnanswered as error:
+            failure = error
+        finally:
+            client.invalidate_resource_provider(uuid, cacheonly=True)
+        if not _is_burned(path, ask(client, path), classes):
+            raise failure or exception.PlacementUnanswered(
+                request=f'PUT {path}', reason='it has not reserved the device'
+            )
         return True
 
-    def _is_reserved(self, uuid: str) -> bool:
-        answer = self._virtapi.reportclient.get(
-            f'/resource_providers/{uuid}/inventories'
-        )
+    def _is_reserved(self, provider: existing.Provider) -> bool:
+        answer = self._virtapi.reportclient.get(_inventories(provider.uuid))
         if not answer:
             raise nova_exception.ResourceProviderAllocationRetrievalFailed(
-                rp_uuid=uuid, error=answer.text
+                rp_uuid=provider.uuid, error=answer.text
             )
-        inventories = answer.json()['inventories'].values()
-        return any(record['reserved'] for record in inventories)
+        # What Nova adds by itself is not among those of the provider.
+        return any(
+            record['reserved']
+            for name, record in answer.json()['inventories'].items()
+            if name in provider.inventory
+        )
+
+
+def _inventories(uuid: str) -> str:
+    return f'/resource_providers/{uuid}/inventories'
+
+
+def _is_burned(path: str, answer: Any, classes: Collection[str]) -> bool:
+    records = [
+        record
+        for name, record in answer['inventories'].items()
+        if not classes or name in classes
+    ]
+    if not records:
+        raise exception.PlacementUnanswered(
+            request=f'GET {path}', reason='the provider has no inventory'
+        )
+    return all(record['reserved'] >= record['total'] for record in records)
+
+
+def _burned(answer: Any, classes: Collection[str]) -> Any:
+    """Give an inventory, as Placement sent it, with classes reserved."""
+    return answer | {
+        'inventories': {
+            name: record
+            if classes and name not in classes
+            else record | {'reserved': record['total']}
+            for name, record in answer['inventories'].items()
+        }
+    }
 
 
 def in_tree(member: str, resource_class: str | None = None) -> str:

@@ -31,6 +31,8 @@ from nova_powervm.domain import slots
 
 LOG = logging.getLogger(__name__)
 
+_NO_ADDITIONS: Mapping[str, existing.Additions] = {}
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Children:
@@ -60,11 +62,16 @@ class RootResource:
     reserved: int
 
 
-def read(tree: Any, nodename: str) -> Children:
+def read(
+    tree: Any,
+    nodename: str,
+    additions: Mapping[str, existing.Additions] = _NO_ADDITIONS,
+) -> Children:
     """Read what stands below a compute node's provider.
 
     :param tree: Nova's ProviderTree.
     :param nodename: Name of the compute node's provider.
+    :param additions: What Nova adds by itself; it is left out.
     """
     root = tree.data(nodename).uuid
     below = [
@@ -74,11 +81,14 @@ def read(tree: Any, nodename: str) -> Children:
     ]
     return Children(
         direct=tuple(
-            existing.Provider(
-                uuid=data.uuid,
-                name=data.name,
-                inventory=data.inventory,
-                traits=frozenset(data.traits),
+            existing.without_additions(
+                existing.Provider(
+                    uuid=data.uuid,
+                    name=data.name,
+                    inventory=data.inventory,
+                    traits=frozenset(data.traits),
+                ),
+                additions,
             )
             for data in below
             if data.parent_uuid == root and not _is_cyborgs(data)

@@ -18,16 +18,13 @@ from collections.abc import Callable
 from typing import Any
 from typing import cast
 
-import nova.conf
 import stevedore
 import stevedore.exception
 from oslo_log import log as logging
 
 from nova_powervm import exception
-from nova_powervm import journal
 from nova_powervm.conf import powervm as options
 from nova_powervm.domain import host as host_domain
-from nova_powervm.ops import burning
 from nova_powervm.ops import devices
 from nova_powervm.ops import host
 from nova_powervm.ops import images
@@ -36,7 +33,6 @@ from nova_powervm.ops import network
 from nova_powervm.ops import ports
 from nova_powervm.ops import possession
 from nova_powervm.ops import power
-from nova_powervm.ops import traitkeeping
 from nova_powervm.policyfile import InventoryFile
 from nova_powervm.powervm import events
 from nova_powervm.powervm import localdisk
@@ -59,8 +55,6 @@ class Services:
 
     :param host: Reads the host.
     :param devices: Publishes and claims slots.
-    :param burns: Looks after devices for one use.
-    :param traits: Remembers which traits of the file were set.
     :param lifecycle: Makes and removes LPARs.
     :param power: Runs and stops them.
     :param possession: Looks after the slots of LPARs that exist.
@@ -69,14 +63,11 @@ class Services:
     :param records: Nova's records of instances.
     :param listener: Hears what changes on the host.
     :param prepare: Clears up after a service that was killed.
-    :param close: Stops listening to the host, logs off, and lets the journals
-        go.
+    :param close: Stops listening to the host, and logs off.
     """
 
     host: host.HostOps
     devices: devices.DeviceOps
-    burns: burning.BurnOps
-    traits: traitkeeping.TraitOps
     lifecycle: lifecycle.LifecycleOps
     power: power.PowerOps
     possession: possession.PossessionOps
@@ -108,10 +99,6 @@ def start(
         listener.start()
         undo.callback(listener.stop)
         services = _assemble(settings, nodename, virtapi, inventory, adapter)
-        undo.callback(services.burns.close)
-        undo.callback(services.traits.close)
-        services.burns.prepare(one_time_use=inventory.policy.has_one_time_use)
-        services.traits.look()
         snapshot = session.wait_for(settings.server, services.host.read)
         services.devices.check(snapshot)
         services.prepare()
@@ -135,20 +122,10 @@ def _assemble(
     nova_records = records.NovaRecords()
     disks = _disks(adapter, settings)
     reader = host.HostOps(managed, disks, nova_records)
-    nova_placement = placement.ReportClientPlacement(virtapi)
-    places = settings.burn_journal, nova.conf.CONF.state_path
-    burns = burning.BurnOps(
-        nova_placement, journal.FileJournal(journal.burned_path(*places))
-    )
-    traits = traitkeeping.TraitOps(
-        journal.FileTraitJournal(journal.traits_path(*places))
-    )
     device_ops = devices.DeviceOps(
         inventory,
-        nova_placement,
+        placement.ReportClientPlacement(virtapi),
         devices.namer(nodename, settings.provider_names),
-        burns,
-        traits,
     )
     networks = network.NetworkOps(
         seas.SeaNetworks(adapter, managed),
@@ -160,8 +137,6 @@ def _assemble(
     return Services(
         host=reader,
         devices=device_ops,
-        burns=burns,
-        traits=traits,
         lifecycle=lifecycle.LifecycleOps(
             lpars,
             reader,

@@ -152,7 +152,6 @@ class PowerVMTestCase(
         self.hosts = {}
         self._node_uuids = {}
         self._inventories = {}
-        self._journals = {}
         self._forgotten = 0
         self._failed_steps = []
         self._booted = []
@@ -279,7 +278,6 @@ class PowerVMTestCase(
                 'rest_connect_timeout': 0,
                 'volume_group_name': 'image_pool',
                 'skip_free_provider_reads': SKIP_FREE_READS,
-                'burn_journal': self.journal(name),
             }
             | options,
         )
@@ -287,13 +285,6 @@ class PowerVMTestCase(
         virt_node.LOCAL_NODE_UUID = self._node_uuids.setdefault(
             name, uuidutils.generate_uuid()
         )
-
-    def journal(self, name='host1'):
-        """Give the path of a host's journal of burned devices."""
-        if name not in self._journals:
-            directory = self.useFixture(fixtures.TempDir()).path
-            self._journals[name] = os.path.join(directory, 'burned.json')
-        return self._journals[name]
 
     def control(self, name='host1'):
         """Give the emulated host's control plane."""

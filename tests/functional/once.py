@@ -12,8 +12,6 @@
 
 """Hosts whose devices are for one use."""
 
-import json
-
 import fixtures
 
 from nova_powervm.virt import freereads
@@ -64,13 +62,6 @@ class OnceTestCase(base.PowerVMTestCase):
         uuid = self.slot_providers(host)[index]['uuid']
         self.reserve(uuid, 'CUSTOM_GPU', 0)
 
-    def recorded(self, host='host1'):
-        """Give the DRC indexes in a host's journal."""
-        with open(self.journal(host)) as file:
-            content = json.load(file)
-        (burned,) = content['systems'].values()
-        return {int(index, 16) for index in burned}
-
     def questions(self, host='host1'):
         """Run a cycle; give what it asks Placement about the tree."""
         client = self.computes[host].manager.reportclient
@@ -89,9 +80,8 @@ class OnceTestCase(base.PowerVMTestCase):
         return asked
 
     def assert_burned(self, *indexes, host='host1'):
-        """Check which devices are burned, in Placement and in the journal."""
+        """Check which devices are burned."""
         self.assertEqual(set(indexes), self.burned(host))
-        self.assertEqual(set(indexes), self.recorded(host))
 
     def fail_host(self, host):
         """Let a host go down as a whole; nova-compute with it."""

@@ -10,14 +10,14 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Traits that leave the inventory file leave Placement; those of others stay.
+"""The driver decides all traits of a slot's provider; Nova adds its own.
 
 Starting nova takes longer than all else, so each test tells a whole story.
 """
 
-import json
 import os
 import re
+import textwrap
 
 import fixtures
 from nova.scheduler.client import report
@@ -28,6 +28,11 @@ from tests.functional import test_reload
 INDEX = 0x21010020
 OTHER = 0x21010021
 ALL = test_reload.GPU_SLOTS
+DENY = base.GPUS + textwrap.dedent("""\
+    not this one:
+      identification: {drc_index: "21010020"}
+      allow: false
+    """)
 
 
 def gpus(*traits):
@@ -36,30 +41,10 @@ def gpus(*traits):
     return re.sub(r'  traits: .*\n', line, base.GPUS)
 
 
-def on_all(trait):
-    """Give what the journal holds if all providers got this trait of it."""
-    return {index: {trait} for index in ALL}
-
-
 class TraitsTestCase(test_reload.Reload):
-    """Looks at the traits in Placement, and at the journal of them."""
+    """Looks at the traits in Placement."""
 
     inventory = gpus('CUSTOM_A')
-
-    @property
-    def trait_journal(self):
-        return self.journal().replace('.json', '-traits.json')
-
-    def recorded(self):
-        """Give the traits in the journal, by slot."""
-        with open(self.trait_journal) as file:
-            providers = json.load(file)['providers']
-        indexes = {p['uuid']: i for i, p in self.slot_providers().items()}
-        # Whatever is gone would be found here by its uuid.
-        return {
-            indexes.get(uuid, uuid): set(traits)
-            for uuid, traits in providers.items()
-        }
 
     def by_hand(self, trait, index=INDEX):
         """Set one more trait, as an operator does."""
@@ -92,172 +77,168 @@ class TraitsTestCase(test_reload.Reload):
         """Let Nova forget what it has cached of Placement."""
         self.computes['host1'].manager.reportclient.clear_provider_cache()
 
-    def dies_before_placement_is_told(self, text):
-        """Change the file; the update gets as far as the journal."""
-        self.write(text)
-        with fixtures.MockPatchObject(
-            report.SchedulerReportClient,
-            'update_from_provider_tree',
-            side_effect=SystemError('killed'),
-        ):
-            self.cycles()
-        self.assertIn('SystemError: killed', self.stdlog.logger.output)
 
-    def warnings(self):
-        return [line for line in self.log('WARNING') if '-traits' in line]
-
-
-class Running(TraitsTestCase):
-    def test_a_trait_of_the_file_comes_and_goes(self):
+class OfTheFile(TraitsTestCase):
+    def test_traits_come_and_go_with_the_file(self):
         self.start_host()
         self.assertEqual(ALL, self.providers_with('CUSTOM_A'))
-        # Nothing of what the driver generates, and no owner.
-        self.assertEqual(on_all('CUSTOM_A'), self.recorded())
 
-        # Nova has not read any of this when the file says the same.
-        self.by_hand('CUSTOM_B')
         self.by_hand('CUSTOM_HELD')
-        self.change(gpus('CUSTOM_A', 'CUSTOM_B'))
-        self.assertEqual(ALL, self.providers_with('CUSTOM_B'))
-        self.change(gpus())
-        self.assertEqual(set(), self.providers_with('CUSTOM_A'))
-        self.assertEqual({INDEX}, self.providers_with('CUSTOM_B'))
-        self.assertEqual({INDEX}, self.providers_with('CUSTOM_HELD'))
-        self.assertEqual(ALL, self.providers_with('OWNER_NOVA'))
-
-        # One more cycle finds them gone; after that nothing is done.
-        self.cycles(1)
-        self.assertEqual({}, self.recorded())
-        settled = self.computes['host1'].manager.driver._settled
-        picture = settled._picture
-        self.assertIsNotNone(picture)
-        os.remove(self.trait_journal)
-        self.cycles(2)
-        self.assertIs(picture, settled._picture)
-        self.assertFalse(os.path.exists(self.trait_journal))
-
-        # What the file had once is anybody's now.
-        self.by_hand('CUSTOM_A', OTHER)
         self.nova_reads_all()
-        self.cycles(1)
-        self.assertEqual({OTHER}, self.providers_with('CUSTOM_A'))
-        self.change(gpus('CUSTOM_A'))
-        self.change(gpus())
-        self.assertEqual({OTHER}, self.providers_with('CUSTOM_A'))
-        self.assertEqual([], self.warnings())
+        self.change(gpus('CUSTOM_B'))
+        self.assertEqual(set(), self.providers_with('CUSTOM_A'))
+        self.assertEqual(ALL, self.providers_with('CUSTOM_B'))
+        self.assertEqual(ALL, self.providers_with('OWNER_NOVA'))
+        # What somebody sets by hand is not known to anybody.
+        self.assertEqual(set(), self.providers_with('CUSTOM_HELD'))
 
-    def test_deleted_renamed_and_withdrawn_providers(self):
-        self.start_host()
+        # Deleted and renamed providers.
         renamed = 'PowerVM IOSlot by another name 21020024'
         self.rename(renamed, 0x21020024)
         self.delete()
         # The first cycle fails in Nova, the second makes it anew.
         self.cycles(2)
         self.assertEqual(ALL, set(self.slot_providers()))
-        self.assertEqual(on_all('CUSTOM_A'), self.recorded())
+        self.assertEqual(ALL, self.providers_with('CUSTOM_B'))
+        self.assertEqual(renamed, self.slot_providers()[0x21020024]['name'])
 
-        server = self.boot(
-            {
-                'resources1:CUSTOM_GPU': '1',
-                'trait1:CUSTOM_POWERVM_IOSLOT_DRC_INDEX_21010022': 'required',
-            }
-        )
-        self.change(gpus('CUSTOM_A') + test_reload.Denied.deny)
-        self.assertEqual(
-            {0x21010022}, self.providers_with(test_reload.WITHDRAWN)
-        )
+        # While nova-compute is down.
+        self.by_hand('CUSTOM_HELD')
+        self.restart_host(inventory=gpus('CUSTOM_C'))
+        self.assertEqual(set(), self.providers_with('CUSTOM_B'))
+        self.assertEqual(set(), self.providers_with('CUSTOM_HELD'))
+        self.assertEqual(ALL, self.providers_with('CUSTOM_C'))
+
+    def test_an_orphan_keeps_its_traits_until_it_is_offered_again(self):
+        self.start_host()
+        server = self.boot(test_reload.FIRST_GPU)
+        self.change(re.sub('traits: .*', 'traits: [CUSTOM_B]', DENY))
+        self.by_hand('CUSTOM_HELD')
+        self.nova_reads_all()
         self.cycles(1)
-        self.assertEqual({0x21010022, 0x21020024}, set(self.recorded()))
+        self.assertEqual({INDEX}, self.providers_with(test_reload.WITHDRAWN))
+        self.assertEqual({INDEX}, self.providers_with('CUSTOM_A'))
+        self.assertEqual({INDEX}, self.providers_with('CUSTOM_HELD'))
 
-        # It is mended by a file that does not have the trait any more.
         self.change(gpus('CUSTOM_B'))
         self.assertEqual(set(), self.providers_with(test_reload.WITHDRAWN))
         self.assertEqual(ALL, self.providers_with('CUSTOM_B'))
         self.assertEqual(set(), self.providers_with('CUSTOM_A'))
-        self.cycles(1)
-        self.assertEqual(on_all('CUSTOM_B'), self.recorded())
-        self.assertEqual(renamed, self.slot_providers()[0x21020024]['name'])
+        self.assertEqual(set(), self.providers_with('CUSTOM_HELD'))
         self._delete_server(server)
 
-    def test_a_journal_that_can_not_be_written_stops_nothing(self):
-        self.start_host(inventory=gpus())
-        self.assertFalse(os.path.exists(self.trait_journal))
-        self.forget_log()
-        os.mkdir(self.trait_journal + '.new')
-        self.change(gpus('CUSTOM_A'))
+
+class Withdrawn(TraitsTestCase):
+    """A device that is withdrawn is offered again, whatever failed."""
+
+    inventory = base.GPUS
+
+    def fail(self, what, failure):
+        """Let what is written of the provider fail, each time.
+
+        :param what: 'traits' or 'inventories'.
+        :param failure: 'refused', 'conflict' or 'killed'.
+        """
+        uuid = self.slot_providers()[INDEX]['uuid']
+        url = f'/resource_providers/{uuid}/{what}'
+        put = report.SchedulerReportClient.put
+
+        def fail_or_put(client, to, *args, **kwargs):
+            if to != url:
+                return put(client, to, *args, **kwargs)
+            if failure == 'killed':
+                raise SystemError('killed')
+            if failure == 'conflict':
+                # Somebody was faster.
+                self.by_hand(f'CUSTOM_{self.generation(uuid)}')
+                return put(client, to, *args, **kwargs)
+            return put(client, f'{to}/nowhere', *args, **kwargs)
+
+        return fixtures.MockPatchObject(
+            report.SchedulerReportClient, 'put', fail_or_put
+        )
+
+    def test_it_comes_back_whichever_write_fails(self):
+        self.start_host()
+        self.boot(test_reload.FIRST_GPU)
+        for what in ('traits', 'inventories'):
+            for failure in ('refused', 'conflict', 'killed'):
+                with self.subTest(f'{what} {failure}'):
+                    self.withdraw_and_offer(what, failure)
+
+    def withdraw_and_offer(self, what, failure):
+        self.write(DENY)
+        with self.fail(what, failure):
+            self.cycles(3)
+        if failure == 'killed':
+            self.restart_host(inventory=DENY)
+        if what == 'traits':
+            # A reserve without its mark would be an operator's.
+            self.assertEqual({'CUSTOM_GPU': 0}, self.reserved(INDEX))
         self.cycles(2)
-        self.assertEqual(ALL, self.providers_with('CUSTOM_A'))
-        (line,) = self.warnings()
-        self.assertIn('can not be written', line)
+        self.assertEqual({'CUSTOM_GPU': 1}, self.reserved(INDEX))
+        self.assertEqual({INDEX}, self.providers_with(test_reload.WITHDRAWN))
 
-        # This process knows all the same.
-        self.change(gpus('CUSTOM_B'))
-        self.assertEqual(set(), self.providers_with('CUSTOM_A'))
-        self.assertEqual(1, len(self.warnings()))
-        os.rmdir(self.trait_journal + '.new')
-        self.cycles(1)
-        self.assertEqual(on_all('CUSTOM_B'), self.recorded())
+        self.change(base.GPUS)
+        self.assertEqual({'CUSTOM_GPU': 0}, self.reserved(INDEX))
+        self.assertEqual(set(), self.providers_with(test_reload.WITHDRAWN))
 
 
-class Down(TraitsTestCase):
-    def test_the_file_changes_while_nova_compute_is_down(self):
+class OfNova(TraitsTestCase):
+    """Nova's provider.yaml adds an inventory and a trait to a slot."""
+
+    added = textwrap.dedent("""\
+        meta: {schema_version: '1.0'}
+        providers:
+          - identification: {name: PowerVM IOSlot host1 21010020}
+            inventories:
+              additional:
+                - CUSTOM_LICENSE:
+                    total: 4
+                    reserved: 1
+                    min_unit: 1
+                    max_unit: 2
+                    step_size: 1
+                    allocation_ratio: 1.0
+            traits:
+              additional: [CUSTOM_RACK_4]
+        """)
+
+    def test_the_device_can_be_used_and_updates_go_on(self):
+        directory = self.useFixture(fixtures.TempDir()).path
+        with open(os.path.join(directory, 'slot.yaml'), 'w') as file:
+            file.write(self.added)
+        self.flags(provider_config_location=directory, group='compute')
         self.start_host()
-        self.by_hand('CUSTOM_HELD')
-        self.restart_host(inventory=gpus('CUSTOM_B', 'CUSTOM_HELD'))
-        self.assertEqual(set(), self.providers_with('CUSTOM_A'))
-        self.assertEqual(ALL, self.providers_with('CUSTOM_B'))
-        self.assertEqual(ALL, self.providers_with('CUSTOM_HELD'))
-        self.restart_host(inventory=gpus())
-        self.assertEqual(set(), self.providers_with('CUSTOM_B'))
-        self.assertEqual({INDEX}, self.providers_with('CUSTOM_HELD'))
+        # The first update makes the provider that the file adds to.
+        self.cycles(2)
+        self.assert_added()
 
-        # Killed when Placement has been told, before it was written down.
-        self.assertIn('CUSTOM_B', self.recorded()[OTHER])
-        self.restart_host()
-        self.assertEqual({}, self.recorded())
-        self.assertEqual({INDEX}, self.providers_with('CUSTOM_HELD'))
-
-    def test_it_is_killed_between_journal_and_placement(self):
-        self.start_host(inventory=gpus())
-        # What was never set is forgotten.
-        self.dies_before_placement_is_told(gpus('CUSTOM_A'))
-        self.assertEqual(on_all('CUSTOM_A'), self.recorded())
-        self.assertEqual(set(), self.providers_with('CUSTOM_A'))
-        self.restart_host(inventory=gpus())
-        self.assertEqual({}, self.recorded())
-
-        # ... or set, if the file still says so.
-        self.dies_before_placement_is_told(gpus('CUSTOM_A'))
-        self.restart_host(inventory=gpus('CUSTOM_A'))
-        self.assertEqual(ALL, self.providers_with('CUSTOM_A'))
-
-        # What should have gone goes.
-        self.dies_before_placement_is_told(gpus())
-        self.assertEqual(ALL, self.providers_with('CUSTOM_A'))
-        self.restart_host(inventory=gpus())
-        self.assertEqual(set(), self.providers_with('CUSTOM_A'))
-
-    def test_a_journal_that_is_lost_or_damaged(self):
-        self.start_host()
-        self.computes['host1'].stop()
-        os.remove(self.trait_journal)
-        # As after an upgrade from a driver that kept none.
-        self.restart_host(inventory=gpus('CUSTOM_B'))
-        self.assertEqual(ALL, self.providers_with('CUSTOM_A'))
-        self.assertEqual(on_all('CUSTOM_B'), self.recorded())
-
-        self.computes['host1'].stop()
-        with open(self.trait_journal, 'w') as file:
-            file.write('{')
+        server = self.boot(test_reload.FIRST_GPU)
+        self.assertEqual({INDEX: True}, self.lpar(server).slots)
         self.forget_log()
-        self.restart_host(inventory=gpus('CUSTOM_C'))
-        self.plug_gpu('21010040')
-        self.cycles()
-        self.assertEqual(ALL | {0x21010040}, set(self.slot_providers()))
-        self.assertEqual(ALL | {0x21010040}, self.providers_with('CUSTOM_C'))
-        self.assertEqual(ALL, self.providers_with('CUSTOM_B'))
-        (line,) = self.warnings()
-        self.assertIn('is damaged', line)
-        self.assertIn('or remove it', line)
-        with open(self.trait_journal) as file:
-            self.assertEqual('{', file.read())
+        self.cycles(2)
+        self.assert_added()
+        self.change(DENY)
+        self.cycles(1)
+        self.assert_added()
+        self.assertEqual(1, self.reserved(INDEX)['CUSTOM_GPU'])
+        self.restart_host(inventory=base.GPUS)
+        self.cycles(1)
+        self.assert_added()
+        self._delete_server(server)
+        self.boot(test_reload.FIRST_GPU)
+        self.assertNotIn('Error updating resources', self.logged())
+
+    def assert_added(self):
+        self.assertEqual({INDEX}, self.providers_with('CUSTOM_RACK_4'))
+        uuid = self.slot_providers()[INDEX]['uuid']
+        inventory = self._get_provider_inventory(uuid)
+        self.assertEqual({'CUSTOM_GPU', 'CUSTOM_LICENSE'}, set(inventory))
+        self.assertEqual(
+            (4, 1),
+            (
+                inventory['CUSTOM_LICENSE']['total'],
+                inventory['CUSTOM_LICENSE']['reserved'],
+            ),
+        )

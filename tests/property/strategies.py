@@ -109,6 +109,7 @@ providers = st.lists(
             st.sampled_from(
                 (
                     names.WITHDRAWN_TRAIT,
+                    names.ONE_TIME_USE_TRAIT,
                     'CUSTOM_POWERVM_IOSLOT_CLASS_0200',
                     'CUSTOM_BY_HAND',
                 )
@@ -118,13 +119,18 @@ providers = st.lists(
     max_size=6,
     unique_by=lambda provider: provider.name,
 )
+_TRAITS = frozenset({'OWNER_NOVA', 'CUSTOM_FAST'})
+
+
+def _device(index, resource_class, once):
+    flag = {names.ONE_TIME_USE_TRAIT} if once else frozenset()
+    return matching.Device(
+        slots.Slot(index), resource_class, _TRAITS | flag, once
+    )
+
+
 devices = st.lists(
-    st.builds(
-        matching.Device,
-        slot=st.builds(slots.Slot, drc_index=INDEXES),
-        resource_class=CLASSES,
-        traits=st.just(frozenset({'OWNER_NOVA', 'CUSTOM_FAST'})),
-    ),
+    st.builds(_device, INDEXES, CLASSES, st.booleans()),
     max_size=5,
     unique_by=lambda device: device.slot.drc_index,
 )

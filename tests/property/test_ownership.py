@@ -52,8 +52,11 @@ def situations(draw):
         st.dictionaries(strategies.INDEXES, st.just(NEIGHBOUR), max_size=2)
     )
     consumers = {
-        uuid: draw(st.sampled_from(((), ('instance',))))
-        for uuid in uuids
+        provider.uuid: dict.fromkeys(
+            draw(st.sampled_from(((), ('instance',)))),
+            frozenset(provider.inventory),
+        )
+        for provider in providers
         if draw(st.booleans())
     }
     return (

@@ -36,8 +36,9 @@ def situations(draw):
     """Draw devices, providers, and Placement's answer about these."""
     providers = draw(strategies.providers)
     consumers = {
-        provider.uuid: draw(
-            st.sampled_from(((), ('instance',), ('a', 'b'), frozenset()))
+        provider.uuid: dict.fromkeys(
+            draw(st.sampled_from(((), ('instance',), ('a', 'b')))),
+            frozenset(provider.inventory),
         )
         for provider in providers
         if draw(st.booleans())
@@ -45,12 +46,13 @@ def situations(draw):
     return draw(strategies.devices), providers, consumers
 
 
-def plan_for(devices, providers, consumers):
+def plan_for(devices, providers, consumers, held=()):
     return planning.make_plan(
         existing.pair(devices, providers),
         existing.Allocations(consumers),
         lambda index: names.provider_name('host1', index),
         (),
+        held,
     )
 
 
@@ -78,7 +80,10 @@ class PlanTest(unittest.TestCase):
     @given(situations())
     def test_planning_again_changes_nothing(self, situation):
         devices, providers, consumers = situation
-        after = apply(plan_for(devices, providers, consumers), providers)
+        # What is withdrawn takes two: first the mark, then the reserve.
+        after = providers
+        for _ in range(2):
+            after = apply(plan_for(devices, after, consumers), after)
         again = plan_for(devices, after, consumers)
         self.assertEqual(
             {provider.uuid: provider for provider in after},
@@ -108,7 +113,7 @@ class PlanTest(unittest.TestCase):
     @given(situations())
     def test_what_is_free_becomes_what_the_file_says(self, situation):
         devices, providers, _ = situation
-        nobody = {provider.uuid: () for provider in providers}
+        nobody = {provider.uuid: {} for provider in providers}
         plan = plan_for(devices, providers, nobody)
         self.assertEqual((), plan.of(Action.KEEP_CLASS))
         # Nothing but an operator's reserve keeps a free provider.
@@ -116,7 +121,7 @@ class PlanTest(unittest.TestCase):
         reserved = {
             names.slot_of_provider(provider.name)
             for provider in providers
-            if names.WITHDRAWN_TRAIT not in provider.traits
+            if not provider.is_withdrawn
             and any(
                 record.get('reserved')
                 for record in provider.inventory.values()
@@ -155,22 +160,34 @@ class PlanTest(unittest.TestCase):
                     self.assertEqual(1, record['reserved'])
 
     @given(situations())
-    def test_the_mark_means_that_the_driver_reserved(self, situation):
+    def test_a_reserve_is_raised_only_where_the_mark_is(self, situation):
         devices, providers, consumers = situation
         plan = plan_for(devices, providers, consumers)
         before = {provider.uuid: provider for provider in providers}
         for entry in plan.of(*REMAINING):
             marked = names.WITHDRAWN_TRAIT in entry.traits
             self.assertLessEqual(marked, entry.action is Action.WITHDRAW)
-            if entry.action is Action.WITHDRAW:
-                there = before[entry.uuid]
-                self.assertEqual(
-                    marked,
-                    names.WITHDRAWN_TRAIT in there.traits
-                    or not reserved(there),
-                )
-                for record in entry.inventory.values():
-                    self.assertEqual(record['total'], record['reserved'])
+            raised = [r for r in entry.inventory.values() if r['reserved']]
+            if entry.uuid is None:
+                self.assertEqual([], raised)
+            elif raised and not reserved(before[entry.uuid]):
+                self.assertIn(names.WITHDRAWN_TRAIT, before[entry.uuid].traits)
+                self.assertTrue(marked)
+
+    @given(situations(), st.data())
+    def test_only_what_lpars_hold_is_burned(self, situation, data):
+        devices, providers, consumers = situation
+        indexes = [device.slot.drc_index for device in devices]
+        held = data.draw(st.sets(st.sampled_from(indexes or [0])))
+        plan = plan_for(devices, providers, consumers, held)
+        before = {provider.uuid: provider for provider in providers}
+        once = {d.slot.drc_index for d in devices if d.one_time_use}
+        for entry in plan.of(*REMAINING):
+            index = entry.drc_index
+            if index in once & held and entry.inventory:
+                self.assertTrue(entry.burned)
+            elif entry.burned and names.WITHDRAWN_TRAIT not in entry.traits:
+                self.assertTrue(reserved(before[entry.uuid]))
 
     @given(situations())
     def test_each_device_has_one_provider_that_offers_it(self, situation):
@@ -205,13 +222,15 @@ class PlanTest(unittest.TestCase):
         )
 
     @given(situations())
-    def test_traits_of_others_stay(self, situation):
+    def test_what_is_offered_has_the_traits_of_its_device(self, situation):
         devices, providers, consumers = situation
         plan = plan_for(devices, providers, consumers)
-        before = {provider.uuid: provider for provider in providers}
-        for entry in plan.of(*REMAINING):
-            if entry.uuid and 'CUSTOM_BY_HAND' in before[entry.uuid].traits:
-                self.assertIn('CUSTOM_BY_HAND', entry.traits)
+        wanted = {d.slot.drc_index: d.traits for d in devices}
+        for entry in plan.of(*REMAINING[:3]):
+            self.assertEqual(
+                wanted[entry.drc_index] - {names.ONE_TIME_USE_TRAIT},
+                entry.traits - {names.ONE_TIME_USE_TRAIT},
+            )
 
     @given(situations())
     def test_the_order_of_what_is_given_does_not_matter(self, situation):

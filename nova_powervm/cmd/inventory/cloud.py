@@ -19,6 +19,7 @@ of a record of inventory, on the generation that was read.
 
 import argparse
 import contextlib
+import dataclasses
 from collections.abc import Iterator
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
@@ -78,7 +79,18 @@ def read(app: 'base.App', parsed_args: argparse.Namespace) -> observed.Tree:
     :raises exception.PowerVMError: Placement can't be asked.
     """
     node = parsed_args.node or app.config.nodename
-    return connect(app.config.conf).tree(node)
+    return of_node(app, node)
+
+
+def of_node(app: 'base.App', node: str) -> observed.Tree:
+    """Read what stands below a compute node.
+
+    :param app: Has the configuration.
+    :param node: Name of the node's provider.
+    :raises exception.PowerVMError: Placement can't be asked.
+    """
+    tree = connect(app.config.conf).tree(node)
+    return dataclasses.replace(tree, additions=app.config.additions)
 
 
 def connect(conf: cfg.ConfigOpts) -> 'Placement':

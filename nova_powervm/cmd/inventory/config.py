@@ -18,21 +18,25 @@ nova has to be loaded to check a file.
 
 import os
 import socket
+from collections.abc import Mapping
 from collections.abc import Sequence
 
 from oslo_config import cfg
 from oslo_log import log as logging
 
 from nova_powervm import conf as powervm_conf
-from nova_powervm import journal
+from nova_powervm import exception
 from nova_powervm.conf import powervm as options
+from nova_powervm.domain import existing
 
 LOG = logging.getLogger(__name__)
 
 #: ``[DEFAULT]host`` as nova defines it: it names the compute node.
 _HOST = cfg.StrOpt('host', default=socket.gethostname())
-#: ``[DEFAULT]state_path``, without nova's default, which is where its code is.
-_STATE_PATH = cfg.StrOpt('state_path')
+#: As nova defines it: where its files are that add to providers.
+_PROVIDERS = cfg.StrOpt(
+    'provider_config_location', default='/etc/nova/provider_config/'
+)
 
 
 class Config:
@@ -61,17 +65,24 @@ class Config:
         return str(self.conf.powervm.inventory_file)
 
     @property
-    def trait_journal(self) -> str | None:
-        """The path of nova-compute's journal of traits, if it is known."""
-        burned = self.conf.powervm.burn_journal
+    def additions(self) -> Mapping[str, existing.Additions]:
+        """What Nova's provider.yaml adds to providers, by uuid or name.
+
+        :raises nova_powervm.exception.ConfigurationError: A file of it can't
+            be used.
+        """
+        # Nova takes a second to load, and most commands do without it.
+        from nova import exception as nova_exception  # noqa: PLC0415
+
+        from nova_powervm.virt import providerconfig  # noqa: PLC0415
+
+        location = self.conf.compute.provider_config_location
         try:
-            state = self.conf.state_path
-        except cfg.Error:
-            # It is made of options that only nova knows.
-            state = None
-        if not (burned or state):
-            return None
-        return journal.traits_path(burned, state or '')
+            return providerconfig.additions(location)
+        except nova_exception.NovaException as error:
+            raise exception.ConfigurationError(
+                reason=f'{location}: {error.format_message()}'
+            ) from error
 
     @property
     def nodename(self) -> str:
@@ -107,7 +118,8 @@ def read(
 def declare() -> cfg.ConfigOpts:
     """Make a configuration that knows the options, but has read no file."""
     conf = cfg.ConfigOpts()
-    conf.register_opts([_HOST, _STATE_PATH])
+    conf.register_opts([_HOST])
+    conf.register_opts([_PROVIDERS], group='compute')
     powervm_conf.register_opts(conf)
     return conf
 

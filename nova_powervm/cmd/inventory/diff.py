@@ -46,9 +46,7 @@ class Diff(base.Lister):
                its instance was not allocated
 
     The first three go with the next update of nova-compute, once a minute.
-    An instance that is being built or moved just now can look leaked. That a
-    trait has left the file is told to users who may read nova-compute's
-    journal of traits, which is beside [powervm]burn_journal.
+    An instance that is being built or moved just now can look leaked.
 
     The exit code is 0 if all is in step, 3 if there are differences, and 4
     if they could not be compared.
@@ -93,13 +91,7 @@ class Diff(base.Lister):
             )
         tree = cloud.read(self.app, parsed_args)
         found = differences.compare(
-            plans.make(
-                policy,
-                reading.view,
-                tree,
-                self.app.config,
-                plans.kept(self.app),
-            ),
+            plans.make(policy, reading.view, tree, self.app.config),
             tree,
             reading.view.io_slots,
             reading.lpars,

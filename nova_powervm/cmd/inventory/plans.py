@@ -12,43 +12,16 @@
 
 """The plan that the service would make of what is there now."""
 
-from typing import TYPE_CHECKING
-
-from nova_powervm import exception
-from nova_powervm import journal
 from nova_powervm.cmd.inventory import config
 from nova_powervm.domain import existing
 from nova_powervm.domain import host
 from nova_powervm.domain import matching
 from nova_powervm.domain import observed
+from nova_powervm.domain import ownership
 from nova_powervm.domain import planned
 from nova_powervm.domain import planning
 from nova_powervm.domain import policy as policies
-from nova_powervm.domain import traitkeeping
 from nova_powervm.ops import devices
-
-if TYPE_CHECKING:
-    from nova_powervm.cmd.inventory import base
-
-_UNKNOWN: traitkeeping.Kept = {}
-
-
-def kept(app: 'base.App') -> traitkeeping.Kept:
-    """Read which traits nova-compute has set, without a lock.
-
-    :param app: Has the configuration.
-    :returns: What its journal holds; nothing, after a warning, if this user
-        may not read it. Nothing, too, if no option says where it is.
-    """
-    path = app.config.trait_journal
-    try:
-        return journal.FileTraitJournal(path).peek() if path else _UNKNOWN
-    except exception.TraitJournalUnusable as error:
-        app.warn(
-            f'{error} Traits that nova-compute would take away because they '
-            'have left the inventory file are shown as if they stayed.'
-        )
-        return _UNKNOWN
 
 
 def make(
@@ -56,7 +29,6 @@ def make(
     view: host.HostView,
     tree: observed.Tree,
     configured: config.Config,
-    known: traitkeeping.Kept = _UNKNOWN,
 ) -> planned.Plan:
     """Plan as nova-compute does in its next update.
 
@@ -68,10 +40,9 @@ def make(
     :param view: A reading of the host.
     :param tree: What Placement holds.
     :param configured: Says how new providers are named.
-    :param known: See :func:`kept`.
     """
     names = configured.settings.provider_names
-    return of(policy, view, tree, tree.node, names, known)
+    return of(policy, view, tree, tree.node, names)
 
 
 def of(
@@ -80,7 +51,6 @@ def of(
     tree: observed.Tree | None,
     node: str,
     style: str,
-    known: traitkeeping.Kept = _UNKNOWN,
 ) -> planned.Plan:
     """Do as :func:`make`, also without Placement.
 
@@ -90,7 +60,6 @@ def of(
         instance owns then counts as owned by a partition.
     :param node: Name of the compute node.
     :param style: ``[powervm]provider_names``.
-    :param known: See :func:`kept`.
     """
     lpars = tree.instance_lpars if tree else ()
     verdicts = matching.judge(policy, view.io_slots, lpars)
@@ -101,5 +70,5 @@ def of(
         tree.allocations if tree else existing.Allocations({}),
         devices.namer(node, style),
         verdicts,
-        kept=known,
+        ownership.held(view.io_slots, lpars),
     )

@@ -21,7 +21,6 @@ from nova_powervm import exception
 from nova_powervm.cmd.inventory import base
 from nova_powervm.cmd.inventory import hosts
 from nova_powervm.cmd.inventory import pcinames
-from nova_powervm.cmd.inventory import plans
 from nova_powervm.cmd.inventory import rows
 from nova_powervm.cmd.inventory import survey as surveys
 from nova_powervm.cmd.inventory import trees
@@ -133,7 +132,6 @@ class Show(base.Lister):
             tree,
             parsed_args.node or config.nodename,
             config.settings.provider_names,
-            plans.kept(self.app) if tree else None,
         )
 
     def _rows(

@@ -28,7 +28,6 @@ from nova_powervm.cmd.inventory import plans
 from nova_powervm.domain import observed
 from nova_powervm.domain import planned
 from nova_powervm.domain import policy as policies
-from nova_powervm.domain import traitkeeping
 
 if TYPE_CHECKING:
     from nova_powervm.cmd.inventory import base
@@ -64,7 +63,6 @@ def make(
     tree: observed.Tree | None,
     node: str,
     names: str = 'node',
-    known: traitkeeping.Kept | None = None,
 ) -> Survey:
     """Bring together what was read.
 
@@ -74,9 +72,8 @@ def make(
         instance owns then counts as owned by a partition.
     :param node: Name of the compute node.
     :param names: ``[powervm]provider_names``.
-    :param known: See :func:`.plans.kept`.
     """
-    plan = plans.of(policy, reading.view, tree, node, names, known or {})
+    plan = plans.of(policy, reading.view, tree, node, names)
     return Survey(policy, reading, node, tree, plan)
 
 
@@ -115,7 +112,7 @@ def read_tree(
         return None
     node = parsed_args.node or app.config.nodename
     try:
-        return cloud.connect(app.config.conf).tree(node)
+        return cloud.of_node(app, node)
     except exception.PlacementNotConfigured as error:
         if parsed_args.node:
             raise

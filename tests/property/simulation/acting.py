@@ -172,10 +172,8 @@ class Acting(stateful.RuleBasedStateMachine):
                     self.remove(row)
 
     def reserve(self, node, row):
-        if not row.inventory or row.reserved:
+        if not row.offer or row.reserved:
             return False
-        # Of a device for one use the journal takes it for a burn.
-        self.world.touched.add((node.name, worlds.slot_of(row)))
         if placement.WITHDRAWN not in row.traits:
             self.world.reserved.add(row.uuid)
         self.world.placement.reserve(row, 1)
@@ -186,12 +184,9 @@ class Acting(stateful.RuleBasedStateMachine):
             return False
         key = (node.name, worlds.slot_of(row))
         self.world.placement.reserve(row, 0)
-        self.world.placement.torn.discard(row.uuid)
         self.world.reserved.discard(row.uuid)
         self.world.used.discard(key)
-        self.world.released.add(key)
-        if not self.world.placement.holders(row.uuid):
-            self.world.touched.discard(key)
+        self.world.touched.discard(key)
         return True
 
     def remove(self, row):
@@ -202,7 +197,6 @@ class Acting(stateful.RuleBasedStateMachine):
         return True
 
     def done(self, rule, node=None, trouble=None):
-        self.world.note_allocations()
         if trouble and trouble.done:
             figures.SEEN.fault(trouble)
         figures.SEEN.rule(rule)

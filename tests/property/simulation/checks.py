@@ -15,7 +15,8 @@
 import os_traits
 
 from nova_powervm.domain import names
-from tests.property.simulation import inventory
+from tests.property.simulation import cloud
+from tests.property.simulation import placement
 from tests.property.simulation import world as worlds
 
 
@@ -29,7 +30,11 @@ def after_cycle(world, node):
         index = worlds.slot_of(row)
         held = world.placement.holders(row.uuid)
         paragraph = world.offered(node, index)
-        if world.placement.has_room(row):
+        # What is withdrawn gets its mark first, and is reserved one later.
+        if (
+            world.placement.has_room(row)
+            and names.WITHDRAWN_TRAIT not in row.traits
+        ):
             _check_offer(world, node, row, paragraph)
         if (node.name, index) in world.used and row.inventory:
             world.require(
@@ -37,7 +42,10 @@ def after_cycle(world, node):
             )
         if held and paragraph is None:
             world.require(
-                row.reserved,
+                row.reserved
+                or not {names.WITHDRAWN_TRAIT, worlds.ONCE}.isdisjoint(
+                    row.traits
+                ),
                 'what is allocated and not offered is withdrawn',
                 node.name,
                 row,
@@ -60,7 +68,7 @@ def _check_offer(world, node, row, paragraph):
         world.instances,
     )
     world.require(
-        row.inventory.keys() == {paragraph.resource_class},
+        row.offer.keys() == {paragraph.resource_class},
         'the class is that of the file',
         row,
     )
@@ -74,12 +82,20 @@ def _check_offer(world, node, row, paragraph):
     world.require(
         expected <= row.traits, 'the traits are there', row, expected
     )
-    changing = {worlds.ONCE, names.WITHDRAWN_TRAIT, *inventory.TRAITS}
-    unexpected = changing - expected
+    unexpected = {
+        trait for trait in row.traits if not names.is_of_slot(trait)
+    } - expected
+    # Nova may not have read it since.
     unexpected -= world.set_traits.get(row.uuid, set())
-    world.require(
-        not unexpected & row.traits, 'no other traits are there', row
-    )
+    if row.name == names.provider_name(node.name, cloud.ADDED_TO):
+        world.require(
+            cloud.ADDED_TRAIT in row.traits
+            and placement.ADDED_CLASS in row.inventory,
+            'what Nova adds is there',
+            row,
+        )
+        unexpected -= {cloud.ADDED_TRAIT}
+    world.require(not unexpected, 'no other traits are there', row)
     generated = {t for t in row.traits if names.is_of_slot(t)}
     world.require(
         generated == names.generated_traits(slot),
@@ -90,6 +106,9 @@ def _check_offer(world, node, row, paragraph):
 
 def after_quiet(world, node):
     """Check what holds once nothing has happened for some cycles."""
+    for row in world.rows(node):
+        # Nova has read all, so they are gone.
+        world.set_traits.pop(row.uuid, None)
     writes = world.placement.writes
     before = {u: r.state for u, r in world.placement.rows.items()}
     went_well = world.cycle(node)
@@ -100,6 +119,13 @@ def after_quiet(world, node):
         'a second update is empty',
         node.name,
     )
+    after_cycle(world, node)
+    for row in world.rows(node):
+        world.require(
+            row.reserved or names.WITHDRAWN_TRAIT not in row.traits,
+            'what is withdrawn is reserved in the end',
+            row,
+        )
     rows = {}
     for row in world.rows(node):
         rows.setdefault(worlds.slot_of(row), []).append(row)
@@ -112,7 +138,11 @@ def _check_slot(world, node, index, rows):
     if world.offered(node, index) is None:
         for row in rows:
             world.require(
-                row.reserved,
+                row.reserved
+                or (
+                    worlds.ONCE in row.traits
+                    and world.placement.holders(row.uuid)
+                ),
                 'no provider is left behind',
                 row,
             )
@@ -121,12 +151,8 @@ def _check_slot(world, node, index, rows):
         any(
             world.placement.has_room(row)
             or world.placement.holders(row.uuid)
-            or row.uuid in world.reserved | world.placement.torn
-            or key in world.used
-            or (
-                worlds.ONCE in row.traits
-                and key in world.touched | world.released
-            )
+            or row.uuid in world.reserved
+            or key in world.used | world.touched
             for row in rows
         ),
         'what is free is offered',

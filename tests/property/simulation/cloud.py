@@ -19,6 +19,7 @@ import os
 
 from nova import exception as nova_exception
 
+from nova_powervm.domain import accelerators
 from nova_powervm.domain import image
 from nova_powervm.domain import names
 from nova_powervm.domain import partition
@@ -39,8 +40,43 @@ _ROOT = lifecycle.Root(
 )
 
 
+#: What Nova's provider.yaml adds to the provider of one slot of each host.
+ADDED_TRAIT = 'CUSTOM_HELD_BY_NOVA'
+ADDED_TO = host.SLOTS[0]
+_ADDITIONS = """\
+meta:
+  schema_version: '1.0'
+providers:
+  - identification:
+      name: {name}
+    inventories:
+      additional:
+        - {resource_class}:
+            total: 3
+            reserved: 0
+            min_unit: 1
+            max_unit: 3
+            step_size: 1
+            allocation_ratio: 1.0
+    traits:
+      additional: [{trait}]
+"""
+
+
+def _write_additions(directory, node):
+    os.mkdir(directory)
+    with open(os.path.join(directory, 'provider.yaml'), 'w') as file:
+        file.write(
+            _ADDITIONS.format(
+                name=names.provider_name(node, ADDED_TO),
+                resource_class=placement.ADDED_CLASS,
+                trait=ADDED_TRAIT,
+            )
+        )
+
+
 class Node:
-    """A host with its file and journal, and the process that may run there.
+    """A host with its files, and the process that may run there.
 
     :param name: Its name.
     :param number: Makes its uuids.
@@ -52,8 +88,8 @@ class Node:
         self.name = name
         self.root = placement.new_uuid(0xC0DE0000 + number)
         self.host = host.Host(name, functools.partial(before_create, self))
-        self.journal = os.path.join(directory, f'{name}.json')
-        self.trait_journal = os.path.join(directory, f'{name}-traits.json')
+        self.additions = os.path.join(directory, f'{name}-providers')
+        _write_additions(self.additions, name)
         self.file = inventory.File(os.path.join(directory, f'{name}.yaml'))
         self.compute = None
         # Instances that were evacuated away and still have an LPAR here.
@@ -61,9 +97,7 @@ class Node:
 
     def crash(self):
         """End the process, if there is one."""
-        if self.compute is not None:
-            self.compute.stop()
-            self.compute = None
+        self.compute = None
 
 
 @dataclasses.dataclass(eq=False)
@@ -75,6 +109,7 @@ class Instance:
     :param state: 'active', 'error', 'deleting' or 'gone'.
     :param resources: What Nova stored with it.
     :param moving: What it gets where it is being evacuated to.
+    :param requests: Its accelerator requests.
     """
 
     uuid: str
@@ -84,6 +119,7 @@ class Instance:
     state: str = 'error'
     resources: object = None
     moving: object = None
+    requests: tuple = ()
 
     @property
     def lpar(self):
@@ -97,12 +133,17 @@ class Instance:
             specs[f'trait{number}:OWNER_NOVA'] = 'required'
             if trait:
                 specs[f'trait{number}:{trait}'] = 'required'
+        if self.requests:
+            specs[accelerators.PROFILE] = 'fpga'
         return specs
 
     def tenant(self):
         """Give it as the power operations take it."""
         return possession.Tenant(
-            self.uuid, self.extra_specs, tree.remembered(self.resources)
+            self.uuid,
+            self.extra_specs,
+            tree.remembered(self.resources),
+            self.requests,
         )
 
     def build(self, allocations, resources):
@@ -116,6 +157,7 @@ class Instance:
             allocations=allocations,
             remembered=tree.remembered(resources),
             root=_ROOT,
+            requests=self.requests,
         )
 
 
@@ -136,6 +178,8 @@ class Nova:
         self.instances = []
         # What failed last, to tell it with what it led to.
         self.failure = None
+        # Whose LPAR is being made, or started.
+        self.served = None
         self._updated = updated
 
     # Records, a port of the operations
@@ -169,16 +213,23 @@ class Nova:
         try:
             work()
         except process.Killed:
-            self.placement.end_update(interrupted=True)
             node.crash()
             return False
         except Exception as error:
             if not compute.is_expected(error):
                 raise
-            self.placement.end_update(interrupted=True)
             self.failure = error
             return False
         return True
+
+    @contextlib.contextmanager
+    def serving(self, instance):
+        """Let an LPAR be made or started: only then may a device burn."""
+        self.served = instance
+        try:
+            yield
+        finally:
+            self.served = None
 
     def update(self, node):
         """Let a process update Placement, as claims and deletions do."""
@@ -210,12 +261,13 @@ class Nova:
             if instance.state == 'deleting':
                 self._delete(instance)
             elif instance.state == 'active':
-                self.attempt(
-                    node,
-                    lambda i=instance: node.compute.services.power.power_on(
-                        i.tenant()
-                    ),
-                )
+                with self.serving(instance):
+                    self.attempt(
+                        node,
+                        lambda i=instance: (
+                            node.compute.services.power.power_on(i.tenant())
+                        ),
+                    )
 
     def _first_cycle(self, node):
         if node.compute is None:
@@ -262,7 +314,7 @@ class Nova:
 
     # Instances
 
-    def boot(self, node, groups, trouble=None):
+    def boot(self, node, groups, trouble=None, requests=()):
         """Boot an instance on a host; None if Placement has no room."""
         wanted = self.candidate(node, groups)
         if wanted is None:
@@ -271,8 +323,13 @@ class Nova:
         instance = Instance(
             placement.new_uuid(number), f'instance-{number:08x}', groups
         )
+        instance.requests = requests
         self.instances.append(instance)
         self.placement.allocate(instance.uuid, wanted)
+        for request in requests:
+            self.placement.allocate(
+                instance.uuid, {request.provider_uuid: {'CUSTOM_GPU': 1}}
+            )
         with self.troubled(node, trouble):
             self._boot(node, instance)
         return instance
@@ -304,9 +361,10 @@ class Nova:
 
     def _spawn(self, node, instance, resources):
         allocations = node.compute.allocations_of(instance.uuid)
-        node.compute.services.lifecycle.spawn(
-            instance.build(allocations, resources)
-        )
+        with self.serving(instance):
+            node.compute.services.lifecycle.spawn(
+                instance.build(allocations, resources)
+            )
 
     def _destroy(self, node, instance):
         node.compute.services.lifecycle.destroy(instance.uuid)
@@ -386,7 +444,8 @@ class Nova:
         services.lifecycle.examine(_ROOT)
         services.power.power_off(instance.lpar)
         services.lifecycle.destroy(instance.uuid)
-        services.lifecycle.spawn(build)
+        with self.serving(instance):
+            services.lifecycle.spawn(build)
 
     def power(self, instance, method, trouble=None):
         """Call 'on', 'off' or 'reboot' for an instance."""
@@ -398,8 +457,33 @@ class Nova:
                 instance.tenant(), hard=True
             ),
         }[method]
-        with self.troubled(instance.node, trouble):
+        with self.troubled(instance.node, trouble), self.serving(instance):
             return self.attempt(instance.node, work)
+
+    def resize(self, instance, node, trouble=None):
+        """Try to move an instance, or to resize it; the driver refuses.
+
+        What the target has claimed stays with it until its next cycle.
+
+        :returns: Whether Placement had room.
+        """
+        wanted = self.candidate(node, instance.groups)
+        if wanted is None:
+            return False
+        migration = placement.new_uuid(0x4D16 << 16 | len(self.instances))
+        self.placement.move(instance.uuid, migration)
+        self.placement.allocate(instance.uuid, wanted)
+
+        def claim():
+            allocations = node.compute.allocations_of(instance.uuid)
+            node.compute.tracker.claim(allocations)
+            self.update(node)
+
+        with self.troubled(node, trouble):
+            self.attempt(node, claim)
+        self.placement.free(instance.uuid)
+        self.placement.move(migration, instance.uuid)
+        return True
 
     def evacuate(self, instance, node, trouble=None):
         """Build an instance of a host that is down on another one."""

@@ -21,12 +21,12 @@ import types
 from keystoneauth1 import exceptions as keystone
 from nova import context as nova_context
 from nova import exception as nova_exception
+from nova.compute import provider_config
 from nova.compute import resource_tracker
 from nova.scheduler.client import report
 
 from nova_powervm import exception
 from nova_powervm import policyfile
-from nova_powervm.ops import burning
 from nova_powervm.ops import devices
 from nova_powervm.ops import host
 from nova_powervm.ops import images
@@ -34,9 +34,9 @@ from nova_powervm.ops import lifecycle
 from nova_powervm.ops import network
 from nova_powervm.ops import possession
 from nova_powervm.ops import power
-from nova_powervm.ops import traitkeeping
 from nova_powervm.virt import driver
 from nova_powervm.virt import placement as virt_placement
+from nova_powervm.virt import providerconfig
 from nova_powervm.virt import wiring
 from tests.property.simulation import host as hosts
 from tests.property.simulation import process
@@ -102,25 +102,21 @@ class Compute:
         )
         self.server = hosts.RestServer(node.host, self.process)
         self.file = node.file.reader()
-        self.journal = process.Journal(node.journal, self.process)
-        self.traits = traitkeeping.TraitOps(
-            process.TraitJournal(node.trait_journal, self.process)
-        )
         self.driver = driver.PowerVMDriver(
             types.SimpleNamespace(reportclient=self.client)
         )
         self._node = node
         # DRC index to the paragraph of what was in the slot.
         self.planned = {}
-        try:
-            self.services = self._start(records)
-        except BaseException:
-            self._close()
-            raise
+        self.services = self._start(records)
         self.driver._node = node.name
+        self.driver._additions = providerconfig.additions(node.additions)
         self.driver._node_uuid = node.root
         self.driver._running = self.services
         self.tracker = Tracker(node.name, self.driver, self.client)
+        self.tracker.provider_configs = provider_config.get_provider_configs(
+            node.additions
+        )
         self.tracker.compute_nodes[node.name] = types.SimpleNamespace(
             hypervisor_hostname=node.name, uuid=node.root
         )
@@ -128,10 +124,6 @@ class Compute:
     def _start(self, records):
         """Do what wiring.start does, on this host."""
         services = self._assemble(records)
-        services.burns.prepare(
-            one_time_use=self._inventory.policy.has_one_time_use
-        )
-        services.traits.look()
         services.devices.check(services.host.read())
         services.prepare()
         return services
@@ -141,21 +133,14 @@ class Compute:
         self._inventory = policyfile.InventoryFile(self._node.file.path)
         placement = virt_placement.ReportClientPlacement(self.driver.virtapi)
         reader = host.HostOps(server, server, records)
-        burns = burning.BurnOps(placement, self.journal)
         device_ops = devices.DeviceOps(
-            self._inventory,
-            placement,
-            devices.namer(self._node.name, 'node'),
-            burns,
-            self.traits,
+            self._inventory, placement, devices.namer(self._node.name, 'node')
         )
         networks = network.NetworkOps(server, server, {}, provision=False)
         slots = possession.PossessionOps(server, reader, device_ops)
         return wiring.Services(
             host=reader,
             devices=device_ops,
-            burns=burns,
-            traits=self.traits,
             lifecycle=lifecycle.LifecycleOps(
                 server,
                 reader,
@@ -171,16 +156,8 @@ class Compute:
             partitions=server,
             records=records,
             prepare=server.prepare,
-            close=self._close,
+            close=lambda: None,
         )
-
-    def _close(self):
-        self.journal.close()
-        self.traits.close()
-
-    def stop(self):
-        """End the process, however it comes."""
-        self.services.close()
 
     def cycle(self, resources, *, startup=False):
         """Do what a periodic task does.

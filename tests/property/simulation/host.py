@@ -27,6 +27,9 @@ from nova_powervm.ops import ports
 from tests.property.simulation import placement
 
 SLOTS = (0x21010020, 0x21010021, 0x21010022)
+#: The slot that Cyborg manages, and what is in it; no file takes such cards.
+OF_CYBORG = 0x21010030
+FPGA = 0x10EE
 GPU = 0x10DE
 CARD = 0x1014
 VIOS = slots.Owner(slots.PartitionKind.VIOS, 2, None, 'vios1')
@@ -75,6 +78,7 @@ class Host:
         self.name = name
         self.uuid = f'system-{name}'
         self.slots = {index: SlotState() for index in SLOTS}
+        self.slots[OF_CYBORG] = SlotState(FPGA)
         self.lpars = {ARCHIVE: Lpar(ARCHIVE, 'archive', 'running')}
         self.before_create = before_create
         # Names of the root disks.

@@ -12,9 +12,11 @@
 
 """nova-compute and its instances as rules, and all rules together."""
 
+import os_traits
 from hypothesis import stateful
 from hypothesis import strategies as st
 
+from nova_powervm.domain import accelerators
 from tests.property.simulation import acting
 from tests.property.simulation import checks
 from tests.property.simulation import host
@@ -57,6 +59,41 @@ class Instances(acting.Acting):
                 instance,
             )
         self.done('boot', node, trouble)
+
+    @stateful.precondition(lambda self: self._accelerated())
+    @stateful.rule(data=st.data(), count=st.integers(0, 1))
+    def boot_with_an_accelerator(self, data, count):
+        """Boot with a slot of Cyborg's, and one of Nova's beside it."""
+        node, row = acting.pick(data, self._accelerated())
+        request = accelerators.Request('request', row.uuid, host.OF_CYBORG)
+        groups = tuple(self._group(data, node) for _ in range(count))
+        instance = self.world.boot(node, groups, requests=(request,))
+        if instance and instance.state == 'active':
+            self._check_exact(instance, None)
+        self.done('boot with an accelerator', node)
+
+    def _accelerated(self):
+        """Give the hosts whose slot of Cyborg's is free, with its provider."""
+        return [
+            (node, row)
+            for node in self.running()
+            for row in self.world.placement.below(node.root)
+            if os_traits.OWNER_CYBORG in row.traits
+            and self.world.placement.has_room(row)
+            and node.host.slots[host.OF_CYBORG].owner is None
+        ]
+
+    @stateful.precondition(lambda self: self.built())
+    @stateful.rule(data=st.data(), number=acting.NODES, trouble=acting.TROUBLE)
+    def resize(self, data, number, trouble):
+        """Ask for a resize or a migration, which is refused."""
+        instance = acting.pick(data, self.built())
+        node = self.world.nodes[number]
+        if node.compute is None or instance.requests:
+            return
+        trouble = self.trouble(node, trouble)
+        if self.world.resize(instance, node, trouble):
+            self.done('resize', node, trouble)
 
     @stateful.precondition(lambda self: self.running())
     @stateful.rule(data=st.data())
@@ -130,7 +167,7 @@ class Instances(acting.Acting):
         """Let devices be away while an instance has them or gives them up."""
         instance = acting.pick(data, self.built())
         node = instance.node
-        held = node.host.slots_of(instance.lpar)
+        held = node.host.slots_of(instance.lpar) & {*host.SLOTS}
         what, away, back = way
         for index in held:
             node.host.change(index, **{what: away})
@@ -159,7 +196,9 @@ class Instances(acting.Acting):
             (instance, node)
             for instance in self.there()
             for node in self.running()
-            if instance.node and instance.node is not node
+            if instance.node
+            and instance.node is not node
+            and not instance.requests
         ]
 
     @stateful.precondition(lambda self: self.running())

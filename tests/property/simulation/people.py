@@ -15,6 +15,7 @@
 from hypothesis import stateful
 from hypothesis import strategies as st
 
+from nova_powervm.domain import names
 from tests.property.simulation import acting
 from tests.property.simulation import figures
 from tests.property.simulation import host
@@ -44,6 +45,7 @@ class Providers(acting.Acting):
             uuid
             for uuid in self.world.foreign
             if self.world.placement.rows[uuid].parent == node.root
+            and not self.world.placement.holders(uuid)
         ]
         for uuid in gone:
             del self.world.foreign[uuid], self.world.placement.rows[uuid]
@@ -55,6 +57,8 @@ class Providers(acting.Acting):
         record = {'total': 1, 'max_unit': 1, 'reserved': 0, 'min_unit': 1}
         for owner in ('OWNER_CYBORG', 'OWNER_SOMEBODY'):
             name = f'{node.name} {owner}'
+            if any(r.name == name for r in self.world.placement.rows.values()):
+                continue
             row = placement.Row(
                 placement.new_uuid(next(self.numbers)),
                 name,
@@ -94,6 +98,36 @@ class Providers(acting.Acting):
         self.release(node, row)
         self.wait(node, data.draw(st.booleans()))
         self.done('provider: clean')
+
+    @stateful.precondition(lambda self: self._without_twin())
+    @stateful.rule(data=st.data())
+    def make_twin(self, data):
+        """Make a second provider for a slot, with the other form of name."""
+        node, row = acting.pick(data, self._without_twin())
+        twin = placement.Row(
+            placement.new_uuid(next(self.numbers)),
+            names.provider_name('', worlds.slot_of(row), 'spec'),
+            node.root,
+            {name: dict(record) for name, record in row.offer.items()},
+            row.traits,
+        )
+        self.world.placement.rows[twin.uuid] = twin
+        node.compute.forget_providers()
+        self.checked_cycle(node)
+        self.done('provider: twin')
+
+    def _without_twin(self):
+        """Give the providers that a twin could be made of."""
+        names_there = {r.name for r in self.world.placement.rows.values()}
+        return [
+            (node, row)
+            for node, row in self.rows()
+            if node.compute
+            and row.offer
+            and (node.name, worlds.slot_of(row)) not in self.world.used
+            and names.provider_name('', worlds.slot_of(row), 'spec')
+            not in names_there
+        ]
 
     def _mark(self, row):
         row.traits |= {_OPERATORS}
@@ -200,7 +234,8 @@ class Hosts(acting.Acting):
     def repair(self, number, once, wait):
         """Bring slots and file of a host in order."""
         node = self.world.nodes[number]
-        for index, state in node.host.slots.items():
+        for index in host.SLOTS:
+            state = node.host.slots[index]
             node.host.change(index, card=host.GPU, reported=True, sriov=False)
             if state.owner in (host.VIOS, host.ARCHIVE):
                 node.host.take(index, None)

@@ -30,6 +30,8 @@ _DEFAULTS = {
 STALE = 'placement.concurrent_update'
 IN_USE = 'placement.inventory.inuse'
 WITHDRAWN = 'CUSTOM_POWERVM_WITHDRAWN'
+#: What Nova's provider.yaml adds; it is nobody's device.
+ADDED_CLASS = 'CUSTOM_BY_NOVA'
 
 
 class Wrong(AssertionError):
@@ -76,8 +78,17 @@ class Row:
     generation: int = 0
 
     @property
+    def offer(self):
+        """What the driver has put there."""
+        return {
+            name: record
+            for name, record in self.inventory.items()
+            if name != ADDED_CLASS
+        }
+
+    @property
     def reserved(self):
-        return any(r['reserved'] for r in self.inventory.values())
+        return any(r['reserved'] for r in self.offer.values())
 
     @property
     def state(self):
@@ -97,10 +108,8 @@ class Placement:
         self.writes = 0
         # Names of the providers that clients deleted.
         self.deleted = []
-        # Providers whose reserve a client has raised, and not their traits.
-        self.raised = set()
-        # Those of them where that was all that an update did.
-        self.torn = set()
+        # Called with a provider before a client raises its reserve.
+        self.before_raise = lambda row: None
         # Nobody but the client acts now: what is refused was known before.
         self.strict = True
 
@@ -118,7 +127,7 @@ class Placement:
         """Whether one unit of a class, or of any, can be allocated."""
         return any(
             record['total'] - record['reserved'] - self._used(row, each) >= 1
-            for each, record in row.inventory.items()
+            for each, record in row.offer.items()
             if name in (None, each)
         )
 
@@ -138,6 +147,14 @@ class Placement:
             held[provider] = dict(amounts)
             self.rows[provider].generation += 1
 
+    def move(self, consumer, to):
+        """Give all that a consumer has to another one, as a move does."""
+        held = self.allocations.pop(consumer, {})
+        if held:
+            self.allocations[to] = held
+        for provider in held:
+            self.rows[provider].generation += 1
+
     def free(self, consumer, providers=None):
         """Take all allocations, or those of some providers, away."""
         held = self.allocations.get(consumer, {})
@@ -149,7 +166,7 @@ class Placement:
     def reserve(self, row, amount):
         """Set reserved, as an operator does."""
         row.inventory = {
-            name: record | {'reserved': amount}
+            name: record | ({'reserved': amount} if name in row.offer else {})
             for name, record in row.inventory.items()
         }
         row.generation += 1
@@ -232,7 +249,6 @@ class Placement:
         if self.below(uuid):
             return Answer(409, detail='has children')
         del self.rows[uuid]
-        self.torn.discard(uuid)
         self.deleted.append(row.name)
         self.writes += 1
         return Answer(204)
@@ -251,16 +267,15 @@ class Placement:
             for name in row.inventory.keys() - inventory.keys():
                 if self._used(row, name):
                     return self._refuse(f'{row.name}: allocated {name} goes')
-            was = row.reserved
+            after = dataclasses.replace(row, inventory=inventory)
+            if after.reserved and not row.reserved:
+                self.before_raise(row)
             row.inventory = inventory
-            if row.reserved and not was:
-                self.raised.add(uuid)
         elif what == 'traits':
             unknown = set(content['traits']) - self.traits
             if unknown:
                 return Answer(400, detail=f'No such trait {unknown}')
             row.traits = frozenset(content['traits'])
-            self.raised.discard(uuid)
         else:
             row.aggregates = frozenset(content['aggregates'])
         row.generation += 1
@@ -268,12 +283,6 @@ class Placement:
         return self._get_resource_providers(
             uuid, what, query=query, content=None
         )
-
-    def end_update(self, *, interrupted):
-        """Note what an update has left half done."""
-        if interrupted:
-            self.torn |= self.raised
-        self.raised.clear()
 
     def _refuse(self, what):
         """Refuse what the client should have known to be wrong."""

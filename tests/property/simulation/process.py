@@ -18,7 +18,6 @@ from collections.abc import Callable
 
 from keystoneauth1 import exceptions as keystone
 
-from nova_powervm import journal
 from tests.property.simulation import placement
 
 #: What goes wrong with a request to Placement.
@@ -136,30 +135,3 @@ class Adapter:
         if fault == 'lost':
             raise keystone.ConnectTimeout('no answer')
         return answer
-
-
-class _Killable:
-    """A journal; the process may be killed before and after a write."""
-
-    def __init__(self, path, process):
-        super().__init__(path)
-        self._process = process
-
-    def write(self, *content):
-        try:
-            self._process.step()
-        except Killed:
-            # So much was written when it was killed.
-            with open(self._path + '.new', 'w') as file:
-                file.write('{"version": 1, "sys')
-            raise
-        super().write(*content)
-        self._process.step()
-
-
-class Journal(_Killable, journal.FileJournal):
-    """The real one of burned devices."""
-
-
-class TraitJournal(_Killable, journal.FileTraitJournal):
-    """The real one of the file's traits."""

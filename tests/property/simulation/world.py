@@ -34,15 +34,15 @@ class World(cloud.Nova):
 
     def __init__(self, directory):
         super().__init__(directory, self._before_create, self._after_update)
+        self.placement.before_raise = self._before_raise
         # Of node and DRC index: used since the last release.
         self.used = set()
-        # Allocated since then, so it may be burned.
+        # Burned since then; that it was used is not said.
         self.touched = set()
-        # Released since then, and no update has seen that yet.
-        self.released = set()
         # Uuids of the providers that an operator has reserved.
         self.reserved = set()
-        # Uuid to the traits and aggregates that an operator has set.
+        # Uuid to the traits that an operator has set, which go, and to the
+        # aggregates, which stay.
         self.set_traits = {}
         self.set_aggregates = {}
         # Uuid of a provider that is not ours to what it is.
@@ -68,7 +68,9 @@ class World(cloud.Nova):
     def allocated(self, instance, node):
         """Give the DRC indexes that Placement gave an instance on a node."""
         held = self.placement.allocations.get(instance.uuid, {})
-        return {slot_of(r) for r in self.rows(node) if r.uuid in held}
+        return {slot_of(r) for r in self.rows(node) if r.uuid in held} | {
+            request.drc_index for request in instance.requests
+        }
 
     # What is noted
 
@@ -84,32 +86,54 @@ class World(cloud.Nova):
                 self.used.add((node.name, index))
                 self.touched.add((node.name, index))
 
+    def _before_raise(self, row):
+        """Check why nova-compute reserves a device, just before it does."""
+        if row.parent is None:
+            # The compute node's own.
+            return
+        node = next(n for n in self.nodes if n.root == row.parent)
+        index = slot_of(row)
+        is_marked = (
+            placement.WITHDRAWN in row.traits and ONCE not in row.traits
+        )
+        is_held = self._has_instance(node, index)
+        is_served = self.served is not None and index in self.allocated(
+            self.served, node
+        )
+        has_twin = any(
+            r.reserved and slot_of(r) == index
+            for r in self.rows(node)
+            if r is not row
+        )
+        self.require(
+            is_marked or is_held or is_served or has_twin,
+            'nothing is reserved without a cause',
+            row,
+        )
+        if is_served or has_twin:
+            self.touched.add((node.name, index))
+
+    def _has_instance(self, node, index):
+        """Whether an LPAR of an instance had a slot when it was read."""
+        slot = self.view(node, index)
+        owner = slot and slot.owner and slot.owner.uuid
+        return owner in {i.lpar for i in self.instances}
+
     def _after_update(self, node):
-        trouble = node.compute.process.trouble
-        # Nova may have begun it anew after a conflict.
-        self.placement.end_update(interrupted=trouble and trouble.done)
         for row in self.rows(node):
             index = slot_of(row)
-            key = (node.name, index)
-            if (
-                self.placement.holders(row.uuid)
-                and self.offered(node, index)
-                and node.compute.is_once(index)
-            ):
-                self.used.add(key)
-                self.touched.add(key)
-            if not row.reserved:
-                self.released.discard(key)
-
-    def note_allocations(self):
-        """Note what was allocated: an update may burn it at any time."""
-        for node in self.nodes:
-            for row in self.rows(node):
-                if self.placement.holders(row.uuid):
-                    self.touched.add((node.name, slot_of(row)))
+            if node.compute.is_once(index) and self._has_instance(node, index):
+                self.used.add((node.name, index))
 
     def forget(self, row):
-        """Note that a provider is gone with all that was set on it."""
+        """Note that a provider is gone with all that was set on it.
+
+        Its burn goes with it, as Nova's own records of PCI devices do.
+        """
+        for node in self.nodes:
+            if node.root == row.parent:
+                self.used.discard((node.name, slot_of(row)))
+                self.touched.discard((node.name, slot_of(row)))
         self.reserved.discard(row.uuid)
         self.set_traits.pop(row.uuid, None)
         self.set_aggregates.pop(row.uuid, None)
@@ -216,12 +240,6 @@ class World(cloud.Nova):
         for uuid in self.reserved & rows.keys():
             self.require(
                 rows[uuid].reserved, 'a reserve of an operator stays', uuid
-            )
-        for uuid in self.set_traits.keys() & rows.keys():
-            self.require(
-                self.set_traits[uuid] <= rows[uuid].traits,
-                'a trait of an operator stays',
-                rows[uuid],
             )
         for uuid in self.set_aggregates.keys() & rows.keys():
             self.require(

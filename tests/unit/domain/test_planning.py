@@ -12,6 +12,7 @@
 
 """From offered devices and existing providers to a plan."""
 
+import dataclasses
 import unittest
 
 import ddt
@@ -23,6 +24,7 @@ from nova_powervm.domain import planned
 from nova_powervm.domain import planning
 from nova_powervm.domain import slots
 from nova_powervm.domain.planned import Action
+from tests.unit.domain import values
 from tests.unit.domain.values import INDEX
 from tests.unit.domain.values import NAME
 from tests.unit.domain.values import device
@@ -30,6 +32,7 @@ from tests.unit.domain.values import provider
 from tests.unit.domain.values import record
 
 WITHDRAWN = names.WITHDRAWN_TRAIT
+ONCE = names.ONE_TIME_USE_TRAIT
 SHORT = 'PowerVM IOSlot 21010020'
 OWNED = slots.Reason('owned', 'it is owned by VIOS vios1')
 
@@ -38,10 +41,18 @@ def name_of(index):
     return names.provider_name('host1', index)
 
 
-def make_plan(devices=(), providers=(), consumers=None, reasons=None):
-    """Plan with what Placement says about each provider's name."""
+def make_plan(devices=(), providers=(), consumers=None, reasons=None, held=()):
+    """Plan with what Placement says about each provider's name.
+
+    :param consumers: Name of a provider to its consumers, which hold all of
+        its classes unless they say which.
+    """
+    classes = {p.name: frozenset(p.inventory) for p in providers}
     answers = {
-        f'uuid of {name}': held for name, held in (consumers or {}).items()
+        f'uuid of {name}': found
+        if isinstance(found, dict)
+        else {consumer: classes.get(name, ()) for consumer in found}
+        for name, found in (consumers or {}).items()
     }
     return planning.make_plan(
         existing.pair(devices, providers),
@@ -51,6 +62,7 @@ def make_plan(devices=(), providers=(), consumers=None, reasons=None):
             matching.Verdict(slots.Slot(index), (), reason)
             for index, reason in (reasons or {}).items()
         ],
+        held,
     )
 
 
@@ -110,11 +122,11 @@ class PublishTest(unittest.TestCase):
         entry = only_entry([device()], [there])
         self.assertEqual({'CUSTOM_GPU': record()}, entry.inventory)
 
-    def test_traits(self):
+    def test_the_driver_decides_all_traits(self):
         old = ['CUSTOM_POWERVM_IOSLOT_CLASS_0200', 'CUSTOM_BY_HAND']
         new = ['CUSTOM_POWERVM_IOSLOT_CLASS_0302', 'OWNER_NOVA']
         entry = only_entry([device(traits=new)], [provider(traits=old)])
-        self.assertEqual({'CUSTOM_BY_HAND', *new}, entry.traits)
+        self.assertEqual({*new}, entry.traits)
 
 
 @ddt.ddt
@@ -150,10 +162,21 @@ class ClassTest(unittest.TestCase):
         self.assertIn('stays CUSTOM_OLD', entry.reason)
         self.assertIn('becomes CUSTOM_GPU', entry.reason)
 
-    def test_two_classes_and_one_of_them_is_allocated(self):
+    def test_of_two_classes_the_allocated_ones_are_kept(self):
         there = provider(classes=['CUSTOM_GPU', 'CUSTOM_OLD'])
+        for held, kept in (
+            (['CUSTOM_GPU'], ('CUSTOM_GPU',)),
+            (['CUSTOM_OLD'], ('CUSTOM_OLD',)),
+            (['CUSTOM_GPU', 'CUSTOM_OLD'], ('CUSTOM_GPU', 'CUSTOM_OLD')),
+        ):
+            entry = only_entry([device()], [there], {NAME: {'i': held}})
+            self.assertEqual(kept, entry.resource_classes)
+
+    def test_an_old_record_is_kept_as_it_is(self):
+        old = record() | {'total': 5, 'max_unit': 3}
+        there = existing.Provider(f'uuid of {NAME}', NAME, {'CUSTOM_OLD': old})
         entry = only_entry([device()], [there], {NAME: ['instance']})
-        self.assertEqual(('CUSTOM_GPU', 'CUSTOM_OLD'), entry.resource_classes)
+        self.assertEqual({'CUSTOM_OLD': old}, entry.inventory)
 
     def test_two_classes_and_free(self):
         there = provider(classes=['CUSTOM_GPU', 'CUSTOM_OLD'])
@@ -196,13 +219,18 @@ class OrphanTest(unittest.TestCase):
                 drc_index=INDEX,
                 name=NAME,
                 uuid=f'uuid of {NAME}',
-                inventory={'CUSTOM_GPU': record(1)},
+                inventory={'CUSTOM_GPU': record(0)},
                 traits=frozenset({WITHDRAWN}),
                 reason=OWNED.text,
                 consumers=expected,
             ),
             entry,
         )
+        # What is reserved is raised once the mark is there.
+        marked = provider(traits=[WITHDRAWN])
+        entry = only_entry([], [marked], consumers, {INDEX: OWNED})
+        self.assertEqual({'CUSTOM_GPU': record(1)}, entry.inventory)
+        self.assertEqual({WITHDRAWN}, entry.traits)
 
     def test_withdrawn_before(self):
         there = provider(reserved=1, traits=[WITHDRAWN, 'CUSTOM_A'])
@@ -225,17 +253,19 @@ class OrphanTest(unittest.TestCase):
     def test_reserved_by_the_operator_since_nova_last_looked(self):
         plan = planning.make_plan(
             existing.pair((), [provider()]),
-            existing.Allocations({f'uuid of {NAME}': ()}, [f'uuid of {NAME}']),
+            existing.Allocations({f'uuid of {NAME}': {}}, [f'uuid of {NAME}']),
             name_of,
             (),
         )
         (entry,) = plan.entries
         self.assertEqual(Action.WITHDRAW, entry.action)
         self.assertNotIn(WITHDRAWN, entry.traits)
-        self.assertEqual({'CUSTOM_GPU': record(1)}, entry.inventory)
+        # Nova's copy differs from Placement, and so nothing is written.
+        self.assertEqual({'CUSTOM_GPU': record(0)}, entry.inventory)
 
     def test_all_classes_are_withdrawn(self):
-        entry = only_entry([], [provider(classes=['CUSTOM_A', 'CUSTOM_B'])])
+        there = provider(classes=['CUSTOM_A', 'CUSTOM_B'], traits=[WITHDRAWN])
+        entry = only_entry([], [there])
         self.assertEqual(
             {'CUSTOM_A': record(1), 'CUSTOM_B': record(1)}, entry.inventory
         )
@@ -277,7 +307,7 @@ class PairTest(unittest.TestCase):
             [(entry.action, entry.name) for entry in plan.entries],
         )
         for entry in plan.entries:
-            self.assertEqual({'CUSTOM_GPU': record(1)}, entry.inventory)
+            self.assertEqual({WITHDRAWN}, entry.traits)
 
     def test_two_for_one_slot_that_is_gone(self):
         plan = make_plan(
@@ -318,3 +348,134 @@ class PairTest(unittest.TestCase):
 
     def test_nothing(self):
         self.assertEqual(planned.Plan(), make_plan())
+
+
+def once(**changes):
+    """Give a device that is for one use."""
+    return dataclasses.replace(
+        device(traits=['OWNER_NOVA', ONCE], **changes), one_time_use=True
+    )
+
+
+@ddt.ddt
+class OneTimeUseTest(unittest.TestCase):
+    """A plan burns nothing; it repairs what LPARs of instances hold."""
+
+    def test_a_new_provider_is_clean(self):
+        entry = only_entry([once()])
+        self.assertEqual({'CUSTOM_GPU': record(0)}, entry.inventory)
+        self.assertIn(ONCE, entry.traits)
+
+    def test_an_allocation_burns_nothing(self):
+        entry = only_entry(
+            [once()], [provider(traits=[ONCE])], {NAME: ['instance']}
+        )
+        self.assertEqual({'CUSTOM_GPU': record(0)}, entry.inventory)
+
+    @ddt.named_data(
+        ['made_anew', ()],
+        ['released_in_use', [provider(traits=[ONCE])]],
+        ['flagged_in_use', [provider()]],
+        ['flagged_while_withdrawn', [provider(traits=[WITHDRAWN])]],
+    )
+    def test_what_an_lpar_holds_is_burned(self, providers):
+        entry = only_entry([once()], providers, held=[INDEX])
+        self.assertEqual({'CUSTOM_GPU': record(1)}, entry.inventory)
+        self.assertEqual({'OWNER_NOVA', ONCE}, entry.traits)
+        self.assertTrue(entry.burned)
+
+    def test_what_an_lpar_holds_is_not_burned_without_the_flag(self):
+        entry = only_entry([device()], [provider()], held=[INDEX])
+        self.assertEqual({'CUSTOM_GPU': record(0)}, entry.inventory)
+
+    def test_what_is_burned_stays_so(self):
+        there = provider(reserved=1, traits=[ONCE])
+        entry = only_entry([once()], [there])
+        self.assertEqual({'CUSTOM_GPU': record(1)}, entry.inventory)
+        # ... whatever becomes of the flag: the trait goes with the burn.
+        entry = only_entry([device()], [there])
+        self.assertEqual({'CUSTOM_GPU': record(1)}, entry.inventory)
+        self.assertIn(ONCE, entry.traits)
+        entry = only_entry([device()], [provider(traits=[ONCE])])
+        self.assertNotIn(ONCE, entry.traits)
+
+    def test_a_reserve_of_the_drivers_own_is_no_burn(self):
+        there = provider(reserved=1, traits=[WITHDRAWN])
+        entry = only_entry([once()], [there])
+        self.assertEqual({'CUSTOM_GPU': record(0)}, entry.inventory)
+        self.assertEqual({'OWNER_NOVA', ONCE}, entry.traits)
+
+    def test_a_withdrawal_burns_nothing(self):
+        for consumers in ({NAME: ['instance']}, {}):
+            entry = only_entry([], [provider(traits=[ONCE])], consumers)
+            self.assertEqual(Action.WITHDRAW, entry.action)
+            self.assertEqual({'CUSTOM_GPU': record(0)}, entry.inventory)
+            self.assertEqual({ONCE}, entry.traits)
+
+    def test_a_burned_orphan_stays(self):
+        there = provider(reserved=1, traits=[ONCE])
+        for reserved in (there, provider(traits=[ONCE])):
+            plan = planning.make_plan(
+                existing.pair((), [reserved]),
+                existing.Allocations({there.uuid: {}}, [there.uuid]),
+                name_of,
+                (),
+            )
+            (entry,) = plan.entries
+            self.assertEqual(Action.WITHDRAW, entry.action)
+            self.assertIn('was used once', entry.reason)
+            self.assertEqual(reserved.inventory, entry.inventory)
+            self.assertEqual({ONCE}, entry.traits)
+
+    def test_a_free_orphan_goes(self):
+        entry = only_entry([], [provider(traits=[ONCE])], {NAME: []})
+        self.assertEqual(Action.DELETE, entry.action)
+
+    def test_a_withheld_device_that_an_lpar_holds_is_burned(self):
+        paragraph = dataclasses.replace(values.paragraph(), one_time_use=True)
+        verdict = matching.Verdict(slots.Slot(INDEX), (paragraph,), OWNED)
+        for traits in ([], [ONCE], [WITHDRAWN]):
+            plan = planning.make_plan(
+                existing.pair((), [provider(traits=traits)]),
+                existing.Allocations({f'uuid of {NAME}': {}}),
+                name_of,
+                [verdict],
+                [INDEX],
+            )
+            (entry,) = plan.entries
+            self.assertEqual(Action.WITHDRAW, entry.action)
+            self.assertEqual({'CUSTOM_GPU': record(1)}, entry.inventory)
+            self.assertEqual({ONCE}, entry.traits)
+
+    def test_both_providers_of_a_slot_that_an_lpar_holds_are_burned(self):
+        plan = make_plan(
+            [once()],
+            [provider(SHORT, traits=[ONCE]), provider(traits=[ONCE])],
+            {SHORT: ['instance'], NAME: []},
+            held=[INDEX],
+        )
+        for entry in plan.entries:
+            self.assertEqual(Action.WITHDRAW, entry.action)
+            self.assertEqual({'CUSTOM_GPU': record(1)}, entry.inventory)
+
+
+class AdditionsTest(unittest.TestCase):
+    """Nova's provider.yaml adds to a slot's provider."""
+
+    ADDED = existing.Additions(
+        frozenset({'CUSTOM_BY_NOVA'}), frozenset({'CUSTOM_HELD', ONCE})
+    )
+
+    def test_they_are_left_out_by_name_and_by_uuid(self):
+        there = provider(
+            classes=['CUSTOM_GPU', 'CUSTOM_BY_NOVA'],
+            traits=['CUSTOM_HELD', 'CUSTOM_OTHER', ONCE],
+        )
+        for which in (there.name, there.uuid):
+            left = existing.without_additions(there, {which: self.ADDED})
+            self.assertEqual({'CUSTOM_GPU': record()}, left.inventory)
+            # What only the driver sets is its own.
+            self.assertEqual({'CUSTOM_OTHER', ONCE}, left.traits)
+        self.assertIs(
+            there, existing.without_additions(there, {'x': self.ADDED})
+        )

@@ -10,24 +10,21 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Claims that come before anything was planned."""
+"""Claims of devices for one use."""
 
 import dataclasses
 import unittest
 
-from nova_powervm import exception
 from nova_powervm.domain import claims
 from nova_powervm.domain import host
 from nova_powervm.domain import policy
-from nova_powervm.ops import burning
 from nova_powervm.ops import devices
 from nova_powervm.ops import host as host_ops
-from nova_powervm.ops import traitkeeping
 from tests.unit.domain import values
 from tests.unit.ops import test_burning
-from tests.unit.ops import test_traitkeeping
 
 CLAIM = claims.Claim(f'uuid of {values.NAME}', values.INDEX)
+OF_CYBORG = dataclasses.replace(CLAIM, source=claims.Source.ACCELERATOR)
 
 
 class Inventory:
@@ -38,38 +35,34 @@ class Inventory:
         self.policy = policy.Policy((paragraph,), 'inventory.yaml')
 
 
-class FirstTest(unittest.TestCase):
-    """Nova rebuilds although no update has come through yet."""
+class OneTimeUseTest(unittest.TestCase):
+    """Nova may start and build instances before the first update."""
 
     def devices(self, **changes):
         self.placement = test_burning.Placement(held={CLAIM.provider_uuid})
-        burns = burning.BurnOps(self.placement, test_burning.Journal())
-        return devices.DeviceOps(
-            Inventory(**changes),
-            self.placement,
-            str,
-            burns,
-            traitkeeping.TraitOps(test_traitkeeping.Journal()),
-        )
+        return devices.DeviceOps(Inventory(**changes), self.placement, str)
 
-    def plan(self, ops):
-        view = values.view(io_slots=(values.slot(),), uuid=test_burning.SYSTEM)
-        snapshot = host_ops.Snapshot(
-            view, host.DiskCapacity(0, 0), frozenset()
-        )
-        with self.assertLogs(level='INFO'):
-            ops.plan(snapshot, [values.provider()])
+    def snapshot(self):
+        view = values.view(io_slots=(values.slot(),))
+        return host_ops.Snapshot(view, host.DiskCapacity(), frozenset())
 
-    def test_what_may_be_for_one_use_is_not_used(self):
+    def test_what_is_for_one_use_is_burned_from_the_start_on(self):
         ops = self.devices(one_time_use=True)
-        with self.assertRaisesRegex(exception.ClaimFailed, 'for one use'):
-            ops.confirm('i', [CLAIM])
-        ops.confirm('i', [])
-
-        self.plan(ops)
+        ops.check(self.snapshot())
+        ops.confirm('i', [OF_CYBORG])
+        self.assertEqual(set(), self.placement.burned)
         ops.confirm('i', [CLAIM])
         self.assertEqual({CLAIM.provider_uuid}, self.placement.burned)
 
-    def test_what_is_not_is(self):
-        self.devices().confirm('i', [CLAIM])
+    def test_what_an_update_found_to_be_for_one_use_is_burned(self):
+        ops = self.devices(one_time_use=True)
+        with self.assertLogs(level='INFO'):
+            ops.plan(self.snapshot(), [values.provider()])
+        ops.confirm('i', [CLAIM])
+        self.assertEqual({CLAIM.provider_uuid}, self.placement.burned)
+
+    def test_what_is_not_for_one_use_is_not_burned(self):
+        ops = self.devices()
+        ops.check(self.snapshot())
+        ops.confirm('i', [CLAIM])
         self.assertEqual([], self.placement.asked)
