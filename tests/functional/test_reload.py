@@ -176,6 +176,7 @@ class TakenOver(Reload):
         self.change(
             'crypto:\n  identification: {vendor_id: "1014", class: "1080"}\n'
         )
+        self.cycles(1)
         self.assertEqual(
             {0x21010020, 0x21010038, 0x21030039}, set(self.slot_providers())
         )
@@ -219,6 +220,7 @@ not these:
         # Free providers go, the allocated one is withdrawn.
         self.forget_log()
         self.change(self.inventory + self.deny)
+        self.cycles(1)
         self.assertEqual({0x21010020, 0x21020024}, set(self.slot_providers()))
         self.assertEqual({'CUSTOM_GPU': 1}, self.reserved(0x21010020))
         self.assertEqual({0x21010020}, self.providers_with(WITHDRAWN))
