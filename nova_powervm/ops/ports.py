@@ -182,6 +182,13 @@ class Partitions(Protocol):
         :raises exception.PartitionNotFound: There is no such LPAR.
         """
 
+    def obstacle(self, uuid: str) -> str | None:
+        """Say why an LPAR can't get or lose adapters now.
+
+        :param uuid: Upper-case PowerVM uuid.
+        :returns: The reason, None if there is none, or no LPAR.
+        """
+
     def create(self, spec: partition.PartitionSpec) -> None:
         """Make an LPAR; it is not started."""
 

@@ -99,6 +99,22 @@ class RestPartitions:
                 raise exception.PartitionNotFound(uuid=uuid) from error
         return str(json.loads(response.body))
 
+    @errors.retried
+    def obstacle(self, uuid: str) -> str | None:
+        """Say why an LPAR can't get or lose adapters now.
+
+        One that runs needs an active RMC connection.
+
+        :param uuid: Upper-case PowerVM uuid.
+        :returns: The reason, None if there is none.
+        """
+        with errors.translated(f'reading LPAR {uuid}'):
+            try:
+                _, reason = _LPAR.get(self._adapter, uuid=uuid).can_modify_io()
+            except pvm.HttpNotFound:
+                return None
+        return None if reason is None else str(reason)
+
     def create(self, spec: partition.PartitionSpec) -> None:
         """Make an LPAR with all its slots required; it is not started.
 

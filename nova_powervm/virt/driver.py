@@ -22,7 +22,9 @@ from typing import Any
 from typing import ClassVar
 
 import nova.conf
+from nova import context as nova_context
 from nova import exception as nova_exception
+from nova.compute import vm_states
 from nova.virt import configdrive
 from nova.virt import driver
 from nova.virt import hardware
@@ -50,8 +52,11 @@ from nova_powervm.virt import refusals
 from nova_powervm.virt import settled
 from nova_powervm.virt import translate
 from nova_powervm.virt import tree
+from nova_powervm.virt import unsupported
 from nova_powervm.virt import vifs
 from nova_powervm.virt import wiring
+from nova_powervm.virt.unsupported import stopping
+from nova_powervm.virt.unsupported import words
 
 CONF = nova.conf.CONF
 LOG = logging.getLogger(__name__)
@@ -60,7 +65,7 @@ conf.register_opts(CONF)
 
 
 @errors.translated
-class PowerVMDriver(driver.ComputeDriver):
+class PowerVMDriver(unsupported.Unsupported):
     """Runs instances as LPARs of one PowerVM (NovaLink) host.
 
     All ``[powervm]`` options are taken here, once.
@@ -465,7 +470,15 @@ class PowerVMDriver(driver.ComputeDriver):
     def power_off(
         self, instance: Any, timeout: int = 0, retry_interval: int = 0
     ) -> None:
-        """Stop the instance, gently for ``timeout`` seconds."""
+        """Stop the instance, gently for ``timeout`` seconds.
+
+        :raises nova.exception.NovaException: It is a step of an operation
+            that can't be finished; the guest runs on.
+        """
+        if isinstance(instance, nova_context.RequestContext):
+            # So Nova calls it for a deleted instance that runs on.
+            instance, timeout = timeout, 0
+        stopping.check(instance)
         with self._doubting():
             self._ops().power.power_off(_lpar(instance), timeout)
 
@@ -543,20 +556,6 @@ class PowerVMDriver(driver.ComputeDriver):
             self._ops().possession.slots_of(translate.tenant(instance))
         )
 
-    # Volumes
-
-    def get_volume_connector(self, instance: Any) -> dict[str, Any]:
-        """Refuse: no volume can be attached.
-
-        Nova asks for this before it spawns an instance with volumes, and
-        puts the reason into the server's fault.
-
-        :raises nova.exception.NovaException: Always.
-        """
-        raise exception.InstanceRefused(
-            instance=instance.uuid, reason='volumes can not be attached'
-        )
-
     # Networks
 
     def plug_vifs(self, instance: Any, network_info: Any) -> None:
@@ -585,6 +584,27 @@ class PowerVMDriver(driver.ComputeDriver):
     def unplug_vifs(self, instance: Any, network_info: Any) -> None:
         """Take the adapters of ports from the instance's LPAR."""
         self._ops().network.detach(_lpar(instance), vifs.ports(network_info))
+
+    def network_binding_host_id(self, context: Any, instance: Any) -> Any:
+        """Give the host that ports of the instance are bound to.
+
+        Nova asks for it before it does anything to attach a port to a server:
+        a refusal here reaches the user, one of attach_interface does not.
+
+        :raises nova.exception.AttachInterfaceNotSupported: It runs, and can't
+            get an adapter while it does.
+        """
+        if instance.vm_state == vm_states.ACTIVE:
+            obstacle = self._ops().partitions.obstacle(_lpar(instance))
+            if obstacle:
+                raise nova_exception.AttachInterfaceNotSupported(
+                    words.refusal(
+                        'attaching a port to this running server',
+                        instance,
+                        f'{obstacle.rstrip(".")}. Stop it first',
+                    )
+                )
+        return super().network_binding_host_id(context, instance)
 
     def attach_interface(
         self, context: Any, instance: Any, image_meta: Any, vif: Any

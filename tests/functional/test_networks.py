@@ -587,7 +587,8 @@ class Interfaces(NetworkTestCase):
             self.more['id'],
         )
 
-        self.assertEqual(500, error.response.status_code)
+        self.assertEqual(400, error.response.status_code)
+        self.assertIn(b'does not have an active RMC', error.response.content)
         self.assertEqual([self.port['mac_address']], self.macs())
         self.assertEqual([self.port['id']], self.ports_of_nova())
         found = self.neutron.show_port(self.more['id'])['port']

@@ -12,6 +12,9 @@
 
 """Power and what Nova asks about its instances."""
 
+import time
+
+from nova import context as nova_context
 from nova import utils
 
 from tests.functional import base
@@ -95,6 +98,49 @@ class Power(base.PowerVMTestCase):
 
         self.assertIsNone(self.lpar(self.server))
         self.assertEqual([], self.jobs())
+
+    def story_soft_delete_and_restore(self):
+        with self.flagged(reclaim_instance_interval=3600):
+            self.api.delete_server(self.server['id'])
+            self._wait_for_state_change(self.server, 'SOFT_DELETED')
+            self.assertEqual('not activated', self.lpar(self.server).state)
+
+            self.api.post_server_action(self.server['id'], {'restore': {}})
+
+            self._wait_for_state_change(self.server, 'ACTIVE')
+        self.assertEqual('running', self.lpar(self.server).state)
+
+    def story_a_deleted_instance_that_runs_on(self):
+        # Nova deletes the record while the host can't be reached.
+        self.instance(self.server).destroy()
+        context = nova_context.get_admin_context()
+        manager = self.computes['host1'].manager
+
+        with self.flagged(
+            running_deleted_instance_action='shutdown',
+            running_deleted_instance_timeout=0,
+        ):
+            manager._cleanup_running_deleted_instances(context)
+
+        self.assertEqual('not activated', self.lpar(self.server).state)
+        self.assertNotIn('Failed to power off instance', self.logged())
+
+    def story_a_guest_that_nova_has_as_stopped(self):
+        instance = self.instance(self.server)
+        instance.vm_state = 'stopped'
+        instance.save()
+        context = nova_context.get_admin_context()
+
+        self.computes['host1'].manager._sync_power_states(context)
+
+        self.wait_until_off()
+
+    def wait_until_off(self):
+        for _ in range(300):
+            if self.lpar(self.server).state == 'not activated':
+                return
+            time.sleep(0.05)
+        self.assertEqual('not activated', self.lpar(self.server).state)
 
 
 class Records(base.PowerVMTestCase):

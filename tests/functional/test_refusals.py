@@ -78,14 +78,14 @@ class Refusals(base.PowerVMTestCase):
 
     def story_boot_from_a_volume(self):
         self.refuse(
-            'volumes can not be attached',
+            'PowerVM: attaching a volume is not supported yet',
             image='',
             request={'block_device_mapping_v2': [self.volume()]},
         )
 
     def story_a_volume_beside_the_image(self):
         self.refuse(
-            'volumes can not be attached',
+            'PowerVM: attaching a volume is not supported yet',
             request={
                 'block_device_mapping_v2': [
                     self.image_disk(),

@@ -191,9 +191,6 @@ METHODS = {
     'storage.block': 'attach_volume',
 }
 
-#: Operations that Nova begins by stopping the instance.
-DANGEROUS = {'operation.rescue', 'device.rescue', 'device.shelve'}
-
 
 @dataclasses.dataclass(frozen=True)
 class Row:
@@ -275,17 +272,6 @@ class SupportMatrixTest(unittest.TestCase):
                 getattr(nova_driver.ComputeDriver, name)
             )
             self.assertIn('raise NotImplementedError', source, key)
-
-    def test_dangers_are_told(self):
-        told = {
-            row.key
-            for row in self.rows.values()
-            if row.note.startswith('DANGER: the instance is powered off')
-        }
-        missing = {
-            key for key in DANGEROUS if self.rows[key].support == 'missing'
-        }
-        self.assertEqual(missing, told)
 
 
 class CheckTest(unittest.TestCase):

@@ -10,12 +10,18 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
+import inspect
+
+from nova import context
+from nova import exception
 from nova import objects
 from nova import test
+from nova.compute import task_states
 from nova.virt import driver as nova_driver
 from oslo_utils.fixture import uuidsentinel as uuids
 
 from nova_powervm.virt import driver
+from nova_powervm.virt import unsupported
 
 
 class Facade(test.NoDBTestCase):
@@ -57,3 +63,129 @@ class Facade(test.NoDBTestCase):
         )
         for method in ('attach_interface', 'detach_interface'):
             self.assertIn(method, vars(driver.PowerVMDriver))
+
+
+class Unsupported(test.NoDBTestCase):
+    """What Nova may call is done, refused in words, or left to Nova."""
+
+    #: Nova goes another way when these raise NotImplementedError.
+    LEFT_TO_NOVA = frozenset(
+        {
+            'block_stats',
+            'cache_image',
+            'check_instance_shared_storage_local',
+            'default_device_names_for_instance',
+            'default_root_device_name',
+            'get_all_volume_usage',
+            'get_device_name_for_instance',
+            'restore',
+            'set_host_enabled',
+            'soft_delete',
+        }
+    )
+    #: Nova can't come to these: a step before them is refused, the compute
+    #: node lacks a trait, or no service calls them.
+    NEVER_CALLED = frozenset(
+        {
+            'check_instance_shared_storage_remote',
+            'get_host_cpu_stats',
+            'get_instance_disk_info',
+            'is_share_mounted',
+            'live_migration',
+            'live_migration_abort',
+            'live_migration_force_complete',
+            'mount_share',
+            'post_live_migration_at_destination',
+            'post_live_migration_at_source',
+            'pre_live_migration',
+            'rollback_live_migration_at_destination',
+            'umount_share',
+        }
+    )
+
+    def test_no_method_is_forgotten(self):
+        left = {
+            name
+            for name, method in inspect.getmembers(
+                nova_driver.ComputeDriver, inspect.isfunction
+            )
+            if 'raise NotImplementedError' in inspect.getsource(method)
+            and getattr(driver.PowerVMDriver, name) is method
+        }
+
+        self.assertEqual(self.LEFT_TO_NOVA | self.NEVER_CALLED, left)
+
+    def test_each_says_what_is_not_supported(self):
+        refuser = driver.PowerVMDriver(None)
+        instance = objects.Instance(
+            context.get_admin_context(),
+            uuid=uuids.instance,
+            host='host1',
+            task_state=None,
+            migration_context=None,
+        )
+        for name, method in inspect.getmembers(
+            unsupported.Unsupported, inspect.isfunction
+        ):
+            if not method.__module__.startswith('nova_powervm'):
+                continue
+            wanted = inspect.signature(method).parameters
+            given = [
+                instance if parameter == 'instance' else None
+                for parameter in list(wanted)[1:]
+            ]
+            if name == 'poll_rebooting_instances':
+                refuser.poll_rebooting_instances(60, [instance])
+                continue
+            with self.subTest(name):
+                error = self.assertRaises(
+                    (exception.NovaException, NotImplementedError),
+                    getattr(refuser, name),
+                    *given,
+                )
+                self.assertRegex(
+                    str(error), 'PowerVM: .* is not supported yet'
+                )
+        self.assertIn('[DEFAULT]reboot_timeout', self.stdlog.logger.output)
+
+    def test_what_another_driver_has_moved_is_not_rolled_back(self):
+        # Nova would show a server that has no disk here as ACTIVE.
+        error = self.assertRaises(
+            exception.NovaException,
+            driver.PowerVMDriver(None).finish_migration,
+            *[None] * 11,
+        )
+
+        self.assertNotIsInstance(error, exception.InstanceFaultRollback)
+
+    def test_a_guest_is_not_stopped_in_vain(self):
+        for state in (
+            task_states.SHELVING,
+            task_states.SHELVING_OFFLOADING,
+            task_states.RESCUING,
+            # A resize to another cell, which Nova's policy has off.
+            task_states.RESIZE_MIGRATING,
+        ):
+            instance = objects.Instance(uuid=uuids.instance, task_state=state)
+            # A driver that did anything would say that it is not started.
+            error = self.assertRaises(
+                exception.NovaException,
+                driver.PowerVMDriver(None).power_off,
+                instance,
+            )
+            self.assertIn('is not supported yet', str(error))
+
+    def test_a_guest_is_stopped_for_the_rest(self):
+        for state in (
+            None,
+            task_states.POWERING_OFF,
+            task_states.SOFT_DELETING,
+            task_states.REBUILDING,
+            task_states.DELETING,
+        ):
+            instance = objects.Instance(uuid=uuids.instance, task_state=state)
+            self.assertRaises(
+                exception.VirtDriverNotReady,
+                driver.PowerVMDriver(None).power_off,
+                instance,
+            )

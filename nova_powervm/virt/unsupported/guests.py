@@ -1,0 +1,151 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+
+"""What is asked of a guest, and can't be done yet."""
+
+import contextlib
+from typing import Any
+
+from nova import exception as nova_exception
+from nova import objects
+from nova.compute import task_states
+from nova.virt import driver
+
+from nova_powervm.virt.unsupported import words
+
+#: Name of the event that tells of a snapshot.
+_SNAPSHOT_EVENT = 'powervm_snapshot'
+
+
+class Guests(driver.ComputeDriver):
+    """Refuses to change the state of a guest, or to copy it."""
+
+    def pause(self, instance: Any) -> None:
+        """Refuse; the server stays as it is."""
+        raise words.refused('pausing a server', instance)
+
+    def unpause(self, instance: Any) -> None:
+        """Refuse: nothing is paused."""
+        raise words.refused('unpausing a server', instance)
+
+    def suspend(self, context: Any, instance: Any) -> None:
+        """Refuse; the server stays as it is."""
+        raise words.rolled_back('suspending a server', instance)
+
+    def resume(
+        self,
+        context: Any,
+        instance: Any,
+        network_info: Any,
+        block_device_info: Any = None,
+        share_info: Any = None,
+    ) -> None:
+        """Refuse: nothing is suspended."""
+        raise words.rolled_back('resuming a server', instance)
+
+    def rescue(
+        self,
+        context: Any,
+        instance: Any,
+        network_info: Any,
+        image_meta: Any,
+        rescue_password: Any,
+        block_device_info: Any,
+        share_info: Any,
+    ) -> None:
+        """Refuse; check_stop has done so before."""
+        raise words.refused('rescuing a server', instance)
+
+    def unrescue(self, context: Any, instance: Any) -> None:
+        """Refuse: nothing is rescued."""
+        raise words.rolled_back('unrescuing a server', instance)
+
+    def trigger_crash_dump(self, instance: Any) -> None:
+        """Refuse, with an exception that Nova logs without a traceback."""
+        raise nova_exception.TriggerCrashDumpNotSupported(
+            words.refusal('a crash dump', instance)
+        )
+
+    def power_update_event(
+        self, instance: Any, target_power_state: Any
+    ) -> None:
+        """Refuse: it is a word of bare metal."""
+        raise words.refused('an event of a power update', instance)
+
+    def poll_rebooting_instances(self, timeout: Any, instances: Any) -> None:
+        """Leave reboots to themselves: the host ends each in its time."""
+        for instance in instances:
+            words.refusal('[DEFAULT]reboot_timeout', instance)
+
+    def snapshot(
+        self,
+        context: Any,
+        instance: Any,
+        image_id: str,
+        update_task_state: Any,
+    ) -> None:
+        """Refuse; Nova deletes the image that was to be filled.
+
+        It does this when its API has answered and the server's action has
+        ended well. So the action gets one event more, which has the reason.
+        A backup's action has it anyway.
+        """
+        refused = words.refused('a snapshot', instance)
+        if instance.task_state == task_states.IMAGE_SNAPSHOT:
+            _record(context, instance, _SNAPSHOT_EVENT, refused)
+        raise refused
+
+    def set_admin_password(self, instance: Any, new_pass: str) -> None:
+        """Refuse; Nova's API answers with the reason."""
+        raise nova_exception.SetAdminPasswdNotSupported(
+            words.refusal('setting the administrator password', instance)
+        )
+
+    def quiesce(self, context: Any, instance: Any, image_meta: Any) -> None:
+        """Refuse; Nova goes on without."""
+        raise NotImplementedError(words.refusal('quiescing a guest', instance))
+
+    def unquiesce(self, context: Any, instance: Any, image_meta: Any) -> None:
+        """Refuse; Nova goes on without."""
+        raise NotImplementedError(words.refusal('quiescing a guest', instance))
+
+
+def _record(
+    context: Any,
+    instance: Any,
+    event: str,
+    refused: nova_exception.NovaException,
+) -> None:
+    """Add an event that failed to what the user asked for.
+
+    :param context: Of the request that the action was recorded for.
+    """
+    events = objects.InstanceActionEvent
+    # Nobody asked by way of the API.
+    with contextlib.suppress(nova_exception.InstanceActionNotFound):
+        events.event_start(
+            context,
+            instance.uuid,
+            event,
+            want_result=False,
+            host=instance.host,
+        )
+        events.event_finish_with_failure(
+            context,
+            instance.uuid,
+            event,
+            exc_val=refused,
+            # Without one Nova takes it for a success.
+            exc_tb='',
+            want_result=False,
+        )

@@ -1,0 +1,48 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+
+"""Operations that Nova begins by stopping the guest."""
+
+from typing import Any
+
+from nova import exception as nova_exception
+from nova.compute import task_states
+
+from nova_powervm.virt.unsupported import words
+
+#: Operations by the task state that the instance has then.
+_BEGUN_BY_STOPPING = {
+    task_states.SHELVING: 'shelving a server',
+    task_states.SHELVING_OFFLOADING: 'shelving a server',
+    task_states.RESIZE_MIGRATING: 'moving a server to another cell',
+}
+
+
+def check(instance: Any) -> None:
+    """Refuse to stop a guest for an operation that can't be finished.
+
+    :param instance: nova.objects.Instance.
+    :raises nova.exception.NovaException: Its task state tells of one.
+    """
+    operation = _BEGUN_BY_STOPPING.get(instance.task_state)
+    if operation:
+        raise words.refused(operation, instance)
+    if instance.task_state == task_states.RESCUING:
+        # Nova sets the server to ERROR, whatever is raised here.
+        raise nova_exception.NovaException(
+            words.refusal(
+                'rescuing a server',
+                instance,
+                'Nothing was changed; a hard reboot ends the error',
+            )
+        )

@@ -1,0 +1,95 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+
+"""Volumes, which can't be attached yet."""
+
+from typing import Any
+
+from nova.virt import driver
+
+from nova_powervm.virt.unsupported import words
+
+
+class Volumes(driver.ComputeDriver):
+    """Refuses volumes; most is only asked for of one that is attached."""
+
+    def get_volume_connector(self, instance: Any) -> Any:
+        """Refuse: Nova asks for this before it attaches a volume."""
+        raise words.refused('attaching a volume', instance)
+
+    def attach_volume(
+        self,
+        context: Any,
+        connection_info: Any,
+        instance: Any,
+        mountpoint: str,
+        disk_bus: Any = None,
+        device_type: Any = None,
+        encryption: Any = None,
+    ) -> None:
+        """Refuse; get_volume_connector has done so before."""
+        raise words.refused('attaching a volume', instance)
+
+    def detach_volume(
+        self,
+        context: Any,
+        connection_info: Any,
+        instance: Any,
+        mountpoint: str,
+        encryption: Any = None,
+    ) -> None:
+        """Refuse: none is attached."""
+        raise words.refused('detaching a volume', instance)
+
+    def swap_volume(
+        self,
+        context: Any,
+        old_connection_info: Any,
+        new_connection_info: Any,
+        instance: Any,
+        mountpoint: str,
+        resize_to: int,
+    ) -> None:
+        """Refuse: none is attached."""
+        raise words.refused('swapping a volume', instance)
+
+    def extend_volume(
+        self,
+        context: Any,
+        connection_info: Any,
+        instance: Any,
+        requested_size: int,
+    ) -> None:
+        """Refuse: none is attached."""
+        raise words.refused('extending a volume', instance)
+
+    def volume_snapshot_create(
+        self, context: Any, instance: Any, volume_id: str, create_info: Any
+    ) -> None:
+        """Refuse; Nova's API answers 501."""
+        raise NotImplementedError(
+            words.refusal('a snapshot of a volume', instance)
+        )
+
+    def volume_snapshot_delete(
+        self,
+        context: Any,
+        instance: Any,
+        volume_id: str,
+        snapshot_id: str,
+        delete_info: Any,
+    ) -> None:
+        """Refuse; Nova's API answers 501."""
+        raise NotImplementedError(
+            words.refusal('a snapshot of a volume', instance)
+        )
