@@ -12,7 +12,9 @@
 
 """The examples of the documentation are run."""
 
+import pathlib
 import re
+import tempfile
 import unittest
 
 from nova.api.validation.extra_specs import validators
@@ -20,10 +22,13 @@ from nova.api.validation.extra_specs import validators
 from nova_powervm import policyfile
 from nova_powervm.domain import accelerators
 from nova_powervm.domain import claims
+from nova_powervm.virt import providerconfig
 from tests.unit.docs import pages
 
 _PROPERTY = re.compile(r'--property (\S+?)=(\S+)')
 _GROUP = re.compile(r'(?:resources|trait)(\d+):')
+#: What a file of Nova's own has, see the guide's page on devices.
+_NOVAS = 'schema_version'
 _OTHERS = ('group_policy', accelerators.PROFILE)
 
 
@@ -33,7 +38,7 @@ class InventoryTest(unittest.TestCase):
             (name, text)
             for name, text in pages.blocks('yaml')
             # Worlds are YAML, too; the emulator's tests build them.
-            if name != 'contributor/emulator'
+            if name != 'contributor/emulator' and _NOVAS not in text
         ]
         for name, text in examples:
             with self.subTest(document=name):
@@ -43,6 +48,15 @@ class InventoryTest(unittest.TestCase):
             {'README', 'admin/devices', 'configuration/inventory'},
             {name for name, _ in examples},
         )
+
+    def test_nova_takes_the_example_of_what_it_adds(self):
+        texts = [text for _, text in pages.blocks('yaml') if _NOVAS in text]
+        self.assertTrue(texts)
+        for text in texts:
+            with tempfile.TemporaryDirectory() as directory:
+                path = pathlib.Path(directory) / 'example.yaml'
+                path.write_text(text)
+                self.assertTrue(providerconfig.additions(directory))
 
 
 class CommandTest(unittest.TestCase):
