@@ -93,6 +93,16 @@ class RestUnreachable(PowerVMError):
     message = 'The PowerVM REST server at {server} does not answer: {reason}'
 
 
+class RestSilent(RestUnreachable):
+    """The server took a request and said nothing until its time was up.
+
+    It is not repeated at once: a read would only wait as long again, and a
+    write may have been carried out.
+    """
+
+    code = 'powervm.rest.silent'
+
+
 class RestRefusedLogin(ConfigurationError):
     """The PowerVM REST server does not accept the credentials."""
 
@@ -132,6 +142,19 @@ class RestConflict(RestError):
     retryable = True
 
 
+class SlotsVanished(RestBusy):
+    """The host reports none of the I/O slots that it had."""
+
+    code = 'powervm.system.slots'
+    message = (
+        'The managed system reports none of its {count} I/O slots any more. '
+        'That is not believed for another {seconds} seconds: devices stay as '
+        'they were published, and none is given to an instance. If the slots '
+        'are gone, wait; if not, look with `pvmctl ioslot list` and restart '
+        'pvm-rest.'
+    )
+
+
 class WrongSystemCount(ConfigurationError):
     """The REST server does not manage exactly one system."""
 
@@ -148,6 +171,24 @@ class PartitionNotFound(PowerVMError):
 
     code = 'powervm.partition.missing'
     message = 'There is no LPAR {uuid} on the host.'
+
+
+class PartitionNotStartable(PowerVMError):
+    """An LPAR is in a state in which it can't or must not be started."""
+
+    code = 'powervm.partition.state'
+    message = (
+        'LPAR {name} of instance {instance} is in the state "{state}": '
+        '{reason}.'
+    )
+
+
+class StatesUnknown(PowerVMError):
+    """The host does not tell whether the LPARs of instances run."""
+
+    code = 'powervm.partition.unknown'
+    retryable = True
+    message = 'The power state of {lpars} is unknown: {reason}'
 
 
 class PartitionConflict(PowerVMError):

@@ -29,6 +29,8 @@ _MAPPING = re.compile(
 )
 #: What a PVID may be.
 _VLANS = range(1, 4095)
+#: What ``rest_read_timeout`` is unless it is set.
+READ_TIMEOUT = 30
 
 GROUP = cfg.OptGroup(
     'powervm',
@@ -93,7 +95,25 @@ win over this option.
         help="""
 For how many seconds a starting nova-compute waits for the REST API to answer.
 
+It then waits as long again, if it has to, until the host tells the power state
+of each instance's LPAR: only so can Nova start again what ran before the host
+went down (``[DEFAULT]resume_guests_state_on_host_boot``).
+
 One line a minute in the log tells what it is waiting for.
+""",
+    ),
+    cfg.IntOpt(
+        'rest_read_timeout',
+        default=READ_TIMEOUT,
+        min=1,
+        help="""
+For how many seconds the REST API may be silent before a read is given up.
+
+A read that was given up is not tried again before the next cycle, or the next
+request of a user. Writes, jobs and uploads, which may take long, have limits
+of their own.
+
+Raise it if the log says that reads are given up on a host that is only slow.
 """,
     ),
     cfg.FloatOpt(
@@ -246,6 +266,7 @@ class Server:
     :param password: Its password; never shown.
     :param cafile: Certificate authorities, or None for the system's.
     :param connect_timeout: Seconds to wait for it when starting.
+    :param read_timeout: Seconds that it may be silent when it is asked.
     """
 
     url: str | None = None
@@ -253,6 +274,7 @@ class Server:
     password: str | None = dataclasses.field(default=None, repr=False)
     cafile: str | None = None
     connect_timeout: int = 300
+    read_timeout: float = READ_TIMEOUT
 
     @property
     def parts(self) -> urllib.parse.SplitResult:
@@ -300,6 +322,7 @@ def take(group: Any) -> Settings:
             password=group.rest_password,
             cafile=group.rest_cafile,
             connect_timeout=group.rest_connect_timeout,
+            read_timeout=group.rest_read_timeout,
         ),
         inventory_file=group.inventory_file,
         proc_units_factor=group.proc_units_factor,

@@ -217,8 +217,16 @@ class Partitions(Protocol):
             server's default.
         """
 
-    def restart(self, lpar: partition.Partition, *, hard: bool) -> None:
-        """Stop and start a running LPAR in one job."""
+    def restart(
+        self, lpar: partition.Partition, *, hard: bool, timeout: int = 0
+    ) -> None:
+        """Stop and start a running LPAR in one job.
+
+        :param hard: At once, else by asking the operating system.
+        :param timeout: Seconds that the job gets before it is cancelled; 0
+            for the server's default.
+        :raises exception.RestError: It failed, or the time was up.
+        """
 
 
 class Records(Protocol):

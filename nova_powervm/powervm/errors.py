@@ -48,12 +48,13 @@ def translated(
     :param server: Whom it is asked of; pypowervm's own text has its address.
     :raises exception.RestUnreachable: There was no answer. Whether the
         request was carried out is unknown.
+    :raises exception.RestSilent: There was none until the time was up.
     :raises exception.RestError: The answer was an error.
     """
     try:
         yield
     except (pvm.ConnectionError, pvm.TimeoutError) as error:
-        raise exception.RestUnreachable(
+        raise unanswered(error)(
             server=server, reason=f'{action}: {error}'
         ) from error
     except pvm.HttpUnauth as error:
@@ -69,6 +70,21 @@ def translated(
         ) from error
     except (pvm.Error, lpar_builder.LPARBuilderException) as error:
         raise exception.RestError(action=action, reason=error) from error
+
+
+def unanswered(error: pvm.Error) -> type[exception.RestUnreachable]:
+    """Give the class of error that a request without an answer is.
+
+    :param error: pypowervm's. To it a connection that is not made in time,
+        or is silent in the middle of an answer, is a broken one; what it was
+        raised for tells more.
+    """
+    below: BaseException | None = error
+    while below is not None:
+        if isinstance(below, pvm.TimeoutError | TimeoutError):
+            return exception.RestSilent
+        below = below.__cause__ or below.__context__
+    return exception.RestUnreachable
 
 
 def _of_status(error: pvm.HttpError) -> type[exception.RestError]:
@@ -87,19 +103,25 @@ def _reason(error: pvm.HttpError) -> str:
     return f'HTTP {status}: {message}' if message else str(error)
 
 
+def _passes_soon(error: BaseException) -> bool:
+    """Whether to try again at once, rather than in the next cycle."""
+    return getattr(error, 'retryable', False) and not isinstance(
+        error, exception.RestSilent
+    )
+
+
 def retried(method: Callable[_P, _R]) -> Callable[_P, _R]:
     """Try a method up to three times while its errors are passing ones.
 
     Only for what can be done twice without harm: reading, deleting, and
-    starting or stopping what may be started or stopped already.
+    starting or stopping what may be started or stopped already. A server
+    that said nothing until the time was up is not asked again.
     """
 
     @functools.wraps(method)
     def retrying(*args: _P.args, **kwargs: _P.kwargs) -> _R:
         attempts = tenacity.Retrying(
-            retry=tenacity.retry_if_exception(
-                lambda error: getattr(error, 'retryable', False)
-            ),
+            retry=tenacity.retry_if_exception(_passes_soon),
             stop=tenacity.stop_after_attempt(_TRIES),
             wait=_Wait(tenacity.wait_exponential(multiplier=0.25)),
             reraise=True,
@@ -121,9 +143,7 @@ def contended(method: Callable[_P, _R]) -> Callable[_P, _R]:
     @functools.wraps(method)
     def retrying(*args: _P.args, **kwargs: _P.kwargs) -> _R:
         attempts = tenacity.Retrying(
-            retry=tenacity.retry_if_exception(
-                lambda error: getattr(error, 'retryable', False)
-            ),
+            retry=tenacity.retry_if_exception(_passes_soon),
             stop=_Patience(),
             wait=_Wait(
                 tenacity.wait_random_exponential(multiplier=0.02, max=1)

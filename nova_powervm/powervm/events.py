@@ -27,6 +27,7 @@ from pypowervm import exceptions as pvm
 from pypowervm.wrappers import event
 
 from nova_powervm.powervm import changes as changes_module
+from nova_powervm.powervm import session
 
 LOG = logging.getLogger(__name__)
 
@@ -69,8 +70,9 @@ _ROOT = '/rest/api/uom/'
 _PAUSE = 1.0
 _RETRY_FIRST = 5.0
 _RETRY_LONGEST = 60.0
-#: How long a stopping service waits for the poll under way.
-_STOP_SECONDS = 15.0
+#: How long a stopping service waits for the poll under way, which is answered
+#: at once if the server can be told. If not, the thread goes with the process.
+_STOP_SECONDS = 3.0
 
 
 def touched(type_: str | None, data: str | None) -> frozenset[_Topic]:
@@ -120,7 +122,10 @@ class Listener:
         self._thread.start()
 
     def stop(self) -> None:
-        """End the thread; the poll that it waits in is answered first."""
+        """End the thread; the poll that it waits in is answered first.
+
+        A server that does not answer is waited for for some seconds only.
+        """
         self._stopping.set()
         if self._polling and self._changes.believed:
             self._wake()
@@ -131,7 +136,7 @@ class Listener:
         try:
             event.Event.bld(
                 self._adapter, 'nova-powervm', self._client
-            ).create()
+            ).create(timeout=session.PARTING_SECONDS)
         except pvm.Error as error:
             LOG.debug('The last poll for events ends by itself: %s', error)
 

@@ -86,8 +86,10 @@ class RestPartitions:
         It costs one small request (quick property ``PartitionState``).
 
         :raises exception.PartitionNotFound: There is no such LPAR.
+        :raises exception.RestError: The answer was an error, or no state.
         """
-        with errors.translated(f'reading the state of LPAR {uuid}'):
+        action = f'reading the state of LPAR {uuid}'
+        with errors.translated(action):
             try:
                 response = self._adapter.read(
                     _LPAR.schema_type,
@@ -97,7 +99,10 @@ class RestPartitions:
                 )
             except pvm.HttpNotFound as error:
                 raise exception.PartitionNotFound(uuid=uuid) from error
-        return str(json.loads(response.body))
+        try:
+            return str(json.loads(response.body))
+        except ValueError as error:
+            raise exception.RestError(action=action, reason=error) from error
 
     @errors.retried
     def obstacle(self, uuid: str) -> str | None:
@@ -241,11 +246,20 @@ class RestPartitions:
                 {'name': lpar.name, 'error': error},
             )
 
-    def restart(self, lpar: partition.Partition, *, hard: bool) -> None:
-        """Stop and start a running LPAR in one job."""
+    def restart(
+        self, lpar: partition.Partition, *, hard: bool, timeout: int = 0
+    ) -> None:
+        """Stop and start a running LPAR in one job.
+
+        :param hard: At once, else by asking the operating system.
+        :param timeout: Seconds that the job gets before it is cancelled; 0
+            for the server's default.
+        :raises exception.RestError: It failed, or the time was up.
+        """
+        limit = {'timeout': timeout} if timeout else {}
         with errors.translated(f'restarting LPAR {lpar.name}'):
             options = _off_options(lpar.handle, hard).restart()
-            power.PowerOp.stop(lpar.handle, opts=options)
+            power.PowerOp.stop(lpar.handle, opts=options, **limit)
 
 
 def _off_options(lpar: Any, hard: bool) -> power_opts.PowerOffOpts:

@@ -120,10 +120,14 @@ class SeaNetworks:
         """Give an LPAR an adapter; one with its MAC address is fine."""
         try:
             self._create(lpar, adapter)
-        except exception.RestUnreachable:
+        except exception.RestUnreachable as error:
             # It may have been made although the answer was lost.
-            if adapter not in self.adapters(lpar.uuid):
-                self._create(lpar, adapter)
+            if adapter in self.adapters(lpar.uuid):
+                return
+            if isinstance(error, exception.RestSilent):
+                # The host may still be at it.
+                raise
+            self._create(lpar, adapter)
 
     def _create(
         self, lpar: partition.Partition, adapter: network.Adapter

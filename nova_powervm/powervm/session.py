@@ -15,9 +15,11 @@
 import contextlib
 import os
 import socket
+import threading
 import time
 from collections.abc import Callable
 from collections.abc import Iterator
+from collections.abc import Mapping
 from typing import Any
 from typing import TypeVar
 
@@ -41,12 +43,17 @@ CA_VARIABLES = ('REQUESTS_CA_BUNDLE', 'CURL_CA_BUNDLE')
 _PROBE_TIMEOUT = 5
 _POLL_SECONDS = 2
 _LOG_SECONDS = 60
-#: No answer takes longer; pypowervm would wait for twenty minutes.
+#: No answer to a write takes longer; pypowervm would wait for an hour.
 ANSWER_SECONDS = 300
+#: The server's side of a connection is made by its operating system.
+_CONNECT_SECONDS = 10
+#: Who is going to leave waits no longer.
+PARTING_SECONDS = 3
 #: After a refused logon, so that a wrong password does not lock the account.
 _PAUSE_SECONDS = 300
 _FORBIDDEN = (401, 403)
 _EVENTS = '/rest/api/uom/Event'
+_JOBS = '/rest/api/uom/jobs/'
 #: What is written here changes nothing that is read in a cycle.
 _HARMLESS = (const.LOGON_PATH, _EVENTS)
 
@@ -58,13 +65,22 @@ class Session(pvm_adapter.Session):
     what may have changed on the host.
 
     :param verify: What requests takes: a CA file, True, or False for http.
+    :param read_timeout: Seconds that the server gets to answer a read or a
+        logon.
     :param kwargs: For pypowervm's own session.
     """
 
+    _lock: threading.RLock
     _relogin_unsafe: bool
 
-    def __init__(self, verify: str | bool, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        verify: str | bool,
+        read_timeout: float = options.READ_TIMEOUT,
+        **kwargs: Any,
+    ) -> None:
         self._verify = verify
+        self._read_timeout = read_timeout
         self._refused_at: float | None = None
         self._closed = False
         self.changes = changes.Changes()
@@ -84,8 +100,11 @@ class Session(pvm_adapter.Session):
         an empty disk without an error. A poll for events whose session has
         ended fails, too: pypowervm would send it again holding the lock that
         all other requests need, and it takes ten seconds.
+
+        No request waits for ever: see :meth:`_limits`.
         """
         kwargs['verify'] = self._verify
+        kwargs['timeout'] = self._limits(method, path, kwargs)
         if kwargs.get('filehandle') is not None or _is_poll(method, path):
             kwargs['relogin'] = False
         if kwargs.get('login') is not True:
@@ -97,6 +116,31 @@ class Session(pvm_adapter.Session):
             if method != 'GET' and not path.startswith(_HARMLESS):
                 self.changes.touch()
 
+    def _limits(
+        self, method: str, path: str, kwargs: Mapping[str, Any]
+    ) -> tuple[float, float]:
+        """Give the seconds to connect within, and to answer within.
+
+        A read, and a logon, is answered soon or not at all. A write may take
+        as long as the host works on it, and so may the job that is polled.
+        The caller's own limit counts if it is shorter.
+        """
+        given = kwargs.get('timeout', -1)
+        if isinstance(given, tuple):
+            # pypowervm sends a request again after a logon.
+            return given
+        quick = method == 'GET' and not path.startswith((_JOBS, _EVENTS))
+        if path.startswith(const.LOGON_PATH):
+            leaving = method == 'DELETE'
+            limit = PARTING_SECONDS if leaving else self._read_timeout
+        elif quick and kwargs.get('filehandle') is None:
+            limit = self._read_timeout
+        else:
+            limit = ANSWER_SECONDS
+        if given is not None and given != -1:
+            limit = min(limit, given)
+        return min(_CONNECT_SECONDS, limit), limit
+
     def _forgive(self) -> None:
         if not self._relogin_unsafe or self._closed:
             self._refused_at = None
@@ -107,9 +151,17 @@ class Session(pvm_adapter.Session):
             self._relogin_unsafe = False
 
     def close(self) -> None:
-        """Log off now, rather than whenever the session is collected."""
+        """Log off now, rather than whenever the session is collected.
+
+        A server that does not answer is not waited for: it ends the session
+        by itself. Neither is another thread that logs on.
+        """
         self._closed = True
-        self._logoff()
+        if self._lock.acquire(timeout=PARTING_SECONDS):
+            try:
+                self._logoff()
+            finally:
+                self._lock.release()
 
 
 def _is_poll(method: str, path: str) -> bool:
@@ -208,7 +260,7 @@ def _log_on(server: options.Server) -> Session:
 
 def _open(server: options.Server) -> Session:
     if server.url is None:
-        return Session(verify=False)
+        return Session(verify=False, read_timeout=server.read_timeout)
     parts = server.parts
     stronger = [name for name in CA_VARIABLES if os.environ.get(name)]
     if server.cafile and stronger:
@@ -219,6 +271,7 @@ def _open(server: options.Server) -> Session:
         )
     return Session(
         verify=(server.cafile or True) if parts.scheme == 'https' else False,
+        read_timeout=server.read_timeout,
         host=parts.hostname,
         port=_port(server),
         protocol=parts.scheme,

@@ -14,6 +14,9 @@
 
 import contextlib
 import threading
+import time
+from collections.abc import Callable
+from collections.abc import Iterator
 from typing import Any
 
 from oslo_log import log as logging
@@ -33,6 +36,10 @@ from nova_powervm.powervm import views
 
 LOG = logging.getLogger(__name__)
 
+#: For how long a host that reports no slot any more is not believed: some
+#: cycles, and as many full readings.
+DOUBT_SECONDS = 180.0
+
 
 class RestSystem:
     """The one system that the REST server manages.
@@ -40,6 +47,7 @@ class RestSystem:
     :param adapter: A logged-on adapter of ours.
     :param server: How messages call the server.
     :param full_read_seconds: How old a full reading may become.
+    :param clock: Gives seconds that only grow.
     """
 
     def __init__(
@@ -47,10 +55,15 @@ class RestSystem:
         adapter: pvm_adapter.Adapter,
         server: object,
         full_read_seconds: float = changes.FULL_READ_SECONDS,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._adapter = adapter
         self._server = server
+        self._clock = clock
         self._lock = threading.Lock()
+        # When a reading got no answer, and what is to be said of it.
+        self._silence: tuple[float, dict[str, Any]] | None = None
+        self._doubted_at: float | None = None
         self._watch = changes.Watch(
             adapter.session.changes,
             (changes.Topic.SYSTEM,),
@@ -91,7 +104,7 @@ class RestSystem:
 
     @errors.retried
     def _read(self) -> host.HostView:
-        with self._lock, self._watch.reading():
+        with self._alone(), self._watch.reading():
             self._fetch()
             if not self._reports_owners:
                 self._fetch_partitions()
@@ -104,14 +117,47 @@ class RestSystem:
                 self._basis = basis
             return self._view
 
+    @contextlib.contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Keep other threads from reading meanwhile.
+
+        Who had to wait for a reading that got no answer does not ask again:
+        many threads would wait in turn.
+        """
+        came_at = self._clock()
+        with self._lock:
+            if self._silence and self._silence[0] >= came_at:
+                raise exception.RestSilent(**self._silence[1])
+            try:
+                yield
+            except exception.RestSilent as error:
+                self._silence = self._clock(), error.fields
+                raise
+
     def _checked(self, view: host.HostView) -> host.HostView:
-        """Refuse a reading in which all slots are gone at once."""
-        if self._view and self._view.io_slots and not view.io_slots:
-            raise exception.RestBusy(
-                action='reading the managed system',
-                reason='it reports no I/O slot any more',
-            )
-        return self._view if view == self._view else view
+        """Doubt a reading in which all slots are gone at once.
+
+        Other readings of the whole host have to say the same for a while.
+        """
+        lost = len(self._view.io_slots) if self._view else 0
+        if view.io_slots or not lost:
+            self._doubted_at = None
+            return self._view if view == self._view else view
+        now = self._clock()
+        if self._doubted_at is None:
+            self._doubted_at = now
+        left = self._doubted_at + DOUBT_SECONDS - now
+        if left > 0:
+            self._watch.forget()
+            raise exception.SlotsVanished(count=lost, seconds=round(left))
+        LOG.warning(
+            'The managed system has reported no I/O slot for %(seconds)d '
+            'seconds, so its %(count)d slots are taken for gone. They come '
+            'back by themselves as soon as it reports them again.',
+            {'seconds': now - self._doubted_at, 'count': lost},
+        )
+        self._doubted_at = None
+        return view
 
     @errors.retried
     def uptime(self) -> int:

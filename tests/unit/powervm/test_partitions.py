@@ -14,8 +14,12 @@
 
 import ast
 import pathlib
+import threading
+import unittest
+import unittest.mock
 
 from pypowervm.utils import lpar_builder
+from pypowervm.wrappers import job
 from pypowervm.wrappers import logical_partition
 
 import nova_powervm
@@ -74,6 +78,53 @@ class AssignTest(base.EmulatorTestCase):
     def test_no_such_lpar(self):
         with self.assertRaises(exception.PartitionNotFound):
             self.partitions.assign(self.uuid.replace('-', 'A', 1), [])
+
+
+class StateTest(unittest.TestCase):
+    def test_an_answer_that_is_no_state(self):
+        adapter = unittest.mock.Mock()
+        adapter.read.return_value.body = '<html>'
+
+        with self.assertRaises(exception.RestError):
+            partitions.RestPartitions(adapter, None).state('it')
+
+
+class Clock:
+    """The time as those who poll a job see it: it passes as they wait."""
+
+    def __init__(self):
+        self.now = 0
+
+    def time(self):
+        return self.now
+
+    def sleep(self, seconds):
+        self.now += seconds
+
+
+class RestartTest(base.EmulatorTestCase):
+    def test_a_job_that_takes_too_long_is_cancelled(self):
+        found = partitions.RestPartitions(self.adapter, None)
+        made = self.create()
+        self.control.set_partition(made.uuid, 'running')
+        self.control.set_job_mode('manual')
+        lpar = found.find(made.uuid)
+        clock = Clock()
+
+        with (
+            unittest.mock.patch.object(job, 'time', clock),
+        ):
+            with self.assertRaises(exception.RestError) as caught:
+                found.restart(lpar, hard=False, timeout=60)
+            # The library watches what it has cancelled.
+            for thread in threading.enumerate():
+                if isinstance(thread, job.CancelJobThread):
+                    thread.join()
+
+        self.assertIn('timed out after 60 seconds', str(caught.exception))
+        self.assertLess(clock.now, 65)
+        self.assertEqual([], self.control.jobs())
+        self.assertEqual(1, self.control.journal_counts()['POST Job.cancel'])
 
 
 class RebuildTest(base.EmulatorTestCase):
