@@ -24,6 +24,9 @@ from nova_powervm.ops import possession
 
 LOG = logging.getLogger(__name__)
 
+#: States in which an operating system can't be asked to shut down.
+_DEAF = frozenset((states.Power.FAILED, states.Power.SUSPENDED))
+
 
 class PowerOps:
     """Runs and stops LPARs.
@@ -51,15 +54,28 @@ class PowerOps:
     def power_on(self, tenant: possession.Tenant) -> None:
         """Start an instance's LPAR; one that runs already is fine.
 
-        It starts with exactly its slots; one that runs must have them.
+        It starts with exactly its slots; one that runs must have them. One
+        that the host holds for failed is stopped hard first.
 
         :raises exception.PartitionNotFound: There is no such LPAR.
+        :raises exception.PartitionNotStartable: It is suspended, or the host
+            does not know whether it runs.
         :raises exception.SlotsDiffer: It has other slots.
         :raises exception.ClaimFailed: A missing slot can't be given back.
         """
         lpar = self._find(tenant.lpar)
+        power = _known(tenant, lpar)
+        if power is states.Power.SUSPENDED:
+            raise exception.PartitionNotStartable(
+                name=lpar.name,
+                instance=tenant.instance,
+                state=lpar.state,
+                reason='a start would lose what its guest has in memory. '
+                'Resume it on the host, or reboot the server hard to start '
+                'it anew',
+            )
         missing = self._slots.missing(tenant, lpar)
-        if not _is_active(lpar):
+        if power is not states.Power.RUNNING:
             self._start(tenant, lpar, missing)
         elif missing:
             raise exception.SlotsMissing(
@@ -74,6 +90,9 @@ class PowerOps:
         lpar: partition.Partition,
         missing: Sequence[partition.SlotAssignment],
     ) -> None:
+        """Start an LPAR; one that is not off is stopped hard first."""
+        if _is_active(lpar):
+            self._partitions.power_off(lpar, hard=True)
         if missing:
             lpar = self._slots.give(tenant, missing)
         self._partitions.power_on(lpar)
@@ -89,30 +108,46 @@ class PowerOps:
         lpar = self._find(uuid)
         if not _is_active(lpar):
             return
-        if timeout and self._shut_down(lpar, timeout):
+        if (
+            timeout
+            and states.power(lpar.state) not in _DEAF
+            and self._shut_down(lpar, timeout)
+        ):
             return
         self._partitions.power_off(lpar, hard=True)
 
-    def reboot(self, tenant: possession.Tenant, *, hard: bool) -> None:
-        """Restart an instance's LPAR; one that is off is started.
+    def reboot(
+        self, tenant: possession.Tenant, *, hard: bool, timeout: int
+    ) -> None:
+        """Restart an instance's LPAR; one that does not run is started.
 
         A soft restart that fails becomes a hard one. So does one of an LPAR
-        that lacks a slot: it is given back while the LPAR is stopped.
+        that lacks a slot: it is given back while the LPAR is stopped. A
+        guest that failed or is suspended can't be asked: it is stopped hard.
 
+        :param timeout: Seconds for a soft restart before it is done hard; 0
+            does it hard at once.
         :raises exception.PartitionNotFound: There is no such LPAR.
+        :raises exception.PartitionNotStartable: The host does not know
+            whether it runs.
         :raises exception.SlotsDiffer: It has a slot too many; it runs on.
         :raises exception.ClaimFailed: A missing slot can't be given back;
             the LPAR runs on.
         """
         lpar = self._find(tenant.lpar)
+        power = _known(tenant, lpar)
         missing = self._slots.missing(tenant, lpar)
-        if not _is_active(lpar):
+        if missing or power is not states.Power.RUNNING:
             self._start(tenant, lpar, missing)
-        elif missing:
-            self._partitions.power_off(lpar, hard=True)
-            self._start(tenant, lpar, missing)
-        elif hard or not self._restart_softly(lpar):
+        elif hard:
             self._partitions.restart(lpar, hard=True)
+        elif not self._restart_softly(lpar, timeout):
+            # It may have gone down too late, and does not come up again.
+            lpar = self._find(tenant.lpar)
+            if _is_active(lpar):
+                self._partitions.restart(lpar, hard=True)
+            else:
+                self._partitions.power_on(lpar)
 
     def _find(self, uuid: str) -> partition.Partition:
         lpar = self._partitions.find(uuid)
@@ -132,9 +167,11 @@ class PowerOps:
             return False
         return True
 
-    def _restart_softly(self, lpar: partition.Partition) -> bool:
+    def _restart_softly(self, lpar: partition.Partition, timeout: int) -> bool:
+        if not timeout:
+            return False
         try:
-            self._partitions.restart(lpar, hard=False)
+            self._partitions.restart(lpar, hard=False, timeout=timeout)
         except exception.RestError as error:
             LOG.warning(
                 'LPAR %(name)s did not restart softly (%(error)s); it is '
@@ -143,6 +180,23 @@ class PowerOps:
             )
             return False
         return True
+
+
+def _known(
+    tenant: possession.Tenant, lpar: partition.Partition
+) -> states.Power:
+    """Give an LPAR's power state; the host has to know it."""
+    power = states.power(lpar.state)
+    if power is states.Power.UNKNOWN:
+        raise exception.PartitionNotStartable(
+            name=lpar.name,
+            instance=tenant.instance,
+            state=lpar.state,
+            reason='the host does not know whether it runs, so it is neither '
+            'started nor stopped. Try again when `pvmctl lpar list` shows '
+            'another state',
+        )
+    return power
 
 
 def _is_active(lpar: partition.Partition) -> bool:

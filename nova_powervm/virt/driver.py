@@ -110,6 +110,9 @@ class PowerVMDriver(unsupported.Unsupported):
     def init_host(self, host: str) -> None:
         """Log on to the host and check the inventory file against it.
 
+        It waits until the power states of instances can be read, so that
+        Nova sees which of them a boot of the host has stopped.
+
         :raises nova.exception.InvalidConfiguration: An option or the file
             is bad; nova-compute stops.
         """
@@ -126,7 +129,7 @@ class PowerVMDriver(unsupported.Unsupported):
             )
 
     def cleanup_host(self, host: str) -> None:
-        """Log off."""
+        """Log off; a host that does not answer is not waited for."""
         if self._settings.skip_free_provider_reads:
             freereads.uninstall(self.virtapi.reportclient)
         if self._running is not None:
@@ -288,19 +291,27 @@ class PowerVMDriver(unsupported.Unsupported):
     def get_info(
         self, instance: Any, use_cache: bool = True
     ) -> hardware.InstanceInfo:
-        """Give the instance's power state.
+        """Give the instance's power state; what is recorded if it is unknown.
 
-        A host that does not answer makes it unknown, which Nova passes over:
-        neither a starting nova-compute nor the instance shall suffer.
+        Nova overwrites its record with the answer, and lets the instance
+        suffer for an error: the allocations of one that was just built go, and
+        its LPAR runs on. So nothing is raised but that there is no LPAR.
+
+        :raises nova.exception.InstanceNotFound: There is no LPAR.
         """
+        state = states.Power.UNKNOWN
         try:
             state = self._ops().power.state(_lpar(instance))
-        except (exception.RestUnreachable, exception.RestError) as error:
+        except exception.PartitionNotFound:
+            raise
+        except (
+            exception.PowerVMError,
+            nova_exception.VirtDriverNotReady,
+        ) as error:
             LOG.warning(
                 'The power state is unknown: %s', error, instance=instance
             )
-            state = states.Power.UNKNOWN
-        return translate.instance_info(state)
+        return translate.instance_info(state, instance.power_state)
 
     # Life cycle
 
@@ -499,6 +510,7 @@ class PowerVMDriver(unsupported.Unsupported):
             self._ops().power.reboot(
                 translate.tenant(instance, requests),
                 hard=reboot_type == 'HARD',
+                timeout=translate.shutdown_timeout(instance),
             )
         except exception.PowerVMError as error:
             # Nova keeps the reason to itself if the instance runs on.

@@ -18,6 +18,7 @@ from typing import Any
 
 import nova.conf
 from nova.compute import power_state
+from nova.compute import utils as compute_utils
 from nova.objects import fields
 from nova.virt import hardware
 from oslo_utils import timeutils
@@ -38,7 +39,6 @@ _POWER_STATES = {
     states.Power.OFF: power_state.SHUTDOWN,
     states.Power.SUSPENDED: power_state.SUSPENDED,
     states.Power.FAILED: power_state.CRASHED,
-    states.Power.UNKNOWN: power_state.NOSTATE,
 }
 
 #: What a PowerVM host runs, as Nova's image property filter compares it.
@@ -48,9 +48,30 @@ _SUPPORTED = [
 ]
 
 
-def instance_info(state: states.Power) -> hardware.InstanceInfo:
-    """Give Nova's form of a power state."""
-    return hardware.InstanceInfo(state=_POWER_STATES[state])
+def instance_info(
+    state: states.Power, recorded: int | None
+) -> hardware.InstanceInfo:
+    """Give Nova's form of a power state.
+
+    :param state: What the host tells.
+    :param recorded: What Nova recorded last; it stands for what is unknown.
+    """
+    known = _POWER_STATES.get(state, recorded)
+    return hardware.InstanceInfo(
+        state=power_state.NOSTATE if known is None else known
+    )
+
+
+def shutdown_timeout(instance: Any) -> int:
+    """Give the seconds that a guest gets to shut down, as for a stop."""
+    return int(
+        compute_utils.get_value_from_system_metadata(
+            instance,
+            'image_os_shutdown_timeout',
+            int,
+            CONF.shutdown_timeout,
+        )
+    )
 
 
 def root(instance: Any, glance: images.GlanceImage) -> lifecycle.Root:

@@ -33,6 +33,7 @@ from nova_powervm.ops import network
 from nova_powervm.ops import ports
 from nova_powervm.ops import possession
 from nova_powervm.ops import power
+from nova_powervm.ops import readiness
 from nova_powervm.policyfile import InventoryFile
 from nova_powervm.powervm import events
 from nova_powervm.powervm import localdisk
@@ -99,13 +100,36 @@ def start(
         listener.start()
         undo.callback(listener.stop)
         services = _assemble(settings, nodename, virtapi, inventory, adapter)
-        snapshot = session.wait_for(settings.server, services.host.read)
+        snapshot = _wait_for_host(settings.server, services)
         services.devices.check(snapshot)
         services.prepare()
         _warn(settings, snapshot.view, cpu_ratio)
         return dataclasses.replace(
             services, listener=listener, close=undo.pop_all().close
         )
+
+
+def _wait_for_host(
+    server: options.Server, services: Services
+) -> host.Snapshot:
+    """Read the host as soon as it tells which instances run.
+
+    Some states that stay unknown do not keep the service from the others.
+    """
+
+    def read() -> None:
+        services.host.read()
+        readiness.check(services.partitions, services.records)
+
+    try:
+        session.wait_for(server, read)
+    except exception.StatesUnknown as error:
+        LOG.warning(
+            '%(error)s. Nova keeps the power states that it has recorded, and '
+            'starts nothing that was running.',
+            {'error': error},
+        )
+    return services.host.last
 
 
 def _assemble(

@@ -157,6 +157,38 @@ class Starts(base.PowerVMTestCase):
         self.assertEqual('running', self.lpar(server).state)
         self.assertEqual('ACTIVE', self.api.get_server(server['id'])['status'])
 
+    def test_guests_run_again_after_a_boot_of_the_host(self):
+        self.flags(resume_guests_state_on_host_boot=True)
+        self.start_host()
+        server = self.boot({})
+        name = server['OS-EXT-SRV-ATTR:instance_name']
+        self.stub_out('nova_powervm.powervm.session._POLL_SECONDS', 0)
+
+        def come_up(*_):
+            self.control().clear_faults()
+            self.control().set_partition(name, 'not activated')
+
+        self.stub_out(
+            'nova_powervm.powervm.session._MinuteLog.__call__', come_up
+        )
+        for state, fault in (
+            ('not available', None),
+            ('not activated', {'status': 503}),
+            ('not activated', {'status': 500}),
+        ):
+            with self.subTest(state, fault=fault):
+                self.control().set_partition(name, state)
+                if fault:
+                    self.control().add_fault(
+                        match='LogicalPartition.quick', every=True, **fault
+                    )
+
+                self.restart_host(rest_connect_timeout=60)
+
+                self.assertEqual('running', self.lpar(server).state)
+                server = self.api.get_server(server['id'])
+                self.assertEqual('ACTIVE', server['status'])
+
     def test_a_refused_logon_is_tried_again_later(self):
         compute = self.start_host()
         password = self.hosts['host1'].emulator.password

@@ -11,15 +11,19 @@
 # under the License.
 
 import inspect
+from unittest import mock
 
 from nova import context
-from nova import exception
+from nova import exception as nova_exception
 from nova import objects
 from nova import test
+from nova.compute import power_state
 from nova.compute import task_states
 from nova.virt import driver as nova_driver
 from oslo_utils.fixture import uuidsentinel as uuids
 
+from nova_powervm import exception
+from nova_powervm.domain import states
 from nova_powervm.virt import driver
 from nova_powervm.virt import unsupported
 
@@ -38,6 +42,50 @@ class Facade(test.NoDBTestCase):
         started.plug_vifs(objects.Instance(uuid=uuids.instance), [])
 
         self.assertIn('can not be checked', self.stdlog.logger.output)
+
+    def test_a_power_state_that_is_unknown_is_the_recorded_one(self):
+        asked = driver.PowerVMDriver(None)
+        instance = objects.Instance(uuid=uuids.instance)
+        power = mock.Mock()
+        for answer in (
+            exception.RestUnreachable(server='it', reason='no answer'),
+            exception.RestSilent(server='it', reason='no answer'),
+            exception.RestError(action='it', reason='HTTP 500'),
+            exception.RestRefusedLogin(
+                server='it', username='it', reason='HTTP 401'
+            ),
+            [states.Power.UNKNOWN],
+            None,
+        ):
+            if answer:
+                asked._running = mock.Mock(power=power)
+                power.state.side_effect = answer
+            else:
+                # As in a thread that outlives cleanup_host
+                asked._running = None
+            for recorded, expected in (
+                (power_state.RUNNING, power_state.RUNNING),
+                (power_state.SHUTDOWN, power_state.SHUTDOWN),
+                (None, power_state.NOSTATE),
+            ):
+                instance.power_state = recorded
+                if isinstance(answer, list):
+                    power.state.side_effect = answer
+                with self.subTest(answer=answer, recorded=recorded):
+                    self.assertEqual(expected, asked.get_info(instance).state)
+
+    def test_an_lpar_that_is_gone_has_no_power_state(self):
+        asked = driver.PowerVMDriver(None)
+        asked._running = mock.Mock()
+        asked._running.power.state.side_effect = exception.PartitionNotFound(
+            uuid='it'
+        )
+
+        self.assertRaises(
+            nova_exception.InstanceNotFound,
+            asked.get_info,
+            objects.Instance(uuid=uuids.instance, flavor=objects.Flavor()),
+        )
 
     def test_every_known_capability_is_declared(self):
         known = set(nova_driver.ComputeDriver.capabilities)
@@ -139,7 +187,7 @@ class Unsupported(test.NoDBTestCase):
                 continue
             with self.subTest(name):
                 error = self.assertRaises(
-                    (exception.NovaException, NotImplementedError),
+                    (nova_exception.NovaException, NotImplementedError),
                     getattr(refuser, name),
                     *given,
                 )
@@ -151,12 +199,12 @@ class Unsupported(test.NoDBTestCase):
     def test_what_another_driver_has_moved_is_not_rolled_back(self):
         # Nova would show a server that has no disk here as ACTIVE.
         error = self.assertRaises(
-            exception.NovaException,
+            nova_exception.NovaException,
             driver.PowerVMDriver(None).finish_migration,
             *[None] * 11,
         )
 
-        self.assertNotIsInstance(error, exception.InstanceFaultRollback)
+        self.assertNotIsInstance(error, nova_exception.InstanceFaultRollback)
 
     def test_a_guest_is_not_stopped_in_vain(self):
         for state in (
@@ -169,7 +217,7 @@ class Unsupported(test.NoDBTestCase):
             instance = objects.Instance(uuid=uuids.instance, task_state=state)
             # A driver that did anything would say that it is not started.
             error = self.assertRaises(
-                exception.NovaException,
+                nova_exception.NovaException,
                 driver.PowerVMDriver(None).power_off,
                 instance,
             )
@@ -185,7 +233,7 @@ class Unsupported(test.NoDBTestCase):
         ):
             instance = objects.Instance(uuid=uuids.instance, task_state=state)
             self.assertRaises(
-                exception.VirtDriverNotReady,
+                nova_exception.VirtDriverNotReady,
                 driver.PowerVMDriver(None).power_off,
                 instance,
             )

@@ -1,0 +1,198 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""A host that is out of reach, hangs, or does not know its LPARs."""
+
+import threading
+import time
+
+import os_traits
+from nova import context as nova_context
+from nova.compute import power_state
+
+from nova_powervm.powervm import events
+from nova_powervm.powervm import session
+from nova_powervm.powervm import system
+from tests.functional import base
+
+#: The emulator lets a request go when it stops, at the latest.
+FOR_EVER = 600
+#: In the seconds that the host may be silent; a person would wait for it.
+SECONDS = 15
+
+
+class Outages(base.PowerVMTestCase):
+    """Instances and devices stay what they are until more is known."""
+
+    def setUp(self):
+        super().setUp()
+        self.compute = self.start_host()
+        self.context = nova_context.get_admin_context()
+
+    def prepare(self):
+        self.server = self.boot(base.gpu_groups(1))
+        self.name = self.server['OS-EXT-SRV-ATTR:instance_name']
+
+    def test_outages(self):
+        self.tell_stories()
+
+    def sync(self):
+        """Compare the power state as Nova does every ten minutes."""
+        instance = self.instance(self.server)
+        self.compute.manager._query_driver_power_state_and_sync(
+            self.context, instance
+        )
+        return self.instance(self.server).power_state
+
+    def become(self, state):
+        self.control().set_partition(self.name, state)
+
+    def jobs(self):
+        return [
+            record['path'].rpartition('/')[2]
+            for record in self.control().journal()
+            if record['label'] == 'LogicalPartition.job'
+        ]
+
+    def story_a_state_that_can_not_be_read_stays_as_recorded(self):
+        for fault in ({'status': 500}, {'drop': True}):
+            with self.subTest('fault', **fault):
+                self.control().add_fault(
+                    match='LogicalPartition.quick', every=True, **fault
+                )
+                self.assertEqual(power_state.RUNNING, self.sync())
+                self.control().clear_faults()
+        for state in ('not available', 'Unknown'):
+            with self.subTest(state):
+                self.become(state)
+                self.assertEqual(power_state.RUNNING, self.sync())
+        self.become('running')
+
+    def story_a_failed_one_is_started(self):
+        self._stop_server(self.server)
+        self.become('error')
+        self.control().clear_journal()
+
+        self._start_server(self.server)
+
+        self.assertEqual('running', self.lpar(self.server).state)
+        self.assertEqual(['PowerOff', 'PowerOn'], self.jobs())
+
+    def story_what_must_not_be_started_is_refused_in_words(self):
+        self._stop_server(self.server)
+        for state in ('suspended', 'not available'):
+            with self.subTest(state):
+                self.become(state)
+                self.control().clear_journal()
+
+                self.api.post_server_action(
+                    self.server['id'], {'os-start': None}
+                )
+
+                self.wait_for_words(f'is in the state "{state}"')
+                self._wait_for_server_parameter(
+                    self.server,
+                    {'OS-EXT-STS:task_state': None, 'status': 'SHUTOFF'},
+                )
+                self.assertEqual([], self.jobs())
+
+    def story_a_guest_that_ignores_a_soft_reboot_is_restarted_hard(self):
+        self.control().set_job_mode('manual')
+        self.control().clear_journal()
+        with self.flagged(shutdown_timeout=1):
+            self.api.post_server_action(
+                self.server['id'], {'reboot': {'type': 'SOFT'}}
+            )
+            self.wait(lambda: len(self.jobs()) == 2)
+        self.control().advance_jobs(to_end=True)
+
+        self._wait_for_server_parameter(
+            self.server, {'OS-EXT-STS:task_state': None, 'status': 'ACTIVE'}
+        )
+        self.assertEqual(['PowerOff', 'PowerOff'], self.jobs())
+        self.assertEqual('running', self.lpar(self.server).state)
+        self.control().set_job_mode('immediate')
+
+    def story_all_slots_vanish(self):
+        (used,) = self.allocated_slots(self.server)
+        before = self.slot_providers()
+        (found,) = self.control().state()['systems']
+        for slot in found['slots']:
+            self.control().pull(slot['drc_index'], remove=True)
+
+        self._run_periodics()
+
+        self.assertIn('reports none of its 14 I/O slots', self.words())
+        self.assertEqual(before.keys(), self.slot_providers().keys())
+        refused = self.boot(base.gpu_groups(1), expected='ERROR')
+        self.assertIsNone(self.lpar(refused))
+        self._delete_server(refused)
+
+        # Some cycles later
+        self.stub_out(f'{system.__name__}.DOUBT_SECONDS', 0)
+        self._run_periodics()
+        self._run_periodics()
+        self.assertIn('are taken for gone', self.words())
+        self.assertEqual({used}, self.slot_providers().keys())
+        traits = self._get_provider_traits(before[used]['uuid'])
+        self.assertIn('CUSTOM_POWERVM_WITHDRAWN', traits)
+        self.assertIn(os_traits.OWNER_NOVA, traits)
+
+        # They come back by themselves.
+        self._delete_server(self.server)
+        self.control().reset()
+        self._run_periodics()
+        self._run_periodics()
+        self.assertEqual(before.keys(), self.slot_providers().keys())
+
+    def words(self):
+        return ' '.join(self.logged().split())
+
+    def wait_for_words(self, words):
+        self.wait(lambda: words in self.words())
+
+    def wait(self, condition):
+        for _ in range(400):
+            if condition():
+                return
+            time.sleep(0.05)
+        self.fail('it does not become true')
+
+    def story_a_host_that_accepts_and_never_answers(self):
+        """The last story: the service is started anew."""
+        self.compute = self.restart_host(rest_read_timeout=1)
+        self.hear()
+        before = self.threads()
+        self.control().add_fault(match='.', every=True, delay=FOR_EVER)
+        started = time.monotonic()
+
+        for _ in range(2):
+            self.assertEqual(power_state.RUNNING, self.sync())
+            self.compute.manager.periodic_tasks(self.context)
+
+        # No more than Nova's pools for these tasks have.
+        self.assertLess(len(self.threads() - before), 10)
+        self.stub_out(f'{session.__name__}.PARTING_SECONDS', 1)
+        self.stub_out(f'{events.__name__}._STOP_SECONDS', 1)
+        self.compute.manager.driver.cleanup_host('host1')
+        self.assertLess(time.monotonic() - started, 2 * SECONDS)
+        self.control().clear_faults()
+        self.compute = self.restart_host(rest_read_timeout=30)
+
+    @staticmethod
+    def threads():
+        """Give the threads that are not the emulator's."""
+        return {
+            thread
+            for thread in threading.enumerate()
+            if 'process_request' not in thread.name
+        }

@@ -1,0 +1,161 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""What is done to an LPAR in each of its states."""
+
+import unittest
+
+import ddt
+
+from nova_powervm import exception
+from nova_powervm.domain import partition
+from nova_powervm.ops import possession
+from nova_powervm.ops import power
+
+TENANT = possession.Tenant('f0000000-0000-4000-8000-000000000001')
+SLOT = partition.SlotAssignment(0x21010020)
+
+
+class Host:
+    """One LPAR, and what is done to it."""
+
+    def __init__(self, state, missing=()):
+        self.state = state
+        self.slots = missing
+        self.done = []
+        self.soft_ends_in = None
+
+    def find(self, uuid):
+        return partition.Partition(uuid, 'vm1', self.state, 512, 1, 0.1, {})
+
+    def missing(self, tenant, lpar):
+        return self.slots
+
+    def give(self, tenant, slots):
+        self.done.append('give')
+        return self.find(tenant.lpar)
+
+    def power_on(self, lpar):
+        self.done.append('on')
+
+    def power_off(self, lpar, *, hard, timeout=0):
+        self.done.append(f'off {"hard" if hard else f"soft {timeout}"}')
+
+    def restart(self, lpar, *, hard, timeout=0):
+        self.done.append(f'restart {"hard" if hard else f"soft {timeout}"}')
+        if not hard and self.soft_ends_in:
+            self.state = self.soft_ends_in
+            raise exception.RestError(action='it', reason='the time was up')
+
+
+def run(host, operation, **arguments):
+    """Run an operation on a host; give what was done."""
+    operations = power.PowerOps(host, host)
+    getattr(operations, operation)(TENANT, **arguments)
+    return host.done
+
+
+@ddt.ddt
+class StatesTest(unittest.TestCase):
+    @ddt.named_data(
+        ['off', 'not activated', ['on']],
+        ['running', 'running', []],
+        ['starting', 'starting', []],
+        ['failed', 'error', ['off hard', 'on']],
+    )
+    def test_start(self, state, expected):
+        self.assertEqual(expected, run(Host(state), 'power_on'))
+
+    @ddt.data('suspended', 'not available', 'Unknown', 'of tomorrow')
+    def test_start_is_refused(self, state):
+        host = Host(state)
+
+        with self.assertRaises(exception.PartitionNotStartable) as caught:
+            run(host, 'power_on')
+
+        self.assertEqual([], host.done)
+        self.assertIn(f'is in the state "{state}"', str(caught.exception))
+
+    @ddt.named_data(
+        ['off', 'not activated', ['on']],
+        ['running', 'running', ['restart hard']],
+        ['failed', 'error', ['off hard', 'on']],
+        ['suspended', 'suspended', ['off hard', 'on']],
+    )
+    def test_hard_reboot(self, state, expected):
+        self.assertEqual(
+            expected, run(Host(state), 'reboot', hard=True, timeout=60)
+        )
+
+    @ddt.named_data(
+        ['off', 'not activated', ['on']],
+        ['running', 'running', ['restart soft 60']],
+        ['failed', 'error', ['off hard', 'on']],
+        ['suspended', 'suspended', ['off hard', 'on']],
+    )
+    def test_soft_reboot(self, state, expected):
+        self.assertEqual(
+            expected, run(Host(state), 'reboot', hard=False, timeout=60)
+        )
+
+    @ddt.data(True, False)
+    def test_reboot_of_what_the_host_does_not_know_is_refused(self, hard):
+        host = Host('not available')
+        with self.assertRaises(exception.PartitionNotStartable):
+            run(host, 'reboot', hard=hard, timeout=60)
+        self.assertEqual([], host.done)
+
+    @ddt.named_data(
+        ['running', 'running', ['off soft 60']],
+        ['failed', 'error', ['off hard']],
+        ['suspended', 'suspended', ['off hard']],
+        ['not available', 'not available', ['off soft 60']],
+        ['off', 'not activated', []],
+    )
+    def test_stop(self, state, expected):
+        host = Host(state)
+        power.PowerOps(host, host).power_off(TENANT.lpar, 60)
+        self.assertEqual(expected, host.done)
+
+    def test_missing_slots_are_given_back_while_it_is_off(self):
+        for state, hard, expected in (
+            ('running', False, ['off hard', 'give', 'on']),
+            ('error', True, ['off hard', 'give', 'on']),
+            ('not activated', True, ['give', 'on']),
+        ):
+            with self.subTest(state):
+                host = Host(state, missing=(SLOT,))
+                self.assertEqual(
+                    expected, run(host, 'reboot', hard=hard, timeout=60)
+                )
+
+
+class SoftRebootTest(unittest.TestCase):
+    """A guest gets its time, and no more."""
+
+    def reboot(self, ends_in, timeout=60):
+        host = Host('running')
+        host.soft_ends_in = ends_in
+        return run(host, 'reboot', hard=False, timeout=timeout)
+
+    def test_a_guest_that_goes_on_is_restarted_hard(self):
+        self.assertEqual(
+            ['restart soft 60', 'restart hard'], self.reboot('running')
+        )
+
+    def test_a_guest_that_went_down_late_is_started(self):
+        self.assertEqual(
+            ['restart soft 60', 'on'], self.reboot('not activated')
+        )
+
+    def test_no_time_means_a_hard_restart(self):
+        self.assertEqual(['restart hard'], self.reboot('running', timeout=0))
