@@ -15,6 +15,7 @@
 import dataclasses
 import importlib.metadata
 import re
+import sys
 from collections import Counter
 from collections.abc import Collection
 
@@ -23,6 +24,7 @@ from oslo_config import cfg
 from oslo_upgradecheck import upgradecheck
 
 from nova_powervm import exception
+from nova_powervm.cmd import waiting
 from nova_powervm.cmd.inventory import cloud
 from nova_powervm.cmd.inventory import config
 from nova_powervm.domain import names
@@ -97,13 +99,19 @@ def look_at_host(configured: config.Config) -> Host:
     :raises exception.PowerVMError: It can't be read.
     """
     server = dataclasses.replace(configured.settings.server, connect_timeout=0)
-    adapter = session.connect(server)
-    try:
-        managed = system.RestSystem(adapter, server)
-        slots = len(managed.read().io_slots)
-        return Host(slots, str(server), managed.reports_owners)
-    finally:
-        adapter.session.close()
+    with waiting.told(
+        server,
+        'nova-powervm-status',
+        sys.stderr,
+        '[powervm]rest_read_timeout',
+    ):
+        adapter = session.connect(server)
+        try:
+            managed = system.RestSystem(adapter, server)
+            slots = len(managed.read().io_slots)
+            return Host(slots, str(server), managed.reports_owners)
+        finally:
+            adapter.session.close()
 
 
 def ownership(host: Host) -> Result:

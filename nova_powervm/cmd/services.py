@@ -12,7 +12,10 @@
 
 """Versions of Nova's services, asked as nova-compute asks: the conductor."""
 
+import threading
+from collections.abc import Callable
 from collections.abc import Sequence
+from concurrent import futures
 from typing import Any
 
 import nova.conf
@@ -60,14 +63,40 @@ def _lowest(conductor: Any) -> int:
     before = nova_objects.NovaObject.indirection_api
     nova_objects.NovaObject.indirection_api = conductor
     try:
-        return int(
-            objects.Service.get_minimum_version(
-                nova_context.get_admin_context(), 'nova-compute'
-            )
+        return _within(
+            PATIENCE,
+            lambda: int(
+                objects.Service.get_minimum_version(
+                    nova_context.get_admin_context(), 'nova-compute'
+                )
+            ),
         )
     finally:
         nova_objects.NovaObject.indirection_api = before
         CONF.clear_override('rpc_response_timeout')
+
+
+def _within(seconds: float, ask: Callable[[], int]) -> int:
+    """Give what a function gives, if it does so in time.
+
+    A message queue that can't be reached is tried again for ever, before the
+    time that an answer may take begins. Whoever tries ends with the process.
+
+    :raises TimeoutError: It took longer.
+    """
+    outcome: futures.Future[int] = futures.Future()
+
+    def run() -> None:
+        try:
+            outcome.set_result(ask())
+        except Exception as error:
+            outcome.set_exception(error)
+
+    threading.Thread(target=run, name='ask-conductor', daemon=True).start()
+    futures.wait([outcome], seconds)
+    if not outcome.done():
+        raise TimeoutError(f'no answer within {seconds} seconds')
+    return outcome.result()
 
 
 def _kind(error: Exception) -> str:

@@ -22,6 +22,7 @@ from typing import Any
 from oslo_config import cfg
 from oslo_upgradecheck import upgradecheck
 
+from nova_powervm import exception
 from nova_powervm.cmd import checks
 from nova_powervm.cmd import services
 from nova_powervm.cmd.inventory import cloud
@@ -65,8 +66,18 @@ class Checks(upgradecheck.UpgradeCommands):
         return load(self._config.inventory_file)
 
     @functools.cached_property
+    def _look(self) -> checks.Host | exception.PowerVMError:
+        """What one look at the host came to: it is not waited for twice."""
+        try:
+            return checks.look_at_host(self._config)
+        except exception.PowerVMError as error:
+            return error
+
+    @property
     def _host(self) -> checks.Host:
-        return checks.look_at_host(self._config)
+        if isinstance(self._look, exception.PowerVMError):
+            raise self._look
+        return self._look
 
     @functools.cached_property
     def _placement(self) -> cloud.Placement:

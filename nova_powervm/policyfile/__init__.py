@@ -17,10 +17,18 @@
 The values' own rules are in :mod:`nova_powervm.domain.policy`.
 """
 
+from nova_powervm.policyfile.files import excerpt
 from nova_powervm.policyfile.files import load
 from nova_powervm.policyfile.inventory import InventoryFile
 from nova_powervm.policyfile.paragraphs import parse
 from nova_powervm.policyfile.problems import Problem
 from nova_powervm.policyfile.problems import Problems
 
-__all__ = ['InventoryFile', 'Problem', 'Problems', 'load', 'parse']
+__all__ = [
+    'InventoryFile',
+    'Problem',
+    'Problems',
+    'excerpt',
+    'load',
+    'parse',
+]

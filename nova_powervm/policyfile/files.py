@@ -59,8 +59,7 @@ def read(path: str) -> watching.Reading:
     :returns: The policy, or the problems for which :func:`load` raises.
     """
     try:
-        # Without O_NONBLOCK the open of a pipe waits for a writer.
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        descriptor = _open(path)
     except (OSError, ValueError) as error:
         return _unopened(path, error)
     try:
@@ -77,6 +76,27 @@ def read(path: str) -> watching.Reading:
     except exception.PolicyInvalid as error:
         return watching.Reading(_seen(before), steady, error=error)
     return watching.Reading(_seen(before), steady, found)
+
+
+def excerpt(path: str) -> bytes:
+    """Give the bytes of a file, to show lines of it beside its problems.
+
+    :param path: As for :func:`load`.
+    :returns: Nothing for what is no regular file or can't be read, which is
+        among the problems then.
+    """
+    try:
+        with open(_open(path), 'rb') as stream:
+            if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
+                return b''
+            return stream.read(paragraphs.LARGEST)
+    except (OSError, ValueError):
+        return b''
+
+
+def _open(path: str) -> int:
+    """Open a file; without O_NONBLOCK that of a pipe waits for a writer."""
+    return os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
 
 
 def _seen(status: os.stat_result) -> watching.Look:

@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 MICROVERSION = '1.26'
 GROUP = 'placement'
 _HIDDEN = (401, 403)
+#: Seconds without an answer, unless [placement]timeout is set: a person waits.
+PATIENCE = 60
 
 
 class Client(Protocol):
@@ -122,6 +124,7 @@ def connect(conf: cfg.ConfigOpts) -> 'Placement':
         session = loading.load_session_from_conf_options(
             conf, GROUP, auth=auth
         )
+        session.timeout = session.timeout or PATIENCE
         return Placement(
             loading.load_adapter_from_conf_options(
                 conf, GROUP, session=session, auth=auth, raise_exc=False

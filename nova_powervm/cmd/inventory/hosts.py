@@ -18,6 +18,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from nova_powervm import exception
+from nova_powervm.cmd import waiting
+from nova_powervm.conf import powervm as options
 from nova_powervm.domain import host
 from nova_powervm.powervm import captures
 from nova_powervm.powervm import partitions
@@ -71,6 +73,14 @@ def add_options(
         metavar='NAME',
         help='which system, if the stored answer holds more than one',
     )
+    group.add_argument(
+        '--timeout',
+        type=_seconds,
+        metavar='SECONDS',
+        help='give the host up when it has said nothing for so long (default: '
+        '[powervm]rest_read_timeout of nova.conf, which is '
+        f'{options.READ_TIMEOUT})',
+    )
     if offline:
         where.add_argument(
             '--offline', action='store_true', help='read no host at all'
@@ -107,15 +117,36 @@ def read(
             ', '.join(parsed_args.system_xml),
             capture.owners_known,
         )
-    return _read_server(app, lpars, ', or --offline' if or_offline else '')
-
-
-def _read_server(app: 'base.App', lpars: bool, cure: str) -> Reading:
     server = app.config.settings.server
     # A person waits: one try must do.
-    once = dataclasses.replace(server, connect_timeout=0)
+    once = dataclasses.replace(
+        server,
+        connect_timeout=0,
+        read_timeout=parsed_args.timeout or server.read_timeout,
+    )
+    with waiting.told(
+        once, app.NAME, app.stderr, '--timeout, or [powervm]rest_read_timeout'
+    ):
+        return _read_server(
+            app, once, lpars, ', or --offline' if or_offline else ''
+        )
+
+
+def _seconds(text: str) -> int:
+    """Read the value of --timeout.
+
+    :raises argparse.ArgumentTypeError: It is no number from 1 on.
+    """
+    if not text.isdecimal() or not int(text):
+        raise argparse.ArgumentTypeError(f'{text!r} is no number of seconds')
+    return int(text)
+
+
+def _read_server(
+    app: 'base.App', server: options.Server, lpars: bool, cure: str
+) -> Reading:
     try:
-        adapter = session.connect(once)
+        adapter = session.connect(server)
         try:
             managed = system.RestSystem(adapter, server)
             found = Reading(managed.read(), str(server))

@@ -24,6 +24,7 @@ from nova_powervm.cmd.inventory import base
 from nova_powervm.cmd.inventory import excerpts
 from nova_powervm.cmd.inventory import findings
 from nova_powervm.cmd.inventory import hosts
+from nova_powervm.policyfile import excerpt
 from nova_powervm.policyfile import load
 from nova_powervm.policyfile import parse
 
@@ -187,9 +188,5 @@ def _all_of(stream: Any) -> bytes | str:
 def _shown(path: str, text: bytes | str | None) -> str:
     """Read the file again, to show lines of it; nothing if that fails."""
     if text is None:
-        try:
-            with open(path, 'rb') as stream:
-                text = stream.read(1024 * 1024)
-        except (OSError, ValueError):
-            return ''
+        text = excerpt(path)
     return text if isinstance(text, str) else text.decode(errors='replace')

@@ -67,6 +67,15 @@ class OfflineTest(base.ToolTestCase):
                     self.assertEqual(status, result.status, result)
                     self.assertEqual('', result.err)
 
+    def test_a_pipe_is_refused_and_not_waited_for(self):
+        path = str(self.directory / 'pipe')
+        os.mkfifo(path, mode=0o644)
+
+        result = self.run_tool('validate', path, '--offline')
+
+        self.assertEqual(2, result.status)
+        self.assertIn('it is not a regular file', result.out)
+
     def test_the_problems_are_those_of_the_service(self):
         result = self.check(BAD, '-f', 'json')
         with self.assertRaises(exception.PolicyInvalid) as caught:

@@ -1,0 +1,51 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""A word to the person who waits for a host that does not answer."""
+
+import contextlib
+import functools
+import threading
+from collections.abc import Iterator
+from typing import TextIO
+
+from nova_powervm.conf import powervm as options
+
+#: Seconds after which somebody begins to wonder.
+MOMENT = 3.0
+
+
+@contextlib.contextmanager
+def told(
+    server: options.Server, program: str, stream: TextIO, how: str
+) -> Iterator[None]:
+    """Say who is waited for, and until when, if this block takes a while.
+
+    :param server: Who is asked in the block.
+    :param program: Who says it.
+    :param stream: Where to.
+    :param how: What sets the limit.
+    """
+    line = (
+        f'{program}: waiting for the PowerVM REST server at {server}; it is '
+        f'given up when it has said nothing for {server.read_timeout:g} '
+        f'seconds ({how})'
+    )
+    timer = threading.Timer(
+        MOMENT, functools.partial(print, line, file=stream, flush=True)
+    )
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
