@@ -384,8 +384,9 @@ class PowerVMTestCase(
                     server['id'], actions[0]['request_id']
                 )['events']
                 for event in events:
-                    if event['event'] == 'compute_rebuild_instance' and (
-                        event['finish_time']
+                    if (
+                        event['event'] == 'compute_rebuild_instance'
+                        and (event['finish_time'])
                     ):
                         self.assertEqual('Error', event['result'])
                         return event['details']

@@ -390,9 +390,7 @@ class BadImages(DiskTestCase):
 
     def story_another_format_after_a_broken_upload_leaves_nothing(self):
         self.break_off([1])
-        self.downloads.meddle(
-            2, lambda data, _: data.write(images.qcow2(GIB))
-        )
+        self.downloads.meddle(2, lambda data, _: data.write(images.qcow2(GIB)))
 
         self.assertIn('its bytes are qcow2', self.fail_boot())
 

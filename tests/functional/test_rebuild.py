@@ -183,7 +183,9 @@ class Unforeseen(base.PowerVMTestCase):
             allocations,
             ValueError('something'),
         )
-        self.assertEqual(self.image, instance.system_metadata[rebuilding.IMAGE])
+        self.assertEqual(
+            self.image, instance.system_metadata[rebuilding.IMAGE]
+        )
         self._delete_server(server)
 
         self.assertTrue(refused.restore())
