@@ -33,8 +33,8 @@ from oslo_log import log as logging
 
 from nova_powervm import conf
 from nova_powervm import exception
-from nova_powervm.domain import existing
 from nova_powervm.domain import accelerators
+from nova_powervm.domain import existing
 from nova_powervm.domain import partition
 from nova_powervm.domain import slots
 from nova_powervm.domain import states

@@ -12,9 +12,10 @@
 
 """Measure what a large image costs on its way to a disk.
 
-``python -m tests.benchmark.images [GIB]``: glanceclient reads it over HTTP from
-a stand-in of Glance, and the driver's own code sends it to an emulator. Each of
-the three is a process of its own, so that what is measured is the driver's.
+``python -m tests.benchmark.images [GIB]``: glanceclient reads it over HTTP
+from a stand-in of Glance, and the driver's own code sends it to an emulator.
+Each of the three is a process of its own, so that what is measured is the
+driver's.
 """
 
 import contextlib
@@ -43,7 +44,7 @@ _LPAR = '4B1C2D3E-0F00-4000-8000-000000000001'
 _ID = '0f8bd2a4-6c2e-4f0f-9d57-3f1f2a5b7c11'
 _CHUNK = 64 * 1024
 _EMULATOR = 'from nova_powervm.emulator import main; main.main()'
-_PASSWORD = 'abc123'  # noqa: S105 - the emulator's own
+_PASSWORD = 'abc123'
 
 
 def main():
@@ -52,9 +53,11 @@ def main():
     with tempfile.TemporaryFile() as file:
         # Sparse: reading it costs no disk.
         file.truncate(int(gib * GIB))
-        with Process('glance', *_glance(file)) as glance:
-            with Process('emulator', *_emulator()) as emulator:
-                _report(gib, _measured(gib, glance, emulator))
+        with (
+            Process('glance', *_glance(file)) as glance,
+            Process('emulator', *_emulator()) as emulator,
+        ):
+            _report(gib, _measured(gib, glance, emulator))
     return 0
 
 
@@ -96,7 +99,7 @@ def _glance(file):
 
 def _serve(number, pipe):
     class Handler(http.server.BaseHTTPRequestHandler):
-        def do_GET(self):  # noqa: N802 - the library's name
+        def do_GET(self):
             size = os.fstat(number).st_size
             self.send_response(200)
             self.send_header('Content-Type', 'application/octet-stream')

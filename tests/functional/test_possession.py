@@ -15,7 +15,6 @@
 import time
 
 import fixtures
-
 from nova.compute import task_states
 
 from nova_powervm.powervm import partitions
