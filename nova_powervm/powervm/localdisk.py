@@ -513,8 +513,8 @@ def _check_free(
     if needed_gb > free_gb + _ROUNDING_GB:
         raise exception.NoRoom(
             place=place,
-            free_gb=round(free_gb, 2),
-            needed_gb=round(needed_gb, 2),
+            free_gb=f'{free_gb:g}',
+            needed_gb=f'{needed_gb:g}',
             what=what,
         )
 
