@@ -22,6 +22,7 @@ from nova import exception as nova_exception
 from nova import objects
 from oslo_utils import uuidutils
 
+from nova_powervm.domain import storage
 from nova_powervm.emulator import worlds
 from tests.functional import base
 from tests.functional import images
@@ -855,6 +856,51 @@ class Leftovers(DiskTestCase):
         self.control().set_partition(lpar.uuid, state='not activated')
         driver = self.computes['host1'].manager.driver
         driver._ops().partitions.delete(lpar.uuid)
+
+    def story_what_a_silent_host_kept_goes_in_a_later_cycle(self):
+        server = self.boot({}, disk=1)
+        self.computes['host1'].manager.driver._ops().lifecycle.destroy(
+            server['id']
+        )
+        self.control().add_fault(
+            match='LogicalPartition.create', status=500, every=True
+        )
+        self.control().add_fault(
+            match='VolumeGroup.feed', status=500, every=True
+        )
+        self.assertRaises(
+            nova_exception.InstanceDeployFailure, self.spawn_again, server
+        )
+        self._run_periodics()
+        self.assertEqual(1, len(self.disks()))
+        self.control().clear_faults()
+
+        # Nova may have built it on another host by now.
+        self._run_periodics()
+
+        self.assertEqual([], self.disks())
+
+    def story_a_disk_of_no_instance_goes_at_a_start(self):
+        server = self.boot({}, disk=1)
+        lpar = self.lpar(server).uuid
+        self.delete_lpar(server)
+        driver = self.computes['host1'].manager.driver
+        driver._ops().lifecycle._disks.remove(lpar, delete=False)
+        self.restart_host()
+        self.assertEqual(1, len(self.disks()))
+        instance = self.instance(server)
+        instance.host = 'elsewhere'
+        instance.save()
+
+        self.restart_host()
+
+        self.assertEqual([], self.disks())
+        self.assertIn(
+            f'Removing the disks {storage.stem(lpar)}*',
+            self.stdlog.logger.output,
+        )
+        instance.host = 'host1'
+        instance.save()
 
     def story_an_interrupted_removal_is_done_again(self):
         server = self.boot({}, disk=1, request={'config_drive': True})
