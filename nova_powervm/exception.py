@@ -334,7 +334,6 @@ class ImageDamaged(PowerVMError):
     """The bytes that Glance sent are not those that it keeps a hash of."""
 
     code = 'powervm.image.damaged'
-    retryable = True
     elsewhere = False
     message = (
         'Image {image} arrived damaged: {reason}. Compare it with its '
@@ -350,6 +349,16 @@ class RootDiskTooSmall(PowerVMError):
     message = (
         'Image {image} needs a root disk of {needed_gb} GB, the flavor has '
         '{flavor_gb} GB. Take a larger flavor.'
+    )
+
+
+class NoRoom(PowerVMError):
+    """There is no space for the storage of an instance."""
+
+    code = 'powervm.disk.room'
+    message = (
+        '{place} has {free_gb} GB free, {needed_gb} GB are needed for '
+        '{what}. Enlarge it or delete what nobody needs.'
     )
 
 

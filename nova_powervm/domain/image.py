@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Images: what Glance says of them, and what was found in their bytes."""
+"""Images: what Glance says of them, and what is found in their bytes."""
 
 import dataclasses
 
@@ -38,10 +38,12 @@ class Image:
     hash_algorithm: str = ''
     hash_value: str = ''
 
-    def check_format(self) -> None:
-        """Refuse an image in a format that no virtual disk can take.
+    def check(self) -> int:
+        """Refuse an image that no virtual disk can be made of.
 
-        :raises exception.ImageRefused: It is neither raw nor qcow2.
+        :returns: Its bytes.
+        :raises exception.ImageRefused: It is neither raw nor qcow2, is
+            empty, or nobody knows how large it is.
         """
         if self.disk_format not in FORMATS:
             raise exception.ImageRefused(
@@ -49,19 +51,25 @@ class Image:
                 reason=f'its disk format is {self.disk_format}. Convert it '
                 'to raw or qcow2 and upload it anew',
             )
+        if self.size is None:
+            raise exception.ImageRefused(
+                image=self.id,
+                reason='Glance does not say its size. Upload it anew',
+            )
+        if not self.size:
+            raise exception.ImageRefused(image=self.id, reason='it is empty')
+        return self.size
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Contents:
-    """What was found in the bytes of an image.
+    """What the beginning of an image tells of it.
 
-    :param size: The number of bytes.
-    :param sha256: Their SHA-256 in hexadecimal.
+    :param size: The number of its bytes.
     :param disk_format: One of :data:`FORMATS`.
     :param disk_bytes: What the image takes on a disk.
     """
 
     size: int
-    sha256: str
     disk_format: str
     disk_bytes: int

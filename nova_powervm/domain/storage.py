@@ -19,6 +19,8 @@ from nova_powervm import exception
 
 GIB = 1024**3
 
+_STEM = 14
+
 _OURS = re.compile(r'nv[0-9a-f]{12}(r|x|\.iso)$')
 
 
@@ -29,6 +31,11 @@ def stem(lpar_uuid: str) -> str:
     so 48 of the uuid's bits have to do.
     """
     return 'nv' + lpar_uuid.replace('-', '')[:12].lower()
+
+
+def stem_of(name: str) -> str:
+    """Give the stem of the name of one of our disks or media."""
+    return base_name(name)[:_STEM]
 
 
 def root_disk_name(lpar_uuid: str, flavor_gb: int) -> str:

@@ -10,12 +10,14 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Images: examined before anything is made of them."""
+"""Images: looked at before anything is made of them, and read once."""
 
 import collections
 import contextlib
 import hashlib
 import threading
+from collections.abc import Callable
+from collections.abc import Generator
 from collections.abc import Iterator
 from typing import Any
 
@@ -30,6 +32,9 @@ from nova_powervm.ops import ports
 
 LOG = logging.getLogger(__name__)
 
+#: What of an image is looked at before anything is made of it. All formats
+#: that are told apart show themselves in it, and qcow2 tells all of itself.
+BEGINNING = 256 * 1024
 _TRIES = 2
 #: Of a hash in a message, which Nova cuts after 255 characters.
 _DIGITS = 16
@@ -39,12 +44,107 @@ _REMEMBERED = 1000
 _RAW = ('raw', 'gpt')
 
 
-class ImageOps:
-    """Examines images, each once: in Glance they never change.
+class Reading:
+    """An image on its way to a disk; it is a :class:`.ports.Source`.
 
-    The host has to be told the SHA-256 of an image before it gets the first
-    byte, and a bad image shall be refused before anything is made. So an
-    image that this service has not met is read once more than it is written.
+    The first stream that it gives goes on where the look at the beginning
+    ended, so that the image crosses the network once. A later one, after an
+    upload that broke off, begins anew with another look.
+
+    :param described: The image as Glance describes it.
+    :param source: Gives its bytes.
+    :param inspect: False to believe Glance's word about the format.
+    :param complete: Called when all of it came and was what Glance says.
+    :raises exception.ImageRefused: Its beginning is not fit for a disk.
+    :raises exception.ImageUnreadable: It did not come.
+    """
+
+    def __init__(
+        self,
+        described: image.Image,
+        source: ports.Source,
+        complete: Callable[[image.Contents], None],
+        *,
+        inspect: bool,
+    ) -> None:
+        self._described = described
+        self._source = source
+        self._inspect = inspect
+        self._complete = complete
+        # Before a byte is read: an unknown hash can't be made good.
+        _hash(described)
+        self._beginning: list[bytes] = []
+        self._rest: Generator[bytes] | None = None
+        #: What the beginning tells.
+        self.contents = self._open()
+
+    def __call__(self) -> Generator[bytes]:
+        """Give all bytes of the image, the last ones only if all are right.
+
+        :raises exception.ImageUnreadable: The transfer broke off.
+        :raises exception.ImageDamaged: Other bytes came.
+        """
+        if self._rest is None:
+            self._open()
+        return self._verified()
+
+    def close(self) -> None:
+        """End a transfer that nobody reads from any more."""
+        if self._rest is not None:
+            self._rest.close()
+            self._rest = None
+
+    @tenacity.retry(
+        retry=tenacity.retry_if_exception_type(exception.ImageUnreadable),
+        stop=tenacity.stop_after_attempt(_TRIES),
+        reraise=True,
+    )
+    def _open(self) -> image.Contents:
+        chunks = self._source()
+        with contextlib.ExitStack() as undo:
+            undo.callback(chunks.close)
+            self._beginning = _beginning(chunks)
+            contents = _contents(
+                self._described, b''.join(self._beginning), self._inspect
+            )
+            undo.pop_all()
+        self._rest = chunks
+        return contents
+
+    def _verified(self) -> Generator[bytes]:
+        """Pass chunks on, and hold the last one back until all were seen."""
+        # Only now: a stream that nobody began to read can be given again.
+        beginning, rest = self._beginning, self._rest
+        self._beginning, self._rest = [], None
+        assert rest is not None  # noqa: S101 - for the type checker
+        size, found, held = 0, _hash(self._described), b''
+        with contextlib.closing(rest):
+            for chunks in (beginning, rest):
+                for chunk in chunks:
+                    size += len(chunk)
+                    if size > self.contents.size:
+                        raise _another_size(self._described, f'over {size}')
+                    if found is not None:
+                        found.update(chunk)
+                    if held:
+                        yield held
+                    held = chunk
+        if size < self.contents.size:
+            raise exception.ImageUnreadable(
+                image=self._described.id,
+                reason=f'{size} bytes came, Glance says {self.contents.size}',
+            )
+        if found is not None:
+            _compare(self._described, found.hexdigest())
+        self._complete(self.contents)
+        yield held
+
+
+class ImageOps:
+    """Reads images, and remembers which were what Glance says.
+
+    In Glance an image never changes, so one that was read to its end is not
+    read again only to see whether it is whole.
     """
 
     def __init__(self) -> None:
@@ -53,31 +153,73 @@ class ImageOps:
         )
         self._lock = threading.Lock()
 
-    def examine(
+    def open(
+        self,
+        described: image.Image,
+        source: ports.Source,
+        *,
+        inspect: bool = True,
+    ) -> Reading:
+        """Open an image and look at its beginning.
+
+        :param described: The image as Glance describes it.
+        :param source: Gives its bytes.
+        :param inspect: False to believe Glance's word about the format.
+        :returns: What is to be closed in the end.
+        :raises exception.ImageRefused: It is not of the format that it is
+            said to be, or one that is not safe.
+        :raises exception.ImageUnreadable: It can't be read.
+        """
+        described.check()
+        if not described.hash_value:
+            LOG.warning(
+                'Glance has no hash of image %s; it is verified by size '
+                'alone.',
+                described.id,
+            )
+
+        def complete(contents: image.Contents) -> None:
+            self._remember(described, contents)
+
+        return Reading(described, source, complete, inspect=inspect)
+
+    def verify(
         self,
         described: image.Image,
         source: ports.Source,
         *,
         inspect: bool = True,
     ) -> image.Contents:
-        """Read an image and compare it with what Glance says of it.
+        """Read an image to its end, unless this service has done so before.
 
-        Several builds of one image wait for the first.
+        For one that is to replace what can't be had again. Those who verify
+        one image at the same time wait for the first.
 
-        :param described: The image as Glance describes it.
-        :param source: Gives its bytes.
-        :param inspect: False to believe Glance's word about the format.
-        :raises exception.ImageRefused: It is not of the format that it is
-            said to be, or one that is not safe.
+        :param described: As for :meth:`open`, like the others.
+        :raises exception.ImageRefused: It is not fit for a disk.
         :raises exception.ImageDamaged: Its size or hash is another.
+        :raises exception.ImageUnreadable: It can't be read.
         """
-        described.check_format()
+        described.check()
         with lockutils.lock(f'powervm-image-{described.id}'):
-            contents = self._known.get(described)
-            if contents is None:
-                contents = _read(described, source, inspect)
-                self._remember(described, contents)
-            return contents
+            known = self._known.get(described)
+            if known is not None:
+                return known
+            return self._read_whole(described, source, inspect)
+
+    @tenacity.retry(
+        retry=tenacity.retry_if_exception_type(exception.ImageUnreadable),
+        stop=tenacity.stop_after_attempt(_TRIES),
+        reraise=True,
+    )
+    def _read_whole(
+        self, described: image.Image, source: ports.Source, inspect: bool
+    ) -> image.Contents:
+        with contextlib.closing(
+            self.open(described, source, inspect=inspect)
+        ) as reading:
+            collections.deque(reading(), maxlen=0)
+            return reading.contents
 
     def _remember(
         self, described: image.Image, contents: image.Contents
@@ -91,43 +233,28 @@ class ImageOps:
                 self._known.popitem(last=False)
 
 
-# A transfer that broke off looks like a damaged image, and is none.
-@tenacity.retry(
-    retry=tenacity.retry_if_exception_type(
-        (exception.ImageDamaged, exception.ImageUnreadable)
-    ),
-    stop=tenacity.stop_after_attempt(_TRIES),
-    reraise=True,
-)
-def _read(
-    described: image.Image, source: ports.Source, inspect: bool
-) -> image.Contents:
-    theirs = _hash(described)
-    with contextlib.closing(source()) as chunks:
-        return _examined(described, chunks, theirs, inspect)
-
-
-def _examined(
-    described: image.Image, chunks: Iterator[bytes], theirs: Any, inspect: bool
-) -> image.Contents:
-    sha256 = hashlib.sha256()
-    inspected: Any = format_inspector.InspectWrapper(chunks)
+def _beginning(chunks: Iterator[bytes]) -> list[bytes]:
+    found: list[bytes] = []
     size = 0
-    for chunk in inspected:
+    while size < BEGINNING:
+        chunk = next(chunks, None)
+        if chunk is None:
+            break
+        found.append(chunk)
         size += len(chunk)
-        sha256.update(chunk)
-        if theirs is not None:
-            theirs.update(chunk)
-    inspected.close()
-    found = theirs.hexdigest() if theirs is not None else ''
-    _compare(described, size, found)
+    return found
+
+
+def _contents(
+    described: image.Image, beginning: bytes, inspect: bool
+) -> image.Contents:
+    size = described.check()
     is_raw = described.disk_format == 'raw'
     inspector: Any = None
     if inspect or not is_raw:
-        inspector = _accepted(described, inspected)
+        inspector = _accepted(described, beginning)
     return image.Contents(
         size=size,
-        sha256=sha256.hexdigest(),
         disk_format=described.disk_format,
         disk_bytes=size if is_raw else inspector.virtual_size,
     )
@@ -136,10 +263,6 @@ def _examined(
 def _hash(described: image.Image) -> Any:
     """Give the hash that Glance keeps, None if it keeps none that we know."""
     if not described.hash_value:
-        LOG.warning(
-            'Glance has no hash of image %s; it is verified by size alone.',
-            described.id,
-        )
         return None
     try:
         made = hashlib.new(described.hash_algorithm, usedforsecurity=False)
@@ -155,27 +278,32 @@ def _hash(described: image.Image) -> Any:
     return made
 
 
-def _compare(described: image.Image, size: int, found: str) -> None:
-    if described.size is not None and size != described.size:
-        raise exception.ImageDamaged(
-            image=described.id,
-            reason=f'{size} bytes came, Glance says {described.size}',
-        )
+def _another_size(
+    described: image.Image, came: object
+) -> exception.ImageDamaged:
+    return exception.ImageDamaged(
+        image=described.id,
+        reason=f'{came} bytes came, Glance says {described.size}',
+    )
+
+
+def _compare(described: image.Image, found: str) -> None:
     if found != described.hash_value.lower():
         raise exception.ImageDamaged(
             image=described.id,
             reason=f'its {described.hash_algorithm} is {found[:_DIGITS]}..., '
             f'Glance says {described.hash_value[:_DIGITS]}...',
         )
-    if not size:
-        raise exception.ImageRefused(image=described.id, reason='it is empty')
 
 
-def _accepted(described: image.Image, inspected: Any) -> Any:
+def _accepted(described: image.Image, beginning: bytes) -> Any:
     """Give the inspector of the image's format, if it is the declared one.
 
-    The rules are those of Nova's own inspection.
+    The rules are those of Nova's own inspection. An inspector that waits for
+    more than the beginning has seen what its format is known by.
     """
+    inspected: Any = format_inspector.InspectWrapper(iter([beginning]))
+    collections.deque(inspected, maxlen=0)
     try:
         inspector = inspected.format
         inspector.safety_check()

@@ -14,6 +14,7 @@
 
 import contextlib
 import dataclasses
+import threading
 from collections.abc import Callable
 from collections.abc import Iterable
 from collections.abc import Mapping
@@ -96,12 +97,10 @@ class Build:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Plan:
-    """A build of which all was checked that can be."""
+    """A build of which all was checked but its image."""
 
     spec: partition.PartitionSpec
     claimed: Sequence[claims.Claim]
-    contents: image.Contents
-    root_gb: int
     connections: Sequence[network.Connection]
     # It has the administrator's password.
     iso: bytes | None = dataclasses.field(repr=False)
@@ -113,7 +112,7 @@ class LifecycleOps:
     :param partitions: The host's LPARs.
     :param host: Reads the host.
     :param devices: Finds the slots.
-    :param images: Examines images.
+    :param images: Reads images.
     :param disks: Where disks are made.
     :param networks: Connects ports.
     :param proc_units_factor: Processing units per virtual processor.
@@ -136,33 +135,50 @@ class LifecycleOps:
         self._disks = disks
         self._networks = networks
         self._factor = proc_units_factor
+        # LPARs that could not be removed when their builds failed, and who
+        # keeps a build from being taken for one of them.
+        self._untidy: set[str] = set()
+        self._tidying = threading.Lock()
 
     def spawn(self, build: Build) -> None:
         """Make and start the LPAR of an instance, with disk and ports.
 
-        Nothing is made before all that can be checked was checked. Whatever
-        fails later, all that was made is removed again.
+        Nothing is made before all that can be checked was checked. Then the
+        disk is made, which most builds fail of that fail. Devices for one
+        use are burned last, just before the LPAR gets them. Whatever fails,
+        all that was made is removed again.
 
         :raises exception.ClaimFailed: The devices are not there.
         :raises exception.MemorySizeRefused: The memory size can't be given.
         :raises exception.ProcessorsRefused: The processors can't be given.
         :raises exception.ImageRefused: The image is not fit for a disk.
+        :raises exception.ImageDamaged: It is not what Glance says.
         :raises exception.PortRefused: A port can't be connected.
         :raises exception.PowerVMError: The host refused or did not answer.
         """
         plan = self._plan(build)
-        self._clear(plan.spec)
-        with contextlib.ExitStack() as undo:
-            undo.callback(self._clean_up, build, plan.spec)
-            self._devices.confirm(build.instance, plan.claimed)
-            lpar = self._create(plan.spec)
-            _check_slots(lpar, plan.spec)
-            with build.plugging():
-                self._networks.plug(lpar, plan.connections)
-                self._store(lpar.uuid, build, plan)
-            if build.power_on:
-                self._partitions.power_on(lpar)
-            undo.pop_all()
+        self._is_tidy(plan.spec.uuid)
+        with contextlib.closing(self._open(build.root)) as reading:
+            root_gb = _root_gb(build.root, reading.contents)
+            self._clear(plan.spec)
+            with contextlib.ExitStack() as undo:
+                undo.callback(self._clean_up, build, plan.spec)
+                stored = self._store(build, plan, root_gb, reading)
+                self._devices.confirm(build.instance, plan.claimed)
+                self._run(build, plan, stored)
+                undo.pop_all()
+
+    def _run(
+        self, build: Build, plan: _Plan, stored: Sequence[ports.Stored]
+    ) -> None:
+        """Make the LPAR, connect it, and start it."""
+        lpar = self._create(plan.spec)
+        _check_slots(lpar, plan.spec)
+        with build.plugging():
+            self._networks.plug(lpar, plan.connections)
+            self._disks.attach(lpar.uuid, stored)
+        if build.power_on:
+            self._partitions.power_on(lpar)
 
     def destroy(self, instance: str, *, delete_disks: bool = True) -> None:
         """Stop and delete the LPAR of an instance and its disks.
@@ -178,22 +194,76 @@ class LifecycleOps:
         if lpar is None:
             LOG.info('Instance %s has no LPAR to delete.', instance)
         self._remove(uuid, lpar, delete_disks=delete_disks)
+        self._is_tidy(uuid)
 
-    def examine(self, root: Root) -> tuple[image.Contents, int]:
-        """Check an image for a root disk; nothing is made.
+    def tidy(self) -> None:
+        """Remove what failed builds have left because the host was silent.
 
-        :returns: What it holds, and the disk's size in GiB.
-        :raises exception.ImageRefused: The image is not fit for a disk.
-        :raises exception.ImageDamaged: It is not what Glance says.
-        :raises exception.RootDiskTooSmall: It does not fit the flavor.
+        Nova may have built the instance on another host since.
         """
-        contents = self._images.examine(
+        with self._tidying:
+            for uuid in sorted(self._untidy):
+                try:
+                    self._remove(uuid, self._partitions.find(uuid))
+                except exception.PowerVMError as error:
+                    LOG.warning(
+                        'What the failed build of LPAR %(uuid)s has left is '
+                        'still there: %(error)s',
+                        {'uuid': uuid, 'error': error},
+                    )
+                    return
+                self._untidy.discard(uuid)
+
+    def remove_orphans(self, instances: Callable[[], Iterable[str]]) -> None:
+        """Remove disks of which neither an LPAR nor an instance is here.
+
+        A service that was killed while it built has left them, and Nova has
+        built or deleted the instance elsewhere since. Call it only while no
+        build is under way.
+
+        :param instances: Gives the uuids of all instances of this host.
+        :raises exception.PowerVMError: The host refused or did not answer.
+        """
+        stems = set(self._disks.stems())
+        if not stems:
+            return
+        lpars = {partition.lpar_uuid(uuid) for uuid in instances()}
+        stems -= set(map(storage.stem, lpars.union(self._partitions.names())))
+        if stems:
+            LOG.warning(
+                'Removing the disks %(stems)s: they were left by builds, and '
+                'no instance of this host has them.',
+                {'stems': ', '.join(f'{stem}*' for stem in sorted(stems))},
+            )
+            self._disks.remove_stems(stems)
+
+    def _is_tidy(self, uuid: str) -> None:
+        """Note that nothing of an LPAR has to be removed any more."""
+        with self._tidying:
+            self._untidy.discard(uuid)
+
+    def check(self, build: Build) -> None:
+        """Check what a build needs; what the instance has by now stays.
+
+        For an instance that is to be destroyed and built anew: all that
+        :meth:`spawn` checks, whether there is room for its disks, and the
+        whole image. Its devices for one use are burned if somebody released
+        them: it has them.
+
+        :raises exception.NoRoom: There is no space for its disks.
+        :raises exception.PowerVMError: See :meth:`spawn`.
+        """
+        plan = self._plan(build)
+        root = build.root
+        contents = self._images.verify(
             root.image, root.source, inspect=root.inspect
         )
-        size_gb = storage.root_disk_gb(
-            root.flavor_gb, contents.disk_bytes, root.image.id
+        self._disks.check_room(
+            plan.spec.uuid,
+            _root_gb(root, contents),
+            None if plan.iso is None else len(plan.iso),
         )
-        return contents, size_gb
+        self._devices.confirm(build.instance, plan.claimed)
 
     def claim(self, build: Build) -> tuple[claims.Claim, ...]:
         """Find the slots of an instance; nothing is made or changed.
@@ -209,7 +279,11 @@ class LifecycleOps:
         )
 
     def _plan(self, build: Build) -> _Plan:
-        """Check what can be checked, cheap things first."""
+        """Check what can be checked, cheap things first.
+
+        The image is left: it is opened last, and kept open.
+        """
+        build.root.image.check()
         self._disks.check(config_drive=build.config_drive is not None)
         self._networks.check(build.ports)
         claimed = self.claim(build)
@@ -217,31 +291,39 @@ class LifecycleOps:
         view = self._host.view() if claimed else self._host.last.view
         spec = self._specify(build, claimed, view)
         connections = self._networks.connect(build.ports)
-        contents, root_gb = self.examine(build.root)
         return _Plan(
             spec=spec,
             claimed=claimed,
-            contents=contents,
-            root_gb=root_gb,
             connections=connections,
             iso=build.config_drive
             and build.config_drive(_slots(spec, view.io_slots)),
         )
 
-    def _store(self, lpar: str, build: Build, plan: _Plan) -> None:
-        """Make the disks and media of an LPAR and connect them."""
+    def _open(self, root: Root) -> image_ops.Reading:
+        return self._images.open(root.image, root.source, inspect=root.inspect)
+
+    def _store(
+        self,
+        build: Build,
+        plan: _Plan,
+        root_gb: int,
+        reading: image_ops.Reading,
+    ) -> list[ports.Stored]:
+        """Make the disks and media of an LPAR that is not there yet."""
+        lpar = plan.spec.uuid
         stored = [
             self._disks.make_root(
+                lpar,
                 storage.root_disk_name(lpar, build.root.flavor_gb),
-                plan.root_gb,
-                plan.contents,
-                build.root.source,
+                root_gb,
+                reading.contents,
+                reading,
             )
         ]
         if plan.iso is not None:
             name = storage.config_drive_name(lpar)
             stored.append(self._disks.make_medium(name, plan.iso))
-        self._disks.attach(lpar, stored)
+        return stored
 
     def _specify(
         self,
@@ -292,16 +374,15 @@ class LifecycleOps:
         self._remove(spec.uuid, lpar)
 
     def _create(self, spec: partition.PartitionSpec) -> partition.Partition:
-        lost: exception.PowerVMError | None = None
+        """Make the LPAR and give it as the host reports it."""
         try:
-            self._partitions.create(spec)
-        except exception.RestUnreachable as error:
-            # The LPAR may have been made although the answer was lost.
-            lost = error
-        lpar = self._partitions.find(spec.uuid)
-        if lpar is None:
-            raise lost or exception.PartitionNotFound(uuid=spec.uuid)
-        return lpar
+            return self._partitions.create(spec)
+        except exception.RestUnreachable:
+            # It may have been made although the answer was lost.
+            lpar = self._partitions.find(spec.uuid)
+            if lpar is None:
+                raise
+            return lpar
 
     def _remove(
         self,
@@ -331,11 +412,12 @@ class LifecycleOps:
         try:
             self._remove(spec.uuid, self._partitions.find(spec.uuid))
         except exception.PowerVMError as error:
+            self._untidy.add(spec.uuid)
             LOG.error(
                 'LPAR %(name)s (%(uuid)s) and its disks %(stem)s* could not '
-                'be removed after its build failed: %(error)s. Nova tries '
-                'once more; see that they are gone with `pvmctl lpar list` '
-                'and `pvmctl vdisk list`.',
+                'be removed after its build failed: %(error)s. It is tried '
+                'again in each cycle; see that they are gone with `pvmctl '
+                'lpar list` and `pvmctl vdisk list`.',
                 {
                     'name': spec.name,
                     'uuid': spec.uuid,
@@ -343,6 +425,16 @@ class LifecycleOps:
                     'error': error,
                 },
             )
+
+
+def _root_gb(root: Root, contents: image.Contents) -> int:
+    """Give the size of a root disk in GiB.
+
+    :raises exception.RootDiskTooSmall: The image does not fit the flavor.
+    """
+    return storage.root_disk_gb(
+        root.flavor_gb, contents.disk_bytes, root.image.id
+    )
 
 
 def _slots(

@@ -102,18 +102,40 @@ class Disks(Protocol):
         :raises exception.ConfigurationError: An option is missing or wrong.
         """
 
+    def check_room(
+        self, lpar: str, root_gb: int, medium_bytes: int | None
+    ) -> None:
+        """Refuse if there is no space for an LPAR's disks.
+
+        What the LPAR has by now counts as free. The host is asked.
+
+        :param lpar: Upper-case PowerVM uuid.
+        :param root_gb: Size of its root disk in GiB.
+        :param medium_bytes: Size of its medium; None for no medium.
+        :raises exception.NoRoom: There is too little.
+        :raises exception.ConfigurationError: There is no such storage.
+        """
+
     def make_root(
-        self, name: str, size_gb: int, contents: image.Contents, source: Source
+        self,
+        lpar: str,
+        name: str,
+        size_gb: int,
+        contents: image.Contents,
+        source: Source,
     ) -> Stored:
         """Make a root disk and write an image onto it.
 
-        Nothing is left of a disk that could not be filled.
+        Nothing is left of a disk that could not be filled. What is there of
+        the LPAR's by now was left by an interrupted build, and is removed.
 
+        :param lpar: Upper-case PowerVM uuid; there need be no such LPAR.
         :param name: Of the disk.
         :param size_gb: Its size in GiB.
-        :param contents: What the image holds; the host checks it.
-        :param source: Gives the image's bytes.
-        :raises exception.ImageDamaged: Other bytes came.
+        :param contents: What the image holds.
+        :param source: Gives the image's bytes, the last ones only if all of
+            them are right.
+        :raises exception.ImageDamaged: They are not.
         """
 
     def make_medium(self, name: str, iso: bytes) -> Stored:
@@ -128,6 +150,15 @@ class Disks(Protocol):
 
         :param lpar: Upper-case PowerVM uuid.
         """
+
+    def stems(self) -> Collection[str]:
+        """Give what the names of our disks begin with, one for each LPAR.
+
+        :returns: See :func:`nova_powervm.domain.storage.stem`.
+        """
+
+    def remove_stems(self, stems: Collection[str]) -> None:
+        """Delete disks and media by what their names begin with."""
 
     def remove(self, lpar: str, *, delete: bool = True) -> None:
         """Disconnect and delete all storage of an LPAR; none is fine.
@@ -189,8 +220,11 @@ class Partitions(Protocol):
         :returns: The reason, None if there is none, or no LPAR.
         """
 
-    def create(self, spec: partition.PartitionSpec) -> None:
-        """Make an LPAR; it is not started."""
+    def create(self, spec: partition.PartitionSpec) -> partition.Partition:
+        """Make an LPAR; it is not started.
+
+        :returns: The LPAR as the host reports it.
+        """
 
     def assign(
         self, uuid: str, slots: Collection[partition.SlotAssignment]
@@ -240,6 +274,9 @@ class Records(Protocol):
             the answer is foreign. Instances that were deleted or evacuated
             away are found, too.
         """
+
+    def hosted(self, host: str) -> Collection[str]:
+        """Give the uuids of all instances of a host."""
 
     def holdings(self, lpars: Iterable[str]) -> Mapping[str, frozenset[str]]:
         """Find the providers whose resources instances were allocated.

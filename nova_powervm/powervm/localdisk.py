@@ -17,6 +17,7 @@ import hashlib
 import math
 import threading
 from collections.abc import Callable
+from collections.abc import Collection
 from collections.abc import Sequence
 from typing import Any
 
@@ -43,6 +44,10 @@ _CHUNK = 64 * 1024
 _ROUNDING_GB = 0.01
 
 
+class _LeftoverError(Exception):
+    """A disk is there that nobody asked for."""
+
+
 class NoDisks:
     """A host on which no volume group was configured."""
 
@@ -60,8 +65,18 @@ class NoDisks:
         """
         raise _no_group()
 
+    def check_room(
+        self, lpar: str, root_gb: int, medium_bytes: int | None
+    ) -> None:
+        """Refuse.
+
+        :raises exception.ConfigurationError: Always.
+        """
+        raise _no_group()
+
     def make_root(
         self,
+        lpar: str,
         name: str,
         size_gb: int,
         contents: image.Contents,
@@ -81,6 +96,13 @@ class NoDisks:
         raise _no_group()
 
     def attach(self, lpar: str, stored: Sequence[ports.Stored]) -> None:
+        """Do nothing: nothing can have been made."""
+
+    def stems(self) -> frozenset[str]:
+        """Give none: nothing can have been made."""
+        return frozenset()
+
+    def remove_stems(self, stems: Collection[str]) -> None:
         """Do nothing: nothing can have been made."""
 
     def remove(self, lpar: str, *, delete: bool = True) -> None:
@@ -135,8 +157,37 @@ class LocalDisk:
             self._media.check()
 
     @errors.retried
+    def check_room(
+        self, lpar: str, root_gb: int, medium_bytes: int | None
+    ) -> None:
+        """Refuse if there is no space for an LPAR's disks.
+
+        What the LPAR has by now counts as free.
+
+        :raises exception.NoRoom: There is too little.
+        :raises exception.ConfigurationError: There is no such group.
+        """
+        group = self._groups.read(fresh=True)
+        freed = [
+            disk.capacity
+            for disk in group.virtual_disks
+            if storage.belongs_to(disk.name, lpar)
+        ]
+        unit = volumegroups.unit_gb(group)
+        needed = math.ceil(root_gb / unit) * unit if unit else root_gb
+        _check_free(
+            self._groups,
+            group.available_size + sum(freed),
+            needed,
+            'the root disk',
+        )
+        if medium_bytes is not None:
+            self._media.check_room(lpar, medium_bytes)
+
+    @errors.retried
     def make_root(
         self,
+        lpar: str,
         name: str,
         size_gb: int,
         contents: image.Contents,
@@ -148,16 +199,14 @@ class LocalDisk:
         element ``FileFormat``).
 
         :raises exception.ImageDamaged: Other bytes came.
-        :raises exception.RestError: There is no space, or a disk of this
-            name with another size.
+        :raises exception.RestError: There is no space.
         """
-        disk = self._disk(name, size_gb, contents.disk_format)
+        disk = self._disk(lpar, name, size_gb, contents.disk_format)
         upload = uploads.Upload(
             vios=self._groups.vios,
             name=name,
             kind=uploads.DISK,
             size=contents.size,
-            sha256=contents.sha256,
             disk=disk.udid,
         )
         try:
@@ -202,6 +251,27 @@ class LocalDisk:
         elements = [item.handle for item in stored]
         self._mappings.attach(self._groups.vios, lpar, elements)
 
+    def stems(self) -> frozenset[str]:
+        """Give what the names of our disks begin with, one for each LPAR."""
+        return frozenset(
+            storage.stem_of(disk.name)
+            for disk in self._groups.read().virtual_disks
+            if storage.is_ours(disk.name)
+        )
+
+    def remove_stems(self, stems: Collection[str]) -> None:
+        """Delete disks and media by what their names begin with.
+
+        :raises exception.RestError: One is mapped.
+        """
+        self._groups.change_all(
+            _removal(
+                lambda name: (
+                    storage.is_ours(name) and storage.stem_of(name) in stems
+                )
+            )
+        )
+
     def remove(self, lpar: str, *, delete: bool = True) -> None:
         """Unmap and delete all disks and media of an LPAR; none is fine.
 
@@ -216,17 +286,24 @@ class LocalDisk:
             self._groups.change_all(edit, vios)
 
     def _disk(
-        self, name: str, size_gb: int, disk_format: str
+        self, lpar: str, name: str, size_gb: int, disk_format: str
     ) -> pvm_storage.VDisk:
-        """Find or create a virtual disk.
+        """Create a virtual disk.
 
-        One that is there already was made by a request whose answer was
-        lost.
+        One that is there before it is asked for was left by an interrupted
+        build. Half of it may have been written, and an LPAR that is gone may
+        have it mapped, so it is removed with all that belongs to it.
         """
+        asked = False
 
         def add(group: pvm_storage.VG) -> bool:
+            nonlocal asked
             if _find(group, name) is not None:
+                if not asked:
+                    raise _LeftoverError
+                # The answer to the request that made it was lost.
                 return False
+            asked = True
             group.virtual_disks.append(
                 pvm_storage.VDisk.bld(
                     self._adapter, name, size_gb, file_format=disk_format
@@ -234,7 +311,15 @@ class LocalDisk:
             )
             return True
 
-        disk = _find(self._groups.change(add), name)
+        try:
+            group = self._groups.change(add)
+        except _LeftoverError:
+            LOG.warning(
+                '%s is left from an interrupted build; it is made anew.', name
+            )
+            self.remove(lpar)
+            group = self._groups.change(add)
+        disk = _find(group, name)
         # The server rounds up to the group's unit.
         if disk is None or disk.capacity < size_gb - _ROUNDING_GB:
             what = 'no disk' if disk is None else f'{disk.capacity} GB'
@@ -288,6 +373,40 @@ class _Media:
                 self._exists = any(group.vmedia_repos for group in groups)
                 if not self._exists:
                     self._choose(groups)
+
+    def check_room(self, lpar: str, size: int) -> None:
+        """Refuse if there is no space for an LPAR's medium.
+
+        :param lpar: Upper-case PowerVM uuid; what it has counts as free.
+        :param size: Bytes of the medium.
+        :raises exception.NoRoom: There is too little.
+        :raises exception.ConfigurationError: There is no repository, and no
+            group to make one in.
+        """
+        groups = self._groups.all()
+        repository = next(
+            (found for group in groups for found in group.vmedia_repos), None
+        )
+        if repository is None:
+            group = self._choose(groups)
+            _check_free(
+                f'volume group {group.name}',
+                group.available_size,
+                self._size_gb,
+                'the media repository',
+            )
+            return
+        taken = [
+            medium.size
+            for medium in repository.optical_media
+            if not storage.belongs_to(medium.name, lpar)
+        ]
+        _check_free(
+            f'the media repository {repository.name}',
+            repository.size - sum(taken),
+            size / storage.GIB,
+            'the config drive',
+        )
 
     def ensure_repository(self) -> bool:
         """Make the repository unless there is one; looked for once.
@@ -386,6 +505,18 @@ def _removal(
         return bool(found)
 
     return edit
+
+
+def _check_free(
+    place: object, free_gb: float, needed_gb: float, what: str
+) -> None:
+    if needed_gb > free_gb + _ROUNDING_GB:
+        raise exception.NoRoom(
+            place=place,
+            free_gb=f'{free_gb:g}',
+            needed_gb=f'{needed_gb:g}',
+            what=what,
+        )
 
 
 def _no_group() -> exception.ConfigurationError:

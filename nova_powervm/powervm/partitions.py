@@ -120,11 +120,13 @@ class RestPartitions:
                 return None
         return None if reason is None else str(reason)
 
-    def create(self, spec: partition.PartitionSpec) -> None:
+    def create(self, spec: partition.PartitionSpec) -> partition.Partition:
         """Make an LPAR with all its slots required; it is not started.
 
         A required slot is PowerVM's word that the LPAR does not start
         without it; a desired one would be left out in silence.
+
+        :returns: The LPAR as the host's answer has it.
         """
         with errors.translated(f'creating LPAR {spec.name}'):
             try:
@@ -133,7 +135,7 @@ class RestPartitions:
                 raise exception.PartitionConflict(
                     name=spec.name, uuid=spec.uuid, reason=error
                 ) from error
-            lpar.create()
+            return _partition(lpar.create())
 
     def _build(self, spec: partition.PartitionSpec) -> Any:
         managed = self._managed.wrapper

@@ -32,6 +32,7 @@ from pypowervm import exceptions as pvm
 from nova_powervm import exception
 from nova_powervm.conf import powervm as options
 from nova_powervm.powervm import changes
+from nova_powervm.powervm import templates
 
 LOG = logging.getLogger(__name__)
 
@@ -179,7 +180,7 @@ def connect(
     :raises exception.RestRefusedLogin: The credentials are wrong.
     :raises exception.RestError: It answered the logon with another error.
     """
-    return pvm_adapter.Adapter(wait_for(server, _log_on, server, sleep=sleep))
+    return templates.Adapter(wait_for(server, _log_on, server, sleep=sleep))
 
 
 def wait_for(

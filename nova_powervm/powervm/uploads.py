@@ -14,7 +14,6 @@
 
 import contextlib
 import dataclasses
-import hashlib
 import threading
 from collections.abc import Callable
 from collections.abc import Iterator
@@ -44,7 +43,8 @@ class Upload:
     :param name: Of the disk or medium.
     :param kind: :data:`DISK` or :data:`MEDIUM`.
     :param size: Its bytes.
-    :param sha256: Their SHA-256 in hexadecimal.
+    :param sha256: Their SHA-256 in hexadecimal, for the server to check;
+        None if it is not known before they are sent.
     :param disk: UDID of the virtual disk that it goes onto.
     """
 
@@ -52,7 +52,7 @@ class Upload:
     name: str
     kind: str
     size: int
-    sha256: str
+    sha256: str | None = None
     disk: str | None = None
 
 
@@ -73,15 +73,16 @@ class Uploads:
         self._remaining: list[vios_file.File] = []
 
     def send(self, upload: Upload, chunks: Iterator[bytes]) -> None:
-        """Send a file, which the server then checks by size and SHA-256.
+        """Send a file, which the server then checks by its size.
+
+        Also by its SHA-256, if that is known.
 
         :param upload: What the file is.
-        :param chunks: Its bytes.
-        :raises exception.ImageDamaged: The bytes are others; the server does
-            not get to see the end of them.
+        :param chunks: Its bytes. What they raise is raised here, and leaves
+            the server without the end of the file.
         :raises exception.RestBusy: The session ended meanwhile.
         """
-        stream = _Checked(upload, chunks)
+        stream = _Stream(upload, chunks)
         with (
             self._turns[upload.kind],
             errors.translated(f'uploading {upload.name}'),
@@ -145,7 +146,7 @@ class Uploads:
         for file in filter(is_doomed, found):
             self._forget(file)
 
-    def _transfer(self, file: vios_file.File, stream: '_Checked') -> None:
+    def _transfer(self, file: vios_file.File, stream: '_Stream') -> None:
         try:
             self._adapter.upload_file(file.element, iter(stream))
         except pvm.HttpUnauth as error:
@@ -175,8 +176,8 @@ class Uploads:
             )
 
 
-class _Checked:
-    """The chunks of an upload, whose last is held back if they are wrong.
+class _Stream:
+    """The chunks of an upload.
 
     pypowervm turns whatever a stream raises into an error of its own, so
     the first one is kept.
@@ -189,7 +190,8 @@ class _Checked:
 
     def __iter__(self) -> Iterator[bytes]:
         try:
-            yield from self._checked()
+            # An empty chunk would end the body.
+            yield from filter(None, self._chunks)
         except exception.PowerVMError as error:
             self.error = error
             raise
@@ -200,21 +202,3 @@ class _Checked:
                 image=f'for {self._upload.name}', reason=error
             )
             raise self.error from error
-
-    def _checked(self) -> Iterator[bytes]:
-        sha256, size = hashlib.sha256(), 0
-        for chunk in self._chunks:
-            # An empty chunk would end the body.
-            if chunk:
-                sha256.update(chunk)
-                size += len(chunk)
-                yield chunk
-        if (size, sha256.hexdigest()) != (
-            self._upload.size,
-            self._upload.sha256,
-        ):
-            raise exception.ImageDamaged(
-                image=f'for {self._upload.name}',
-                reason=f'{size} bytes with SHA-256 {sha256.hexdigest()} came '
-                f'instead of {self._upload.size} with {self._upload.sha256}',
-            )

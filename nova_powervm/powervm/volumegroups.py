@@ -12,6 +12,8 @@
 
 """The volume groups of the Virtual I/O Server that holds the disks."""
 
+import contextlib
+import copy
 import threading
 from collections.abc import Callable
 
@@ -57,6 +59,8 @@ class VolumeGroups:
         self._changing = threading.Lock()
         self._vios: str | None = None
         self._group: storage.VG | None = None
+        # What the host answered to our last change of it.
+        self._answered: storage.VG | None = None
 
     @property
     def vios(self) -> str:
@@ -66,17 +70,18 @@ class VolumeGroups:
         assert self._vios is not None  # noqa: S101 - read finds or raises
         return self._vios
 
-    def read(self) -> storage.VG:
+    def read(self, *, fresh: bool = False) -> storage.VG:
         """Read the group; an unchanged one costs one conditional request.
 
         It costs none while the event stream tells that nothing changed. The
         wrapper is shared: change nothing in it.
 
+        :param fresh: Ask the host, whatever the stream tells.
         :raises exception.ConfigurationError: There is not exactly one group
             of this name.
         """
         group = self._group
-        if group and self._watch.unchanged:
+        if group and self._watch.unchanged and not fresh:
             return group
         return self._read()
 
@@ -118,27 +123,40 @@ class VolumeGroups:
     def change(
         self, edit: Callable[[storage.VG], bool], uuid: str | None = None
     ) -> storage.VG:
-        """Change a group as it is now, again if somebody else was faster.
+        """Change a group, again if somebody else was faster.
 
-        :param edit: Changes a wrapper and says whether it did.
+        The first try is made of what the host answered to the last change:
+        its ETag says whether that still holds, and where it does a reading
+        is saved.
+
+        :param edit: Changes a wrapper and says whether it did. It is called
+            again with a fresh reading if it has nothing to do, or raises.
         :param uuid: Of the group; None for the one of this name.
         :returns: The group as it is afterwards.
         """
         uuid = uuid or self._uuid
         with self._changing, errors.translated(f'changing {self}'):
-            try:
-                group = storage.VG.get(
-                    self._adapter,
-                    uuid=uuid,
-                    parent_type=_VIOS,
-                    parent_uuid=self.vios,
-                )
-            except pvm.HttpNotFound as error:
-                self._forget()
-                raise exception.RestBusy(
-                    action=f'changing {self}', reason='it was made anew'
-                ) from error
-            return _updated(group) if edit(group) else group
+            known = self._answered
+            if known is not None and known.uuid == uuid:
+                self._answered = None
+                with contextlib.suppress(_NotSoError, pvm.HttpNotFound):
+                    return self._update(_attempt(known, edit))
+            group = self._get(uuid)
+            return self._update(group) if edit(group) else group
+
+    def _get(self, uuid: str) -> storage.VG:
+        try:
+            return storage.VG.get(
+                self._adapter,
+                uuid=uuid,
+                parent_type=_VIOS,
+                parent_uuid=self.vios,
+            )
+        except pvm.HttpNotFound as error:
+            self._forget()
+            raise exception.RestBusy(
+                action=f'changing {self}', reason='it was made anew'
+            ) from error
 
     @errors.contended
     def change_all(
@@ -153,7 +171,20 @@ class VolumeGroups:
             for group in self.all(vios):
                 if edit(group):
                     with errors.translated(f'changing {group.name}'):
-                        _updated(group)
+                        self._update(group)
+
+    def _update(self, group: storage.VG) -> storage.VG:
+        """Send a changed group, not waiting for an hour as pypowervm would.
+
+        The answer for the group of this name is kept as a copy: what others
+        build of its disks must not get into what is sent next.
+        """
+        answer = group.update(timeout=session.ANSWER_SECONDS)
+        if answer.uuid == self._uuid:
+            self._answered = storage.VG.wrap(
+                copy.deepcopy(answer.entry), etag=answer.etag
+            )
+        return answer
 
     @property
     def _uuid(self) -> str:
@@ -236,6 +267,21 @@ def unit_gb(group: storage.VG) -> float:
         return 0.0
 
 
-def _updated(group: storage.VG) -> storage.VG:
-    """Send a changed group, not waiting for an hour as pypowervm would."""
-    return group.update(timeout=session.ANSWER_SECONDS)
+def _attempt(
+    group: storage.VG, edit: Callable[[storage.VG], bool]
+) -> storage.VG:
+    """Edit what may be outdated.
+
+    :raises _NotSoError: There is nothing to do by it, or too much.
+    """
+    try:
+        is_changed = edit(group)
+    except Exception as error:
+        raise _NotSoError from error
+    if not is_changed:
+        raise _NotSoError
+    return group
+
+
+class _NotSoError(Exception):
+    """What is remembered of a group does not do."""

@@ -33,11 +33,13 @@ from oslo_log import log as logging
 
 from nova_powervm import conf
 from nova_powervm import exception
+from nova_powervm.domain import accelerators
 from nova_powervm.domain import existing
 from nova_powervm.domain import partition
 from nova_powervm.domain import slots
 from nova_powervm.domain import states
 from nova_powervm.ops import host as host_ops
+from nova_powervm.ops import lifecycle
 from nova_powervm.virt import configdrives
 from nova_powervm.virt import cyborg
 from nova_powervm.virt import devicetags
@@ -48,6 +50,7 @@ from nova_powervm.virt import housekeeping
 from nova_powervm.virt import images
 from nova_powervm.virt import livemigration
 from nova_powervm.virt import providerconfig
+from nova_powervm.virt import rebuilding
 from nova_powervm.virt import refusals
 from nova_powervm.virt import settled
 from nova_powervm.virt import translate
@@ -95,6 +98,9 @@ class PowerVMDriver(unsupported.Unsupported):
         self._running: wiring.Services | None = None
         self._additions: Mapping[str, existing.Additions] = {}
         self._housekeeping = housekeeping.Housekeeping(virtapi)
+        # Possibly, before the first cycle.
+        self._has_orphans = True
+        self._refused = rebuilding.RefusedRebuilds(virtapi)
         self._settled = settled.SettledTree(self._settings.full_read_interval)
 
     def _name(self) -> str:
@@ -164,12 +170,32 @@ class PowerVMDriver(unsupported.Unsupported):
         """
         self._housekeeping.before_cycle(self._local_uuid())
         services = self._ops()
+        self._tidy(services)
         services.devices.refresh()
         snapshot = services.host.read()
         return {
             'uuid': self._local_uuid(),
             **translate.available_resource(snapshot, nodename),
         }
+
+    def _tidy(self, services: wiring.Services) -> None:
+        """Remove what builds have left; nothing of it may fail a cycle.
+
+        In the first cycle nova-compute takes no orders yet, so no build is
+        under way, and has made sure that it is the host that it was.
+        """
+        services.lifecycle.tidy()
+        if self._has_orphans:
+            try:
+                services.lifecycle.remove_orphans(
+                    functools.partial(services.records.hosted, self._name())
+                )
+            except (
+                exception.PowerVMError,
+                nova_exception.NovaException,
+            ) as error:
+                LOG.warning('Disks may have been left by builds: %s', error)
+            self._has_orphans = False
 
     def update_provider_tree(
         self, provider_tree: Any, nodename: str, allocations: Any = None
@@ -185,6 +211,8 @@ class PowerVMDriver(unsupported.Unsupported):
             that Nova logs in a line, without a traceback.
         """
         self._housekeeping.updated()
+        if not self._refused.restore():
+            self._ops().devices.doubt()
         try:
             self._publish(provider_tree, nodename)
         except exception.PlacementUnanswered as error:
@@ -341,27 +369,24 @@ class PowerVMDriver(unsupported.Unsupported):
             refusals.check(
                 instance, image_meta, block_device_info, injected_files
             )
-            glance = images.GlanceImage(context, image_meta.id)
             instance.device_metadata = devicetags.metadata(
                 context, instance, network_info
             )
-            build = translate.build(
+            build = self._build(
+                context,
                 instance,
+                image_meta,
+                injected_files,
+                admin_password,
                 allocations,
-                translate.root(instance, glance),
-                requests=cyborg.given(instance, self._name(), accel_info),
-                ports=vifs.ports(network_info),
-                config_drive=_config_drive(
-                    instance, network_info, injected_files, admin_password
-                ),
-                plugging=functools.partial(
-                    vifs.plugging, self.virtapi, instance, network_info
-                ),
+                network_info,
+                cyborg.given(instance, self._name(), accel_info),
                 power_on=power_on,
             )
             self._ops().lifecycle.spawn(build)
         except exception.PowerVMError as error:
             raise errors.of_build(error, instance.uuid) from error
+        rebuilding.built(instance)
 
     def rebuild(
         self,
@@ -383,38 +408,75 @@ class PowerVMDriver(unsupported.Unsupported):
     ) -> None:
         """Refuse what can't be rebuilt, and leave the rest to Nova.
 
-        Nova's default way destroys the instance before it calls spawn. A bad
-        image shall not cost anybody's disk, and neither shall devices that
-        are not there. An evacuated instance is spawned without that: the one
-        of the host that is down goes when that host is back.
+        Nova's default way destroys the instance before it calls spawn. So
+        all that spawn checks is checked before, and the image is read to its
+        end. An evacuated instance is spawned without that: the one of the
+        host that is down goes when that host is back, and spawn checks.
 
         :raises NotImplementedError: Nothing stands against it.
-        :raises nova.exception.InstanceDeployFailure: Something does.
+        :raises nova.exception.InstanceFaultRollback: Something does; the
+            server goes on as it was.
+        :raises nova.exception.InstanceDeployFailure: It is an evacuation.
         """
         try:
             refusals.check(
                 instance, image_meta, block_device_info, injected_files
             )
-            disk = translate.root(
-                instance, images.GlanceImage(context, image_meta.id)
-            )
-            if not (evacuate and cyborg.wanted(instance)):
-                # Nova asks for the requests when the old instance is gone;
-                # those of an evacuated one are not bound here yet.
-                requests = cyborg.fetched(context, instance, self._name())
-                self._ops().lifecycle.claim(
-                    translate.build(
-                        instance, allocations, disk, requests=requests
+            if not evacuate:
+                self._ops().lifecycle.check(
+                    self._build(
+                        context,
+                        instance,
+                        image_meta,
+                        injected_files,
+                        admin_password,
+                        allocations,
+                        network_info,
+                        # Nova asks for them when the old instance is gone.
+                        cyborg.fetched(context, instance, self._name()),
                     )
                 )
-            self._ops().lifecycle.examine(disk)
-        except exception.PowerVMError as error:
-            # Nova may delete the allocations of an instance that stays.
-            self._ops().devices.doubt()
-            raise nova_exception.InstanceDeployFailure(
-                reason=error.summary
-            ) from error
+        except Exception as error:
+            if not evacuate:
+                raise self._refused.refuse(
+                    context, instance, allocations, error
+                ) from error
+            if isinstance(error, exception.PowerVMError):
+                raise nova_exception.InstanceDeployFailure(
+                    reason=error.summary
+                ) from error
+            raise
         raise NotImplementedError()
+
+    def _build(
+        self,
+        context: Any,
+        instance: Any,
+        image_meta: Any,
+        injected_files: Any,
+        admin_password: Any,
+        allocations: Any,
+        network_info: Any,
+        requests: Sequence[accelerators.Request],
+        *,
+        power_on: bool = True,
+    ) -> lifecycle.Build:
+        """Say what is to be made of an instance."""
+        glance = images.GlanceImage(context, image_meta.id)
+        return translate.build(
+            instance,
+            allocations,
+            translate.root(instance, glance),
+            requests=requests,
+            ports=vifs.ports(network_info),
+            config_drive=_config_drive(
+                instance, network_info, injected_files, admin_password
+            ),
+            plugging=functools.partial(
+                vifs.plugging, self.virtapi, instance, network_info
+            ),
+            power_on=power_on,
+        )
 
     @contextlib.contextmanager
     def _doubting(self) -> Iterator[None]:

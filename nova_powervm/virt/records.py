@@ -39,6 +39,18 @@ class NovaRecords:
         """
         return {lpar: found.uuid for lpar, found in _find(lpars, ())}
 
+    def hosted(self, host: str) -> frozenset[str]:
+        """Give the uuids of all instances of a host.
+
+        :param host: As in ``instance.host``.
+        """
+        return frozenset(
+            instance.uuid
+            for instance in objects.InstanceList.get_by_host(
+                nova_context.get_admin_context(), host, expected_attrs=[]
+            )
+        )
+
     def holdings(self, lpars: Iterable[str]) -> Mapping[str, frozenset[str]]:
         """Find the providers whose resources instances were allocated.
 

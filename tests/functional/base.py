@@ -368,6 +368,31 @@ class PowerVMTestCase(
             self.assertEqual(expected, server['status'], server.get('fault'))
         return server
 
+    def refuse_rebuild(self, server, image):
+        """Ask for a rebuild in vain and give the reason.
+
+        Nova keeps it in the action's event.
+        """
+        before = len(self.admin_api.get_instance_actions(server['id']))
+        self.api.post_server_action(
+            server['id'], {'rebuild': {'imageRef': image}}
+        )
+        for _ in range(200):
+            actions = self.admin_api.get_instance_actions(server['id'])
+            if len(actions) > before:
+                events = self.admin_api.get_instance_action_details(
+                    server['id'], actions[0]['request_id']
+                )['events']
+                for event in events:
+                    if (
+                        event['event'] == 'compute_rebuild_instance'
+                        and (event['finish_time'])
+                    ):
+                        self.assertEqual('Error', event['result'])
+                        return event['details']
+            time.sleep(0.1)
+        self.fail(f'the rebuild of {server["id"]} has no end')
+
     def make_port(self, vlan=100, **changes):
         """Make a port as Neutron shows it once our mechanism driver bound it.
 

@@ -212,12 +212,9 @@ class CyborgDown(AcceleratorTestCase):
         arq['state'] = 'Initial'
         before = self.disks()
 
-        self.api.post_server_action(
-            self.server['id'], {'rebuild': {'imageRef': self.image}}
-        )
+        reason = self.refuse_rebuild(self.server, self.image)
 
-        server = self._wait_for_state_change(self.server, 'ERROR')
-        self.assertIn('is not bound', self.fault(server))
+        self.assertIn('is not bound', reason)
         self.assertEqual(before, self.disks())
         self.assert_has(self.server, NVME)
 

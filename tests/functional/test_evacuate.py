@@ -122,15 +122,14 @@ class Evacuate(once.OnceTestCase):
             ({}, 'no allocations'),
             (None, 'no allocations'),
         ):
-            for method in (self.rebuild, self.spawn):
-                error = self.assertRaises(
-                    nova_exception.InstanceDeployFailure,
-                    method,
-                    'host2',
-                    server,
-                    given,
-                )
-                self.assertIn(words, str(error))
+            error = self.assertRaises(
+                nova_exception.InstanceDeployFailure,
+                self.spawn,
+                'host2',
+                server,
+                given,
+            )
+            self.assertIn(words, str(error))
 
         self.assertIsNone(self.lpar(server, 'host2'))
         self.assertEqual(before, self.host_state('host2'))
@@ -186,24 +185,6 @@ class Evacuate(once.OnceTestCase):
             None,
             allocations,
             network_info=[],
-            block_device_info={},
-        )
-
-    def rebuild(self, host, server, allocations):
-        """Let the driver check an evacuation, as nova-compute does."""
-        instance = self._loaded(server)
-        self.computes[host].manager.driver.rebuild(
-            instance._context,
-            instance,
-            instance.image_meta,
-            [],
-            None,
-            allocations,
-            bdms=[],
-            detach_block_devices=None,
-            attach_block_devices=None,
-            network_info=[],
-            evacuate=True,
             block_device_info={},
         )
 

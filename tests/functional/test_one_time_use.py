@@ -271,12 +271,9 @@ class Doubt(once.OnceTestCase):
         self.assert_burned(INDEX)
         image = self.create_image(b'another image')
         with self.cut_off('/inventories'):
-            self.api.post_server_action(
-                server['id'], {'rebuild': {'imageRef': image}}
-            )
-            self._wait_for_action_fail_completion(
-                server, 'rebuild', 'compute_rebuild_instance'
-            )
+            self.refuse_rebuild(server, image)
+        # Nova's event has the update's failure that followed.
+        self.assertIn('can not be reserved', self.stdlog.logger.output)
         self.assertEqual('running', self.lpar(server).state)
 
     def test_a_lost_answer_to_a_burn_is_read_back(self):

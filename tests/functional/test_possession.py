@@ -14,6 +14,7 @@
 
 import time
 
+import fixtures
 from nova.compute import task_states
 
 from nova_powervm.powervm import partitions
@@ -242,12 +243,18 @@ class Lost(PossessionTestCase):
         # What was planned is not planned again without a reason.
         self._run_periodics()
 
-    def test_a_refused_rebuild_costs_the_allocation(self):
+    def test_a_refused_rebuild_whose_allocation_can_not_be_made_again(self):
+        client = self.computes['host1'].manager.reportclient
         image = self.create_image(images.qcow2(1024), disk_format='raw')
-        self.act(rebuild={'imageRef': image})
-        self._wait_for_state_change(self.server, 'ERROR')
-        # That is Nova's doing, and why the driver looks.
+        with fixtures.MockPatchObject(
+            client, 'put_allocations', lambda *args: False
+        ):
+            self.refuse_rebuild(self.server, image)
         self.wait_until_unallocated(self.server)
+        self.assertIn(
+            f'heal_allocations --instance {self.server["id"]}',
+            self.stdlog.logger.output,
+        )
         self._run_periodics()
         self._run_periodics()
 
@@ -259,7 +266,6 @@ class Lost(PossessionTestCase):
         self._run_periodics()
         self.assertNotIn(self.index, self.slot_providers())
 
-        self.act(**{'os-resetState': {'state': 'active'}})
         self._delete_server(self.server)
         self._run_periodics()
         self.assertIn(self.index, self.slot_providers())

@@ -188,6 +188,13 @@ class Nova:
         known = {i.lpar: i.uuid for i in self.instances}
         return {lpar: known[lpar] for lpar in lpars if lpar in known}
 
+    def hosted(self, host):
+        return {
+            i.uuid
+            for i in self.instances
+            if i.node and i.node.name == host and i.state != 'gone'
+        }
+
     def holdings(self, lpars):
         known = {i.lpar: i for i in self.instances}
         return {
@@ -440,8 +447,7 @@ class Nova:
         allocations = node.compute.allocations_of(instance.uuid)
         build = instance.build(allocations, instance.resources)
         services = node.compute.services
-        services.lifecycle.claim(build)
-        services.lifecycle.examine(_ROOT)
+        services.lifecycle.check(build)
         services.power.power_off(instance.lpar)
         services.lifecycle.destroy(instance.uuid)
         with self.serving(instance):

@@ -247,7 +247,7 @@ class RestServer:
         return found.state
 
     def create(self, spec):
-        self._ask(lambda: self._create(spec))
+        return self._ask(lambda: self._create(spec))
 
     def _create(self, spec):
         if spec.uuid in self._lpars:
@@ -255,6 +255,7 @@ class RestServer:
         self._host.before_create(self._host, spec)
         self._host.give(spec.uuid, spec.drc_indexes)
         self._lpars[spec.uuid] = Lpar(spec.uuid, spec.name, spec=spec)
+        return self._found(spec.uuid)
 
     def assign(self, uuid, assignments):
         def work():
@@ -299,12 +300,22 @@ class RestServer:
     def check(self, *, config_drive):
         pass
 
-    def make_root(self, name, size_gb, contents, source):
+    def check_room(self, lpar, root_gb, medium_bytes):
+        self._process.step()
+
+    def make_root(self, lpar, name, size_gb, contents, source):
         self._ask(lambda: self._host.disks.add(name))
         return ports.Stored(name, None)
 
     def attach(self, lpar, stored):
         self._ask(lambda: None)
+
+    def stems(self):
+        return {name[:14] for name in self._host.disks}
+
+    def remove_stems(self, stems):
+        gone = {name for name in self._host.disks if name[:14] in stems}
+        self._ask(lambda: self._host.disks.difference_update(gone))
 
     def remove(self, lpar, *, delete=True):
         gone = self._host.disks_of(lpar)

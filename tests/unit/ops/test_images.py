@@ -10,8 +10,9 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Images are examined before anything is made of them."""
+"""Images are looked at before anything is made of them, and read once."""
 
+import contextlib
 import dataclasses
 import hashlib
 import threading
@@ -47,7 +48,7 @@ class Source:
 
     def __init__(self, *versions):
         self.versions = versions
-        self.opened = self.closed = 0
+        self.opened = self.closed = self.given = 0
 
     def __call__(self):
         data = self.versions[min(self.opened, len(self.versions) - 1)]
@@ -57,6 +58,7 @@ class Source:
     def _chunks(self, data):
         try:
             for start in range(0, len(data), 999):
+                self.given = start + 999
                 yield data[start : start + 999]
         finally:
             self.closed += 1
@@ -74,120 +76,104 @@ class Broken(Source):
         raise self._error
 
 
-class ExamineTest(unittest.TestCase):
+def contents_of(what, data):
+    """Give what the beginning of an image tells."""
+    with contextlib.closing(
+        images.ImageOps().open(what, Source(data))
+    ) as reading:
+        return reading.contents
+
+
+class OpenTest(unittest.TestCase):
+    """The beginning is looked at, and nothing is read twice."""
+
     def setUp(self):
         super().setUp()
         self.ops = images.ImageOps()
 
+    def open(self, what, source):
+        reading = self.ops.open(what, source)
+        self.addCleanup(reading.close)
+        return reading
+
     def refused(self, what, source, kind=exception.ImageRefused):
         with self.assertRaises(kind) as caught:
-            self.ops.examine(what, source)
+            self.ops.open(what, source)
         self.assertEqual(source.opened, source.closed)
         return str(caught.exception)
 
-    def test_what_is_found(self):
+    def test_what_the_beginning_tells(self):
+        reading = self.open(described(), Source(DATA))
         self.assertEqual(
-            image.Contents(
-                size=len(DATA),
-                sha256=hashlib.sha256(DATA).hexdigest(),
-                disk_format='raw',
-                disk_bytes=len(DATA),
-            ),
-            self.ops.examine(described(), Source(DATA)),
+            image.Contents(len(DATA), 'raw', len(DATA)), reading.contents
         )
 
     def test_a_qcow2_takes_its_virtual_size(self):
         data = samples.qcow2(3 * samples.GIB)
-        found = self.ops.examine(
+        found = self.open(
             described(data, disk_format='qcow2'), Source(data)
-        )
+        ).contents
         self.assertEqual(len(data), found.size)
         self.assertEqual(3 * samples.GIB, found.disk_bytes)
 
-    def test_it_is_read_once(self):
-        source = Source(DATA)
-        first = self.ops.examine(described(), source)
-        self.assertIs(first, self.ops.examine(described(), source))
+    def test_the_rest_is_not_read_before_it_is_wanted(self):
+        data = bytes(2 * images.BEGINNING)
+        source = Source(data)
+        reading = self.open(described(data), source)
+        self.assertLess(source.given, images.BEGINNING + 1000)
+        self.assertEqual(data, b''.join(reading()))
         self.assertEqual((1, 1), (source.opened, source.closed))
 
-    def test_another_hash_is_another_image(self):
-        self.ops.examine(described(), Source(DATA))
-        source = Source(b'new')
-        self.ops.examine(described(b'new'), source)
+    def test_a_stream_that_nobody_began_to_read_is_given_again(self):
+        source = Source(DATA)
+        reading = self.open(described(), source)
+        reading().close()
+        self.assertEqual(DATA, b''.join(reading()))
         self.assertEqual(1, source.opened)
 
-    def test_a_refused_image_is_not_remembered(self):
+    def test_a_stream_that_was_left_is_opened_anew(self):
         source = Source(DATA)
-        wrong = described(disk_format='qcow2')
-        self.refused(wrong, source)
-        self.refused(wrong, source)
-        self.assertEqual(2, source.opened)
+        reading = self.open(described(), source)
+        stream = reading()
+        next(stream)
+        stream.close()
+        self.assertEqual(1, source.closed)
+        self.assertEqual(DATA, b''.join(reading()))
+        self.assertEqual((2, 2), (source.opened, source.closed))
 
-    def test_only_so_many_are_remembered(self):
-        one = Source(b'one')
-        self.ops.examine(described(b'one'), one)
-        for number in range(1000):
-            data = b'%d' % number
-            self.ops.examine(described(data), Source(data))
-        self.ops.examine(described(b'one'), one)
-        self.assertEqual(2, one.opened)
+    def test_one_that_begins_otherwise_then_is_refused(self):
+        source = Source(DATA, samples.qcow2(samples.GIB))
+        reading = self.open(described(), source)
+        stream = reading()
+        next(stream)
+        stream.close()
+        with self.assertRaises(exception.ImageRefused):
+            reading()
 
-    def test_several_builds_wait_for_the_first(self):
-        go = threading.Event()
+    def test_closing_ends_the_transfer(self):
         source = Source(DATA)
-
-        def slow():
-            go.wait(10)
-            return source()
-
-        found = []
-        threads = [
-            threading.Thread(
-                target=lambda: found.append(
-                    self.ops.examine(described(), slow)
-                )
-            )
-            for _ in range(4)
-        ]
-        for thread in threads:
-            thread.start()
-        go.set()
-        for thread in threads:
-            thread.join(10)
-        self.assertEqual(4, len(found))
-        self.assertEqual(1, source.opened)
+        self.ops.open(described(), source).close()
+        self.assertEqual((1, 1), (source.opened, source.closed))
 
     def test_no_hash(self):
         what = described(hash_algorithm='', hash_value='')
-        source = Source(DATA)
         with self.assertLogs(images.LOG.logger, 'WARNING') as logs:
-            self.ops.examine(what, source)
-            self.ops.examine(what, source)
+            reading = self.open(what, Source(DATA))
         self.assertIn('no hash of image it', logs.output[0])
-        self.assertEqual(2, source.opened)
+        self.assertEqual(DATA, b''.join(reading()))
 
     def test_a_hash_in_upper_case(self):
         what = described(hash_value=described().hash_value.upper())
-        self.assertEqual(len(DATA), self.ops.examine(what, Source(DATA)).size)
+        self.assertEqual(DATA, b''.join(self.open(what, Source(DATA))()))
 
     def test_no_size(self):
-        self.ops.examine(described(size=None), Source(DATA))
+        source = Source(DATA)
+        message = self.refused(described(size=None), source)
+        self.assertIn('does not say its size', message)
+        self.assertEqual(0, source.opened)
 
-    def test_half_of_it_is_read_again(self):
-        source = Source(DATA[:1000], DATA)
-        self.assertEqual(len(DATA), self.ops.examine(described(), source).size)
-
-    def test_half_of_it_twice(self):
-        message = self.refused(
-            described(), Source(DATA[:1000]), exception.ImageDamaged
-        )
-        self.assertIn(f'1000 bytes came, Glance says {len(DATA)}', message)
-
-    def test_the_same_size_and_another_hash(self):
-        message = self.refused(
-            described(), Source(bytes(len(DATA))), exception.ImageDamaged
-        )
-        self.assertIn(f'{described().hash_value[:16]}...', message)
+    def test_nothing(self):
+        self.assertIn('empty', self.refused(described(b''), Source(b'')))
 
     def test_a_format_that_is_refused_is_not_read(self):
         source = Source(DATA)
@@ -199,23 +185,132 @@ class ExamineTest(unittest.TestCase):
             source = Source(DATA)
             message = self.refused(described(hash_algorithm=name), source)
             self.assertIn(name, message)
-
-    def test_nothing(self):
-        self.assertIn('empty', self.refused(described(b''), Source(b'')))
+            self.assertEqual(0, source.opened)
 
     def test_a_refusal_of_the_source_is_raised(self):
         refusal = exception.ImageRefused(image='it', reason='gone')
         broken = Broken(refusal)
         with self.assertRaises(exception.ImageRefused) as caught:
-            self.ops.examine(described(), broken)
+            self.ops.open(described(), broken)
         self.assertIs(refusal, caught.exception)
         self.assertEqual(1, broken.opened)
 
-    def test_a_transfer_that_breaks_off_is_tried_once_more(self):
+    def test_a_look_that_breaks_off_is_tried_once_more(self):
         broken = Broken(exception.ImageUnreadable(image='it', reason='x'))
         with self.assertRaises(exception.ImageUnreadable):
-            self.ops.examine(described(), broken)
+            self.ops.open(described(), broken)
         self.assertEqual(2, broken.opened)
+
+    def came(self, data, kind):
+        """Read what is not the image; give what came, and the error."""
+        came = []
+        with self.assertRaises(kind) as caught:
+            came.extend(self.open(described(), Source(data))())
+        self.assertLess(len(b''.join(came)), len(DATA))
+        return str(caught.exception)
+
+    def test_half_of_it(self):
+        message = self.came(DATA[:1000], exception.ImageUnreadable)
+        self.assertIn(f'1000 bytes came, Glance says {len(DATA)}', message)
+
+    def test_more_than_it(self):
+        message = self.came(DATA + b'!', exception.ImageDamaged)
+        self.assertIn(f'Glance says {len(DATA)}', message)
+
+    def test_the_same_size_and_another_hash(self):
+        message = self.came(bytes(len(DATA)), exception.ImageDamaged)
+        self.assertIn(f'{described().hash_value[:16]}...', message)
+
+
+class VerifyTest(unittest.TestCase):
+    """An image is read to its end, by one service once."""
+
+    def setUp(self):
+        super().setUp()
+        self.ops = images.ImageOps()
+
+    def refused(self, what, source, kind):
+        with self.assertRaises(kind):
+            self.ops.verify(what, source)
+        self.assertEqual(source.opened, source.closed)
+
+    def test_it_is_read_once(self):
+        source = Source(DATA)
+        first = self.ops.verify(described(), source)
+        self.assertIs(first, self.ops.verify(described(), source))
+        self.assertEqual((1, 1), (source.opened, source.closed))
+
+    def test_one_that_was_built_from_is_known(self):
+        list(self.ops.open(described(), Source(DATA))())
+        source = Source(DATA)
+        self.ops.verify(described(), source)
+        self.assertEqual(0, source.opened)
+
+    def test_one_that_was_only_begun_is_not(self):
+        self.ops.open(described(), Source(DATA)).close()
+        source = Source(DATA)
+        self.ops.verify(described(), source)
+        self.assertEqual(1, source.opened)
+
+    def test_another_hash_is_another_image(self):
+        self.ops.verify(described(), Source(DATA))
+        source = Source(b'new')
+        self.ops.verify(described(b'new'), source)
+        self.assertEqual(1, source.opened)
+
+    def test_a_refused_image_is_not_remembered(self):
+        for size in (1, 2):
+            damaged = Source(bytes(len(DATA)))
+            self.refused(described(), damaged, exception.ImageDamaged)
+            self.assertEqual(1, damaged.opened, size)
+
+    def test_without_a_hash_it_is_read_each_time(self):
+        what = described(hash_algorithm='', hash_value='')
+        source = Source(DATA)
+        self.ops.verify(what, source)
+        self.ops.verify(what, source)
+        self.assertEqual(2, source.opened)
+
+    def test_half_of_it_is_read_again(self):
+        source = Source(DATA[:1000], DATA)
+        self.assertEqual(len(DATA), self.ops.verify(described(), source).size)
+
+    def test_half_of_it_twice(self):
+        source = Source(DATA[:1000])
+        self.refused(described(), source, exception.ImageUnreadable)
+        self.assertEqual(2, source.opened)
+
+    def test_only_so_many_are_remembered(self):
+        one = Source(b'one')
+        self.ops.verify(described(b'one'), one)
+        for number in range(1000):
+            data = b'%d' % number
+            self.ops.verify(described(data), Source(data))
+        self.ops.verify(described(b'one'), one)
+        self.assertEqual(2, one.opened)
+
+    def test_several_wait_for_the_first(self):
+        go = threading.Event()
+        source = Source(DATA)
+
+        def slow():
+            go.wait(10)
+            return source()
+
+        found = []
+        threads = [
+            threading.Thread(
+                target=lambda: found.append(self.ops.verify(described(), slow))
+            )
+            for _ in range(4)
+        ]
+        for thread in threads:
+            thread.start()
+        go.set()
+        for thread in threads:
+            thread.join(10)
+        self.assertEqual(4, len(found))
+        self.assertEqual(1, source.opened)
 
 
 @ddt.ddt
@@ -225,7 +320,7 @@ class FormatTest(unittest.TestCase):
     def refused(self, data, disk_format):
         what = described(data, disk_format=disk_format)
         with self.assertRaises(exception.ImageRefused) as caught:
-            images.ImageOps().examine(what, Source(data))
+            contents_of(what, data)
         return str(caught.exception)
 
     @ddt.named_data(
@@ -234,7 +329,7 @@ class FormatTest(unittest.TestCase):
     )
     def test_a_partition_table_is_raw(self, partition):
         data = bytes(446) + partition + bytes(48) + b'\x55\xaa' + bytes(1024)
-        found = images.ImageOps().examine(described(data), Source(data))
+        found = contents_of(described(data), data)
         self.assertEqual('raw', found.disk_format)
 
     @ddt.named_data(
@@ -266,9 +361,7 @@ class FormatTest(unittest.TestCase):
 
     def test_a_disk_of_nothing_still_has_a_size(self):
         data = samples.qcow2(0)
-        found = images.ImageOps().examine(
-            described(data, disk_format='qcow2'), Source(data)
-        )
+        found = contents_of(described(data, disk_format='qcow2'), data)
         self.assertEqual(0, found.disk_bytes)
 
     def test_descriptions_are_compared_whole(self):

@@ -30,6 +30,7 @@ from nova_powervm.powervm import system
 
 # Longer than any test: only an event ends a poll.
 LONG = 60
+LPAR = '4B1C2D3E-0F00-4000-8000-000000000001'
 
 
 class EventsTestCase(unittest.TestCase):
@@ -178,7 +179,7 @@ class HealthyTest(EventsTestCase):
             other, options.Settings(volume_group='image_pool')
         )
         before = self.disk
-        self.heard_of(theirs._disk, 'theirs', 2, 'raw')
+        self.heard_of(theirs._disk, LPAR, 'theirs', 2, 'raw')
         self.assertEqual([('VolumeGroup.read', 200)], self.cycle())
         self.assertEqual(before.used_gb + 2, self.disk.used_gb)
 
@@ -188,7 +189,7 @@ class HealthyTest(EventsTestCase):
         with unittest.mock.patch.object(
             events, 'touched', return_value=frozenset()
         ):
-            self.disks._disk('ours', 3, 'raw')
+            self.disks._disk(LPAR, 'ours', 3, 'raw')
             self.cycle()
         self.assertEqual(before.used_gb + 3, self.disk.used_gb)
 

@@ -14,7 +14,6 @@
 
 import dataclasses
 import functools
-import hashlib
 import unittest
 from unittest import mock
 
@@ -33,9 +32,9 @@ from nova_powervm.powervm import volumegroups
 
 DATA = b'\x01boot sector' + bytes(1000)
 NAME = 'nv4b1c2d3e0f00r'
-CONTENTS = image.Contents(
-    len(DATA), hashlib.sha256(DATA).hexdigest(), 'raw', len(DATA)
-)
+LPAR = '4B1C2D3E-0F00-4000-8000-000000000001'
+CONTENTS = image.Contents(len(DATA), 'raw', len(DATA))
+DAMAGED = exception.ImageDamaged(image='it', reason='its sha512 is 1...')
 
 
 def opened(*chunks):
@@ -93,7 +92,7 @@ class RootTest(unittest.TestCase):
 
     def make(self, *chunks, size=1):
         source = functools.partial(opened, *chunks)
-        return self.disks.make_root(NAME, size, CONTENTS, source)
+        return self.disks.make_root(LPAR, NAME, size, CONTENTS, source)
 
     def test_it_is_made_and_filled(self):
         self.make(DATA)
@@ -103,7 +102,7 @@ class RootTest(unittest.TestCase):
 
     def test_one_that_can_not_be_filled_is_removed(self):
         with self.assertRaises(exception.ImageDamaged):
-            self.make(b'other')
+            self.make(DATA[:5], DAMAGED)
         self.assertEqual([], self.shown())
 
     def test_the_first_error_stays_if_it_can_not_be_removed(self):
@@ -111,13 +110,50 @@ class RootTest(unittest.TestCase):
             match='VolumeGroup.update', nth=2, every=True, status=500
         )
         with self.assertRaises(exception.ImageDamaged):
-            self.make(b'other')
+            self.make(DATA[:5], DAMAGED)
 
-    def test_one_of_another_size_is_refused(self):
+    def test_one_that_is_there_already_is_made_anew(self):
+        lpar = self.lpar_named('archive')
+        name = storage.root_disk_name(lpar, 1)
+        for size in (1, 2):
+            made = self.disks.make_root(
+                lpar, name, size, CONTENTS, lambda: opened(DATA)
+            )
+            self.disks.attach(lpar, [made])
+        (disk,) = self.shown()
+        self.assertEqual(2, disk['capacity'])
+        (mapping,) = self.vios()['scsi_mappings']
+        self.assertEqual(disk['udid'], mapping['udid'])
+
+    def test_what_was_answered_last_saves_a_reading(self):
         self.make(DATA)
-        with self.assertRaises(exception.RestError) as caught:
-            self.make(DATA, size=2)
-        self.assertIn('instead of 2 GB', str(caught.exception))
+        self.disks.remove(LPAR)
+        self.control.clear_journal()
+        self.make(DATA)
+        labels = [record['label'] for record in self.control.journal()]
+        self.assertEqual(['VolumeGroup.update', 'File.create'], labels[:2])
+
+    def test_what_somebody_changed_meanwhile_is_not_undone(self):
+        self.make(DATA)
+        self.disks.remove(LPAR)
+        other = localdisk.LocalDisk(self.adapter, self.settings)
+        lpar = self.lpar_named('archive')
+        other.make_root(
+            lpar,
+            storage.root_disk_name(lpar, 1),
+            1,
+            CONTENTS,
+            lambda: opened(DATA),
+        )
+        self.make(DATA)
+        self.assertEqual(2, len(self.shown()))
+
+    def test_a_group_that_was_made_anew_is_read_again(self):
+        self.make(DATA)
+        self.disks.remove(LPAR)
+        self.control.add_fault(match='VolumeGroup.update', status=404)
+        self.make(DATA)
+        self.assertEqual(1, len(self.shown()))
 
     def test_a_lost_answer_makes_no_second_disk(self):
         self.control.add_fault(
@@ -196,7 +232,11 @@ class RootTest(unittest.TestCase):
         )
         lpar = self.lpar_named('archive')
         stored = elsewhere.make_root(
-            storage.root_disk_name(lpar, 1), 1, CONTENTS, lambda: opened(DATA)
+            lpar,
+            storage.root_disk_name(lpar, 1),
+            1,
+            CONTENTS,
+            lambda: opened(DATA),
         )
         elsewhere.attach(lpar, [stored])
         self.disks.remove(lpar)
@@ -207,9 +247,35 @@ class RootTest(unittest.TestCase):
         self.disks.attach(lpar, [self.make(DATA)])
         self.disks.remove(lpar, delete=False)
         self.assertEqual(1, len(self.shown()))
+        self.assertEqual([], self.vios()['scsi_mappings'])
+
+    def vios(self):
         (system,) = self.control.state()['systems']
-        vios = next(p for p in system['partitions'] if p['name'] == 'vios1')
-        self.assertEqual([], vios['scsi_mappings'])
+        return next(p for p in system['partitions'] if p['name'] == 'vios1')
+
+    def test_room_that_the_instance_has_by_now_counts(self):
+        self.start(capacity=5, free=5)
+        self.make(DATA, size=4)
+        self.disks.check_room(LPAR, 5, None)
+        with self.assertRaises(exception.NoRoom) as caught:
+            self.disks.check_room(LPAR, 6, None)
+        self.assertIn('image_pool has 5 GB free', str(caught.exception))
+        with self.assertRaises(exception.NoRoom):
+            self.disks.check_room(self.lpar_named('archive'), 2, None)
+
+    def test_a_group_of_large_units_needs_more_room(self):
+        self.start(capacity=12, free=11, unit=4)
+        self.disks.check_room(LPAR, 8, None)
+        with self.assertRaises(exception.NoRoom):
+            self.disks.check_room(LPAR, 9, None)
+
+    def test_a_medium_needs_room_in_the_repository(self):
+        self.disks.check_room(LPAR, 1, 1024)
+        self.disks.make_medium('nv4b1c2d3e0f00.iso', b'iso')
+        self.disks.check_room(LPAR, 1, storage.GIB)
+        with self.assertRaises(exception.NoRoom) as caught:
+            self.disks.check_room(LPAR, 1, 4 * storage.GIB)
+        self.assertIn('the media repository vopt', str(caught.exception))
 
     def lpar_named(self, name):
         (system,) = self.control.state()['systems']

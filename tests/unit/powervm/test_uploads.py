@@ -12,6 +12,7 @@
 
 """Sending files to the emulated Virtual I/O Server."""
 
+import dataclasses
 import hashlib
 import threading
 import unittest
@@ -121,17 +122,17 @@ class UploadTest(unittest.TestCase):
         self.assert_arrived()
 
     def test_too_little(self):
-        error = self.refused(exception.ImageDamaged, DATA[:-1])
-        self.assertIn(f'{len(DATA) - 1} bytes', str(error))
+        error = self.refused(exception.RestError, DATA[:-1])
+        self.assertIn('were promised', str(error))
 
-    def test_too_much(self):
-        self.refused(exception.ImageDamaged, DATA, b'more')
+    def test_other_bytes_than_were_promised(self):
+        error = self.refused(exception.RestError, bytes(len(DATA)))
+        self.assertIn('SHA-256', str(error))
 
-    def test_other_bytes(self):
-        self.refused(exception.ImageDamaged, bytes(len(DATA)))
-
-    def test_nothing(self):
-        self.refused(exception.ImageDamaged)
+    def test_nobody_has_to_know_the_hash_before(self):
+        upload = dataclasses.replace(self.upload(), sha256=None)
+        self.uploads.send(upload, iter([DATA]))
+        self.assert_arrived()
 
     def test_what_the_chunks_raise_is_raised(self):
         gone = exception.ImageRefused(image='it', reason='gone')

@@ -1,0 +1,195 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""A server whose rebuild is refused goes on as it was.
+
+Nova sets it back to its old state if the driver asks for that, and has done
+two things by then that would harm it later: its API has given the server the
+new image, and after the refusal nova-compute deletes the server's allocations.
+Both are put right here.
+"""
+
+import dataclasses
+import threading
+from typing import Any
+
+from keystoneauth1 import exceptions as keystone
+from nova import context as nova_context
+from nova import exception as nova_exception
+from nova import objects
+from nova import utils
+from nova.image import glance
+from oslo_log import log as logging
+
+from nova_powervm import exception
+
+LOG = logging.getLogger(__name__)
+
+#: In the system metadata of an instance: the image that its disk is made of.
+IMAGE = 'powervm_image_ref'
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Lost:
+    """Allocations that Nova is about to delete."""
+
+    instance: str
+    project: str
+    user: str
+    allocations: Any
+
+
+def built(instance: Any) -> None:
+    """Note which image the disk of an instance is made of.
+
+    Nova saves it together with the rest of the instance.
+    """
+    instance.system_metadata[IMAGE] = instance.image_ref
+
+
+class RefusedRebuilds:
+    """Puts right what Nova does to servers whose rebuild is refused.
+
+    :param virtapi: What nova-compute hands to its driver.
+    """
+
+    def __init__(self, virtapi: Any) -> None:
+        self._virtapi = virtapi
+        # By thread: it is the one that refuses for which Nova deletes the
+        # allocations and then updates the provider tree.
+        self._lost: dict[int, _Lost] = {}
+
+    def refuse(
+        self,
+        context: Any,
+        instance: Any,
+        allocations: Any,
+        error: Exception,
+    ) -> nova_exception.InstanceFaultRollback:
+        """Give what has Nova leave a server as it was.
+
+        :param context: Of the request.
+        :param instance: nova.objects.Instance; it gets its old image back.
+        :param allocations: As Nova handed them to rebuild.
+        :param error: Why it is refused.
+        """
+        reason = (
+            error.summary
+            if isinstance(error, exception.PowerVMError)
+            else str(error)
+        )
+        LOG.error('It is not rebuilt: %s', error, instance=instance)
+        if allocations:
+            self._lost[threading.get_ident()] = _Lost(
+                instance.uuid,
+                instance.project_id,
+                instance.user_id,
+                allocations,
+            )
+        _give_back_image(context, instance)
+        return nova_exception.InstanceFaultRollback(
+            nova_exception.InstanceDeployFailure(reason=reason)
+        )
+
+    def restore(self) -> bool:
+        """Make the allocations again that Nova has deleted in this thread.
+
+        Call it at the beginning of an update of the provider tree: Nova
+        updates it as soon as the server has its old state again.
+
+        :returns: Whether all is well; if not, a device may be offered that
+            somebody has.
+        """
+        lost = self._lost.pop(threading.get_ident(), None)
+        if lost is None:
+            return True
+        context = nova_context.get_admin_context()
+        try:
+            # One that was deleted meanwhile shall hold nothing.
+            objects.Instance.get_by_uuid(
+                context, lost.instance, expected_attrs=[]
+            )
+            done = self._put(context, lost)
+        except nova_exception.InstanceNotFound:
+            return True
+        except (
+            keystone.ClientException,
+            nova_exception.NovaException,
+        ) as error:
+            LOG.warning(
+                'Allocations can not be made again: %s',
+                error,
+            )
+            done = False
+        if not done:
+            LOG.error(
+                'The rebuild of instance %(instance)s was refused. Nova has '
+                'deleted its allocations, and they could not be made again. '
+                'Run `nova-manage placement heal_allocations --instance '
+                '%(instance)s`.',
+                {'instance': lost.instance},
+            )
+        return done
+
+    def _put(self, context: Any, lost: _Lost) -> bool:
+        client = self._virtapi.reportclient
+        present = client.get_allocs_for_consumer(context, lost.instance)
+        if present['allocations']:
+            return True
+        return bool(
+            client.put_allocations(
+                context,
+                lost.instance,
+                {
+                    'allocations': {
+                        uuid: {'resources': dict(held['resources'])}
+                        for uuid, held in lost.allocations.items()
+                    },
+                    'project_id': lost.project,
+                    'user_id': lost.user,
+                    'consumer_generation': None,
+                },
+            )
+        )
+
+
+def _give_back_image(context: Any, instance: Any) -> None:
+    """Have Nova's record name the image that is on the disk."""
+    metadata = instance.system_metadata
+    old = metadata.get(IMAGE)
+    if not old or old == instance.image_ref:
+        return
+    try:
+        known = glance.API().get(context, old)
+    except Exception as error:
+        LOG.warning(
+            'The properties of its old image %(image)s are lost: %(error)s',
+            {'image': old, 'error': error},
+            instance=instance,
+        )
+        known = {}
+    for key in list(metadata):
+        if key.startswith(utils.SM_IMAGE_PROP_PREFIX):
+            del metadata[key]
+    metadata.update(
+        utils.get_system_metadata_from_image(known, instance.flavor),
+        image_base_image_ref=old,
+    )
+    instance.image_ref = old
+    # This driver builds none that has them.
+    instance.kernel_id = instance.ramdisk_id = ''
+    try:
+        instance.save()
+    except nova_exception.NovaException as error:
+        LOG.warning(
+            'Its record names another image: %s', error, instance=instance
+        )

@@ -1,0 +1,198 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Measure what a large image costs on its way to a disk.
+
+``python -m tests.benchmark.images [GIB]``: glanceclient reads it over HTTP
+from a stand-in of Glance, and the driver's own code sends it to an emulator.
+Each of the three is a process of its own, so that what is measured is the
+driver's.
+"""
+
+import contextlib
+import hashlib
+import http.server
+import multiprocessing
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+
+from glanceclient import client as glance_client
+
+from nova_powervm.conf import powervm as options
+from nova_powervm.domain import image
+from nova_powervm.ops import images
+from nova_powervm.ops import pipes
+from nova_powervm.powervm import localdisk
+from nova_powervm.powervm import session
+
+MIB = 1024**2
+GIB = 1024**3
+_LPAR = '4B1C2D3E-0F00-4000-8000-000000000001'
+_ID = '0f8bd2a4-6c2e-4f0f-9d57-3f1f2a5b7c11'
+_CHUNK = 64 * 1024
+_EMULATOR = 'from nova_powervm.emulator import main; main.main()'
+_PASSWORD = 'abc123'
+
+
+def main():
+    """Measure one image and print the figures."""
+    gib = float(sys.argv[1]) if len(sys.argv) > 1 else 4.0
+    with tempfile.TemporaryFile() as file:
+        # Sparse: reading it costs no disk.
+        file.truncate(int(gib * GIB))
+        with (
+            Process('glance', *_glance(file)) as glance,
+            Process('emulator', *_emulator()) as emulator,
+        ):
+            _report(gib, _measured(gib, glance, emulator))
+    return 0
+
+
+class Process:
+    """Another process; its first word is its URL.
+
+    :param name: What it is.
+    :param process: It.
+    :param url: Gives its URL.
+    """
+
+    def __init__(self, name, process, url):
+        self.name = name
+        self._process = process
+        self.url = url()
+        self.pid = process.pid
+
+    def peak(self):
+        """Give the most memory that it had, in bytes."""
+        with open(f'/proc/{self.pid}/status') as status:
+            (line,) = [line for line in status if line.startswith('VmHWM')]
+        return int(line.split()[1]) * 1024
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_error):
+        self._process.terminate()
+
+
+def _glance(file):
+    ours, theirs = multiprocessing.Pipe()
+    process = multiprocessing.get_context('fork').Process(
+        target=_serve, args=(file.fileno(), theirs), daemon=True
+    )
+    process.start()
+    return process, ours.recv
+
+
+def _serve(number, pipe):
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            size = os.fstat(number).st_size
+            self.send_response(200)
+            self.send_header('Content-Type', 'application/octet-stream')
+            self.send_header('Content-Length', str(size))
+            self.end_headers()
+            # The first reader leaves early.
+            with contextlib.suppress(ConnectionError):
+                for start in range(0, size, _CHUNK):
+                    self.wfile.write(os.pread(number, _CHUNK, start))
+
+        def log_message(self, *_arguments):
+            pass
+
+    server = http.server.HTTPServer(('127.0.0.1', 0), Handler)
+    pipe.send(f'http://127.0.0.1:{server.server_port}')
+    server.serve_forever()
+
+
+def _emulator():
+    process = subprocess.Popen(
+        [sys.executable, '-c', _EMULATOR],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    return process, lambda: process.stdout.readline().strip()
+
+
+def _measured(gib, glance, emulator):
+    size = int(gib * GIB)
+    client = glance_client.Client('2', glance.url)
+
+    def download(writer):
+        # As nova does it, which has verified a hash of its own by MD5 only.
+        for chunk in client.images.data(_ID, do_checksum=False):
+            writer.write(chunk)
+
+    server = options.Server(
+        url=emulator.url,
+        username='admin',
+        password=_PASSWORD,
+        connect_timeout=0,
+    )
+    adapter = session.connect(server)
+    disks = localdisk.LocalDisk(
+        adapter, options.Settings(server, volume_group='image_pool')
+    )
+    described = image.Image(_ID, 'raw', size, 'sha512', _hash_of(size))
+    # What is loaded on the way is no part of it.
+    small = image.Image(_ID, 'raw', size, 'sha512', '0' * 128)
+    images.ImageOps().open(small, lambda: pipes.read(download)).close()
+    disks.capacity()
+    before = _peak()
+    others = [(process.name, process.peak()) for process in (glance, emulator)]
+    started, used = time.monotonic(), time.process_time()
+    ops = images.ImageOps()
+    reading = ops.open(described, lambda: pipes.read(download))
+    looked = time.monotonic()
+    disks.make_root(
+        _LPAR, 'nv4b1c2d3e0f00x', -(-size // GIB), reading.contents, reading
+    )
+    figures = {
+        'seconds until the disk is made': looked - started,
+        'seconds': time.monotonic() - started,
+        'of these on the processor': time.process_time() - used,
+        'peak memory before, MiB': before / MIB,
+        'peak memory more after it, MiB': (_peak() - before) / MIB,
+    }
+    for process, (name, earlier) in zip(
+        (glance, emulator), others, strict=True
+    ):
+        figures[f'the same of the {name}, MiB'] = (
+            process.peak() - earlier
+        ) / MIB
+    adapter.session.close()
+    return figures
+
+
+def _hash_of(size):
+    made, zeros = hashlib.sha512(), bytes(MIB)
+    for start in range(0, size, MIB):
+        made.update(zeros[: size - start])
+    return made.hexdigest()
+
+
+def _peak():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def _report(gib, figures):
+    print(f'{gib:g} GiB, load {os.getloadavg()[0]:.1f}')
+    for name, figure in figures.items():
+        print(f'{name:36}{figure:10.2f}')
+
+
+if __name__ == '__main__':
+    sys.exit(main())

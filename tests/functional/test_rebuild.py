@@ -1,0 +1,195 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""A rebuild that can't succeed is refused before it costs anything."""
+
+from nova import context as nova_context
+from oslo_utils import uuidutils
+
+from nova_powervm.virt import rebuilding
+from tests.functional import base
+from tests.functional import images
+from tests.functional import whole
+
+
+class Refused(whole.WholeTestCase):
+    """The server goes on as it was, and the action's event says why."""
+
+    def setUp(self):
+        super().setUp()
+        self.start_shared_host(provision_vlans=False)
+        self.foreign.add_vlan(100)
+        self.server, self.port = self.boot_whole()
+        (self.index,) = self.allocated_slots(self.server)
+        # What was planned is not planned again without a reason.
+        self._run_periodics()
+
+    def prepare(self):
+        self.before = self.all_of_it()
+        self.status = self.api.get_server(self.server['id'])['status']
+
+    def all_of_it(self):
+        """Give what the server has: in Nova, in Placement, on the host."""
+        server = self.api.get_server(self.server['id'])
+        record = self.instance(self.server)
+        allocations = self._get_allocations_by_server_uuid(self.server['id'])
+        return {
+            'image': server['image']['id'],
+            'properties': {
+                key: value
+                for key, value in record.system_metadata.items()
+                if key.startswith('image_')
+            },
+            'allocations': {
+                uuid: held['resources'] for uuid, held in allocations.items()
+            },
+            'lpar': self.lpar(self.server).uuid,
+            # The control plane makes none required.
+            'slots': set(self.lpar(self.server).slots),
+            'storage': self.storage_of(self.server),
+            'adapters': self.adapters(self.server),
+        }
+
+    def refuse(self, image=None):
+        """Ask for a rebuild in vain and give the reason."""
+        self.control().clear_journal()
+        reason = self.refuse_rebuild(self.server, image or self.new_image())
+        self.assertEqual(
+            [],
+            [
+                record['label']
+                for record in self.control().journal()
+                if record['method'] != 'GET'
+                and not record['label'].startswith('Logon.')
+            ],
+        )
+        server = self.api.get_server(self.server['id'])
+        self.assertEqual(self.status, server['status'])
+        self.assertIsNone(server['OS-EXT-STS:task_state'])
+        return reason
+
+    def new_image(self, **changes):
+        """Make an image that nobody knows."""
+        return self.create_image(
+            uuidutils.generate_uuid().encode() * 10000, **changes
+        )
+
+    def forget(self):
+        """See that nothing has changed, in the cycle after it either."""
+        self.assertEqual(self.before, self.all_of_it())
+        self.assertIn(self.index, self.slot_providers())
+        self._run_periodics()
+        self.assertIn(self.index, self.slot_providers())
+
+    def test_whatever_is_wrong(self):
+        self.tell_stories()
+        self._rebuild_server(self.server, self.new_image())
+        self.assertEqual('running', self.lpar(self.server).state)
+        self.assertNotEqual(self.before['image'], self.all_of_it()['image'])
+        self.assertEqual([self.index], self.allocated_slots(self.server))
+        self.assertEqual({self.index: True}, self.lpar(self.server).slots)
+
+    def story_an_image_of_another_format(self):
+        image = self.create_image(images.qcow2(1024), disk_format='raw')
+        self.assertIn('its bytes are qcow2', self.refuse(image))
+
+    def story_a_damaged_image(self):
+        image = self.new_image(os_hash_value='0' * 128)
+        self.assertIn('arrived damaged', self.refuse(image))
+
+    def story_the_same_image_without_its_card(self):
+        self.control().pull(f'{self.index:08X}')
+        self.assertIn('can not be used', self.refuse(self.image))
+        self.plug_gpu(f'{self.index:08X}')
+        self.control().set_owner(
+            f'{self.index:08X}', self.lpar_uuid(self.server)
+        )
+
+    def story_a_slot_that_a_vios_has(self):
+        self.control().set_owner(f'{self.index:08X}', 'vios1')
+        self.assertIn('vios1', self.refuse())
+        self.control().set_owner(
+            f'{self.index:08X}', self.lpar_uuid(self.server)
+        )
+
+    def story_no_volume_group(self):
+        self.control().add_fault(
+            match='VolumeGroup', every=True, status=500, message='No group.'
+        )
+        self.assertIn('No group.', self.refuse())
+        self.control().clear_faults()
+
+    def story_a_bridge_without_the_vlan(self):
+        self.foreign.remove_vlan(100)
+        self.assertIn('does not carry VLAN 100', self.refuse())
+        self.foreign.add_vlan(100)
+
+    def story_a_host_that_does_not_answer(self):
+        self.control().add_fault(
+            match='ManagedSystem.read', every=True, status=500, message='No.'
+        )
+        self.assertIn('No.', self.refuse())
+        self.control().clear_faults()
+
+    def story_an_old_image_that_was_deleted_since(self):
+        # What of it was copied to the server is lost, which is not much.
+        old = self.before['image']
+        self.glance.delete(nova_context.get_admin_context(), old)
+        image = self.new_image(os_hash_value='0' * 128)
+
+        self.refuse(image)
+
+        self.assertEqual(
+            old, self.api.get_server(self.server['id'])['image']['id']
+        )
+        self.before['properties'] = self.all_of_it()['properties']
+        self.assertEqual(
+            old, self.before['properties']['image_base_image_ref']
+        )
+
+    def story_a_server_that_is_stopped_stays_so(self):
+        self._stop_server(self.server)
+        self.status = 'SHUTOFF'
+        image = self.create_image(images.qcow2(1024), disk_format='raw')
+
+        self.assertIn('its bytes are qcow2', self.refuse(image))
+
+        self.assertEqual('not activated', self.lpar(self.server).state)
+        self._start_server(self.server)
+
+
+class Unforeseen(base.PowerVMTestCase):
+    """What Nova does meanwhile."""
+
+    def test_a_server_that_is_deleted_meanwhile_holds_nothing(self):
+        self.start_host()
+        server = self.boot(base.gpu_groups(1))
+        driver = self.computes['host1'].manager.driver
+        refused = driver._refused
+        instance = self.instance(server)
+        allocations = self._get_allocations_by_server_uuid(server['id'])
+        refused.refuse(
+            nova_context.get_admin_context(),
+            instance,
+            allocations,
+            ValueError('something'),
+        )
+        self.assertEqual(
+            self.image, instance.system_metadata[rebuilding.IMAGE]
+        )
+        self._delete_server(server)
+
+        self.assertTrue(refused.restore())
+
+        self.assertEqual(
+            {}, self._get_allocations_by_server_uuid(server['id'])
+        )
