@@ -19,6 +19,7 @@ from oslo_log import log as logging
 from nova_powervm import exception
 from nova_powervm.domain import partition
 from nova_powervm.domain import states
+from nova_powervm.ops import network
 from nova_powervm.ops import ports
 from nova_powervm.ops import possession
 
@@ -30,15 +31,18 @@ class PowerOps:
 
     :param partitions: The host's LPARs.
     :param slots: Sees to it that an LPAR starts with its instance's slots.
+    :param networks: Sees to it that it starts with the adapters of its ports.
     """
 
     def __init__(
         self,
         partitions: ports.Partitions,
         slots: possession.PossessionOps,
+        networks: network.NetworkOps,
     ) -> None:
         self._partitions = partitions
         self._slots = slots
+        self._networks = networks
 
     def state(self, uuid: str) -> states.Power:
         """Give an LPAR's power state.
@@ -51,29 +55,39 @@ class PowerOps:
     def power_on(self, tenant: possession.Tenant) -> None:
         """Start an instance's LPAR; one that runs already is fine.
 
-        It starts with exactly its slots; one that runs must have them.
+        It starts with exactly its slots, and the adapters of its ports. One
+        that runs must have its slots; its adapters are changed while it
+        runs.
 
         :raises exception.PartitionNotFound: There is no such LPAR.
         :raises exception.SlotsDiffer: It has other slots.
         :raises exception.ClaimFailed: A missing slot can't be given back.
+        :raises exception.PortRefused: A missing adapter can't be made.
+        :raises exception.PortsUnknown: It can't be told which there must be.
         """
         lpar = self._find(tenant.lpar)
         missing = self._slots.missing(tenant, lpar)
-        if not _is_active(lpar):
-            self._start(tenant, lpar, missing)
-        elif missing:
-            raise exception.SlotsMissing(
-                instance=tenant.instance,
-                name=lpar.name,
-                slots=', '.join(f'{s.drc_index:08X}' for s in missing),
-            )
+        with self._networks.compared(lpar.uuid, tenant.ports) as changes:
+            if not _is_active(lpar):
+                self._start(tenant, lpar, missing, changes)
+                return
+            if missing:
+                raise exception.SlotsMissing(
+                    instance=tenant.instance,
+                    name=lpar.name,
+                    slots=', '.join(f'{s.drc_index:08X}' for s in missing),
+                )
+            self._networks.carry_out(lpar, changes)
 
     def _start(
         self,
         tenant: possession.Tenant,
         lpar: partition.Partition,
         missing: Sequence[partition.SlotAssignment],
+        changes: network.Changes,
     ) -> None:
+        """Start a stopped LPAR; adapters come first, they burn nothing."""
+        self._networks.carry_out(lpar, changes)
         if missing:
             lpar = self._slots.give(tenant, missing)
         self._partitions.power_on(lpar)
@@ -97,22 +111,28 @@ class PowerOps:
         """Restart an instance's LPAR; one that is off is started.
 
         A soft restart that fails becomes a hard one. So does one of an LPAR
-        that lacks a slot: it is given back while the LPAR is stopped.
+        that lacks a slot, or whose adapters are not those of its ports: that
+        is put right while the LPAR is stopped.
 
         :raises exception.PartitionNotFound: There is no such LPAR.
         :raises exception.SlotsDiffer: It has a slot too many; it runs on.
         :raises exception.ClaimFailed: A missing slot can't be given back;
             the LPAR runs on.
+        :raises exception.PortRefused: A missing adapter can't be made; the
+            LPAR runs on.
+        :raises exception.PortsUnknown: It can't be told which adapters there
+            must be; the LPAR runs on.
         """
         lpar = self._find(tenant.lpar)
         missing = self._slots.missing(tenant, lpar)
-        if not _is_active(lpar):
-            self._start(tenant, lpar, missing)
-        elif missing:
-            self._partitions.power_off(lpar, hard=True)
-            self._start(tenant, lpar, missing)
-        elif hard or not self._restart_softly(lpar):
-            self._partitions.restart(lpar, hard=True)
+        with self._networks.compared(lpar.uuid, tenant.ports) as changes:
+            if not _is_active(lpar):
+                self._start(tenant, lpar, missing, changes)
+            elif missing or changes:
+                self._partitions.power_off(lpar, hard=True)
+                self._start(tenant, lpar, missing, changes)
+            elif hard or not self._restart_softly(lpar):
+                self._partitions.restart(lpar, hard=True)
 
     def _find(self, uuid: str) -> partition.Partition:
         lpar = self._partitions.find(uuid)

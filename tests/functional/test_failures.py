@@ -39,6 +39,7 @@ FIRST_BOOT = [
     'PUT LogicalPartition.create',
     'GET LogicalPartition.read',
     'GET NetworkBridge.feed',
+    'GET NetworkBridge.feed',
     'GET VirtualIOServer.feed',
     'GET VirtualSwitch.feed',
     'POST NetworkBridge.update',
@@ -62,7 +63,7 @@ FIRST_BOOT = [
 ]
 #: Where those stand that later boots have no need of: switches, which are
 #: remembered, and the media repository.
-ONLY_FIRST = (0, 3, 17, 18, 19)
+ONLY_FIRST = (0, 3, 18, 19, 20)
 LATER_BOOT = [
     request
     for number, request in enumerate(FIRST_BOOT)
