@@ -370,6 +370,17 @@ class PortRefused(PowerVMError):
     message = 'Port {port} can not be connected: {reason}.'
 
 
+class PortsUnknown(PowerVMError):
+    """Neutron does not say which ports an instance has."""
+
+    code = 'powervm.port.unknown'
+    message = (
+        'The adapters of the LPAR of instance {instance} are not those of its '
+        'ports as Nova remembers them, and Neutron can not be asked: '
+        '{reason}. None of them was changed; try again when Neutron answers.'
+    )
+
+
 class PortsNotPlugged(PowerVMError):
     """Neutron did not tell in time that the ports are connected."""
 

@@ -218,8 +218,11 @@ If empty, the only bridge of the host serves every network.
         help="""
 Whether VLANs of ports are added to the Shared Ethernet bridges.
 
-If false, a port whose VLAN is not on its bridge is refused: for sites that
-provision the bridges by other means. VLANs are never removed.
+A VLAN that was added so is removed when nothing on the host uses it any more.
+Those that somebody else has added stay.
+
+If false, a port whose VLAN is not on its bridge is refused, and none is
+removed: for sites that provision the bridges by other means.
 """,
     ),
     cfg.IntOpt(

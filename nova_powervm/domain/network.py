@@ -14,6 +14,7 @@
 
 import dataclasses
 from collections.abc import Collection
+from collections.abc import Iterable
 from collections.abc import Mapping
 from collections.abc import Sequence
 
@@ -21,6 +22,10 @@ from nova_powervm import exception
 
 #: Neutron's name for a port on a Shared Ethernet Adapter.
 VIF_TYPE = 'pvm_sea'
+#: How many additional trunk adapters a bridge can have, and how many tagged
+#: VLANs each of them. pypowervm never adds to the first one.
+TRUNKS = 15
+VLANS_PER_TRUNK = 20
 _BINDING_FAILED = 'binding_failed'
 _VNIC_TYPE = 'normal'
 
@@ -73,12 +78,14 @@ class Bridge:
     :param switch: Name of the virtual switch that it connects.
     :param pvid: VLAN id inside of the host for untagged frames of the wire.
     :param vlans: All VLANs that it carries, ``pvid`` among them.
+    :param room: How many more VLANs it can be given.
     """
 
     uuid: str
     switch: str
     pvid: int
     vlans: frozenset[int]
+    room: int = TRUNKS * VLANS_PER_TRUNK
 
     def keeps_from(self, other: 'Bridge', vlan: int) -> bool:
         """Whether another bridge can't get a VLAN because this one has it.
@@ -93,6 +100,19 @@ class Bridge:
 
     def __str__(self) -> str:
         return f'{self.switch}/{self.pvid}'
+
+
+@dataclasses.dataclass(frozen=True, slots=True, order=True)
+class Vlan:
+    """A VLAN on a bridge of this host.
+
+    :param bridge: The bridge's uuid: a bridge that is made anew has none of
+        the VLANs that the driver gave to the old one.
+    :param number: The VLAN id.
+    """
+
+    bridge: str
+    number: int
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -156,6 +176,11 @@ class Connection:
         """Whether the bridge carries the VLAN already."""
         return self.vlan in self.bridge.vlans
 
+    @property
+    def on_bridge(self) -> Vlan:
+        """The VLAN, on its bridge."""
+        return Vlan(self.bridge.uuid, self.vlan)
+
 
 def connect(
     port: Port,
@@ -188,6 +213,40 @@ def connect(
                 '[powervm]bridge_mappings',
             )
     return Connection(port, bridge, vlan)
+
+
+def room_of(trunks: Collection[int]) -> int:
+    """Say how many more VLANs a bridge can be given.
+
+    :param trunks: How many tagged VLANs each of its additional trunk adapters
+        has.
+    """
+    free = sum(max(VLANS_PER_TRUNK - tagged, 0) for tagged in trunks)
+    return free + max(TRUNKS - len(trunks), 0) * VLANS_PER_TRUNK
+
+
+def check_room(connections: Iterable[Connection]) -> None:
+    """Refuse connections whose new VLANs have no room on their bridge.
+
+    :raises exception.PortRefused: It names the first port without room.
+    """
+    new: dict[str, set[int]] = {}
+    for connection in connections:
+        if connection.is_provisioned:
+            continue
+        bridge = connection.bridge
+        added = new.setdefault(bridge.uuid, set())
+        added.add(connection.vlan)
+        if len(added) > bridge.room:
+            # Nova cuts faults, so the cure goes first.
+            raise exception.PortRefused(
+                port=connection.port.id,
+                reason=f'take VLANs that nobody uses from Shared Ethernet '
+                f'bridge {bridge}: it is full and can not carry VLAN '
+                f'{connection.vlan}, too ({len(bridge.vlans)} VLANs; '
+                f'{TRUNKS} trunk adapters with {VLANS_PER_TRUNK} each are '
+                'the limit)',
+            )
 
 
 def _mapped(

@@ -12,7 +12,11 @@
 
 """Ports of instances on the Shared Ethernet bridges of the host."""
 
-import collections
+import contextlib
+import dataclasses
+from collections.abc import Callable
+from collections.abc import Collection
+from collections.abc import Iterator
 from collections.abc import Mapping
 from collections.abc import Sequence
 
@@ -21,9 +25,56 @@ from oslo_log import log as logging
 from nova_powervm import exception
 from nova_powervm.domain import network
 from nova_powervm.domain import partition
+from nova_powervm.domain import plugging
 from nova_powervm.ops import ports
+from nova_powervm.ops import vlans
 
 LOG = logging.getLogger(__name__)
+
+
+Bearer = ports.Bearer
+
+
+class _Nobody:
+    """Bears no marks."""
+
+    def mark(self, vlans: Collection[network.Vlan]) -> None:
+        """Forget them: Nova has no record to write them into."""
+
+
+NOBODY: Bearer = _Nobody()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class InstancePorts:
+    """The ports of an instance, from Nova and from Neutron.
+
+    :param known: As Nova handed them over; they may come from its cache.
+    :param ask: Asks Neutron for those of this moment. It raises
+        :class:`~nova_powervm.exception.PortsUnknown`.
+    :param bearer: The instance, for marks.
+    """
+
+    known: Sequence[network.Port]
+    ask: Callable[[], Sequence[network.Port]]
+    bearer: Bearer = NOBODY
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Changes:
+    """What has to be done to give an LPAR exactly the adapters of its ports.
+
+    :param surplus: Adapters to take away first.
+    :param connections: Those to make then.
+    :param bearer: The instance, for marks.
+    """
+
+    surplus: Sequence[network.Adapter] = ()
+    connections: Sequence[network.Connection] = ()
+    bearer: Bearer = NOBODY
+
+    def __bool__(self) -> bool:
+        return bool(self.surplus or self.connections)
 
 
 class NetworkOps:
@@ -32,7 +83,7 @@ class NetworkOps:
     :param networks: The virtual Ethernet of the host.
     :param partitions: The host's LPARs.
     :param mappings: Physical network to the name of its bridge.
-    :param provision: Whether VLANs are added to bridges.
+    :param bridged: The VLANs of the bridges.
     """
 
     def __init__(
@@ -40,13 +91,12 @@ class NetworkOps:
         networks: ports.Networks,
         partitions: ports.Partitions,
         mappings: Mapping[str, network.BridgeName],
-        *,
-        provision: bool,
+        bridged: vlans.VlanOps,
     ) -> None:
         self._networks = networks
         self._partitions = partitions
         self._mappings = mappings
-        self._provision = provision
+        self._vlans = bridged
 
     def check(self, wanted: Sequence[network.Port]) -> None:
         """Refuse ports that no adapter can be made for.
@@ -64,7 +114,7 @@ class NetworkOps:
         """Find the bridge of each port; nothing is changed.
 
         :raises exception.PortRefused: A port has none, or one that does not
-            carry its VLAN and may not be changed.
+            carry its VLAN and may not be changed, or has no room for it.
         """
         self.check(wanted)
         if not wanted:
@@ -75,68 +125,118 @@ class NetworkOps:
         )
         for connection in connections:
             self._check_vlan(connection)
+        network.check_room(connections)
         return connections
 
     def plug(
         self,
         lpar: partition.Partition,
         connections: Sequence[network.Connection],
+        bearer: Bearer = NOBODY,
     ) -> None:
-        """Give an LPAR the adapters of its connections."""
-        missing = collections.defaultdict(set)
-        for connection in connections:
-            if not connection.is_provisioned:
-                missing[connection.bridge].add(connection.vlan)
-        for bridge, vlans in missing.items():
-            LOG.info(
-                'Adding VLAN(s) %(vlans)s to the Shared Ethernet bridge '
-                '%(bridge)s.',
-                {
-                    'vlans': ', '.join(map(str, sorted(vlans))),
-                    'bridge': bridge,
-                },
-            )
-            self._networks.provision(bridge, vlans)
+        """Give an LPAR the adapters of its connections.
+
+        :param bearer: Its instance, for marks.
+        """
+        self._vlans.provide(connections, bearer)
         for connection in connections:
             self._networks.plug(lpar, connection.adapter)
 
-    def attach(self, lpar: str, port: network.Port) -> None:
+    def attach(
+        self, lpar: str, port: network.Port, bearer: Bearer = NOBODY
+    ) -> None:
         """Connect one more port of an LPAR; a connected one is fine.
 
         :param lpar: Upper-case PowerVM uuid.
-        :raises exception.PortRefused: It can't be connected.
+        :param bearer: Its instance, for marks.
+        :raises exception.PortRefused: It can't be connected, or another
+            adapter has its address.
         """
-        self.restore(lpar, [port])
+        for adapter in self._networks.adapters(lpar):
+            if adapter.mac == port.mac:
+                _check_adapter(port, adapter)
+                return
+        with self._vlans.using([port]):
+            self.plug(self._find(lpar), self.connect([port]), bearer)
 
-    def restore(self, lpar: str, wanted: Sequence[network.Port]) -> None:
-        """Give an LPAR those adapters of its ports that it does not have.
+    @contextlib.contextmanager
+    def compared(
+        self, lpar: str, instance: InstancePorts | None
+    ) -> Iterator[Changes]:
+        """Find what an LPAR's adapters lack and what is too much.
+
+        Nothing is changed. If they differ from what Nova knows, Neutron is
+        asked, and what it says holds: Nova's cache may be older than the
+        adapters, or empty. The changes can be carried out in the block.
 
         :param lpar: Upper-case PowerVM uuid.
-        :raises exception.PortRefused: A missing one can't be made, or one is
-            on another network.
+        :param instance: None to leave the adapters alone.
+        :raises exception.PartitionNotFound: There is no such LPAR.
+        :raises exception.PortRefused: A missing adapter can't be made.
+        :raises exception.PortsUnknown: They differ, and Neutron does not
+            answer.
         """
-        present = {
-            adapter.mac: adapter for adapter in self._networks.adapters(lpar)
-        }
-        missing = [port for port in wanted if port.mac not in present]
-        for port in wanted:
-            if port.mac in present:
-                _check_adapter(port, present[port.mac])
-        if not missing:
+        if instance is None:
+            yield Changes()
             return
-        connections = self.connect(missing)
-        found = self._partitions.find(lpar)
-        if found is None:
-            raise exception.PartitionNotFound(uuid=lpar)
-        self.plug(found, connections)
+        adapters = self._networks.adapters(lpar)
+        differing = plugging.differences(instance.known, adapters)
+        if differing:
+            differing = plugging.differences(instance.ask(), adapters)
+        with self._vlans.using(differing.missing):
+            yield Changes(
+                surplus=differing.surplus,
+                connections=self.connect(differing.missing),
+                bearer=instance.bearer,
+            )
+
+    def carry_out(self, lpar: partition.Partition, changes: Changes) -> None:
+        """Change the adapters of an LPAR; one that runs needs RMC for it."""
+        for adapter in changes.surplus:
+            LOG.warning(
+                'LPAR %(lpar)s has an adapter with MAC address %(mac)s on '
+                'VLAN %(vlan)d, which no port of its instance has; taking it '
+                'away.',
+                {
+                    'lpar': lpar.name,
+                    'mac': adapter.mac,
+                    'vlan': adapter.vlan,
+                },
+            )
+            self._networks.unplug(lpar.uuid, adapter.mac)
+            self._vlans.released()
+        for connection in changes.connections:
+            LOG.info(
+                'LPAR %(lpar)s has no adapter for port %(port)s; making it.',
+                {'lpar': lpar.name, 'port': connection.port.id},
+            )
+        self.plug(lpar, changes.connections, changes.bearer)
+
+    def reconcile(self, lpar: str, instance: InstancePorts) -> None:
+        """Give an LPAR exactly the adapters of its ports, as it is.
+
+        :param lpar: Upper-case PowerVM uuid.
+        :raises exception.PowerVMError: As :meth:`compared`, or the host
+            refused.
+        """
+        with self.compared(lpar, instance) as changes:
+            if changes:
+                self.carry_out(self._find(lpar), changes)
 
     def detach(self, lpar: str, wanted: Sequence[network.Port]) -> None:
         """Take the adapters of ports from an LPAR; missing ones are fine."""
         for port in wanted:
             self._networks.unplug(lpar, port.mac)
+            self._vlans.released()
+
+    def _find(self, lpar: str) -> partition.Partition:
+        found = self._partitions.find(lpar)
+        if found is None:
+            raise exception.PartitionNotFound(uuid=lpar)
+        return found
 
     def _check_vlan(self, connection: network.Connection) -> None:
-        if connection.is_provisioned or self._provision:
+        if connection.is_provisioned or self._vlans.provision:
             return
         raise exception.PortRefused(
             port=connection.port.id,

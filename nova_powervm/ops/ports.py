@@ -179,6 +179,17 @@ class Networks(Protocol):
     ) -> None:
         """Let a bridge carry VLANs; those that it carries stay."""
 
+    def withdraw(self, bridge: network.Bridge, vlan: int) -> None:
+        """Take a VLAN from a bridge; one that it does not carry is fine."""
+
+    def occupied(self) -> Collection[tuple[str, int]]:
+        """Find out which VLANs any partition has a client adapter on.
+
+        It takes a request for each partition.
+
+        :returns: Name of the virtual switch and VLAN id of each.
+        """
+
     def adapters(self, lpar: str) -> Sequence[network.Adapter]:
         """Read the client network adapters of an LPAR.
 
@@ -285,6 +296,32 @@ class Records(Protocol):
         :returns: LPAR uuid to the uuids of providers that Nova stored with
             its instance. An LPAR that is missing from the answer is foreign.
             A deleted instance holds nothing, nor does one without a host.
+        """
+
+
+class VlanRecords(Protocol):
+    """Nova's records of who uses which VLANs on this host."""
+
+    def marked(self) -> Collection[network.Vlan]:
+        """Give the VLANs that instances of this host are marked with."""
+
+    def wanted(self) -> Collection[int]:
+        """Give the VLANs of all ports of this host's instances.
+
+        Instances that are being deleted do not count.
+        """
+
+    def unmark(self, vlan: network.Vlan) -> None:
+        """Take the mark of a VLAN from all instances of this host."""
+
+
+class Bearer(Protocol):
+    """An instance that bears marks for VLANs of this host."""
+
+    def mark(self, vlans: Collection[network.Vlan]) -> None:
+        """Write into Nova's record that the driver has added these VLANs.
+
+        Never raises.
         """
 
 

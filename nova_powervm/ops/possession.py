@@ -25,6 +25,7 @@ from nova_powervm.domain import claims
 from nova_powervm.domain import partition
 from nova_powervm.ops import devices as device_ops
 from nova_powervm.ops import host as host_ops
+from nova_powervm.ops import network as network_ops
 from nova_powervm.ops import ports
 
 LOG = logging.getLogger(__name__)
@@ -38,6 +39,8 @@ class Tenant:
     :param extra_specs: Extra specs of its flavor.
     :param remembered: Slot providers that Nova stored with the instance.
     :param requests: Its accelerator requests.
+    :param ports: Its ports; None if they are not known, and the adapters of
+        its LPAR are to stay as they are.
     """
 
     instance: str
@@ -46,6 +49,7 @@ class Tenant:
         default_factory=dict
     )
     requests: Sequence[accelerators.Request] = ()
+    ports: network_ops.InstancePorts | None = None
 
     @property
     def lpar(self) -> str:

@@ -19,6 +19,7 @@ from oslo_log import log as logging
 from nova_powervm import exception
 from nova_powervm.domain import partition
 from nova_powervm.domain import states
+from nova_powervm.ops import network
 from nova_powervm.ops import ports
 from nova_powervm.ops import possession
 
@@ -33,15 +34,18 @@ class PowerOps:
 
     :param partitions: The host's LPARs.
     :param slots: Sees to it that an LPAR starts with its instance's slots.
+    :param networks: Sees to it that it starts with the adapters of its ports.
     """
 
     def __init__(
         self,
         partitions: ports.Partitions,
         slots: possession.PossessionOps,
+        networks: network.NetworkOps,
     ) -> None:
         self._partitions = partitions
         self._slots = slots
+        self._networks = networks
 
     def state(self, uuid: str) -> states.Power:
         """Give an LPAR's power state.
@@ -54,14 +58,17 @@ class PowerOps:
     def power_on(self, tenant: possession.Tenant) -> None:
         """Start an instance's LPAR; one that runs already is fine.
 
-        It starts with exactly its slots; one that runs must have them. One
-        that the host holds for failed is stopped hard first.
+        It starts with exactly its slots, and the adapters of its ports. One
+        that runs must have its slots; its adapters are changed while it
+        runs. One that the host holds for failed is stopped hard first.
 
         :raises exception.PartitionNotFound: There is no such LPAR.
         :raises exception.PartitionNotStartable: It is suspended, or the host
             does not know whether it runs.
         :raises exception.SlotsDiffer: It has other slots.
         :raises exception.ClaimFailed: A missing slot can't be given back.
+        :raises exception.PortRefused: A missing adapter can't be made.
+        :raises exception.PortsUnknown: It can't be told which there must be.
         """
         lpar = self._find(tenant.lpar)
         power = _known(tenant, lpar)
@@ -75,24 +82,32 @@ class PowerOps:
                 'it anew',
             )
         missing = self._slots.missing(tenant, lpar)
-        if power is not states.Power.RUNNING:
-            self._start(tenant, lpar, missing)
-        elif missing:
-            raise exception.SlotsMissing(
-                instance=tenant.instance,
-                name=lpar.name,
-                slots=', '.join(f'{s.drc_index:08X}' for s in missing),
-            )
+        with self._networks.compared(lpar.uuid, tenant.ports) as changes:
+            if power is not states.Power.RUNNING:
+                self._start(tenant, lpar, missing, changes)
+                return
+            if missing:
+                raise exception.SlotsMissing(
+                    instance=tenant.instance,
+                    name=lpar.name,
+                    slots=', '.join(f'{s.drc_index:08X}' for s in missing),
+                )
+            self._networks.carry_out(lpar, changes)
 
     def _start(
         self,
         tenant: possession.Tenant,
         lpar: partition.Partition,
         missing: Sequence[partition.SlotAssignment],
+        changes: network.Changes,
     ) -> None:
-        """Start an LPAR; one that is not off is stopped hard first."""
+        """Start an LPAR; one that is not off is stopped hard first.
+
+        Adapters come before slots: they burn nothing.
+        """
         if _is_active(lpar):
             self._partitions.power_off(lpar, hard=True)
+        self._networks.carry_out(lpar, changes)
         if missing:
             lpar = self._slots.give(tenant, missing)
         self._partitions.power_on(lpar)
@@ -122,8 +137,9 @@ class PowerOps:
         """Restart an instance's LPAR; one that does not run is started.
 
         A soft restart that fails becomes a hard one. So does one of an LPAR
-        that lacks a slot: it is given back while the LPAR is stopped. A
-        guest that failed or is suspended can't be asked: it is stopped hard.
+        that lacks a slot, or whose adapters are not those of its ports: that
+        is put right while the LPAR is stopped. A guest that failed or is
+        suspended can't be asked: it is stopped hard.
 
         :param timeout: Seconds for a soft restart before it is done hard; 0
             does it hard at once.
@@ -133,21 +149,37 @@ class PowerOps:
         :raises exception.SlotsDiffer: It has a slot too many; it runs on.
         :raises exception.ClaimFailed: A missing slot can't be given back;
             the LPAR runs on.
+        :raises exception.PortRefused: A missing adapter can't be made; the
+            LPAR runs on.
+        :raises exception.PortsUnknown: It can't be told which adapters there
+            must be; the LPAR runs on.
         """
         lpar = self._find(tenant.lpar)
         power = _known(tenant, lpar)
         missing = self._slots.missing(tenant, lpar)
-        if missing or power is not states.Power.RUNNING:
-            self._start(tenant, lpar, missing)
-        elif hard:
-            self._partitions.restart(lpar, hard=True)
-        elif not self._restart_softly(lpar, timeout):
-            # It may have gone down too late, and does not come up again.
-            lpar = self._find(tenant.lpar)
-            if _is_active(lpar):
+        with self._networks.compared(lpar.uuid, tenant.ports) as changes:
+            if missing or changes or power is not states.Power.RUNNING:
+                self._start(tenant, lpar, missing, changes)
+            elif hard:
                 self._partitions.restart(lpar, hard=True)
             else:
-                self._partitions.power_on(lpar)
+                self._restart(tenant, lpar, timeout)
+
+    def _restart(
+        self,
+        tenant: possession.Tenant,
+        lpar: partition.Partition,
+        timeout: int,
+    ) -> None:
+        """Restart a running LPAR softly, or hard if that does not work."""
+        if self._restart_softly(lpar, timeout):
+            return
+        # It may have gone down too late, and does not come up again.
+        lpar = self._find(tenant.lpar)
+        if _is_active(lpar):
+            self._partitions.restart(lpar, hard=True)
+        else:
+            self._partitions.power_on(lpar)
 
     def _find(self, uuid: str) -> partition.Partition:
         lpar = self._partitions.find(uuid)

@@ -22,6 +22,7 @@ from pypowervm.tasks import network_bridger
 from pypowervm.wrappers import logical_partition
 from pypowervm.wrappers import managed_system
 from pypowervm.wrappers import network as pvm_network
+from pypowervm.wrappers import virtual_io_server
 
 from nova_powervm import exception
 from nova_powervm.domain import network
@@ -33,6 +34,7 @@ LOG = logging.getLogger(__name__)
 
 _LPAR = logical_partition.LPAR
 _SYSTEM = managed_system.System
+_VIOS = virtual_io_server.VIOS
 
 
 class SeaNetworks:
@@ -69,6 +71,9 @@ class SeaNetworks:
                 switch=self._switch(bridge.vswitch_id).name,
                 pvid=bridge.pvid,
                 vlans=frozenset(bridge.list_vlans()),
+                room=network.room_of(
+                    [len(t.tagged_vlans) for t in bridge.seas[0].addl_adpts]
+                ),
             )
         except (IndexError, AttributeError) as error:
             LOG.warning(
@@ -97,6 +102,55 @@ class SeaNetworks:
             network_bridger.ensure_vlans_on_nb(
                 self._adapter, self._managed.wrapper.uuid, bridge.uuid, vlans
             )
+
+    @errors.contended
+    def withdraw(self, bridge: network.Bridge, vlan: int) -> None:
+        """Take a VLAN from a bridge; one that it does not carry is fine.
+
+        It stays if it is on the first trunk adapter, where the driver does
+        not put any.
+        """
+        with errors.translated(f'taking VLAN {vlan} from bridge {bridge}'):
+            network_bridger.remove_vlan_from_nb(
+                self._adapter,
+                self._managed.wrapper.uuid,
+                bridge.uuid,
+                vlan,
+                fail_if_pvid=True,
+            )
+
+    @errors.retried
+    def occupied(self) -> Collection[tuple[str, int]]:
+        """Find out which VLANs any partition has a client adapter on.
+
+        Virtual I/O Servers and partitions of others count, and so do VLANs
+        that an operating system tags itself.
+        """
+        found: set[tuple[str, int]] = set()
+        with errors.translated('reading the adapters of all partitions'):
+            for kind in (_LPAR, _VIOS):
+                for each in kind.get(self._adapter):
+                    for adapter in self._clients(kind, each.uuid):
+                        switch = self._switch(adapter.vswitch_id).name
+                        found.add((switch, adapter.pvid))
+                        found.update(
+                            (switch, vlan) for vlan in adapter.tagged_vlans
+                        )
+        return found
+
+    def _clients(
+        self,
+        kind: type[logical_partition.LPAR | virtual_io_server.VIOS],
+        uuid: str,
+    ) -> list[pvm_network.CNA]:
+        """Read the client adapters of a partition; none if it is gone."""
+        try:
+            found = pvm_network.CNA.get(
+                self._adapter, parent_type=kind, parent_uuid=uuid
+            )
+        except pvm.HttpNotFound:
+            return []
+        return [adapter for adapter in found if not adapter.is_trunk]
 
     @errors.retried
     def adapters(self, lpar: str) -> Sequence[network.Adapter]:

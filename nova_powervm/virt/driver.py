@@ -48,6 +48,7 @@ from nova_powervm.virt import freereads
 from nova_powervm.virt import freshness
 from nova_powervm.virt import housekeeping
 from nova_powervm.virt import images
+from nova_powervm.virt import instanceports
 from nova_powervm.virt import livemigration
 from nova_powervm.virt import providerconfig
 from nova_powervm.virt import rebuilding
@@ -57,6 +58,7 @@ from nova_powervm.virt import translate
 from nova_powervm.virt import tree
 from nova_powervm.virt import unsupported
 from nova_powervm.virt import vifs
+from nova_powervm.virt import vlanrecords
 from nova_powervm.virt import wiring
 from nova_powervm.virt.unsupported import stopping
 from nova_powervm.virt.unsupported import words
@@ -171,6 +173,7 @@ class PowerVMDriver(unsupported.Unsupported):
         self._housekeeping.before_cycle(self._local_uuid())
         services = self._ops()
         self._tidy(services)
+        services.vlans.tidy()
         services.devices.refresh()
         snapshot = services.host.read()
         return {
@@ -383,7 +386,8 @@ class PowerVMDriver(unsupported.Unsupported):
                 cyborg.given(instance, self._name(), accel_info),
                 power_on=power_on,
             )
-            self._ops().lifecycle.spawn(build)
+            with self._ops().vlans.using(build.ports):
+                self._ops().lifecycle.spawn(build)
         except exception.PowerVMError as error:
             raise errors.of_build(error, instance.uuid) from error
         rebuilding.built(instance)
@@ -469,6 +473,7 @@ class PowerVMDriver(unsupported.Unsupported):
             translate.root(instance, glance),
             requests=requests,
             ports=vifs.ports(network_info),
+            bearer=vlanrecords.InstanceBearer(instance, self._name()),
             config_drive=_config_drive(
                 instance, network_info, injected_files, admin_password
             ),
@@ -503,12 +508,17 @@ class PowerVMDriver(unsupported.Unsupported):
         """Remove the instance's LPAR, which frees its slots; none is fine.
 
         Its disks and config drive go with it, unless ``destroy_disks`` is
-        false.
+        false, and a VLAN that the driver has added for it, if nobody else
+        uses it.
         """
         with self._doubting():
             self._ops().lifecycle.destroy(
                 instance.uuid, delete_disks=destroy_disks
             )
+        bridged = self._ops().vlans
+        bridged.adopt(vlanrecords.marks(instance, self._name()))
+        bridged.released()
+        bridged.remove_idle()
 
     def cleanup(
         self,
@@ -536,9 +546,10 @@ class PowerVMDriver(unsupported.Unsupported):
         accel_info: Any = None,
         share_info: Any = None,
     ) -> None:
-        """Start the instance with its slots; one that runs is fine."""
+        """Start the instance with its slots and ports, if it is stopped."""
         requests = cyborg.given(instance, self._name(), accel_info)
-        self._ops().power.power_on(translate.tenant(instance, requests))
+        ports = instanceports.given(instance, network_info, self._name())
+        self._ops().power.power_on(translate.tenant(instance, requests, ports))
 
     def power_off(
         self, instance: Any, timeout: int = 0, retry_interval: int = 0
@@ -566,11 +577,12 @@ class PowerVMDriver(unsupported.Unsupported):
         accel_info: Any = None,
         share_info: Any = None,
     ) -> None:
-        """Restart the instance with its slots, 'SOFT' or 'HARD'."""
+        """Restart the instance with its slots and ports, 'SOFT' or 'HARD'."""
         try:
             requests = cyborg.given(instance, self._name(), accel_info)
+            ports = instanceports.given(instance, network_info, self._name())
             self._ops().power.reboot(
-                translate.tenant(instance, requests),
+                translate.tenant(instance, requests, ports),
                 hard=reboot_type == 'HARD',
                 timeout=translate.shutdown_timeout(instance),
             )
@@ -590,10 +602,12 @@ class PowerVMDriver(unsupported.Unsupported):
         """Start what ran before the host went down, with its slots.
 
         Nova calls this before it updates the provider tree, and hands over
-        no accelerator requests: they are fetched.
+        no accelerator requests: they are fetched. Its ports are asked for,
+        too: what Nova hands over is its cache, which may be old.
         """
         requests = cyborg.fetched(context, instance, self._name())
-        self._ops().power.power_on(translate.tenant(instance, requests))
+        ports = instanceports.fetched(instance, self._name())
+        self._ops().power.power_on(translate.tenant(instance, requests, ports))
 
     # Live migration
 
@@ -633,16 +647,18 @@ class PowerVMDriver(unsupported.Unsupported):
     # Networks
 
     def plug_vifs(self, instance: Any, network_info: Any) -> None:
-        """Give the instance's LPAR the adapters that it has lost.
+        """Give the instance's LPAR exactly the adapters of its ports.
 
         Slots that it has lost are logged: only a stopped LPAR gets them
         back. Nova calls this for every instance while nova-compute starts, so
-        it logs what it can't do: one instance must not stop the service.
+        it logs what it can't do: one instance must not stop the service. What
+        Nova hands over is its cache: Neutron decides if an adapter has to be
+        made or to go.
         """
         try:
-            self._ops().network.restore(
-                _lpar(instance), vifs.ports(network_info)
-            )
+            ports = instanceports.given(instance, network_info, self._name())
+            if ports:
+                self._ops().network.reconcile(_lpar(instance), ports)
             self._ops().possession.audit(translate.tenant(instance))
         except exception.PowerVMError as error:
             LOG.error(
@@ -688,7 +704,11 @@ class PowerVMDriver(unsupported.Unsupported):
         :raises nova.exception.InterfaceAttachFailed: The host refused.
         """
         try:
-            self._ops().network.attach(_lpar(instance), vifs.port(vif))
+            self._ops().network.attach(
+                _lpar(instance),
+                vifs.port(vif),
+                vlanrecords.InstanceBearer(instance, self._name()),
+            )
         except exception.PowerVMError as error:
             LOG.error(
                 'Port %(port)s can not be attached: %(error)s',

@@ -28,6 +28,7 @@ from nova_powervm.domain import claims
 from nova_powervm.domain import states
 from nova_powervm.ops import host as host_ops
 from nova_powervm.ops import lifecycle
+from nova_powervm.ops import network
 from nova_powervm.ops import possession
 from nova_powervm.virt import images
 from nova_powervm.virt import tree
@@ -114,18 +115,22 @@ def build(
 
 
 def tenant(
-    instance: Any, requests: Sequence[accelerators.Request] = ()
+    instance: Any,
+    requests: Sequence[accelerators.Request] = (),
+    ports: network.InstancePorts | None = None,
 ) -> possession.Tenant:
-    """Say which slots an existing instance has to have.
+    """Say which slots and adapters an existing instance has to have.
 
     :param instance: nova.objects.Instance.
     :param requests: Its accelerator requests.
+    :param ports: Its ports; None to leave its adapters alone.
     """
     return possession.Tenant(
         instance=instance.uuid,
         extra_specs=_extra_specs(instance),
         remembered=_remembered(instance),
         requests=requests,
+        ports=ports,
     )
 
 

@@ -34,6 +34,7 @@ from nova_powervm.ops import ports
 from nova_powervm.ops import possession
 from nova_powervm.ops import power
 from nova_powervm.ops import readiness
+from nova_powervm.ops import vlans
 from nova_powervm.policyfile import InventoryFile
 from nova_powervm.powervm import events
 from nova_powervm.powervm import localdisk
@@ -43,6 +44,7 @@ from nova_powervm.powervm import session
 from nova_powervm.powervm import system
 from nova_powervm.virt import placement
 from nova_powervm.virt import records
+from nova_powervm.virt import vlanrecords
 
 LOG = logging.getLogger(__name__)
 
@@ -60,6 +62,7 @@ class Services:
     :param power: Runs and stops them.
     :param possession: Looks after the slots of LPARs that exist.
     :param network: Connects them.
+    :param vlans: Looks after the VLANs of the bridges.
     :param partitions: The LPARs themselves.
     :param records: Nova's records of instances.
     :param listener: Hears what changes on the host.
@@ -73,6 +76,7 @@ class Services:
     power: power.PowerOps
     possession: possession.PossessionOps
     network: network.NetworkOps
+    vlans: vlans.VlanOps
     partitions: ports.Partitions
     records: ports.Records
     prepare: Callable[[], None]
@@ -151,11 +155,14 @@ def _assemble(
         placement.ReportClientPlacement(virtapi),
         devices.namer(nodename, settings.provider_names),
     )
-    networks = network.NetworkOps(
-        seas.SeaNetworks(adapter, managed),
-        lpars,
-        settings.bridge_mappings,
+    ethernet = seas.SeaNetworks(adapter, managed)
+    bridged = vlans.VlanOps(
+        ethernet,
+        vlanrecords.NovaVlanRecords(nodename),
         provision=settings.provision_vlans,
+    )
+    networks = network.NetworkOps(
+        ethernet, lpars, settings.bridge_mappings, bridged
     )
     slots = possession.PossessionOps(lpars, reader, device_ops)
     return Services(
@@ -170,9 +177,10 @@ def _assemble(
             networks,
             settings.proc_units_factor,
         ),
-        power=power.PowerOps(lpars, slots),
+        power=power.PowerOps(lpars, slots, networks),
         possession=slots,
         network=networks,
+        vlans=bridged,
         partitions=lpars,
         records=nova_records,
         prepare=disks.prepare,

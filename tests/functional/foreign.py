@@ -226,6 +226,17 @@ class Client:
         ):
             adapter.delete()
 
+    def make_adapter(self, uuid, vlan):
+        """Give an LPAR an adapter on the first virtual switch."""
+        (switch, *_) = network.VSwitch.get(
+            self._adapter,
+            parent_type=managed_system.System,
+            parent_uuid=self._system,
+        )
+        network.CNA.bld(self._adapter, vlan, switch.related_href).create(
+            parent=logical_partition.LPAR.get(self._adapter, uuid=uuid)
+        )
+
     def add_vlan(self, vlan):
         """Let the first bridge carry one more VLAN."""
         network_bridger.ensure_vlan_on_nb(

@@ -49,6 +49,7 @@ FIRST_BOOT = [
     'DELETE File.delete',
     'PUT LogicalPartition.create',
     'GET NetworkBridge.feed',
+    'GET NetworkBridge.feed',
     'GET VirtualIOServer.feed',
     'GET VirtualSwitch.feed',
     'POST NetworkBridge.update',
@@ -62,7 +63,7 @@ FIRST_BOOT = [
 #: Where those stand that later boots have no need of: switches and templates
 #: of jobs, which are remembered, what the volume group's last change left,
 #: and the media repository.
-ONLY_FIRST = (0, 3, 5, 10, 11, 12, 24)
+ONLY_FIRST = (0, 3, 5, 10, 11, 12, 25)
 LATER_BOOT = [
     request
     for number, request in enumerate(FIRST_BOOT)

@@ -12,88 +12,19 @@
 
 """Ports of servers on the Shared Ethernet bridges of a host."""
 
-import time
-
 from nova import context as nova_context
 from nova import objects
 from nova.tests.functional.api import client
 
 from nova_powervm.emulator import worlds
-from tests.functional import base
 from tests.functional import foreign
-
-SWITCH = 'ETHERNET0(Default)'
-SECOND = 'ETHERNET1'
-
-
-def world(*bridges):
-    """Give the default world with other bridges.
-
-    :param bridges: Switch, PVID and tagged VLANs of each.
-    """
-    made = worlds.default()
-    (system,) = made['systems']
-    system['virtual_switches'] = [{'name': SWITCH}, {'name': SECOND}]
-    system['network_bridges'] = [
-        {'vios': 'vios1', 'switch': switch, 'pvid': pvid, 'vlans': vlans}
-        for switch, pvid, vlans in bridges
-    ]
-    return made
+from tests.functional import networks
+from tests.functional.networks import SECOND
+from tests.functional.networks import SWITCH
+from tests.functional.networks import world
 
 
-class NetworkTestCase(base.PowerVMTestCase):
-    """Servers with ports, mostly without a device."""
-
-    def boot_with(self, *ports, expected='ACTIVE', **options):
-        """Boot a server with ports and give it as it ends."""
-        networks = [{'port': port['id']} for port in ports]
-        return self.boot({}, expected, networks=networks, **options)
-
-    def connected(self, server):
-        """Give MAC, VLAN and switch of a server's adapters, sorted."""
-        return sorted(
-            (adapter['mac'], adapter['vlan'], adapter['switch'])
-            for adapter in self.adapters(server)
-        )
-
-    def vlans(self, bridge=0):
-        """Give the tagged VLANs of a bridge."""
-        return self.host_state()['network_bridges'][bridge]['vlans']
-
-    def count(self, request):
-        """Count the requests with a method and label."""
-        return self.control().journal_counts().get(request, 0)
-
-    def changes(self):
-        """Give the requests that changed something since the start."""
-        return [
-            record['label']
-            for record in self.control().journal()
-            if record['method'] != 'GET' and record['label'] != 'Logon.create'
-        ]
-
-    def refused(self, *ports, **options):
-        """Boot a server that is refused before anything is made of it."""
-        self.control().clear_journal()
-        server = self.boot_with(*ports, expected='ERROR', **options)
-        self.assertEqual([], self.changes())
-        self.assertIsNone(self.lpar(server))
-        self.assertEqual(
-            {}, self._get_allocations_by_server_uuid(server['id'])
-        )
-        return server['fault']['message']
-
-    def wait_for(self, condition):
-        """Poll until a condition holds, and give its value."""
-        for _ in range(200):
-            value = condition()
-            if value:
-                return value
-            time.sleep(0.05)
-        self.fail('it never came true')
-
-
-class Boot(NetworkTestCase):
+class Boot(networks.NetworkTestCase):
     """A host with one bridge, as most have."""
 
     def test_a_port_is_an_adapter_and_a_new_vlan_goes_onto_the_bridge(self):
@@ -158,7 +89,7 @@ class Boot(NetworkTestCase):
         self.assertEqual([], self.vlans())
         self.assertEqual(0, self.count('POST NetworkBridge.update'))
 
-    def test_delete_takes_the_adapters_and_leaves_the_vlan(self):
+    def test_delete_takes_the_adapters_and_the_vlan(self):
         self.start_host()
         port = self.make_port(vlan=100)
         server = self.boot_with(port)
@@ -171,7 +102,7 @@ class Boot(NetworkTestCase):
             for adapter in partition['adapters']
         ]
         self.assertNotIn(port['mac_address'], macs)
-        self.assertEqual([100], self.vlans())
+        self.assertEqual([], self.vlans())
 
     def test_the_mac_of_a_foreign_lpar_fails_the_build(self):
         self.flags(max_attempts=1, group='scheduler')
@@ -234,7 +165,7 @@ class Boot(NetworkTestCase):
         self.assertIn(bad['id'], message)
 
 
-class Bridges(NetworkTestCase):
+class Bridges(networks.NetworkTestCase):
     """Which of a host's bridges serves which physical network."""
 
     def start_host(self, world=None, bridge_mappings=(), provision_vlans=True):
@@ -380,7 +311,7 @@ class Bridges(NetworkTestCase):
         self.assertEqual([100], self.vlans())
 
 
-class Plugged(NetworkTestCase):
+class Plugged(networks.NetworkTestCase):
     """Nova waits for Neutron's word before it starts a server."""
 
     def setUp(self):
@@ -501,7 +432,7 @@ class Plugged(NetworkTestCase):
         self.assertEqual('running', self.lpar(server).state)
 
 
-class Interfaces(NetworkTestCase):
+class Interfaces(networks.NetworkTestCase):
     """Ports come and go while the server is there."""
 
     def setUp(self):

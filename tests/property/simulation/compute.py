@@ -34,6 +34,7 @@ from nova_powervm.ops import lifecycle
 from nova_powervm.ops import network
 from nova_powervm.ops import possession
 from nova_powervm.ops import power
+from nova_powervm.ops import vlans
 from nova_powervm.virt import driver
 from nova_powervm.virt import placement as virt_placement
 from nova_powervm.virt import providerconfig
@@ -136,7 +137,8 @@ class Compute:
         device_ops = devices.DeviceOps(
             self._inventory, placement, devices.namer(self._node.name, 'node')
         )
-        networks = network.NetworkOps(server, server, {}, provision=False)
+        bridged = vlans.VlanOps(server, None, provision=False)
+        networks = network.NetworkOps(server, server, {}, bridged)
         slots = possession.PossessionOps(server, reader, device_ops)
         return wiring.Services(
             host=reader,
@@ -150,9 +152,10 @@ class Compute:
                 networks,
                 0.5,
             ),
-            power=power.PowerOps(server, slots),
+            power=power.PowerOps(server, slots, networks),
             possession=slots,
             network=networks,
+            vlans=bridged,
             partitions=server,
             records=records,
             prepare=server.prepare,

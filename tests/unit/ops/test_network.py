@@ -10,12 +10,14 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
+import dataclasses
 import unittest
 
 from nova_powervm import exception
 from nova_powervm.domain import network
 from nova_powervm.domain import partition
 from nova_powervm.ops import network as network_ops
+from nova_powervm.ops import vlans
 
 LPAR = 'LPAR-1'
 FOUND = partition.Partition(
@@ -44,6 +46,10 @@ class Networks:
 
     def provision(self, bridge, vlans):
         self.asked.append(('provision', bridge.uuid, sorted(vlans)))
+        (found,) = self.known
+        self.known = [
+            dataclasses.replace(found, vlans=found.vlans | set(vlans))
+        ]
 
     def adapters(self, lpar):
         return self.made
@@ -53,6 +59,7 @@ class Networks:
         self.made.append(adapter)
 
     def unplug(self, lpar, mac):
+        self.asked.append(('unplug', lpar, mac))
         self.made = [found for found in self.made if found.mac != mac]
 
 
@@ -78,17 +85,28 @@ def port(number=1, **changes):
     )
 
 
+def of_instance(*known, asked=None):
+    """Give ports as Nova and Neutron know them.
+
+    :param asked: What Neutron says; None if it does not answer.
+    """
+
+    def ask():
+        if asked is None:
+            raise exception.PortsUnknown(instance='i', reason='it is down')
+        return asked
+
+    return network_ops.InstancePorts(known, ask)
+
+
 class NetworkOpsTest(unittest.TestCase):
     def test_an_adapter_on_another_vlan_is_not_taken_for_the_ports(self):
         self.ops.attach(LPAR, port(vlan=50))
 
-        for attempt in (self.ops.attach, self.restore_one):
-            with self.assertRaises(exception.PortRefused) as caught:
-                attempt(LPAR, port(vlan=100))
-            self.assertIn('on VLAN 50', str(caught.exception))
+        with self.assertRaises(exception.PortRefused) as caught:
+            self.ops.attach(LPAR, port(vlan=100))
 
-    def restore_one(self, lpar, wanted):
-        self.ops.restore(lpar, [wanted])
+        self.assertIn('on VLAN 50', str(caught.exception))
 
     def setUp(self):
         self.networks = Networks(
@@ -98,8 +116,19 @@ class NetworkOpsTest(unittest.TestCase):
 
     def make_ops(self, provision=True, lpars=(FOUND,)):
         return network_ops.NetworkOps(
-            self.networks, Partitions(*lpars), {}, provision=provision
+            self.networks,
+            Partitions(*lpars),
+            {},
+            vlans.VlanOps(self.networks, None, provision=provision),
         )
+
+    def plugged(self):
+        """Give what was plugged and unplugged, in its order."""
+        return [
+            (verb, rest[-1])
+            for verb, *rest in self.networks.asked
+            if verb in ('plug', 'unplug')
+        ]
 
     def test_no_ports_ask_nothing(self):
         self.assertEqual((), self.ops.connect([]))
@@ -121,6 +150,8 @@ class NetworkOpsTest(unittest.TestCase):
         self.assertEqual(
             [
                 'bridges',
+                # Somebody else may have added one meanwhile.
+                'bridges',
                 ('provision', 'b1', [99, 100]),
                 *(('plug', LPAR, each.mac) for each in wanted),
             ],
@@ -134,31 +165,77 @@ class NetworkOpsTest(unittest.TestCase):
             ops.connect([port(vlan=51)])
         self.assertIn('provision_vlans is false', str(caught.exception))
 
-    def test_restoring_adds_only_what_is_missing(self):
-        self.ops.restore(LPAR, [port(1), port(2)])
-        self.networks.unplug(LPAR, port(2).mac)
+    def test_what_is_surplus_goes_before_what_is_missing_comes(self):
+        self.ops.attach(LPAR, port(1))
         self.networks.asked.clear()
 
-        self.ops.restore(LPAR, [port(1), port(2)])
+        self.ops.reconcile(LPAR, of_instance(port(2), asked=[port(2)]))
 
-        self.assertEqual(('plug', LPAR, port(2).mac), self.networks.asked[-1])
-        plugged = [asked for asked in self.networks.asked if 'plug' in asked]
-        self.assertEqual(1, len(plugged))
+        self.assertEqual(
+            [('unplug', port(1).mac), ('plug', port(2).mac)], self.plugged()
+        )
 
-    def test_restoring_what_is_there_asks_for_no_bridge(self):
-        self.ops.restore(LPAR, [port()])
+    def test_an_adapter_on_another_vlan_is_made_anew(self):
+        self.ops.attach(LPAR, port(vlan=50))
+
+        self.ops.reconcile(LPAR, of_instance(port(), asked=[port()]))
+
+        self.assertEqual([100], [made.vlan for made in self.networks.made])
+
+    def test_what_neutron_says_holds(self):
+        self.ops.attach(LPAR, port(1))
+        self.networks.asked.clear()
+
+        self.ops.reconcile(LPAR, of_instance(port(2), asked=[port(1)]))
+
+        self.assertEqual([], self.networks.asked)
+
+    def test_in_doubt_nothing_is_changed(self):
+        self.ops.attach(LPAR, port(1))
+        self.networks.asked.clear()
+
+        with self.assertRaises(exception.PortsUnknown):
+            self.ops.reconcile(LPAR, of_instance())
+
+        self.assertEqual([], self.networks.asked)
+
+    def test_what_can_not_be_made_takes_nothing_away(self):
+        self.ops.attach(LPAR, port(1))
+        self.networks.asked.clear()
+
+        with self.assertRaises(exception.PortRefused):
+            self.ops.reconcile(
+                LPAR, of_instance(asked=[port(2, vif_type='ovs')])
+            )
+
+        self.assertEqual([], self.networks.asked)
+
+    def test_exact_adapters_ask_neither_neutron_nor_for_a_bridge(self):
+        self.ops.attach(LPAR, port())
         self.networks.asked.clear()
 
         # Its binding may be lost meanwhile: the adapter is there.
-        self.ops.restore(LPAR, [port(vif_type='binding_failed')])
+        lost = port(vif_type='binding_failed', vlan=None)
+        self.ops.reconcile(LPAR, of_instance(lost))
 
         self.assertEqual([], self.networks.asked)
+
+    def test_a_bridge_without_room_refuses_new_vlans_only(self):
+        (bridge,) = self.networks.known
+        self.networks.known = [dataclasses.replace(bridge, room=1)]
+        self.ops.connect([port(1), port(2), port(3, vlan=50)])
+
+        with self.assertRaises(exception.PortRefused) as caught:
+            self.ops.connect([port(1), port(2, vlan=101)])
+
+        self.assertIn('it is full', str(caught.exception))
+        self.assertIn('port-2', str(caught.exception))
 
     def test_attaching_needs_the_lpar(self):
         ops = self.make_ops(lpars=())
         with self.assertRaises(exception.PartitionNotFound):
             ops.attach(LPAR, port())
-        self.assertEqual(['bridges'], self.networks.asked)
+        self.assertEqual([], self.networks.asked)
 
     def test_detaching_twice_is_fine(self):
         self.ops.attach(LPAR, port())

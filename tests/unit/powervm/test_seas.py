@@ -12,8 +12,10 @@
 
 import unittest
 
+from pypowervm.wrappers import logical_partition
 from pypowervm.wrappers import managed_system
 from pypowervm.wrappers import network as pvm_network
+from pypowervm.wrappers import virtual_io_server
 
 from nova_powervm import exception
 from nova_powervm.conf import powervm as options
@@ -54,6 +56,46 @@ class SeaTest(unittest.TestCase):
         self.assertEqual(
             ('ETHERNET0', 1, frozenset([1])),
             (found.switch, found.pvid, found.vlans),
+        )
+
+    def test_a_vlan_comes_and_goes_and_takes_room_meanwhile(self):
+        def read():
+            (found,) = self.networks.bridges()
+            return found.vlans, found.room
+
+        (bridge,) = self.networks.bridges()
+        before = read()
+
+        self.networks.provision(bridge, [100, 200])
+        self.assertEqual((frozenset([1, 100, 200]), 298), read())
+
+        for _ in range(2):
+            self.networks.withdraw(bridge, 100)
+        self.assertEqual((frozenset([1, 200]), 299), read())
+        self.networks.withdraw(bridge, 200)
+        self.assertEqual(before, read())
+        self.assertEqual(300, bridge.room)
+
+    def test_client_adapters_of_all_partitions_occupy_vlans(self):
+        (lpar,) = logical_partition.LPAR.search(self.adapter, name='archive')
+        (vios,) = virtual_io_server.VIOS.get(self.adapter)
+        (switch,) = pvm_network.VSwitch.get(
+            self.adapter, parent=managed_system.System.get(self.adapter)[0]
+        )
+        for parent, vlan, tagged in (
+            (lpar, 100, [30, 31]),
+            (vios, 200, None),
+        ):
+            pvm_network.CNA.bld(
+                self.adapter,
+                vlan,
+                switch.related_href,
+                addl_tagged_vlans=tagged,
+            ).create(parent=parent)
+
+        self.assertEqual(
+            {('ETHERNET0', vlan) for vlan in (100, 30, 31, 200)},
+            set(self.networks.occupied()),
         )
 
     def test_a_bridge_without_an_adapter_is_passed_over(self):

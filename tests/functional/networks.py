@@ -1,0 +1,88 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""What tests of ports, adapters and VLANs begin with."""
+
+import time
+
+from nova_powervm.emulator import worlds
+from tests.functional import base
+
+SWITCH = 'ETHERNET0(Default)'
+SECOND = 'ETHERNET1'
+
+
+def world(*bridges):
+    """Give the default world with other bridges.
+
+    :param bridges: Switch, PVID and tagged VLANs of each.
+    """
+    made = worlds.default()
+    (system,) = made['systems']
+    system['virtual_switches'] = [{'name': SWITCH}, {'name': SECOND}]
+    system['network_bridges'] = [
+        {'vios': 'vios1', 'switch': switch, 'pvid': pvid, 'vlans': vlans}
+        for switch, pvid, vlans in bridges
+    ]
+    return made
+
+
+class NetworkTestCase(base.PowerVMTestCase):
+    """Servers with ports, mostly without a device."""
+
+    def boot_with(self, *ports, expected='ACTIVE', **options):
+        """Boot a server with ports and give it as it ends."""
+        networks = [{'port': port['id']} for port in ports]
+        return self.boot({}, expected, networks=networks, **options)
+
+    def connected(self, server):
+        """Give MAC, VLAN and switch of a server's adapters, sorted."""
+        return sorted(
+            (adapter['mac'], adapter['vlan'], adapter['switch'])
+            for adapter in self.adapters(server)
+        )
+
+    def vlans(self, bridge=0):
+        """Give the tagged VLANs of a bridge."""
+        return self.host_state()['network_bridges'][bridge]['vlans']
+
+    def count(self, request):
+        """Count the requests with a method and label."""
+        return self.control().journal_counts().get(request, 0)
+
+    def changes(self):
+        """Give the requests that changed something since the start."""
+        return [
+            record['label']
+            for record in self.control().journal()
+            if record['method'] != 'GET' and record['label'] != 'Logon.create'
+        ]
+
+    def refused(self, *ports, **options):
+        """Boot a server that is refused before anything is made of it."""
+        self.control().clear_journal()
+        server = self.boot_with(*ports, expected='ERROR', **options)
+        self.assertEqual([], self.changes())
+        self.assertIsNone(self.lpar(server))
+        self.assertEqual(
+            {}, self._get_allocations_by_server_uuid(server['id'])
+        )
+        return server['fault']['message']
+
+    def wait_for(self, condition):
+        """Poll until a condition holds, and give its value."""
+        for _ in range(200):
+            value = condition()
+            if value:
+                return value
+            time.sleep(0.05)
+        self.fail('it never came true')

@@ -1,0 +1,249 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""An LPAR has exactly the adapters of its instance's ports when it starts."""
+
+import contextlib
+
+import fixtures
+from neutronclient.common import exceptions as neutron_exceptions
+from nova import context as nova_context
+from nova.network import model as network_model
+from nova.network import neutron
+
+from tests.functional import foreign
+from tests.functional import networks
+
+
+class Reconciling(networks.NetworkTestCase):
+    """One host, and a server with two ports."""
+
+    def setUp(self):
+        super().setUp()
+        self.start_host()
+        self.other = foreign.Client(self.hosts['host1'].emulator)
+        self.addCleanup(self.other.close)
+
+    def prepare(self):
+        """Boot a server with two ports, whose guest can't be reached."""
+        self.flags(resume_guests_state_on_host_boot=False)
+        self.kept = self.make_port(vlan=100)
+        self.lost = self.make_port(vlan=200)
+        self.server = self.boot_with(self.kept, self.lost)
+        self.control().set_partition(
+            self.lpar(self.server).uuid, rmc_state='inactive'
+        )
+        self.control().clear_journal()
+
+    def macs(self):
+        """Give the MAC addresses of the server's adapters."""
+        return sorted(adapter['mac'] for adapter in self.adapters(self.server))
+
+    def delete_lost(self):
+        """Delete a port in Neutron, of which Nova is not told."""
+        self.neutron.delete_port(self.lost['id'])
+
+    def bind_another(self):
+        """Bind one more port to the server, and let Nova's cache know it."""
+        port = self.make_port(vlan=300)
+        instance = self.instance(self.server)
+        port['device_id'] = instance.uuid
+        port['tenant_id'] = instance.project_id
+        port['binding:host_id'] = 'host1'
+        neutron.API().get_instance_nw_info(
+            nova_context.get_admin_context(), instance, force_refresh=True
+        )
+        return port
+
+    def assert_exact(self, *ports, state='running'):
+        """Check that the server has the adapters of these ports alone."""
+        self.assertEqual(
+            sorted(port['mac_address'] for port in ports), self.macs()
+        )
+        self.assertEqual(state, self.lpar(self.server).state)
+
+    @contextlib.contextmanager
+    def neutron_down(self):
+        """Let Neutron not answer for a while."""
+
+        def fail(*_args, **_kwargs):
+            raise neutron_exceptions.ConnectionFailed(reason='it is down')
+
+        with fixtures.MonkeyPatch(
+            'nova.tests.fixtures.NeutronFixture.list_ports', fail
+        ):
+            yield
+
+    def test_at_each_start(self):
+        self.tell_stories()
+
+    def story_a_deleted_port_goes_at_a_hard_reboot(self):
+        self.delete_lost()
+
+        self._reboot_server(self.server, hard=True)
+
+        self.assert_exact(self.kept)
+        self.assertIn('which no port of its instance has', self.logged())
+
+    def story_a_deleted_port_goes_at_a_soft_reboot(self):
+        self.delete_lost()
+
+        self._reboot_server(self.server)
+
+        self.assert_exact(self.kept)
+
+    def story_a_deleted_port_goes_at_stop_and_start(self):
+        self.delete_lost()
+        self._stop_server(self.server)
+
+        self._start_server(self.server)
+
+        self.assert_exact(self.kept)
+
+    def story_a_bound_port_gets_its_adapter_at_a_hard_reboot(self):
+        port = self.bind_another()
+
+        self._reboot_server(self.server, hard=True)
+
+        self.assert_exact(self.kept, self.lost, port)
+        self.assertIn(300, self.vlans())
+
+    def story_what_another_tool_made_goes(self):
+        uuid = self.lpar(self.server).uuid
+        self.control().set_partition(uuid, rmc_state='active')
+        self.other.make_adapter(uuid, 4)
+        self.control().set_partition(uuid, rmc_state='inactive')
+        self.assertEqual(3, len(self.macs()))
+
+        self._reboot_server(self.server, hard=True)
+
+        self.assert_exact(self.kept, self.lost)
+
+    def story_an_unchanged_server_costs_one_request_more(self):
+        self._reboot_server(self.server, hard=True)
+
+        asked = [
+            record['label']
+            for record in self.control().journal()
+            if record['label'].startswith(
+                ('ClientNetworkAdapter', 'NetworkBridge', 'Virtual')
+            )
+        ]
+        self.assertEqual(['ClientNetworkAdapter.feed'], asked)
+        self.assert_exact(self.kept, self.lost)
+
+    def story_nothing_is_taken_away_while_neutron_is_down(self):
+        self.delete_lost()
+        with self.neutron_down():
+            self.api.post_server_action(
+                self.server['id'], {'reboot': {'type': 'HARD'}}
+            )
+            self._wait_for_action_fail_completion(
+                self.server, 'reboot', 'compute_reboot_instance'
+            )
+
+        self.assert_exact(self.kept, self.lost)
+
+    def story_an_empty_cache_takes_nothing_away(self):
+        # Nova bug 1751923: the cache is lost at times.
+        self.empty_cache()
+
+        self._reboot_server(self.server, hard=True)
+
+        self.assert_exact(self.kept, self.lost)
+
+    def empty_cache(self):
+        """Let Nova forget the ports of the server."""
+        instance = self.instance(self.server)
+        cache = instance.info_cache
+        cache.network_info = network_model.NetworkInfo()
+        cache.save(update_cells=False)
+
+    def story_a_port_that_can_not_be_made_stops_no_guest(self):
+        port = self.bind_another()
+        port['binding:vif_type'] = 'ovs'
+
+        self.api.post_server_action(
+            self.server['id'], {'reboot': {'type': 'HARD'}}
+        )
+
+        self._wait_for_state_change(self.server, 'ACTIVE')
+        self.assertIn('is bound as ovs', self.logged())
+        self.assert_exact(self.kept, self.lost)
+        self.assertEqual(0, self.count('PUT LogicalPartition.job'))
+
+    def story_the_start_of_the_service_makes_no_dead_port(self):
+        # As a kill leaves it: the adapter and Neutron's port are gone, and
+        # Nova's cache has it still.
+        self._stop_server(self.server)
+        self.other.delete_adapters(self.lpar(self.server).uuid)
+        self.delete_lost()
+
+        self.restart_host()
+
+        self.assert_exact(self.kept, state='not activated')
+
+    def story_the_start_of_the_service_makes_nothing_in_doubt(self):
+        self._stop_server(self.server)
+        self.other.delete_adapters(self.lpar(self.server).uuid)
+
+        with self.neutron_down():
+            self.restart_host()
+
+        self.assert_exact(state='not activated')
+        self.assertIn('Neutron can not be asked', self.logged())
+
+    def story_a_boot_of_the_host_takes_a_dead_port_away(self):
+        self.delete_lost()
+
+        self.after_host_boot()
+
+        self.assert_exact(self.kept)
+
+    def story_a_boot_of_the_host_goes_on_without_neutron(self):
+        self.delete_lost()
+
+        with self.neutron_down():
+            self.after_host_boot()
+
+        self.assert_exact(self.kept, self.lost)
+        self.assertIn('with the adapters that it has', self.logged())
+
+    def after_host_boot(self):
+        """Stop the LPAR as a host does, and start nova-compute."""
+        self.flags(resume_guests_state_on_host_boot=True)
+        uuid = self.lpar(self.server).uuid
+        self.control().set_partition(uuid, state='not activated')
+        self.restart_host()
+
+    def story_a_kill_between_any_two_steps_is_made_good(self):
+        port = self.bind_another()
+        self.delete_lost()
+        for label in (
+            'ClientNetworkAdapter.delete',
+            'NetworkBridge.update',
+            'ClientNetworkAdapter.create',
+        ):
+            # The host answers nothing from here on, as after a kill.
+            self.control().add_fault(match=label, status=500, every=True)
+            self.api.post_server_action(
+                self.server['id'], {'reboot': {'type': 'HARD'}}
+            )
+            self._wait_for_server_parameter(
+                self.server,
+                {'status': 'ERROR', 'OS-EXT-STS:task_state': None},
+            )
+            self.control().clear_faults()
+
+        self._reboot_server(self.server, hard=True)
+
+        self.assert_exact(self.kept, port)
