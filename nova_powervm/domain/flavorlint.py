@@ -287,9 +287,6 @@ def _explosion(
                 Severity.WARNING,
                 f'resources*:{cost.resource_class}',
                 str(cost),
-                'set in placement.conf [placement]max_allocation_candidates '
-                '= 1000 and allocation_candidates_generation_strategy = '
-                'breadth-first, and '
-                '[workarounds]optimize_for_wide_provider_trees = true; '
-                'nothing to do if they are set',
+                f'set in placement.conf {candidates.OPTIONS}; nothing to do '
+                'if they are set',
             )
