@@ -95,6 +95,26 @@ class LintTest(unittest.TestCase):
             finding.hint,
         )
 
+    def test_what_the_driver_refuses(self):
+        specs = {'hw:cpu_policy': 'dedicated'}
+        for others, severity in (({}, 'warning'), (GOOD, 'error')):
+            finding = self.assert_found(
+                severity,
+                'hw:cpu_policy',
+                "'dedicated' is refused: LPARs share the processors",
+                {**others, **specs},
+            )
+            self.assertIn('take it out', finding.hint)
+
+    def test_spellings_of_a_device_profile(self):
+        right = {'accel:device_profile': 'gpu'}
+        self.assertEqual((), flavorlint.lint(right, FILE))
+        for key in ('accel:device-profile', 'accel:device_profile_name'):
+            finding = self.assert_found(
+                'error', key, 'no accelerator is given', {key: 'gpu'}
+            )
+            self.assertEqual('write accel:device_profile=gpu', finding.hint)
+
     def test_missing_group_policy(self):
         specs = many(2)
         del specs['group_policy']
