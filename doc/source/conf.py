@@ -26,6 +26,7 @@ extensions = [
     'openstackdocstheme',
     'oslo_config.sphinxconfiggen',
     'oslo_config.sphinxext',
+    'promises_page',
     'sphinx_feature_classification.support_matrix',
 ]
 

@@ -27,6 +27,7 @@ from nova_powervm import exception
 from nova_powervm.cmd import waiting
 from nova_powervm.cmd.inventory import cloud
 from nova_powervm.cmd.inventory import config
+from nova_powervm.domain import candidates as domain_candidates
 from nova_powervm.domain import names
 from nova_powervm.domain import observed
 from nova_powervm.domain import policy as policies
@@ -39,15 +40,18 @@ PLACEMENT_API = '1.39'
 PLACEMENT_RELEASE = 14
 #: Nova's own gate for OWNER_NOVA in what its scheduler asks for.
 OWNER_VERSION = 73
-#: Equal devices of one host from which on candidates get costly.
-MANY_DEVICES = 8
 
 _SHORT = re.compile(re.escape(names.PROVIDER_PREFIX) + '[0-9A-F]{8}')
 _CANDIDATE_OPTIONS = {
-    'placement': cfg.IntOpt('max_allocation_candidates', default=-1),
-    'workarounds': cfg.BoolOpt(
-        'optimize_for_wide_provider_trees', default=False
-    ),
+    'placement': [
+        cfg.IntOpt('max_allocation_candidates', default=-1),
+        cfg.StrOpt(
+            'allocation_candidates_generation_strategy', default='depth-first'
+        ),
+    ],
+    'workarounds': [
+        cfg.BoolOpt('optimize_for_wide_provider_trees', default=False)
+    ],
 }
 
 Result = upgradecheck.Result
@@ -205,26 +209,46 @@ def candidates(tree: observed.Tree, files: Collection[str]) -> Result:
     :param files: placement.conf, if it can be read here.
     """
     counts = Counter(rc for o in tree.slot_providers for rc in o.inventory)
-    many = {rc: n for rc, n in counts.items() if n >= MANY_DEVICES}
+    many = {
+        rc: n
+        for rc, n in counts.items()
+        if n >= domain_candidates.MANY_DEVICES
+    }
     if not many:
         return ok()
     where = ', '.join(f'{n} {rc}' for rc, n in sorted(many.items()))
     advice = (
         f'{where} on one host: flavors with several of them make very many '
-        'candidates. Set in placement.conf '
-        '[placement]max_allocation_candidates = 1000 and '
-        '[workarounds]optimize_for_wide_provider_trees = true'
+        'candidates, which cost Placement minutes and gigabytes. Set in '
+        f'placement.conf {domain_candidates.OPTIONS}'
     )
     if not files:
-        return warning(f'{advice}; the file can not be read here, so look.')
-    conf = cfg.ConfigOpts()
-    for group, option in _CANDIDATE_OPTIONS.items():
-        conf.register_opt(option, group=group)
-    conf(args=[], default_config_files=list(files), default_config_dirs=[])
-    limited = conf.placement.max_allocation_candidates > 0
-    if limited or conf.workarounds.optimize_for_wide_provider_trees:
+        return warning(
+            f"{advice}; Placement's API does not tell them and the file can "
+            'not be read here, so look.'
+        )
+    missing = _not_set(files)
+    if not missing:
         return ok()
-    return warning(f'{advice}. In {", ".join(files)} neither is set.')
+    return warning(f'{advice}. In {", ".join(files)}: {"; ".join(missing)}.')
+
+
+def _not_set(files: Collection[str]) -> list[str]:
+    """Say what Placement's configuration lacks for many equal devices."""
+    conf = cfg.ConfigOpts()
+    for group, options in _CANDIDATE_OPTIONS.items():
+        conf.register_opts(options, group=group)
+    conf(args=[], default_config_files=list(files), default_config_dirs=[])
+    limit = conf.placement.max_allocation_candidates
+    strategy = conf.placement.allocation_candidates_generation_strategy
+    missing = []
+    if limit <= 0:
+        missing.append('max_allocation_candidates sets no limit')
+    if strategy != 'breadth-first':
+        missing.append(f'the strategy is {strategy}')
+    if not conf.workarounds.optimize_for_wide_provider_trees:
+        missing.append('optimize_for_wide_provider_trees is not set')
+    return missing
 
 
 #: What makes a check fail; anything else is an error of the program.

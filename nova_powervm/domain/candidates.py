@@ -26,8 +26,18 @@ from nova_powervm.domain import flavors
 CANDIDATES_PER_SECOND = 9300
 #: Seconds from which on a request is worth a warning.
 SLOW_SECONDS = 2
-#: So many groups of a kind are slow on a host of unknown, but usual size.
-MANY_GROUPS = 4
+#: So many groups of a kind are slow on a host of unknown size: three take half
+#: an hour on one of 256 equal slots, two take seconds.
+MANY_GROUPS = 3
+#: Equal devices of one host from which on some flavors are slow.
+MANY_DEVICES = 8
+#: What makes Placement stop in time, for messages about ``placement.conf``.
+OPTIONS = (
+    '[placement]max_allocation_candidates = 1000, '
+    '[placement]allocation_candidates_generation_strategy = breadth-first '
+    'and [workarounds]optimize_for_wide_provider_trees = true'
+)
+_USUAL, _LARGE = 32, 256
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -62,9 +72,15 @@ class Cost:
 
     def __str__(self) -> str:
         if not self.fitting:
+            small, large = (
+                dataclasses.replace(self, fitting=number)
+                for number in (_USUAL, _LARGE)
+            )
             return (
-                f'{self.groups} equal groups: on a host with 32 such devices '
-                '4 groups take Placement a minute and a half for each server'
+                f'{self.groups} equal groups take Placement '
+                f'{_time(small.seconds)} for each server with {_USUAL} such '
+                f'devices on a host, {_time(large.seconds)} and gigabytes of '
+                f'memory with {_LARGE}'
             )
         return (
             f'{self.groups} equal groups and {self.fitting} devices that '

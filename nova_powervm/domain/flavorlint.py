@@ -23,10 +23,12 @@ from collections.abc import Iterator
 from collections.abc import Mapping
 from collections.abc import Sequence
 
+from nova_powervm.domain import accelerators
 from nova_powervm.domain import candidates
 from nova_powervm.domain import flavors
 from nova_powervm.domain import names
 from nova_powervm.domain import policy as policies
+from nova_powervm.domain import promises
 
 _NEAR_KEY = re.compile(r'(traits|resource(?!s))([a-zA-Z0-9_-]{0,63}):(.*)')
 _PRODUCT = 'CUSTOM_POWERVM_IOSLOT_PRODUCT_ID_'
@@ -91,7 +93,8 @@ def lint(
 ) -> tuple[Finding, ...]:
     """Look for all mistakes at once.
 
-    :param extra_specs: Of a flavor. One that asks for no device has none.
+    :param extra_specs: Of a flavor. In one that asks for no device only what
+        the driver refuses is looked for; it may be meant for other hosts.
     :param offers: What flavors can ask for.
     :returns: Findings, errors first, in the order of the extra specs.
     """
@@ -102,6 +105,7 @@ def lint(
         *_policy(extra_specs, groups),
         *(f for group in devices for f in _group(group, offers)),
         *_explosion(devices, offers),
+        *_promises(extra_specs, bool(devices)),
     ]
     return tuple(sorted(found, key=lambda f: f.severity != Severity.ERROR))
 
@@ -287,9 +291,23 @@ def _explosion(
                 Severity.WARNING,
                 f'resources*:{cost.resource_class}',
                 str(cost),
-                'set in placement.conf [placement]max_allocation_candidates '
-                '= 1000 and allocation_candidates_generation_strategy = '
-                'breadth-first, and '
-                '[workarounds]optimize_for_wide_provider_trees = true; '
-                'nothing to do if they are set',
+                f'set in placement.conf {candidates.OPTIONS}; nothing to do '
+                'if they are set',
             )
+
+
+def _promises(
+    extra_specs: Mapping[str, str], for_this_driver: bool
+) -> Iterator[Finding]:
+    for broken in promises.broken_by_flavor(extra_specs):
+        misspelled = broken.key.startswith('accel:')
+        yield Finding(
+            Severity.ERROR
+            if for_this_driver or misspelled
+            else Severity.WARNING,
+            broken.key,
+            f"'{broken.value}' is refused: {broken.reason}",
+            f'write {accelerators.PROFILE}={broken.value}'
+            if misspelled
+            else 'take it out, or keep the flavor away from PowerVM hosts',
+        )

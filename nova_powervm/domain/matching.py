@@ -74,14 +74,15 @@ class Device:
 def judge(
     policy: policies.Policy,
     host_slots: Collection[slots.Slot],
-    instance_lpars: Collection[str] = (),
+    instance_lpars: Collection[str] | None = None,
 ) -> tuple[Verdict, ...]:
     """Hold the inventory file against the host's slots.
 
     :param policy: What the operator allows.
     :param host_slots: All slots of the host.
     :param instance_lpars: Upper-case uuids of LPARs that belong to
-        instances of Nova; a slot that one of them owns stays offered.
+        instances of Nova; a slot that one of them owns stays offered. None
+        if nobody told which they are: whatever has an owner is taken then.
     :returns: One verdict for each slot, in the order given.
     """
     duplicated = slots.duplicated_indexes(host_slots)
@@ -96,7 +97,7 @@ def _judge_slot(
     policy: policies.Policy,
     index: identification.Index,
     slot: slots.Slot,
-    instance_lpars: Collection[str],
+    instance_lpars: Collection[str] | None,
     duplicated: Collection[int],
 ) -> Verdict:
     # Two paragraphs for one device are an error of the file, whatever is
@@ -122,17 +123,22 @@ def _reason_conflict(
 
 def _reason_of_host(
     slot: slots.Slot,
-    instance_lpars: Collection[str],
+    instance_lpars: Collection[str] | None,
     duplicated: Collection[int],
 ) -> slots.Reason | None:
-    reason = slots.reason_unavailable(slot, instance_lpars, duplicated)
+    reason = slots.reason_unavailable(slot, instance_lpars or (), duplicated)
     if (
         reason is not None
         and reason.code == 'owned'
         and slot.owner is not None
         and slot.owner.kind is slots.PartitionKind.CLIENT
     ):
-        return slots.Reason('owned', f'{reason}, which Nova does not run')
+        whose = (
+            'which Nova may run: only Placement knows'
+            if instance_lpars is None
+            else 'which Nova does not run'
+        )
+        return slots.Reason('owned', f'{reason}, {whose}')
     return reason
 
 

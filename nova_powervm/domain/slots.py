@@ -60,6 +60,7 @@ class Slot:
     :param drc_name: Physical location code.
     :param sriov: True if the adapter is in SR-IOV mode: the hypervisor owns
         it then, although no partition does.
+    :param assignable: False if the host says that no partition can get it.
     :param bus_group_required: True if the slot must move together with the
         others of its bus; passed back to PowerVM unchanged.
     """
@@ -75,6 +76,7 @@ class Slot:
     revision_id: int | None = None
     owner: Owner | None = None
     sriov: bool = False
+    assignable: bool = True
     bus_group_required: bool = False
 
     @property
@@ -155,6 +157,10 @@ def reason_unavailable(
         slot.owner, instance_lpars
     ):
         return Reason('owned', f'it is owned by {slot.owner}')
+    if not slot.assignable:
+        return Reason(
+            'unassignable', 'the host does not let a partition have it'
+        )
     return None
 
 

@@ -16,6 +16,7 @@ With them an inventory file can be checked where the host can't be reached.
 """
 
 import dataclasses
+import itertools
 from collections.abc import Iterable
 from collections.abc import Iterator
 from collections.abc import Sequence
@@ -51,8 +52,8 @@ class Capture:
 
     :param view: The managed system with its slots.
     :param owners_known: False if a slot without an owner may have one: the
-        system does not report owners, and the answers for LogicalPartition
-        and VirtualIOServer are not both there.
+        system does not report all owners, and its own partitions and Virtual
+        I/O Servers are not both there.
     """
 
     view: host.HostView
@@ -89,10 +90,15 @@ def _read(paths: Sequence[str], system_name: str | None) -> Capture:
     where = ', '.join(paths)
     system = _choose(found['ManagedSystem'], system_name, where)
     reported = views.reports_owners(system)
-    partitions = _of_system(
-        [*found['VirtualIOServer'], *found['LogicalPartition']], system.uuid
+    own = [
+        _of_system(found[kind], system.uuid)
+        for kind in ('VirtualIOServer', 'LogicalPartition')
+    ]
+    owners = (
+        None
+        if reported
+        else views.profile_owners(itertools.chain.from_iterable(own))
     )
-    owners = None if reported else views.profile_owners(partitions)
     try:
         view = views.host_view(system, owners)
     except exception.RestBusy as error:
@@ -101,8 +107,7 @@ def _read(paths: Sequence[str], system_name: str | None) -> Capture:
             f'I/O slots. {_CURE}; the answer has to hold the element '
             'AssociatedSystemIOConfiguration.'
         ) from error
-    complete = bool(found['VirtualIOServer'] and found['LogicalPartition'])
-    return Capture(view, reported or complete)
+    return Capture(view, reported or all(own))
 
 
 def _wrappers(path: str) -> Iterator[tuple[str, Any]]:

@@ -30,6 +30,9 @@ LOG = logging.getLogger(__name__)
 #: DRC index to the partition that has the slot in its profile.
 Owners = Mapping[int, slots.Owner]
 _IO_CONFIGURATION = 'AssociatedSystemIOConfiguration'
+# Its elements are those of one kind of adapter or another.
+_ADAPTER = 'RelatedIOAdapter'
+_ASSIGNABLE = 'LogicalPartitionAssignmentCapable'
 
 
 def reports_owners(system: managed_system.System) -> bool:
@@ -43,8 +46,8 @@ def host_view(
     """Translate a managed system.
 
     :param system: pypowervm's wrapper.
-    :param owners: The owners of slots as the partitions' profiles have them;
-        None if those that the system reports count.
+    :param owners: The owners of slots as the partitions' profiles have them,
+        for slots that the system names no owner of; None if it names all.
     :raises exception.RestBusy: The system does not report its slots.
     """
     return host.HostView(
@@ -77,10 +80,9 @@ def _slots(
             # Nothing can be done with a slot that has no name.
             LOG.debug('No DRC index: %s', wrapper.description)
             continue
-        owner = (
-            _reported_owner(wrapper)
-            if owners is None
-            else owners.get(wrapper.drc_index)
+        # A named owner is one, whatever the system says of its capability.
+        owner = _reported_owner(wrapper) or (owners or {}).get(
+            wrapper.drc_index
         )
         yield _slot(wrapper, owner, wrapper.drc_index in sriov)
 
@@ -100,6 +102,7 @@ def _slot(
         revision_id=wrapper.pci_rev_id,
         owner=owner,
         sriov=in_sriov_mode,
+        assignable=_assignable(wrapper.element),
         bus_group_required=wrapper.bus_grp_required,
     )
 
@@ -112,6 +115,17 @@ def _reported_owner(wrapper: Any) -> slots.Owner | None:
         partition_id=wrapper.part_id,
         uuid=_upper(wrapper.part_uuid),
         name=wrapper.part_name,
+    )
+
+
+def _assignable(slot: Any) -> bool:
+    """Whether a partition can get a slot, as far as the host says.
+
+    Hosts that say nothing of it are the rule; pypowervm does not read it.
+    """
+    return all(
+        (said.text or '').strip().lower() == 'true'
+        for said in slot.findall(f'{_ADAPTER}/*/{_ASSIGNABLE}')
     )
 
 

@@ -20,6 +20,7 @@ from nova.virt import configdrive
 from nova.virt import driver
 
 from nova_powervm import exception
+from nova_powervm.domain import promises
 
 CONF = nova.conf.CONF
 
@@ -41,6 +42,7 @@ def check(
     refused = [
         *_disks(instance, image_meta, block_device_info or {}),
         *_rest(instance),
+        *_promises(instance, image_meta),
     ]
     if injected_files and not configdrive.required_by(instance):
         refused.append(
@@ -88,3 +90,21 @@ def _rest(instance: Any) -> Iterator[str]:
             f'[DEFAULT]config_drive_format is {CONF.config_drive_format}, '
             'only iso9660 can be a virtual optical medium'
         )
+
+
+def _promises(instance: Any, image_meta: Any) -> Iterator[str]:
+    extra_specs = instance.flavor.extra_specs or {}
+    for broken in promises.broken_by_flavor(extra_specs):
+        yield f'the flavor asks for {broken}'
+    for broken in promises.broken_by_image(_properties(image_meta)):
+        yield f'its image asks for {broken}'
+
+
+def _properties(image_meta: Any) -> dict[str, Any]:
+    """Give the properties that an image has, by the names of Nova's object."""
+    properties = image_meta.properties
+    return {
+        name: getattr(properties, name)
+        for name in properties.fields
+        if properties.obj_attr_is_set(name)
+    }

@@ -407,6 +407,44 @@ class TwoSystemsTest(base.EmulatorTestCase):
         return self.build(memory=256)
 
 
+class WorldUnclaimedOwnersTest(base.EmulatorTestCase):
+    """A host that names owners, and does not claim to be able to."""
+
+    def setUp(self):
+        self.world = worlds.default()
+        self.world['systems'][0]['slot_owner_capability'] = False
+        super().setUp()
+
+    def test_owners_show_without_the_capability(self):
+        self.assertFalse(
+            self.system().get_capability('ioslot_owner_assignment_capable')
+        )
+        self.assertEqual('vios1', self.slot(base.VIOS_SLOT).part_name)
+        created = self.create(slots=base.GPUS[:1])
+        self.assertEqual(created.name, self.slot(base.GPUS[0]).part_name)
+
+    def test_capability_without_owners_is_no_world(self):
+        (system,) = self.world['systems']
+        system.update(reports_slot_owners=False, slot_owner_capability=True)
+        with self.assertRaisesRegex(errors.WorldError, 'slot_owner_capab'):
+            worlds.check(self.world)
+
+    def test_captured_owners_stay(self):
+        for capability in (None, False):
+            spec = {'capture': {'file': 'managedsystem.txt', 'entry': 0}}
+            if capability is not None:
+                spec['slot_owner_capability'] = capability
+            with self.subTest(capability=capability):
+                self.control.load_world({'systems': [spec]})
+                found = self.system()
+                names = {s.part_name for s in found.asio_config.io_slots}
+                self.assertEqual({None, 'vios1'}, names)
+                claimed = found.get_capability(
+                    'ioslot_owner_assignment_capable'
+                )
+                self.assertEqual(capability is None, claimed)
+
+
 class WorldOwnersTest(base.EmulatorTestCase):
     """A host that does not say who owns its slots."""
 

@@ -163,6 +163,17 @@ class RefusedCreateTest(base.EmulatorTestCase):
     def test_unassignable_slot(self):
         self.control.plug('21010050', {'assignable': False})
         self.refuse(409, '21010050.*not assignable', slots=[0x21010050])
+        path = 'RelatedIOAdapter/IOAdapter/LogicalPartitionAssignmentCapable'
+        shown = self.slot(0x21010050).element
+        self.assertEqual('false', shown.findtext(path))
+        self.assertIsNone(self.slot(base.GPUS[0]).element.findtext(path))
+
+    def test_slot_that_becomes_assignable(self):
+        self.control.plug('21010050', {'assignable': False})
+        self.control.plug(
+            '21010050', {'assignable': True, 'description': 'GPU'}
+        )
+        self.create(slots=[0x21010050])
 
     def test_memory(self):
         self.refuse(409, 'MB of memory were asked for', memory=262144)

@@ -194,6 +194,20 @@ class NoCandidate(base.PowerVMTestCase):
 
         self.assertIn('No valid host', server['fault']['message'])
 
+    def story_two_servers_of_one_request_although_there_are_devices(self):
+        # Nova claims the first candidate of a host only: the same device.
+        group = base.gpu_groups(1)
+        server = self.boot(group, expected='ERROR', request={'min_count': 2})
+
+        self.assertIn('No valid host', server['fault']['message'])
+        for other in self.api.get_servers():
+            self.assertEqual(
+                'ERROR', self._wait_until_built(other['id'])['status']
+            )
+            self._delete_server(other)
+        for _ in range(2):
+            self.boot(group)
+
     def story_a_class_that_no_host_offers(self):
         server = self.refused({'resources1:CUSTOM_NVME': '1'})
 

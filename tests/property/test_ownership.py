@@ -156,8 +156,9 @@ class OwnerTest(base.EmulatorTestCase):
                     free.add(int(slot['drc_index'], 16))
                 else:
                     slot['owner'] = owner
-        for reported in (True, False):
+        for reported, claimed in ((True, True), (True, False), (False, False)):
             host['reports_slot_owners'] = reported
+            host['slot_owner_capability'] = claimed
             self.control.load_world(world)
             view = self.read()
             instances = {

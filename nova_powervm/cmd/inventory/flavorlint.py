@@ -34,7 +34,7 @@ TROUBLE = 4
 
 
 class Lint(base.Lister):
-    """Find the mistakes in flavors that ask for devices.
+    """Find the mistakes in flavors that ask for devices, and vain wishes.
 
     Flavors are read from the compute API, all of them if none is named, or
     taken from --extra-spec, or from standard input: K=V lines, or what
@@ -47,6 +47,11 @@ class Lint(base.Lister):
     missing group_policy, resourcesN:X=2, a missing OWNER_NOVA, devices in the
     group without a number, classes and traits that nobody offers, and groups
     that Placement would need minutes for.
+
+    In all flavors it finds wrong spellings of accel:device_profile, and what
+    the driver refuses: hw:cpu_policy=dedicated, quota:... and others. That is
+    an error if the flavor asks for devices; if not, it is a warning, for the
+    flavor may be meant for hosts of another kind.
 
     The exit code is 0 if nothing is found, 1 for warnings, 2 for errors, and
     4 if the flavors could not be read.

@@ -107,10 +107,10 @@ def read(
         )
         if not capture.owners_known:
             app.warn(
-                f'{parsed_args.system_xml[0]} does not tell who owns the '
-                'slots, so they look free: their owners are not known. Give '
-                'the stored answers for LogicalPartition and VirtualIOServer '
-                'with --system-xml, too.'
+                f'{parsed_args.system_xml[0]} does not tell who owns each '
+                'slot: those without an owner look free, and may not be. Give '
+                "the stored answers for the same system's LogicalPartition "
+                'and VirtualIOServer with --system-xml, too.'
             )
         return Reading(
             capture.view,

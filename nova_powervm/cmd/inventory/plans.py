@@ -61,7 +61,7 @@ def of(
     :param node: Name of the compute node.
     :param style: ``[powervm]provider_names``.
     """
-    lpars = tree.instance_lpars if tree else ()
+    lpars = tree.instance_lpars if tree else None
     verdicts = matching.judge(policy, view.io_slots, lpars)
     return planning.make_plan(
         existing.pair(
@@ -70,5 +70,5 @@ def of(
         tree.allocations if tree else existing.Allocations({}),
         devices.namer(node, style),
         verdicts,
-        ownership.held(view.io_slots, lpars),
+        ownership.held(view.io_slots, lpars or ()),
     )

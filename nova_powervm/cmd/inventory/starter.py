@@ -136,7 +136,7 @@ def _head(reading: hosts.Reading, resource_class: str | None) -> Iterator[str]:
     if not reading.owners_known:
         yield '#'
         yield from _comment(
-            f'{_clean(reading.source)} does not tell who owns the slots. Some '
+            f'{_clean(reading.source)} does not tell who owns each slot. Some '
             'of these may belong to a VIOS or another partition; they are '
             'not offered for as long as they do.'
         )

@@ -23,6 +23,8 @@ from nova_powervm.emulator import content
 DRC_INDEX = 'SlotDynamicReconfigurationConnectorIndex'
 DRC_NAME = 'SlotDynamicReconfigurationConnectorName'
 EMPTY = 'Empty slot'
+ASSIGNABLE = 'LogicalPartitionAssignmentCapable'
+_ADAPTER = 'RelatedIOAdapter'
 OWNER_ELEMENTS = (
     'PartitionID',
     'PartitionUUID',
@@ -94,14 +96,10 @@ class Slot:
     """One IOSlot of a system.
 
     :param element: the system's IOSlot element.
-    :param assignable: False for a slot that no partition can get.
     """
 
-    def __init__(
-        self, element: content.Element, assignable: bool = True
-    ) -> None:
+    def __init__(self, element: content.Element) -> None:
         self.element = element
-        self.assignable = assignable
         self.owner = _reported_owner(element)
 
     @property
@@ -128,6 +126,21 @@ class Slot:
     def is_empty(self) -> bool:
         """Whether no card is in the slot."""
         return self.description == EMPTY
+
+    @property
+    def assignable(self) -> bool:
+        """Whether a partition can get the slot; True if it does not say."""
+        return content.boolean(
+            self.element, f'{_ADAPTER}/IOAdapter/{ASSIGNABLE}', True
+        )
+
+    def set_assignable(self, assignable: bool) -> None:
+        """Have the slot say whether a partition can get it."""
+        if content.find(self.element, _ADAPTER) is None:
+            self.element.append(_related_adapter(self.element))
+            content.sort_children(self.element, ORDER)
+        path = f'{_ADAPTER}/IOAdapter/{ASSIGNABLE}'
+        content.put(self.element, path, assignable).set('ksv', 'V1_2_0')
 
     def set_card(self, card: Card) -> None:
         """Put a card into the slot, or take it out with ``Card()``."""
@@ -188,7 +201,7 @@ def associated_slot(slot: content.Element) -> content.Element:
         if content.local_name(child) not in (*OWNER_ELEMENTS, 'Metadata')
     ]
     element = content.new('AssociatedIOSlot', *values)
-    if content.find(element, 'RelatedIOAdapter') is None:
+    if content.find(element, _ADAPTER) is None:
         element.append(_related_adapter(slot))
     content.sort_children(element, ORDER)
     return element
@@ -201,7 +214,7 @@ def _related_adapter(slot: content.Element) -> content.Element:
         content.leaf('Description', content.text(slot, 'Description')),
         content.leaf('DeviceName', content.text(slot, DRC_NAME)),
     )
-    related = content.leaf('RelatedIOAdapter')
+    related = content.leaf(_ADAPTER)
     related.append(adapter)
     return related
 

@@ -42,6 +42,9 @@ class System(resource.Resource):
 
     def __init__(self, uuid: str, element: content.Element) -> None:
         super().__init__(KIND, uuid, element)
+        #: Whether IOSlots say whose they are. There are systems that do it
+        #: and do not claim the capability.
+        self.reports_owners = self.boolean(OWNER_CAPABILITY)
         self._slots: dict[int, Slot] = {}
         self.read_slots()
 
@@ -58,18 +61,14 @@ class System(resource.Resource):
     def unchanged_if_it_fails(self) -> Iterator[None]:
         """Put content and slots back if what is done to them fails."""
         element = content.copy(self.element)
-        slots = {
-            slot.drc_index: (slot.owner, slot.assignable)
-            for slot in self.slots()
-        }
+        owners = {slot.drc_index: slot.owner for slot in self.slots()}
         try:
             yield
         except BaseException:
             self.element = element
             self.read_slots()
-            for drc_index, (owner, assignable) in slots.items():
-                slot = self._slots[drc_index]
-                slot.owner, slot.assignable = owner, assignable
+            for drc_index, owner in owners.items():
+                self._slots[drc_index].owner = owner
             raise
 
     @property
@@ -81,11 +80,6 @@ class System(resource.Resource):
     def serial(self) -> str:
         """The machine's serial number."""
         return self.text(f'{MTMS}/SerialNumber')
-
-    @property
-    def reports_owners(self) -> bool:
-        """Whether IOSlots say whose they are."""
-        return self.boolean(OWNER_CAPABILITY)
 
     @property
     def region_size(self) -> int:

@@ -60,6 +60,7 @@ def _build_system(host: Host, spec: Spec) -> None:
     )
     element = capture.element
     _choose_slots(element, capture_spec)
+    reports = _reports_owners(element, spec)
     _describe(element, spec)
     named = capture.uuid if 'capture' in spec else 'random'
     uuid = spec.get('uuid', named)
@@ -68,6 +69,7 @@ def _build_system(host: Host, spec: Spec) -> None:
     if uuid != capture.uuid:
         content.put(element, 'Metadata/Atom/AtomID', uuid)
     system = System(uuid.lower(), element)
+    system.reports_owners = reports
     host.add(system, quiet=True)
     for slot_spec in spec.get('slots', ()):
         build_slot(system, slot_spec)
@@ -81,6 +83,22 @@ def _build_system(host: Host, spec: Spec) -> None:
     _assign(host, system, owners)
     ownership.seed(host, system)
     _count_capacity(host, system, spec)
+
+
+def _reports_owners(element: Element, spec: Spec) -> bool:
+    """Whether slots say whose they are, and have the system claim it."""
+    described = 'capture' not in spec or 'reports_slot_owners' in spec
+    captured = content.boolean(element, system_module.OWNER_CAPABILITY)
+    reports: bool = spec.get(
+        'reports_slot_owners', captured or 'capture' not in spec
+    )
+    if described or 'slot_owner_capability' in spec:
+        content.put(
+            element,
+            system_module.OWNER_CAPABILITY,
+            spec.get('slot_owner_capability', reports),
+        )
+    return reports
 
 
 def _choose_slots(element: Element, spec: Spec) -> None:
@@ -124,11 +142,6 @@ def _describe(element: Element, spec: Spec) -> None:
     for kind in ('Configurable', 'Installed'):
         path = f'{system_module.PROCESSORS}/{kind}SystemProcessorUnits'
         values[path] = processors.get('configurable')
-    reports = spec.get('reports_slot_owners')
-    if reports is None and 'capture' not in spec:
-        reports = True
-    if reports is not None:
-        values[system_module.OWNER_CAPABILITY] = reports
     for path, value in values.items():
         if value is not None:
             content.put(element, path, value)
@@ -156,7 +169,8 @@ def build_slot(system: System, spec: Spec) -> None:
         slot.set_card(card(spec))
     elif 'description' in spec:
         slot.set_card(card(spec))
-    slot.assignable = spec.get('assignable', slot.assignable)
+    if 'assignable' in spec:
+        slot.set_assignable(spec['assignable'])
     if 'bus_group_required' in spec:
         content.put(
             slot.element, 'BusGroupingRequired', spec['bus_group_required']

@@ -27,6 +27,10 @@ def problems(world: dict[str, Any]) -> Iterator[str]:
         path = f'systems[{number}]'
         if 'capture' not in system and 'name' not in system:
             yield f'{path}: name is required without capture'
+        if system.get('slot_owner_capability') and not system.get(
+            'reports_slot_owners', True
+        ):
+            yield f'{path}: slot_owner_capability needs reports_slot_owners'
         yield from _repeated(_uuids(system, path), uuids)
         yield from _slots(system, path)
         yield from _partitions(system, path)

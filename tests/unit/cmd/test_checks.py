@@ -136,18 +136,26 @@ class ChecksTest(unittest.TestCase):
         directory = fixtures.TempDir()
         with directory:
             path = os.path.join(directory.path, 'placement.conf')
-            for text, code in (
-                ('', checks.Code.WARNING),
-                (
-                    '[placement]\nmax_allocation_candidates = 100\n',
-                    checks.Code.SUCCESS,
-                ),
-                (
-                    '[workarounds]\noptimize_for_wide_provider_trees = true\n',
-                    checks.Code.SUCCESS,
-                ),
+            limit = '[placement]\nmax_allocation_candidates = 100\n'
+            breadth = (
+                'allocation_candidates_generation_strategy = breadth-first\n'
+            )
+            wide = '[workarounds]\noptimize_for_wide_provider_trees = true\n'
+            for text, missing in (
+                ('', 'sets no limit; the strategy is depth-first; optimize'),
+                (limit + wide, 'the strategy is depth-first'),
+                (limit + breadth, 'optimize_for_wide_provider_trees is not'),
+                (f'[placement]\n{breadth}{wide}', 'sets no limit'),
+                (limit + breadth + wide, None),
             ):
                 with open(path, 'w') as file:
                     file.write(text)
                 result = checks.candidates(node(8), [path])
-                self.assertEqual(code, result.code, text)
+                with self.subTest(text):
+                    self.assert_result(
+                        checks.Code.WARNING
+                        if missing
+                        else checks.Code.SUCCESS,
+                        missing or '',
+                        result,
+                    )

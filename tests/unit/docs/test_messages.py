@@ -70,6 +70,7 @@ class ReasonTest(unittest.TestCase):
         for changes, paragraphs in (
             ({'vendor_id': slots.EMPTY_ID}, ()),
             ({'sriov': True}, ()),
+            ({'assignable': False}, ()),
             ({'owner': database}, ()),
             ({'owner': vios}, ()),
             ({}, ()),
@@ -79,6 +80,8 @@ class ReasonTest(unittest.TestCase):
             slot = dataclasses.replace(self.GPU, **changes)
             told |= self.reasons(slot, paragraphs=paragraphs)
         told |= self.reasons(self.GPU, self.GPU)
+        owned = dataclasses.replace(self.GPU, owner=database)
+        told |= self.reasons(owned, lpars=None)
         self.assertEqual(
             {
                 'conflict',
@@ -87,6 +90,7 @@ class ReasonTest(unittest.TestCase):
                 'empty',
                 'owned',
                 'sriov',
+                'unassignable',
                 'unmatched',
             },
             {code for code, _ in told},
@@ -97,12 +101,12 @@ class ReasonTest(unittest.TestCase):
             )
             self.assertIn(f'``{shown}``', text)
 
-    def reasons(self, *host_slots, paragraphs=()):
+    def reasons(self, *host_slots, paragraphs=(), lpars=()):
         """Give code and words of each reason."""
         allowed = policy.Policy(paragraphs, '...')
         return {
             (verdict.reason.code, verdict.reason.text)
-            for verdict in matching.judge(allowed, host_slots)
+            for verdict in matching.judge(allowed, host_slots, lpars)
         }
 
 

@@ -58,7 +58,7 @@ class LintTest(unittest.TestCase):
         for specs in (
             {},
             {
-                'hw:cpu_policy': 'dedicated',
+                'hw:cpu_policy': 'shared',
                 'trait:HW_CPU_X86_AVX2': 'required',
             },
             {'resources:VCPU': '0', 'resources:CUSTOM_BAREMETAL': '1'},
@@ -94,6 +94,26 @@ class LintTest(unittest.TestCase):
             'trait1:CUSTOM_POWERVM_IOSLOT_DEVICE_ID_1DB6=required',
             finding.hint,
         )
+
+    def test_what_the_driver_refuses(self):
+        specs = {'hw:cpu_policy': 'dedicated'}
+        for others, severity in (({}, 'warning'), (GOOD, 'error')):
+            finding = self.assert_found(
+                severity,
+                'hw:cpu_policy',
+                "'dedicated' is refused: LPARs share the processors",
+                {**others, **specs},
+            )
+            self.assertIn('take it out', finding.hint)
+
+    def test_spellings_of_a_device_profile(self):
+        right = {'accel:device_profile': 'gpu'}
+        self.assertEqual((), flavorlint.lint(right, FILE))
+        for key in ('accel:device-profile', 'accel:device_profile_name'):
+            finding = self.assert_found(
+                'error', key, 'no accelerator is given', {key: 'gpu'}
+            )
+            self.assertEqual('write accel:device_profile=gpu', finding.hint)
 
     def test_missing_group_policy(self):
         specs = many(2)
@@ -206,6 +226,7 @@ class LintTest(unittest.TestCase):
         )
         for option in (
             'max_allocation_candidates',
+            'breadth-first',
             'optimize_for_wide_provider_trees',
         ):
             self.assertIn(option, finding.hint)
@@ -218,9 +239,26 @@ class LintTest(unittest.TestCase):
         self.assertEqual((), flavorlint.lint(many(4), CLOUD))
 
     def test_many_groups_on_hosts_of_unknown_size(self):
-        self.assertEqual((), flavorlint.lint(many(3), FILE))
+        self.assertEqual((), flavorlint.lint(many(2), FILE))
         self.assert_found(
-            'warning', 'resources*:CUSTOM_GPU', '4 equal groups', many(4)
+            'warning',
+            'resources*:CUSTOM_GPU',
+            '3 equal groups take Placement about 3 s for each server with 32 '
+            'such devices on a host, about 29 minutes and gigabytes of '
+            'memory with 256',
+            many(3),
+        )
+
+    def test_three_groups_on_a_host_of_256_devices(self):
+        offers = flavorlint.Offers(
+            frozenset({'CUSTOM_GPU'}), devices=(GPU,) * 256
+        )
+        self.assert_found(
+            'warning',
+            'resources*:CUSTOM_GPU',
+            '16581120 ways to place them',
+            many(3),
+            offers,
         )
 
     def test_errors_come_first(self):

@@ -102,6 +102,21 @@ class JudgeTest(unittest.TestCase):
             (verdict,) = judge(slot(owner=owner))
             self.assertEqual(words, str(verdict.reason))
 
+    def test_who_owns_it_if_nobody_told_what_nova_runs(self):
+        for owner, words in (
+            (
+                client(name='instance-00000001'),
+                'it is owned by partition instance-00000001, which Nova may '
+                'run: only Placement knows',
+            ),
+            (
+                client(kind=PartitionKind.VIOS, name='vios1'),
+                'it is owned by VIOS vios1',
+            ),
+        ):
+            (verdict,) = judge(slot(owner=owner), lpars=None)
+            self.assertEqual(words, str(verdict.reason))
+
 
 class ConflictTest(unittest.TestCase):
     def test_two_paragraphs(self):

@@ -90,6 +90,7 @@ class SlotTest(unittest.TestCase):
     def test_least_that_a_host_reports(self):
         least = slots.Slot(INDEX)
         self.assertFalse(least.sriov)
+        self.assertTrue(least.assignable)
         self.assertFalse(least.bus_group_required)
         self.assertFalse(least.is_empty)
         self.assertIsNone(least.owner)
@@ -129,6 +130,11 @@ class UnavailableTest(unittest.TestCase):
         ['empty of an instance', {'vendor_id': 0xFFFF, 'owner': client()},
          'empty'],
         ['bus group', {'bus_group_required': True}, None],
+        ['not assignable', {'assignable': False}, 'unassignable'],
+        ['not assignable, of an instance',
+         {'assignable': False, 'owner': client()}, 'unassignable'],
+        ['not assignable, foreign',
+         {'assignable': False, 'owner': client(OTHER_LPAR)}, 'owned'],
     )  # fmt: skip
     def test_reason(self, changes, code):
         reason = slots.reason_unavailable(slot(**changes), {LPAR})

@@ -32,6 +32,15 @@ _ENTRY = (
     '2012_10/">{inside}</{kind}></content></entry>'
 )
 
+OTHER_SYSTEM = '00000000-0000-4000-8000-000000000001'
+
+
+def _moved(text, uuid):
+    """Say that stored partitions are those of another system."""
+    return re.sub(
+        r'(/ManagedSystem/)[0-9a-fA-F-]{36}', rf'\g<1>{uuid}', text
+    ).encode()
+
 
 class CapturesTest(unittest.TestCase):
     def setUp(self):
@@ -81,6 +90,28 @@ class CapturesTest(unittest.TestCase):
         self.assertIn('--system-name', self.refused(path))
         self.assertIn('HV4', self.refused(path, name='HV5'))
 
+    def test_answers_for_another_system_do_not_tell_owners(self):
+        folder = emulated.folder()
+        lpars, vioses = (
+            (folder / name).read_text()
+            for name in ('fake_lpar_feed.txt', 'fake_vios_feed.txt')
+        )
+        system = folder / 'sys_with_sriov.txt'
+        own = captures.read([str(system)]).view.uuid
+        for lpar_of, vios_of, expected in (
+            (own, own, True),
+            (own, OTHER_SYSTEM, False),
+            (OTHER_SYSTEM, own, False),
+            (OTHER_SYSTEM, OTHER_SYSTEM, False),
+        ):
+            with self.subTest(lpar_of=lpar_of, vios_of=vios_of):
+                paths = [
+                    self.write('lpars.txt', _moved(lpars, lpar_of)),
+                    self.write('vioses.txt', _moved(vioses, vios_of)),
+                ]
+                capture = captures.read([str(system), *paths])
+                self.assertEqual(expected, capture.owners_known)
+
     def test_a_file_that_is_no_answer(self):
         for content in (
             b'',
@@ -119,10 +150,15 @@ class SameTranslationTest(unittest.TestCase):
     def test_of_a_host_whose_profiles_tell_owners(self):
         self.check(reported=False)
 
-    def check(self, reported):
+    def test_of_a_host_that_names_owners_without_the_capability(self):
+        self.check(reported=True, claimed=False)
+
+    def check(self, reported, claimed=None):
         base.quieten(self)
+        claimed = reported if claimed is None else claimed
         world = worlds.default()
         world['systems'][0]['reports_slot_owners'] = reported
+        world['systems'][0]['slot_owner_capability'] = claimed
         emulator = base.start(self, world=world)
         live = self.live(emulator)
         self.assertTrue(any(slot.owner for slot in live.io_slots))
@@ -133,7 +169,9 @@ class SameTranslationTest(unittest.TestCase):
             self.assertEqual(live, whole.view)
             self.assertTrue(whole.owners_known)
             for some in (stored[:1], stored[:2], stored[::2]):
-                self.assertEqual(reported, captures.read(some).owners_known)
+                self.assertEqual(claimed, captures.read(some).owners_known)
+            alone = captures.read(stored[:1]).view.io_slots
+            self.assertEqual(reported, any(slot.owner for slot in alone))
 
     def live(self, emulator):
         server = options.Server(

@@ -15,6 +15,10 @@
 import types
 import unittest
 
+from pypowervm import adapter as pvm_adapter
+from pypowervm.wrappers import managed_system
+
+from nova_powervm.domain import slots
 from nova_powervm.powervm import views
 
 
@@ -38,3 +42,93 @@ class SriovTest(unittest.TestCase):
     def test_an_adapter_without_a_slot(self):
         config = types.SimpleNamespace(sriov_adapters=[adapter('Sriov', None)])
         self.assertEqual([], list(views._sriov_indexes(config)))
+
+
+CAPABILITY = (
+    '<AssociatedSystemCapabilities><IOSlotOwnerAssignmentCapable>true'
+    '</IOSlotOwnerAssignmentCapable></AssociatedSystemCapabilities>'
+)
+SLOT = """
+    <IOSlot>
+      <Description>GPU</Description>
+      {inside}
+      <SlotDynamicReconfigurationConnectorIndex>553713696
+      </SlotDynamicReconfigurationConnectorIndex>
+    </IOSlot>"""
+NAMED = """
+    <PartitionID>5</PartitionID>
+    <PartitionUUID>02899d96-9d20-490f-8b1b-4d3dee1210ed</PartitionUUID>
+    <PartitionName>named</PartitionName>
+    <PartitionType>AIX/Linux</PartitionType>"""
+IN_PROFILE = slots.Owner(slots.PartitionKind.VIOS, 1, 'ABC', 'in profile')
+
+
+def described(inside='', capability=''):
+    """Give pypowervm's wrapper of a system with one slot."""
+    body = (
+        '<entry xmlns="http://www.w3.org/2005/Atom"><id>1</id><content>'
+        '<ManagedSystem xmlns="http://www.ibm.com/xmlns/systems/power/'
+        f'firmware/uom/mc/2012_10/">{capability}'
+        '<AssociatedSystemIOConfiguration><IOSlots>'
+        f'{SLOT.format(inside=inside)}'
+        '</IOSlots></AssociatedSystemIOConfiguration>'
+        '</ManagedSystem></content></entry>'
+    )
+    response = pvm_adapter.Response(
+        'GET', '/', 200, 'OK', {}, body=body.encode()
+    )
+    response._unmarshal_atom()
+    return managed_system.System.wrap(response.entry)
+
+
+class OwnerTest(unittest.TestCase):
+    """A slot that names its owner is owned, whatever else is said."""
+
+    def owner(self, inside='', capability='', owners=None):
+        (slot,) = views._slots(described(inside, capability), owners)
+        return slot.owner and slot.owner.name
+
+    def test_named_without_the_capability(self):
+        self.assertEqual('named', self.owner(NAMED, owners={}))
+
+    def test_named_before_what_a_profile_has(self):
+        owners = {0x21010020: IN_PROFILE}
+        self.assertEqual('named', self.owner(NAMED, owners=owners))
+
+    def test_profiles_add_to_what_is_named(self):
+        owners = {0x21010020: IN_PROFILE}
+        self.assertEqual('in profile', self.owner(owners=owners))
+        self.assertIsNone(self.owner(owners={1: IN_PROFILE}))
+
+    def test_with_the_capability(self):
+        self.assertEqual('named', self.owner(NAMED, CAPABILITY))
+        self.assertIsNone(self.owner('', CAPABILITY))
+
+
+class AssignableTest(unittest.TestCase):
+    def assignable(self, adapter='', value=None):
+        said = (
+            ''
+            if value is None
+            else '<LogicalPartitionAssignmentCapable>'
+            f'{value}</LogicalPartitionAssignmentCapable>'
+        )
+        inside = (
+            f'<RelatedIOAdapter><{adapter}>{said}</{adapter}>'
+            '</RelatedIOAdapter>'
+            if adapter
+            else ''
+        )
+        (slot,) = views._slots(described(inside), None)
+        return slot.assignable
+
+    def test_a_host_that_says_nothing_of_it(self):
+        self.assertTrue(self.assignable())
+        self.assertTrue(self.assignable('IOAdapter'))
+
+    def test_what_the_adapter_says(self):
+        for adapter in ('IOAdapter', 'PhysicalFibreChannelAdapter'):
+            with self.subTest(adapter=adapter):
+                self.assertTrue(self.assignable(adapter, 'true'))
+                self.assertFalse(self.assignable(adapter, 'false'))
+                self.assertFalse(self.assignable(adapter, ''))

@@ -144,7 +144,7 @@ class StarterTest(base.ToolTestCase):
         text = starter.text(
             reading(values.slot(), owners_known=False), pcinames.Names()
         )
-        self.assertIn('does not tell who owns the slots', text)
+        self.assertIn('does not tell who owns each slot', text)
 
     def test_words_of_the_host_stay_in_comments(self):
         slot = values.slot(description='x\ny: z\r\u2028w', drc_name='a\nb: c')

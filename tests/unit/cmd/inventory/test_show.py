@@ -184,7 +184,11 @@ class PlacementTest(base.ToolTestCase):
     def test_without_placement_it_is_owned_by_a_partition(self):
         owner = values.client(LPAR, name='instance-00000001')
         row = row_of(values.slot(owner=owner))
-        self.assertIn('owned by partition instance-00000001', row.reason)
+        self.assertEqual(
+            'it is owned by partition instance-00000001, which Nova may run: '
+            'only Placement knows',
+            row.reason,
+        )
 
     def test_a_provider_whose_slot_is_gone(self):
         row = row_of(below=[provider()])

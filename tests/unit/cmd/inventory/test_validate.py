@@ -208,6 +208,24 @@ class HostTest(base.HostTestCase):
             r'not free now: slot 21010028 .*: it is owned by VIOS vios1',
         )
 
+    def test_an_owner_that_may_be_an_instance_is_not_called_foreign(self):
+        self.emulator.control.set_owner('21010020', 'database')
+        result = self.succeed('validate')
+        self.assertIn(
+            'it is owned by partition database, which Nova may run: only '
+            'Placement knows',
+            result.out,
+        )
+
+    def test_a_slot_that_no_partition_can_get(self):
+        self.emulator.control.plug('21010020', {'assignable': False})
+        result = self.succeed('validate')
+        self.assertIn('offers 3 of the 14 slots', result.out)
+        self.assertRegex(
+            result.out,
+            r'not free now: slot 21010020 .*: the host does not let a part',
+        )
+
     def test_a_file_with_errors_needs_no_host(self):
         self.emulator.stop()
         result = self.check(BAD)

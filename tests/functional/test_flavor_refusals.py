@@ -1,0 +1,127 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""What flavors and images ask for in vain is refused, not passed over."""
+
+from nova import utils
+
+from tests.functional import base
+
+
+class FlavorRefusals(base.PowerVMTestCase):
+    """Nova takes the request, and the driver says why it can't be met."""
+
+    def setUp(self):
+        super().setUp()
+        self.flags(max_attempts=1, group='scheduler')
+        self.start_host()
+
+    def test_promises_that_would_be_broken(self):
+        self.tell_stories()
+
+    def refuse(self, extra_specs, *reasons, image=None):
+        """Boot in vain: nothing is made, and the fault has the reasons."""
+        self.control().clear_journal()
+        server = self.boot(extra_specs, expected='ERROR', image=image)
+        for reason in reasons:
+            self.assertIn(reason, server['fault']['message'])
+        self.assertEqual([], self.changes())
+        self.wait_until_unallocated(server)
+
+    def changes(self):
+        """Give the requests since the last clearing that change the host."""
+        return [
+            record
+            for record in self.control().journal()
+            if record['method'] != 'GET'
+            and not record['label'].startswith('Logon.')
+        ]
+
+    def image_with(self, **properties):
+        """Put an image with further properties into Glance."""
+        return self.create_image(
+            base.IMAGE, properties={'architecture': 'ppc64le', **properties}
+        )
+
+    def story_limits(self):
+        self.refuse(
+            {
+                **base.gpu_groups(1),
+                'quota:cpu_shares': '10',
+                'quota:disk_read_iops_sec': '100',
+            },
+            'PowerVM: the flavor asks for quota:cpu_shares=10, but no share '
+            'or limit is set for an LPAR',
+            'the flavor asks for quota:disk_read_iops_sec=100',
+        )
+
+    def story_processors_of_its_own(self):
+        self.refuse(
+            {'hw:cpu_policy': 'dedicated'},
+            'hw:cpu_policy=dedicated, but LPARs share the processors',
+        )
+
+    def story_large_pages(self):
+        self.refuse(
+            {'hw:mem_page_size': 'large'},
+            'hw:mem_page_size=large, but memory is not backed by pages',
+        )
+
+    def story_a_numa_node(self):
+        self.refuse({'hw:numa_nodes': '1'}, 'hw:numa_nodes=1, but')
+
+    def story_an_accelerator_misspelled(self):
+        # Nova's API checks the keys of extra specs since 2.86.
+        with utils.temporary_mutation(self.api, microversion='2.85'):
+            self.refuse(
+                {'accel:device_profile_name': 'gpu'},
+                'Nova only knows accel:device_profile',
+            )
+
+    def story_a_firmware_of_the_image(self):
+        self.refuse(
+            {},
+            'PowerVM: its image asks for hw_firmware_type=uefi, but PowerVM '
+            'has a firmware of its own',
+            image=self.image_with(hw_firmware_type='uefi'),
+        )
+
+    def story_what_asks_for_nothing_is_built_and_rebuilt_as_asked(self):
+        server = self.boot(
+            {
+                'hw:cpu_policy': 'shared',
+                'hw:mem_page_size': 'small',
+                'hw:watchdog_action': 'disabled',
+                'quota:cpu_quota': '-1',
+            },
+            image=self.image_with(
+                hw_disk_bus='virtio', hw_vif_model='virtio', os_type='linux'
+            ),
+        )
+        self.control().clear_journal()
+
+        self.api.post_server_action(
+            server['id'],
+            {
+                'rebuild': {
+                    'imageRef': self.image_with(os_secure_boot='required')
+                }
+            },
+        )
+        self.notifier.wait_for_versioned_notifications(
+            'instance.rebuild.error'
+        )
+
+        self.assertIn(
+            'its image asks for os_secure_boot=required', self.fault(server)
+        )
+        self.assertEqual([], self.changes())
