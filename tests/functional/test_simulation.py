@@ -22,6 +22,7 @@ seed chooses the steps, and what failed is told by the steps up to there.
 import os
 import pathlib
 import random
+import time
 
 import fixtures
 import os_traits
@@ -29,6 +30,7 @@ from keystoneauth1 import exceptions as keystone
 from nova import exception as nova_exception
 from oslo_log import log as logging
 
+from nova_powervm.emulator import worlds
 from tests.functional import base
 from tests.functional import once
 
@@ -46,6 +48,26 @@ not that one:
   identification: {{drc_index: '{:08X}'}}
   allow: false
 """
+#: What Nova itself adds to the provider of one slot of each host.
+_ADDITIONS = """\
+meta: {schema_version: '1.0'}
+providers:
+""" + ''.join(
+    f"""\
+  - identification: {{name: PowerVM IOSlot {host} 21010020}}
+    inventories:
+      additional:
+        - CUSTOM_LICENSE:
+            total: 2
+            reserved: 1
+            min_unit: 1
+            max_unit: 2
+            step_size: 1
+            allocation_ratio: 1.0
+    traits: {{additional: [CUSTOM_RACK]}}
+"""
+    for host in HOSTS
+)
 #: What befalls one request of a boot or a delete to the REST server.
 _FAULTS = (
     {'status': 412, 'method': 'POST'},
@@ -72,9 +94,17 @@ class Walk(once.OnceTestCase):
         # What is on disk, and whether devices are for one use.
         self.files = {}
         self.once = dict.fromkeys(HOSTS, True)
-        self.traits = {}
+        # Uuids of providers that an operator has given a trait.
+        self.traits = set()
+        directory = self.useFixture(fixtures.TempDir()).path
+        with open(os.path.join(directory, 'slot.yaml'), 'w') as file:
+            file.write(_ADDITIONS)
+        self.flags(provider_config_location=directory, group='compute')
         for host in HOSTS:
-            self.start_host(host)
+            world = worlds.default()
+            # The second one tells owners in the partitions' profiles only.
+            world['systems'][0]['reports_slot_owners'] = host == HOSTS[0]
+            self.start_host(host, world)
             self.files[host] = once.ONCE
         self.foreign = self._make_foreign()
         self.slots = sorted(self.slot_providers())
@@ -98,6 +128,8 @@ class Walk(once.OnceTestCase):
             (self.rebuild_one, 1),
             (self.reboot_one, 1),
             (self.evacuate_one, 2),
+            (self.migrate_one, 2),
+            (self.make_twin, 1),
             (self.edit, 2),
             (self.pull_or_plug, 1),
             (self.change_owner, 2),
@@ -221,6 +253,25 @@ class Walk(once.OnceTestCase):
         self.mend_host(source)
         return f'{server["id"]} {source} {fits}'
 
+    def migrate_one(self):
+        """Ask for a cold migration, which is refused and costs nothing."""
+        server = self._pick(self.servers.values())
+        if server is None:
+            return None
+        before = {host: self.burned(host) for host in HOSTS}
+        self.admin_api.post_server_action(server['id'], {'migrate': None})
+        for _ in range(200):
+            found = self.admin_api.get_server(server['id'])
+            if found['OS-EXT-STS:task_state'] is None:
+                break
+            time.sleep(0.1)
+        self.assertEqual('ACTIVE', found['status'], self.steps)
+        self.assertEqual(_host(server), _host(found), self.steps)
+        self.assertEqual(
+            before, {host: self.burned(host) for host in HOSTS}, self.steps
+        )
+        return server['id']
+
     def kill_while_it_builds(self):
         """Cut a host off in the middle of a build; nothing is cleaned up."""
         host = self.random.choice(HOSTS)
@@ -336,8 +387,7 @@ class Walk(once.OnceTestCase):
         return f'{host} {index:08X}'
 
     def _reserve(self, uuid, amount):
-        ((name, _),) = self._get_provider_inventory(uuid).items()
-        self.reserve(uuid, name, amount)
+        self.reserve(uuid, 'CUSTOM_GPU', amount)
 
     def set_trait(self):
         host, index, uuid = self._provider()
@@ -347,7 +397,27 @@ class Walk(once.OnceTestCase):
             self._create_trait(_OPERATORS)
         traits = {*self._get_provider_traits(uuid), _OPERATORS}
         self._set_provider_traits(uuid, sorted(traits))
-        self.traits[uuid] = _OPERATORS
+        self.traits.add(uuid)
+        return f'{host} {index:08X}'
+
+    def make_twin(self):
+        """Make a second provider for a slot, with the other form of name."""
+        host, index, uuid = self._provider()
+        name = f'PowerVM IOSlot {index:08X}'
+        names = {provider['name'] for provider in self._get_all_providers()}
+        if uuid is None or name in names or self._consumers(uuid):
+            return None
+        answer = self.placement.post(
+            '/resource_providers',
+            {
+                'name': name,
+                'parent_provider_uuid': self._get_provider_uuid_by_host(host),
+            },
+            version='1.20',
+        )
+        self.set_inventory(answer.body['uuid'], {'CUSTOM_GPU': {'total': 1}})
+        self._forget_providers(self.computes[host].manager.reportclient)
+        self._run_periodics()
         return f'{host} {index:08X}'
 
     def remove_provider(self):
@@ -355,7 +425,8 @@ class Walk(once.OnceTestCase):
         if uuid is None or self._consumers(uuid):
             return None
         self.placement.delete(f'/resource_providers/{uuid}')
-        self.traits.pop(uuid, None)
+        # Its burn goes with it.
+        self.used.discard((host, index))
         self.reserved_by_operator.discard(uuid)
         return f'{host} {index:08X}'
 
@@ -436,7 +507,7 @@ class Walk(once.OnceTestCase):
             self.assertLessEqual(len(consumers), 1, self.steps)
             for consumer in consumers:
                 held.setdefault(consumer, set()).add(index)
-            inventory = self._get_provider_inventory(uuid)
+            inventory = self._own_inventory(uuid)
             if self._is_room(inventory, consumers):
                 unusable = self.used | self.taken | self.pulled
                 self.assertNotIn(where, unusable, self.steps)
@@ -444,9 +515,6 @@ class Walk(once.OnceTestCase):
             (record,) = inventory.values()
             if where in self.used or uuid in self.reserved_by_operator:
                 self.assertEqual(1, record['reserved'], self.steps)
-            if uuid in self.traits:
-                traits = self._get_provider_traits(uuid)
-                self.assertIn(self.traits[uuid], traits, self.steps)
         self._check_lpars(host, held)
 
     def _check_lpars(self, host, held):
@@ -489,9 +557,15 @@ class Walk(once.OnceTestCase):
         if provider is None:
             return False
         return self._is_room(
-            self._get_provider_inventory(provider['uuid']),
+            self._own_inventory(provider['uuid']),
             self._consumers(provider['uuid']),
         )
+
+    def _own_inventory(self, uuid):
+        """Give what the driver has put there; Nova may have added to it."""
+        inventory = self._get_provider_inventory(uuid)
+        inventory.pop('CUSTOM_LICENSE', None)
+        return inventory
 
     def _is_room(self, inventory, consumers):
         reserved = any(r['reserved'] for r in inventory.values())
