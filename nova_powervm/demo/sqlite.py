@@ -17,10 +17,16 @@ at the first statement that writes. Two transactions that have both read by
 then can't both go on, and one fails with "database is locked" at once,
 whatever the timeout. A transaction that takes the lock when it begins waits
 for its turn instead.
+
+There is one that must not wait: Placement reads a provider anew in a second
+transaction, while the same thread has the lock in a first one. It would wait
+for itself. So what begins inside another one of its thread begins plainly.
 """
 
 import sqlite3
+import threading
 import typing
+import weakref
 
 import sqlalchemy.engine
 import sqlalchemy.event
@@ -32,6 +38,19 @@ _PRAGMAS = (
     # A machine that loses power may keep half of a demonstration.
     'PRAGMA synchronous=OFF',
 )
+
+
+class _Begun(threading.local):
+    """What each thread has begun with the lock of a database, last of all."""
+
+    def __init__(self) -> None:
+        self.by_database: dict[
+            sqlalchemy.engine.URL,
+            weakref.ref[sqlalchemy.engine.Connection],
+        ] = {}
+
+
+_begun = _Begun()
 
 
 def tune() -> None:
@@ -50,12 +69,27 @@ def _on_connect(connection: typing.Any, _record: object) -> None:
 
 
 def _on_execute(
-    connection: typing.Any,
+    connection: sqlalchemy.engine.Connection,
     _cursor: object,
     statement: str,
     parameters: object,
     *_rest: object,
 ) -> tuple[str, object]:
-    if statement == 'BEGIN' and connection.dialect.name == 'sqlite':
+    if (
+        statement == 'BEGIN'
+        and connection.dialect.name == 'sqlite'
+        and not _is_inside_another(connection)
+    ):
         statement = 'BEGIN IMMEDIATE'
     return statement, parameters
+
+
+def _is_inside_another(connection: sqlalchemy.engine.Connection) -> bool:
+    """Whether this thread has the database's write lock already."""
+    database = connection.engine.url
+    known = _begun.by_database.get(database)
+    holder = known and known()
+    if holder and holder is not connection and holder.in_transaction():
+        return True
+    _begun.by_database[database] = weakref.ref(connection)
+    return False

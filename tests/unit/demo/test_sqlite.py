@@ -10,20 +10,112 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
+import concurrent.futures
 import pathlib
 import tempfile
 import threading
 import unittest
+import uuid
+from unittest import mock
 
+import requests
 import sqlalchemy
+import testtools
+from placement.handlers import allocation as handler
+from placement.tests.functional.fixtures import placement as fixtures
 
 from nova_powervm.demo import sqlite
+
+
+class Placement(fixtures.PlacementFixture):
+    """Placement's whole application, on a database in a file."""
+
+    def __init__(self, path):
+        super().__init__()
+        self._path = path
+
+    def _configure_placement(self, conf_fixture):
+        conf_fixture.config(
+            connection=f'sqlite:///{self._path}', group='placement_database'
+        )
+
+    def put(self, path, **body):
+        """Send a PUT as an administrator."""
+        return requests.put(
+            self.endpoint + path,
+            json=body,
+            headers={
+                'X-Auth-Token': 'admin',
+                'OpenStack-API-Version': 'placement 1.38',
+            },
+            timeout=120,
+        )
+
+    def allocate(self, provider):
+        """Allocate one of a provider to a new consumer; give the answer."""
+        return self.put(
+            f'/allocations/{uuid.uuid4()}',
+            allocations={provider: {'resources': {'VCPU': 1}}},
+            consumer_generation=None,
+            consumer_type='INSTANCE',
+            project_id='project',
+            user_id='user',
+        )
+
+
+class TestPlacement(testtools.TestCase):
+    """What Placement does inside its own transactions."""
+
+    def setUp(self):
+        super().setUp()
+        directory = tempfile.TemporaryDirectory()
+        self.addCleanup(directory.cleanup)
+        self.addCleanup(_untune)
+        sqlite.tune()
+        path = pathlib.Path(directory.name) / 'placement.db'
+        self.placement = self.useFixture(Placement(path))
+
+    def test_two_threads_that_change_one_provider_at_once_both_succeed(self):
+        provider = self.provider()
+        # Both have read the provider before one of them changes it.
+        together = threading.Barrier(2)
+        prepare = handler._new_allocations
+
+        def prepared(*arguments):
+            together.wait(60)
+            return prepare(*arguments)
+
+        with (
+            mock.patch.object(handler, '_new_allocations', prepared),
+            concurrent.futures.ThreadPoolExecutor(2) as threads,
+        ):
+            answers = list(threads.map(self.placement.allocate, [provider] * 6))
+
+        self.assertEqual(
+            [(204, '')] * 6, [(a.status_code, a.text) for a in answers]
+        )
+
+    def provider(self):
+        """Make a provider with some inventory; give its uuid."""
+        identifier = str(uuid.uuid4())
+        requests.post(
+            self.placement.endpoint + '/resource_providers',
+            json={'uuid': identifier, 'name': 'host'},
+            headers={'X-Auth-Token': 'admin'},
+            timeout=60,
+        ).raise_for_status()
+        self.placement.put(
+            f'/resource_providers/{identifier}/inventories',
+            inventories={'VCPU': {'total': 8}},
+            resource_provider_generation=0,
+        ).raise_for_status()
+        return identifier
 
 
 class TestTune(unittest.TestCase):
     def test_two_transactions_that_read_first_both_write(self):
         with tempfile.TemporaryDirectory() as directory:
-            self.addCleanup(self._untune)
+            self.addCleanup(_untune)
             sqlite.tune()
             path = pathlib.Path(directory) / 'counter.db'
             engine = sqlalchemy.create_engine(f'sqlite:///{path}')
@@ -57,12 +149,13 @@ class TestTune(unittest.TestCase):
         for worker in workers:
             worker.join()
 
-    def _untune(self):
-        engines = sqlalchemy.engine.Engine
-        sqlalchemy.event.remove(engines, 'connect', sqlite._on_connect)
-        sqlalchemy.event.remove(
-            engines, 'before_cursor_execute', sqlite._on_execute
-        )
+
+def _untune():
+    engines = sqlalchemy.engine.Engine
+    sqlalchemy.event.remove(engines, 'connect', sqlite._on_connect)
+    sqlalchemy.event.remove(
+        engines, 'before_cursor_execute', sqlite._on_execute
+    )
 
 
 def _no_implicit_begin(connection, _record):
