@@ -76,6 +76,13 @@ def placement(stack: stack_lib.Stack) -> Sections:
             **_database(stack, 'placement'),
             'sync_on_startup': True,
         },
+        # A flavor with three or more groups that any of many slots can
+        # satisfy has more combinations than memory. These make some of them.
+        'placement': {
+            'max_allocation_candidates': 1000,
+            'allocation_candidates_generation_strategy': 'breadth-first',
+        },
+        'workarounds': {'optimize_for_wide_provider_trees': True},
         **_middleware(stack, 'placement'),
     }
 
@@ -87,7 +94,8 @@ def neutron(stack: stack_lib.Stack) -> Sections:
         'DEFAULT': {
             **_common(stack, 'neutron')['DEFAULT'],
             'core_plugin': 'ml2',
-            'service_plugins': '',
+            # No agent makes its routers, but clients can ask for them.
+            'service_plugins': 'router',
             'api_paste_config': stack.prefix / 'etc/neutron/api-paste.ini',
         },
         'database': _database(stack, 'neutron'),

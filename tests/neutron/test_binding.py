@@ -39,7 +39,7 @@ class MixedCloudTest(base.NeutronTestCase):
                 """,
             # Ours is asked first, so what openvswitch binds we left to it.
             mechanism_drivers='pvm_sea,openvswitch',
-            service_plugins='segments,trunk',
+            service_plugins='segments,trunk,router',
             agents=[OVS_AGENT],
         )
 
@@ -105,6 +105,23 @@ class MixedCloudTest(base.NeutronTestCase):
         self.assertEqual(
             104, self.details(self.port(network, 'power1'))['vlan']
         )
+
+    def test_a_network_with_a_router_that_no_agent_makes(self):
+        network = self.vlan_network(120)
+        (subnet,) = self.request('GET', f'networks/{network["id"]}')[
+            'network'
+        ]['subnets']
+        router = self.request('POST', 'routers', {'router': {}})['router']
+        path = f'routers/{router["id"]}'
+        interface = {'subnet_id': subnet}
+
+        self.request('PUT', f'{path}/add_router_interface', interface)
+
+        port = self.port(network, 'power1')
+        self.assertEqual(120, self.details(port)['vlan'])
+        self.assertEqual('ACTIVE', port['status'])
+        self.request('PUT', f'{path}/remove_router_interface', interface)
+        self.request('DELETE', path)
 
     def test_other_vnic_types_are_left_to_other_drivers(self):
         network = self.vlan_network(105)

@@ -63,6 +63,30 @@ class TestFiles(unittest.TestCase):
         )
         self.assertTrue(entry.value.startswith('nova_powervm.neutron.'))
 
+    def test_neutron_has_routers(self):
+        self.assertEqual(
+            'router', _parsed(config.neutron).defaults()['service_plugins']
+        )
+
+    def test_placement_is_ready_for_many_equal_devices(self):
+        placement = _parsed(config.placement)
+        self.assertEqual(
+            {
+                'max_allocation_candidates': '1000',
+                'allocation_candidates_generation_strategy': 'breadth-first',
+            },
+            {
+                key: value
+                for key, value in placement['placement'].items()
+                if key not in placement.defaults()
+            },
+        )
+        self.assertTrue(
+            placement['workarounds'].getboolean(
+                'optimize_for_wide_provider_trees'
+            )
+        )
+
     def test_messages_stay_in_the_process(self):
         for render in (config.nova, config.neutron, config.glance):
             self.assertEqual(

@@ -89,7 +89,9 @@ class TestPlacement(testtools.TestCase):
             mock.patch.object(handler, '_new_allocations', prepared),
             concurrent.futures.ThreadPoolExecutor(2) as threads,
         ):
-            answers = list(threads.map(self.placement.allocate, [provider] * 6))
+            answers = list(
+                threads.map(self.placement.allocate, [provider] * 6)
+            )
 
         self.assertEqual(
             [(204, '')] * 6, [(a.status_code, a.text) for a in answers]
