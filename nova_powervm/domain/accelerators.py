@@ -22,6 +22,7 @@ from typing import Any
 
 from nova_powervm import exception
 from nova_powervm.domain import claims
+from nova_powervm.domain import slots
 
 #: The flavor's extra spec that names a device profile of Cyborg's.
 PROFILE = 'accel:device_profile'
@@ -29,6 +30,8 @@ PROFILE = 'accel:device_profile'
 SLOT_KEY = 'drc_index'
 
 _BOUND = 'Bound'
+# Those of a request that becomes bound, or fails to, without anybody's help.
+_ON_THE_WAY = frozenset({'Initial', 'BindStarted'})
 _SLOT = 'PCI'
 # Cyborg's fake driver makes these (specification, "Developer impact").
 _PRETENDED = 'TEST_PCI'
@@ -105,37 +108,73 @@ def claimed(requests: Iterable[Request]) -> tuple[claims.Claim, ...]:
     )
 
 
+def unsettled(accel_info: Sequence[Any] | None) -> bool:
+    """Whether Cyborg is still binding requests, and has failed with none.
+
+    :param accel_info: As Nova hands it over, or as Cyborg's API tells it.
+    """
+    states = {
+        item.get('state')
+        for item in accel_info or ()
+        if isinstance(item, Mapping)
+    }
+    return bool(states & _ON_THE_WAY) and states <= {_BOUND, *_ON_THE_WAY}
+
+
 def refuse_novas(
     instance: str,
-    wanted: Iterable[claims.Claim],
+    requests: Iterable[Request],
     providers: Iterable[claims.SlotProvider],
 ) -> None:
-    """Refuse slots of requests that Nova manages as well.
+    """Refuse requests for what Nova manages.
+
+    One that is bound to a provider of ours comes of a device profile that
+    asks for no more than a class: the scheduler gave it a device of Nova's,
+    which the instance would get beside the one of Cyborg's.
 
     :param instance: The instance's uuid, for messages.
-    :param wanted: Claims; those of requests count.
+    :param requests: Its accelerator requests.
     :param providers: Ours, on this host.
     :raises exception.AcceleratorRefused: It names both sides of each
-        conflict.
+        conflict, after the cure.
     """
-    by_slot = {provider.drc_index: provider.uuid for provider in providers}
-    conflicts = [
-        f'{claim.origin}, but Nova manages that slot, too (provider '
-        f"{by_slot[claim.drc_index]}). Take it out of Cyborg's configuration "
-        'or out of the inventory file'
-        for claim in wanted
-        if claim.source is claims.Source.ACCELERATOR
-        and claim.drc_index in by_slot
-    ]
+    by_slot: dict[int | None, claims.SlotProvider] = {}
+    by_uuid: dict[str | None, claims.SlotProvider] = {}
+    for provider in providers:
+        by_slot[provider.drc_index] = by_uuid[provider.uuid] = provider
+    conflicts = []
+    for request in requests:
+        if ours := by_uuid.get(request.provider_uuid):
+            # Nova cuts what it tells the user after 255 characters.
+            conflicts.append(
+                'without "trait:CUSTOM_<mark>=required" its device profile '
+                f"takes Nova's devices: {_name(request.uuid)} is bound to "
+                f"{_place(ours)}. The mark is a trait that only Cyborg's "
+                'devices bear'
+            )
+        elif ours := by_slot.get(request.drc_index):
+            conflicts.append(
+                f'{_name(request.uuid)} gives it {_place(ours)}, but Nova '
+                "manages that, too. Take it out of Cyborg's configuration or "
+                'out of the inventory file'
+            )
     if conflicts:
         raise exception.AcceleratorRefused(
             instance=instance, reason='; '.join(conflicts)
         )
 
 
+def _name(request: object) -> str:
+    return f'accelerator request {request}'
+
+
+def _place(provider: claims.SlotProvider) -> str:
+    index = slots.format_drc_index(provider.drc_index)
+    return f'slot {index} (provider {provider.uuid})'
+
+
 def _label(item: object) -> str:
-    uuid = item.get('uuid') if isinstance(item, Mapping) else None
-    return f'accelerator request {uuid}'
+    return _name(item.get('uuid') if isinstance(item, Mapping) else None)
 
 
 def _problems(item: object, instance: str, nodename: str) -> Iterator[str]:
@@ -144,6 +183,11 @@ def _problems(item: object, instance: str, nodename: str) -> Iterator[str]:
         yield f'is none: {item!r:.80}'
         return
     state = item.get('state')
+    if state in _ON_THE_WAY:
+        yield (
+            f"is not bound yet, its state is '{state}'. Try again when it "
+            "is; see Cyborg's log if it stays so"
+        )
     if state != _BOUND:
         yield f"is not bound, its state is '{state}'. See Cyborg's log"
     owner = item.get('instance_uuid')

@@ -231,12 +231,13 @@ class DeviceOps:
         :param requests: Its accelerator requests, whose slots join.
         :raises exception.ClaimFailed: They don't cover what was asked for,
             or Placement does not say that one for one use is its own.
-        :raises exception.AcceleratorRefused: A request names what is Nova's.
+        :raises exception.AcceleratorRefused: A request is for what is Nova's.
         """
         self._evidence.add(requests)
         # An update has all of this host. Those that are remembered may be of
         # the host that an instance is evacuated from.
         providers = self._providers if self._published else remembered
+        accelerators.refuse_novas(instance, requests, providers.values())
         own = claims.resolve(
             instance,
             allocations,
@@ -246,9 +247,7 @@ class DeviceOps:
             self._policy.resource_classes,
             {request.provider_uuid for request in requests},
         )
-        given = accelerators.claimed(requests)
-        accelerators.refuse_novas(instance, given, providers.values())
-        found = claims.in_order([*own, *given])
+        found = claims.in_order([*own, *accelerators.claimed(requests)])
         self._burns.check(instance, self._for_one_use(found))
         if found:
             LOG.info(
@@ -285,13 +284,13 @@ class DeviceOps:
         return claims.in_order([*own, *accelerators.claimed(requests)])
 
     def refuse_novas(
-        self, instance: str, wanted: Iterable[claims.Claim]
+        self, instance: str, requests: Iterable[accelerators.Request]
     ) -> None:
-        """Refuse slots of accelerator requests that Nova manages as well.
+        """Refuse accelerator requests for what Nova manages.
 
         :raises exception.AcceleratorRefused: It names both sides.
         """
-        accelerators.refuse_novas(instance, wanted, self._providers.values())
+        accelerators.refuse_novas(instance, requests, self._providers.values())
 
     def confirm(self, instance: str, wanted: Iterable[claims.Claim]) -> None:
         """Burn claimed devices for one use, just before an LPAR gets them.

@@ -101,9 +101,10 @@ class PossessionOps:
             raise _differ(tenant, lpar, wanted)
         if not gaps:
             return ()
+        absent = {claim.drc_index for claim in gaps} - set(lpar.slots)
         self._devices.refuse_novas(
             tenant.instance,
-            [claim for claim in gaps if claim.drc_index not in lpar.slots],
+            [r for r in tenant.requests if r.drc_index in absent],
         )
         return self._devices.assignments(
             tenant.instance, tenant.lpar, gaps, self._host.view()

@@ -547,7 +547,7 @@ class PowerVMDriver(unsupported.Unsupported):
         share_info: Any = None,
     ) -> None:
         """Start the instance with its slots and ports, if it is stopped."""
-        requests = cyborg.given(instance, self._name(), accel_info)
+        requests = cyborg.settled(context, instance, self._name(), accel_info)
         ports = instanceports.given(instance, network_info, self._name())
         self._ops().power.power_on(translate.tenant(instance, requests, ports))
 
@@ -579,7 +579,9 @@ class PowerVMDriver(unsupported.Unsupported):
     ) -> None:
         """Restart the instance with its slots and ports, 'SOFT' or 'HARD'."""
         try:
-            requests = cyborg.given(instance, self._name(), accel_info)
+            requests = cyborg.settled(
+                context, instance, self._name(), accel_info
+            )
             ports = instanceports.given(instance, network_info, self._name())
             self._ops().power.reboot(
                 translate.tenant(instance, requests, ports),
@@ -602,10 +604,11 @@ class PowerVMDriver(unsupported.Unsupported):
         """Start what ran before the host went down, with its slots.
 
         Nova calls this before it updates the provider tree, and hands over
-        no accelerator requests: they are fetched. Its ports are asked for,
+        no accelerator requests: they are fetched. One that is not bound is not
+        waited for, because nova-compute is starting. Its ports are asked for,
         too: what Nova hands over is its cache, which may be old.
         """
-        requests = cyborg.fetched(context, instance, self._name())
+        requests = cyborg.fetched(context, instance, self._name(), wait=False)
         ports = instanceports.fetched(instance, self._name())
         self._ops().power.power_on(translate.tenant(instance, requests, ports))
 

@@ -12,14 +12,35 @@
 
 """Cyborg, as nova's own fixture pretends it, with slots of PowerVM hosts."""
 
+import contextlib
 import copy
+import http.server
+import json
+import threading
+import urllib.parse
+from unittest import mock
 
-import os_traits
+import fixtures
+import nova.utils
+from keystoneauth1 import loading
 from nova import exception as nova_exception
+from nova import service_auth
+from nova.accelerator import cyborg as nova_cyborg
 from nova.tests.fixtures import cyborg
+from oslo_config import cfg
 from oslo_utils import uuidutils
 
 PROFILE = 'the-profile'
+#: A trait that only Cyborg's devices bear.
+MARK = 'CUSTOM_CYBORG'
+
+# Nova's fixture puts others in their place.
+_REAL = (
+    (service_auth, 'get_service_user_token_auth_plugin'),
+    (nova.utils, 'get_sdk_adapter'),
+    (nova_cyborg._CyborgClient, 'get_arqs_for_instance'),
+)
+_REAL = [(owner, name, getattr(owner, name)) for owner, name in _REAL]
 
 
 def slot(index):
@@ -43,24 +64,44 @@ class Cyborg(cyborg.CyborgFixture):
         self.down = False
         self.groups = []
         self.state = 'Bound'
+        # How often a request that is being bound is looked at until it is.
+        self.looks = None
         super().setUp()
 
-    def promise(self, *groups, resources='FPGA'):
+    def promise(self, *groups, resources='FPGA', mark=MARK):
         """Let the profile have one group for each list of handles.
 
         :param groups: Lists of (type, contents) of attach handles.
         :param resources: The class that each group asks for.
+        :param mark: The trait that each group requires; None for none.
         """
         self.groups = [
             (
                 {
                     f'resources:{resources}': len(handles),
-                    f'trait:{os_traits.OWNER_CYBORG}': 'required',
+                    **({f'trait:{mark}': 'required'} if mark else {}),
                 },
                 handles,
             )
             for handles in groups
         ]
+
+    @contextlib.contextmanager
+    def over_http(self):
+        """Let Nova's client ask keystone and Cyborg's API by real requests.
+
+        Their server knows the service user alone, as ``[service_user]`` of
+        nova.conf has it meanwhile.
+
+        :returns: The server.
+        """
+        with contextlib.ExitStack() as stack:
+            api = stack.enter_context(Api(self))
+            for owner, name, real in _REAL:
+                stack.enter_context(mock.patch.object(owner, name, real))
+            service_auth.reset_globals()
+            stack.callback(service_auth.reset_globals)
+            yield api
 
     def bound_to(self, instance):
         """Give the requests that are bound to an instance."""
@@ -117,4 +158,129 @@ class Cyborg(cyborg.CyborgFixture):
             raise nova_exception.AcceleratorRequestOpFailed(
                 op='get', msg='Cyborg is down'
             )
+        if self.looks is not None:
+            self.looks -= 1
+            for arq in self.bound_to(instance_uuid):
+                arq['state'] = 'BindStarted' if self.looks > 0 else 'Bound'
         return copy.deepcopy(self.bound_to(instance_uuid))
+
+
+class Api(fixtures.Fixture):
+    """A server of keystone's tokens and of Cyborg's accelerator requests.
+
+    :param cyborg: Whose requests it tells.
+    """
+
+    def __init__(self, cyborg):
+        super().__init__()
+        self._cyborg = cyborg
+        self._password = uuidutils.generate_uuid()
+        self._token = uuidutils.generate_uuid()
+        #: Method and path of each request that was served.
+        self.served = []
+
+    def _setUp(self):
+        api = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_GET(self):
+                length = int(self.headers.get('Content-Length', 0))
+                sent = json.loads(self.rfile.read(length) or 'null')
+                status, headers, body = api._answer(self, sent)
+                content = json.dumps(body).encode()
+                self.send_response(status)
+                for name, value in headers.items():
+                    self.send_header(name, value)
+                self.send_header('Content-Type', 'application/json')
+                self.send_header('Content-Length', str(len(content)))
+                self.end_headers()
+                self.wfile.write(content)
+
+            do_POST = do_GET
+
+            def log_message(self, *arguments):
+                pass
+
+        server = http.server.ThreadingHTTPServer(('127.0.0.1', 0), Handler)
+        self._url = f'http://127.0.0.1:{server.server_port}'
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        self.addCleanup(server.server_close)
+        self.addCleanup(server.shutdown)
+        self._configure()
+
+    def _configure(self):
+        """Tell Nova of the service user."""
+        cfg.CONF.register_opts(
+            loading.get_auth_plugin_conf_options('v3password'),
+            group='service_user',
+        )
+        for option, value in {
+            'auth_type': 'v3password',
+            'auth_url': f'{self._url}/identity/v3',
+            'username': 'nova',
+            'password': self._password,
+            'user_domain_id': 'default',
+            'project_name': 'service',
+            'project_domain_id': 'default',
+        }.items():
+            cfg.CONF.set_override(option, value, group='service_user')
+            self.addCleanup(
+                cfg.CONF.clear_override, option, group='service_user'
+            )
+
+    def _answer(self, request, sent):
+        """Give status, headers and body of an answer."""
+        url = urllib.parse.urlsplit(request.path)
+        self.served.append(f'{request.command} {url.path}')
+        match self.served[-1]:
+            case 'POST /identity/v3/auth/tokens':
+                user = sent['auth']['identity']['password']['user']
+                if user['password'] != self._password:
+                    return 401, {}, {}
+                return 201, {'X-Subject-Token': self._token}, self._access()
+            case 'GET /accelerator/v2':
+                return 200, {}, self._version()
+            case 'GET /accelerator/v2/accelerator_requests':
+                if request.headers['X-Auth-Token'] != self._token:
+                    return 401, {}, {}
+                (instance,) = urllib.parse.parse_qs(url.query)['instance']
+                found = self._cyborg.fake_get_arqs_for_instance(instance)
+                return 200, {}, {'arqs': found}
+        return 404, {}, {}
+
+    def _access(self):
+        return {
+            'token': {
+                'methods': ['password'],
+                'expires_at': '2100-01-01T00:00:00.000000Z',
+                'issued_at': '2026-01-01T00:00:00.000000Z',
+                'user': {'id': 'nova', 'name': 'nova'},
+                'project': {'id': 'service', 'name': 'service'},
+                'roles': [{'id': 'service', 'name': 'service'}],
+                'catalog': [
+                    {
+                        'type': 'accelerator',
+                        'name': 'cyborg',
+                        'endpoints': [
+                            {
+                                'interface': interface,
+                                'region': 'RegionOne',
+                                'url': f'{self._url}/accelerator/v2',
+                            }
+                            for interface in ('public', 'internal')
+                        ],
+                    }
+                ],
+            }
+        }
+
+    def _version(self):
+        return {
+            'version': {
+                'id': 'v2.0',
+                'status': 'CURRENT',
+                'links': [
+                    {'rel': 'self', 'href': f'{self._url}/accelerator/v2'}
+                ],
+            }
+        }

@@ -52,7 +52,11 @@ second:
             version='1.20',
         ).body['uuid']
         self.set_inventory(uuid, {'FPGA': {'total': total}})
-        self._set_provider_traits(uuid, [os_traits.OWNER_CYBORG, *traits])
+        if cyborg.MARK not in self._get_all_traits():
+            self._create_trait(cyborg.MARK)
+        self._set_provider_traits(
+            uuid, [os_traits.OWNER_CYBORG, cyborg.MARK, *traits]
+        )
         self.forget_tree()
         return uuid
 
@@ -61,9 +65,9 @@ second:
         self.computes['host1'].manager.reportclient.clear_provider_cache()
         self._run_periodics()
 
-    def accelerated(self, *groups, extra=None, **options):
+    def accelerated(self, *groups, extra=None, mark=cyborg.MARK, **options):
         """Boot a server with a device profile."""
-        self.cyborg.promise(*groups)
+        self.cyborg.promise(*groups, mark=mark)
         specs = {'accel:device_profile': cyborg.PROFILE, **(extra or {})}
         return self.boot(specs, **options)
 
@@ -73,10 +77,10 @@ second:
         self.assertEqual('running', lpar.state)
         self.assertEqual(dict.fromkeys(slots, True), lpar.slots)
 
-    def refused(self, *groups, words, extra=None):
+    def refused(self, *groups, words, **options):
         """Boot in vain; nothing is made and Cyborg's requests are unbound."""
         self.control().clear_journal()
-        server = self.accelerated(*groups, extra=extra, expected='ERROR')
+        server = self.accelerated(*groups, expected='ERROR', **options)
         for word in words:
             self.assertIn(word, server['fault']['message'])
         self.wait_until_unallocated(server)
@@ -187,14 +191,48 @@ class Refused(AcceleratorTestCase):
         self.assert_has(self.accelerated([cyborg.slot(NVME)]), NVME)
 
 
+class WithoutMark(AcceleratorTestCase):
+    """A profile that does not ask for Cyborg's mark gets Nova's device."""
+
+    inventory = """\
+fpga:
+  identification: {drc_index: "21010021"}
+  resource_class: FPGA
+  one_time_use: true
+"""
+
+    def test_its_build_is_refused_with_the_cure(self):
+        # The scheduler has no choice.
+        self.set_inventory(self.device, {'FPGA': {'total': 4, 'reserved': 4}})
+        self.refused(
+            [cyborg.slot(NVME)],
+            mark=None,
+            words=['trait:CUSTOM_<mark>=required', 'bound to slot 21010021'],
+        )
+
+        self.forget_tree()
+        ours = self.slot_providers()[0x21010021]['uuid']
+        (inventory,) = self._get_provider_inventory(ours).values()
+        self.assertEqual(0, inventory['reserved'])
+
+
 class CyborgDown(AcceleratorTestCase):
     """Without Cyborg's word nothing is detached and nothing started."""
 
-    def setUp(self):
-        super().setUp()
-        self.server = self.accelerated([cyborg.slot(NVME)])
+    def test_stories(self):
+        self.tell_stories()
 
-    def test_a_reboot(self):
+    def prepare(self):
+        """Boot a server with an accelerator of Cyborg's."""
+        self.cyborg.down = False
+        self.cyborg.looks = None
+        self.flags(
+            resume_guests_state_on_host_boot=False, arq_binding_timeout=1
+        )
+        self.server = self.accelerated([cyborg.slot(NVME)])
+        (self.arq,) = self.cyborg.bound_to(self.server['id'])
+
+    def story_a_reboot(self):
         self.cyborg.down = True
 
         self.api.post_server_action(
@@ -205,53 +243,78 @@ class CyborgDown(AcceleratorTestCase):
             self.server, 'reboot', 'compute_reboot_instance'
         )
         self.assert_has(self.server, NVME)
+        self.cyborg.down = False
 
-    def test_a_rebuild_with_a_request_that_is_not_bound(self):
+    def story_a_rebuild_with_a_request_that_is_not_bound(self):
         # While Cyborg is down, Nova's conductor gives up before.
-        (arq,) = self.cyborg.bound_to(self.server['id'])
-        arq['state'] = 'Initial'
+        self.arq['state'] = 'Initial'
         before = self.disks()
 
         reason = self.refuse_rebuild(self.server, self.image)
 
-        self.assertIn('is not bound', reason)
+        self.assertIn('is not bound yet', reason)
         self.assertEqual(before, self.disks())
         self.assert_has(self.server, NVME)
+        self.assertIn('waiting up to 1 seconds', self.logged())
 
-    def test_a_start_with_a_request_that_is_not_bound(self):
+    def story_a_start_with_a_request_that_is_not_bound(self):
         self._stop_server(self.server)
-        (arq,) = self.cyborg.bound_to(self.server['id'])
-        arq['state'] = 'Initial'
+        self.arq['state'] = 'Initial'
 
         self.api.post_server_action(self.server['id'], {'os-start': None})
 
         self._wait_for_action_fail_completion(
             self.server, 'start', 'compute_start_instance'
         )
+        self.assertIn('waiting up to 1 seconds', self.logged())
         lpar = self.lpar(self.server)
         self.assertEqual('not activated', lpar.state)
         self.assertEqual({NVME: True}, lpar.slots)
 
-    def test_after_a_boot_of_the_host(self):
+    def story_a_request_becomes_bound_meanwhile(self):
+        self._stop_server(self.server)
+        for action in (
+            lambda: self._start_server(self.server),
+            lambda: self._reboot_server(self.server, hard=True),
+            lambda: self._rebuild_server(self.server, self.image),
+        ):
+            # The first look is Nova's.
+            self.cyborg.looks = 3
+            action()
+            self.assert_has(self.server, NVME)
+
+    def story_after_a_boot_of_the_host(self):
         self.cyborg.down = True
         self._after_host_boot()
         server = self.api.get_server(self.server['id'])
         self.assertEqual('ERROR', server['status'])
-        self.assertIn('Cyborg is down', self.stdlog.logger.output)
+        self.assertIn('Cyborg is down', self.logged())
         lpar = self.lpar(self.server)
         self.assertEqual('not activated', lpar.state)
         self.assertEqual({NVME: True}, lpar.slots)
+        self.cyborg.down = False
 
-    def test_after_a_boot_of_the_host_with_a_request_that_is_not_bound(self):
-        (arq,) = self.cyborg.bound_to(self.server['id'])
-        arq['state'] = 'Initial'
+    def story_after_a_boot_of_the_host_with_a_request_that_is_not_bound(self):
+        # Every other instance would wait, too, and so would nova-compute.
+        self.flags(arq_binding_timeout=300)
+        self.arq['state'] = 'Initial'
         self._after_host_boot()
-        self.assertIn('is not bound', self.stdlog.logger.output)
+        self.assertIn('is not bound yet', self.logged())
+        self.assertIn('does not wait for it now', self.logged())
         self.assertEqual('not activated', self.lpar(self.server).state)
 
-    def test_with_cyborg_it_starts_after_a_boot_of_the_host(self):
-        self._after_host_boot()
+    def story_with_cyborg_it_starts_after_a_boot_of_the_host(self):
+        with self.cyborg.over_http() as api:
+            self._after_host_boot()
         self.assert_has(self.server, NVME)
+        self.assertIn('GET /accelerator/v2/accelerator_requests', api.served)
+
+    def story_without_a_service_user_it_does_not(self):
+        with self.cyborg.over_http():
+            self.flags(group='service_user', auth_type=None)
+            self._after_host_boot()
+        self.assertRegex(self.logged(), r'WARNING.*\[service_user\]')
+        self.assertEqual('not activated', self.lpar(self.server).state)
 
     def _after_host_boot(self):
         self.flags(resume_guests_state_on_host_boot=True)
@@ -290,7 +353,8 @@ class BothManage(AcceleratorTestCase):
         named = self.add_device('PowerVM IOSlot cyborg 21010021', total=1)
         self.assertEqual(set(), self.offered())
         self.assertEqual(
-            [os_traits.OWNER_CYBORG], self._get_provider_traits(named)
+            {os_traits.OWNER_CYBORG, cyborg.MARK},
+            set(self._get_provider_traits(named)),
         )
         self._delete_provider(named)
         self.forget_tree()

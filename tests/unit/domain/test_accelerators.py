@@ -103,7 +103,8 @@ class ParseTest(unittest.TestCase):
         ['nothing', None, 'is none'],
         ['number', 7, 'is none'],
         ['no uuid', {'state': 'Bound'}, 'is none'],
-        ['initial', arq(state='Initial'), "not bound, its state is 'Initial'"],
+        ['initial', arq(state='Initial'), "bound yet, its state is 'Initial'"],
+        ['started', arq(state='BindStarted'), 'not bound yet'],
         ['failed', arq(state='BindFailed'), "'BindFailed'"],
         ['no state', {'uuid': 'arq-1'}, "'None'"],
         ['instance', arq(instance_uuid='another'), 'instance, another'],
@@ -147,6 +148,7 @@ class ParseTest(unittest.TestCase):
         )
 
 
+@ddt.ddt
 class ClaimTest(unittest.TestCase):
     def test_source(self):
         (claim,) = accelerators.claimed(parse(arq()))
@@ -159,20 +161,46 @@ class ClaimTest(unittest.TestCase):
         self.assertIn('arq-1', claim.origin)
 
     def test_what_nova_manages_is_refused(self):
-        given = accelerators.claimed(parse(arq()))
         ours = claims.SlotProvider('p1', 0x21010020, frozenset())
         with self.assertRaises(exception.AcceleratorRefused) as caught:
-            accelerators.refuse_novas(INSTANCE, given, [ours])
+            accelerators.refuse_novas(INSTANCE, parse(arq()), [ours])
         self.assertRegex(
-            str(caught.exception), r'arq-1 .*21010020.*Nova.*\(provider p1\)'
+            str(caught.exception),
+            r'arq-1 .*21010020 \(provider p1\).*Nova manages',
         )
 
-    def test_novas_own_claim_is_no_conflict(self):
+    @ddt.named_data(
+        ['slot of cyborgs', arq(device_rp_uuid='p1', index='21010030')],
+        ['its own slot', arq(device_rp_uuid='p1')],
+        ['no slot', arq(device_rp_uuid='p1', attach_handle_type='TEST_PCI')],
+    )
+    def test_a_provider_of_novas_is_refused_with_the_cure(self, item):
         ours = claims.SlotProvider('p1', 0x21010020, frozenset())
+        twin = claims.SlotProvider('p2', 0x21010020, frozenset())
+        with self.assertRaises(exception.AcceleratorRefused) as caught:
+            accelerators.refuse_novas(INSTANCE, parse(item), [ours, twin])
+        message = caught.exception.summary
+        self.assertIn('slot 21010020 (provider p1)', message)
+        # Nova says who was not built before, and cuts the rest.
+        self.assertIn('"trait:CUSTOM_<mark>=required"', message[:100])
+
+    def test_what_is_cyborgs_is_no_conflict(self):
         other = claims.SlotProvider('p2', 0x21010021, frozenset())
-        accelerators.refuse_novas(
-            INSTANCE, [claims.Claim('p1', 0x21010020)], [ours]
-        )
-        accelerators.refuse_novas(
-            INSTANCE, accelerators.claimed(parse(arq())), [other]
-        )
+        accelerators.refuse_novas(INSTANCE, parse(arq()), [other])
+
+
+@ddt.ddt
+class UnsettledTest(unittest.TestCase):
+    @ddt.named_data(
+        ['nothing', None, False],
+        ['none', [], False],
+        ['bound', [arq()], False],
+        ['failed', [arq(state='BindFailed')], False],
+        ['failed beside', [arq(state='Initial'), arq(state='BindFailed')],
+         False],
+        ['initial', [arq(), arq(state='Initial')], True],
+        ['started', [arq(state='BindStarted')], True],
+        ['junk', ['junk'], False],
+    )  # fmt: skip
+    def test_whether_to_wait(self, found, expected):
+        self.assertEqual(expected, accelerators.unsettled(found))
