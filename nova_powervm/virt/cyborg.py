@@ -110,7 +110,7 @@ def fetched(
     else:
         found = _ask(context, instance)
         if accelerators.unsettled(found):
-            LOG.warning(
+            LOG.info(
                 'Cyborg is still binding accelerators of it; nova-compute '
                 'does not wait for it now.',
                 instance=instance,
@@ -172,10 +172,9 @@ def _entitled(context: Any) -> Any:
     plugin = service_auth.get_service_auth_plugin(_SERVICE_USER)
     if plugin is None:
         LOG.warning(
-            'Section [%s] of nova.conf names nobody who could ask Cyborg '
-            'when there is no user. Fill it in: auth_type, auth_url, '
-            'username, password and so on.',
-            _SERVICE_USER,
+            'Section [service_user] of nova.conf names nobody who could '
+            'ask Cyborg when there is no user. Fill it in: auth_type, '
+            'auth_url, username, password and so on.'
         )
         return context
     return nova_context.RequestContext(

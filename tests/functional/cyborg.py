@@ -210,10 +210,9 @@ class Api(fixtures.Fixture):
 
     def _configure(self):
         """Tell Nova of the service user."""
-        cfg.CONF.register_opts(
-            loading.get_auth_plugin_conf_options('v3password'),
-            group='service_user',
-        )
+        for option in loading.get_auth_plugin_conf_options('v3password'):
+            if cfg.CONF.register_opt(option, group='service_user'):
+                self.addCleanup(self._forget, option)
         for option, value in {
             'auth_type': 'v3password',
             'auth_url': f'{self._url}/identity/v3',
@@ -227,6 +226,11 @@ class Api(fixtures.Fixture):
             self.addCleanup(
                 cfg.CONF.clear_override, option, group='service_user'
             )
+
+    def _forget(self, option):
+        """Unregister an option: some of them every later test would need."""
+        with mock.patch.object(cfg.CONF, '_args', None):
+            cfg.CONF.unregister_opt(option, group='service_user')
 
     def _answer(self, request, sent):
         """Give status, headers and body of an answer."""

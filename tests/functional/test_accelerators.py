@@ -377,7 +377,8 @@ class BothManage(AcceleratorTestCase):
         (slot,) = self.allocated_slots(server)
         self.add_device('host1_gpu', [self.TRAIT.format(slot)], total=1)
 
-        # A running service withdraws it ...
+        # A running service marks it, withdraws it in the next cycle ...
+        self._run_periodics()
         kept = self.slot_providers()[slot]['uuid']
         self.assertEqual(
             1, self._get_provider_inventory(kept)['CUSTOM_GPU']['reserved']

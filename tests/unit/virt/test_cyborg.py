@@ -83,11 +83,10 @@ class Waiting(test.NoDBTestCase):
         self.assertEqual(0x21010020, found.drc_index)
         self.assertEqual([0.5, 1, 2, 4], self.slept)
 
-    @ddt.data(
-        ('BindFailed', 1, 'is not bound, its state'),
-        ('BindStarted', 100, 'is not bound yet'),
+    @ddt.named_data(
+        ['fails', 'BindFailed', 1, 'is not bound, its state'],
+        ['takes too long', 'BindStarted', 100, 'is not bound yet'],
     )
-    @ddt.unpack
     def test_one_that_does_not(self, state, seconds, words):
         error = self.assertRaises(
             exception.AcceleratorRefused, self.settled, 'Initial', state
