@@ -115,10 +115,7 @@ class Cycle(CostTestCase):
 
         self.cycle()
 
-        self.assertEqual(
-            traits | {'CUSTOM_BY_HAND'},
-            set(self._get_provider_traits(provider)),
-        )
+        self.assertEqual(traits, set(self._get_provider_traits(provider)))
 
 
 class Restart(CostTestCase):
