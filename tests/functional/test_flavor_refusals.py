@@ -109,19 +109,9 @@ class FlavorRefusals(base.PowerVMTestCase):
         )
         self.control().clear_journal()
 
-        self.api.post_server_action(
-            server['id'],
-            {
-                'rebuild': {
-                    'imageRef': self.image_with(os_secure_boot='required')
-                }
-            },
-        )
-        self.notifier.wait_for_versioned_notifications(
-            'instance.rebuild.error'
+        reason = self.refuse_rebuild(
+            server, self.image_with(os_secure_boot='required')
         )
 
-        self.assertIn(
-            'its image asks for os_secure_boot=required', self.fault(server)
-        )
+        self.assertIn('its image asks for os_secure_boot=required', reason)
         self.assertEqual([], self.changes())

@@ -210,6 +210,8 @@ class Cost(base.PowerVMTestCase):
     def test_no_request_more(self):
         self.start_host()
         plain, whole = self.boot({}), self.boot(base.gpu_groups(1))
+        # Templates of jobs are asked for once.
+        self.requests(plain)
 
         first = self.requests(plain)
 

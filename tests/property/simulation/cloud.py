@@ -447,7 +447,8 @@ class Nova:
         allocations = node.compute.allocations_of(instance.uuid)
         build = instance.build(allocations, instance.resources)
         services = node.compute.services
-        services.lifecycle.check(build)
+        with self.serving(instance):
+            services.lifecycle.check(build)
         services.power.power_off(instance.lpar)
         services.lifecycle.destroy(instance.uuid)
         with self.serving(instance):
@@ -460,7 +461,7 @@ class Nova:
             'on': lambda: services.power.power_on(instance.tenant()),
             'off': lambda: services.power.power_off(instance.lpar),
             'reboot': lambda: services.power.reboot(
-                instance.tenant(), hard=True
+                instance.tenant(), hard=True, timeout=60
             ),
         }[method]
         with self.troubled(instance.node, trouble), self.serving(instance):

@@ -286,7 +286,7 @@ class RestServer:
     def power_off(self, lpar, *, hard, timeout=0):
         self._set(lpar, 'not activated')
 
-    def restart(self, lpar, *, hard):
+    def restart(self, lpar, *, hard, timeout=0):
         self.power_on(lpar)
 
     # Disks

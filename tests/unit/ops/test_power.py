@@ -12,12 +12,14 @@
 
 """What is done to an LPAR in each of its states."""
 
+import contextlib
 import unittest
 
 import ddt
 
 from nova_powervm import exception
 from nova_powervm.domain import partition
+from nova_powervm.ops import network
 from nova_powervm.ops import possession
 from nova_powervm.ops import power
 
@@ -44,6 +46,14 @@ class Host:
         self.done.append('give')
         return self.find(tenant.lpar)
 
+    @contextlib.contextmanager
+    def compared(self, lpar, ports):
+        """Find the adapters as they shall be."""
+        yield network.Changes()
+
+    def carry_out(self, lpar, changes):
+        """Change nothing."""
+
     def power_on(self, lpar):
         self.done.append('on')
 
@@ -59,7 +69,7 @@ class Host:
 
 def run(host, operation, **arguments):
     """Run an operation on a host; give what was done."""
-    operations = power.PowerOps(host, host)
+    operations = power.PowerOps(host, host, host)
     getattr(operations, operation)(TENANT, **arguments)
     return host.done
 
@@ -123,7 +133,7 @@ class StatesTest(unittest.TestCase):
     )
     def test_stop(self, state, expected):
         host = Host(state)
-        power.PowerOps(host, host).power_off(TENANT.lpar, 60)
+        power.PowerOps(host, host, host).power_off(TENANT.lpar, 60)
         self.assertEqual(expected, host.done)
 
     def test_missing_slots_are_given_back_while_it_is_off(self):
