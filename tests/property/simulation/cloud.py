@@ -290,6 +290,8 @@ class Nova:
         fatal = []
 
         def work():
+            # As the resource tracker does before it updates Placement.
+            self._remove_leftover_allocations(node)
             try:
                 node.compute.cycle(self._resources(node), startup=startup)
             except nova_exception.AssignedResourceNotFound:
@@ -303,8 +305,6 @@ class Nova:
         done = self.attempt(node, work)
         if fatal and startup:
             raise fatal[0]
-        if done:
-            self._remove_leftover_allocations(node)
         return done
 
     def _resources(self, node):

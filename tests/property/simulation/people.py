@@ -124,6 +124,7 @@ class Providers(acting.Acting):
             for node, row in self.rows()
             if node.compute
             and row.offer
+            and not row.reserved
             and (node.name, worlds.slot_of(row)) not in self.world.used
             and names.provider_name('', worlds.slot_of(row), 'spec')
             not in names_there
