@@ -31,6 +31,7 @@ from nova.tests.functional.api import client
 from oslo_config import cfg
 
 from tests.functional import base
+from tests.functional import once
 
 CONF = cfg.CONF
 POLICY = (
@@ -438,7 +439,27 @@ class Operations(Unhurt):
 
 
 class Moves(Unhurt):
-    """Resize and cold migration, which Nova claims resources for."""
+    """Resize and cold migration, which Nova claims resources for.
+
+    The devices are for one use, and none is used up.
+    """
+
+    inventory = once.ONCE
+
+    def forget(self):
+        super().forget()
+        burned = {
+            (host, index)
+            for host in self.hosts
+            for index, provider in self.slot_providers(host).items()
+            for record in self._get_provider_inventory(
+                provider['uuid']
+            ).values()
+            if record['reserved']
+        }
+        self.assertEqual(
+            {('host1', i) for i in self.allocated_slots(self.server)}, burned
+        )
 
     def setUp(self):
         super().setUp()
