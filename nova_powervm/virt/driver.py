@@ -424,7 +424,11 @@ class PowerVMDriver(unsupported.Unsupported):
         """
         try:
             refusals.check(
-                instance, image_meta, block_device_info, injected_files
+                instance,
+                image_meta,
+                block_device_info,
+                injected_files,
+                preserve_ephemeral=preserve_ephemeral,
             )
             if not evacuate:
                 self._ops().lifecycle.check(

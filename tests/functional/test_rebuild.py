@@ -59,10 +59,12 @@ class Refused(whole.WholeTestCase):
             'adapters': self.adapters(self.server),
         }
 
-    def refuse(self, image=None):
+    def refuse(self, image=None, **wanted):
         """Ask for a rebuild in vain and give the reason."""
         self.control().clear_journal()
-        reason = self.refuse_rebuild(self.server, image or self.new_image())
+        reason = self.refuse_rebuild(
+            self.server, image or self.new_image(), **wanted
+        )
         self.assertEqual(
             [],
             [
@@ -105,6 +107,12 @@ class Refused(whole.WholeTestCase):
     def story_a_damaged_image(self):
         image = self.new_image(os_hash_value='0' * 128)
         self.assertIn('arrived damaged', self.refuse(image))
+
+    def story_an_ephemeral_disk_that_is_to_be_preserved(self):
+        self.assertIn(
+            'ephemeral disk is to be preserved',
+            self.refuse(preserve_ephemeral=True),
+        )
 
     def story_the_same_image_without_its_card(self):
         self.control().pull(f'{self.index:08X}')
