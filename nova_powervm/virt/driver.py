@@ -342,6 +342,8 @@ class PowerVMDriver(unsupported.Unsupported):
             LOG.warning(
                 'The power state is unknown: %s', error, instance=instance
             )
+        except Exception:
+            LOG.exception('The power state is unknown', instance=instance)
         return translate.instance_info(state, instance.power_state)
 
     # Life cycle

@@ -51,6 +51,8 @@ class Facade(test.NoDBTestCase):
             exception.RestUnreachable(server='it', reason='no answer'),
             exception.RestSilent(server='it', reason='no answer'),
             exception.RestError(action='it', reason='HTTP 500'),
+            # An answer that pypowervm does not understand.
+            AttributeError('it'),
             exception.RestRefusedLogin(
                 server='it', username='it', reason='HTTP 401'
             ),
