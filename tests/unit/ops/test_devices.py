@@ -68,9 +68,7 @@ class OneTimeUseTest(unittest.TestCase):
             twin = claims.SlotProvider(name, values.INDEX, frozenset(classes))
             ops.publish({name: twin}, (), (name,))
             ops.confirm('i', [CLAIM])
-        self.assertEqual(
-            {CLAIM.provider_uuid, 'twin'}, self.placement.burned
-        )
+        self.assertEqual({CLAIM.provider_uuid, 'twin'}, self.placement.burned)
 
     def test_what_is_not_for_one_use_is_not_burned(self):
         ops = self.devices()
