@@ -24,6 +24,7 @@ from typing import ClassVar
 import nova.conf
 from nova import context as nova_context
 from nova import exception as nova_exception
+from nova.compute import task_states
 from nova.compute import vm_states
 from nova.virt import configdrive
 from nova.virt import driver
@@ -564,6 +565,8 @@ class PowerVMDriver(unsupported.Unsupported):
     ) -> None:
         """Stop the instance, gently for ``timeout`` seconds.
 
+        The LPAR of one that is rebuilt may be gone.
+
         :raises nova.exception.NovaException: It is a step of an operation
             that can't be finished; the guest runs on.
         """
@@ -572,7 +575,13 @@ class PowerVMDriver(unsupported.Unsupported):
             instance, timeout = timeout, 0
         stopping.check(instance)
         with self._doubting():
-            self._ops().power.power_off(_lpar(instance), timeout)
+            try:
+                self._ops().power.power_off(_lpar(instance), timeout)
+            except exception.PartitionNotFound:
+                # Nova would take the server for deleted, and leave it in
+                # REBUILD for ever. It is built anew.
+                if instance.task_state not in task_states.rebuild_states:
+                    raise
 
     def reboot(
         self,

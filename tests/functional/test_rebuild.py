@@ -237,3 +237,17 @@ class Unforeseen(base.PowerVMTestCase):
         self.assertEqual(
             {}, self._get_allocations_by_server_uuid(server['id'])
         )
+
+    def test_an_lpar_that_is_gone_is_made_anew(self):
+        self.start_host()
+        server = self.boot(base.gpu_groups(1))
+        lpar = self.lpar(server)
+        self.control().set_partition(lpar.uuid, state='not activated')
+        self.computes['host1'].manager.driver._ops().partitions.delete(
+            lpar.uuid
+        )
+
+        self._rebuild_server(server, self.image)
+
+        self.assertEqual(dict(lpar.slots), self.lpar(server).slots)
+        self.assertEqual('running', self.lpar(server).state)
