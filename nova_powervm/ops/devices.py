@@ -295,7 +295,8 @@ class DeviceOps:
     def confirm(self, instance: str, wanted: Iterable[claims.Claim]) -> None:
         """Burn claimed devices for one use, just before an LPAR gets them.
 
-        Where two providers stand for a slot, both say that it was used.
+        Where two providers stand for a slot, both say that it was used. One
+        without inventory can't say anything, and offers nothing.
 
         :param instance: The instance's uuid, for messages.
         :param wanted: The claims.
@@ -307,7 +308,9 @@ class DeviceOps:
         twins = [
             provider.claim
             for uuid, provider in self._providers.items()
-            if provider.drc_index in indexes and uuid not in claimed
+            if provider.drc_index in indexes
+            and uuid not in claimed
+            and provider.resource_classes
         ]
         self._burns.burn(instance, [*claimed.values(), *twins])
 

@@ -24,6 +24,7 @@ from typing import ClassVar
 import nova.conf
 from nova import context as nova_context
 from nova import exception as nova_exception
+from nova.compute import task_states
 from nova.compute import vm_states
 from nova.virt import configdrive
 from nova.virt import driver
@@ -100,8 +101,7 @@ class PowerVMDriver(unsupported.Unsupported):
         self._running: wiring.Services | None = None
         self._additions: Mapping[str, existing.Additions] = {}
         self._housekeeping = housekeeping.Housekeeping(virtapi)
-        # Possibly, before the first cycle.
-        self._has_orphans = True
+        self._is_first = True
         self._refused = rebuilding.RefusedRebuilds(virtapi)
         self._settled = settled.SettledTree(self._settings.full_read_interval)
 
@@ -170,9 +170,12 @@ class PowerVMDriver(unsupported.Unsupported):
         All REST and file work of a cycle is done here, and what has to be put
         in order in Placement: Nova does not hold its lock now.
         """
+        # Of a first cycle that fails nothing is made up for: a later one may
+        # have builds under way.
+        is_first, self._is_first = self._is_first, False
         self._housekeeping.before_cycle(self._local_uuid())
         services = self._ops()
-        self._tidy(services)
+        self._tidy(services, with_orphans=is_first)
         services.vlans.tidy()
         services.devices.refresh()
         snapshot = services.host.read()
@@ -181,24 +184,24 @@ class PowerVMDriver(unsupported.Unsupported):
             **translate.available_resource(snapshot, nodename),
         }
 
-    def _tidy(self, services: wiring.Services) -> None:
+    def _tidy(self, services: wiring.Services, *, with_orphans: bool) -> None:
         """Remove what builds have left; nothing of it may fail a cycle.
 
-        In the first cycle nova-compute takes no orders yet, so no build is
-        under way, and has made sure that it is the host that it was.
+        :param with_orphans: Whether this is the first cycle: nova-compute
+            takes no orders yet, so no build is under way, and has made sure
+            that it is the host that it was.
         """
         services.lifecycle.tidy()
-        if self._has_orphans:
-            try:
-                services.lifecycle.remove_orphans(
-                    functools.partial(services.records.hosted, self._name())
-                )
-            except (
-                exception.PowerVMError,
-                nova_exception.NovaException,
-            ) as error:
-                LOG.warning('Disks may have been left by builds: %s', error)
-            self._has_orphans = False
+        if not with_orphans:
+            return
+        try:
+            services.lifecycle.remove_orphans(
+                functools.partial(services.records.hosted, self._name())
+            )
+        except exception.PowerVMError as error:
+            LOG.warning('Disks may have been left by builds: %s', error)
+        except Exception:
+            LOG.exception('Disks may have been left by builds')
 
     def update_provider_tree(
         self, provider_tree: Any, nodename: str, allocations: Any = None
@@ -342,6 +345,8 @@ class PowerVMDriver(unsupported.Unsupported):
             LOG.warning(
                 'The power state is unknown: %s', error, instance=instance
             )
+        except Exception:
+            LOG.exception('The power state is unknown', instance=instance)
         return translate.instance_info(state, instance.power_state)
 
     # Life cycle
@@ -424,7 +429,11 @@ class PowerVMDriver(unsupported.Unsupported):
         """
         try:
             refusals.check(
-                instance, image_meta, block_device_info, injected_files
+                instance,
+                image_meta,
+                block_device_info,
+                injected_files,
+                preserve_ephemeral=preserve_ephemeral,
             )
             if not evacuate:
                 self._ops().lifecycle.check(
@@ -556,6 +565,8 @@ class PowerVMDriver(unsupported.Unsupported):
     ) -> None:
         """Stop the instance, gently for ``timeout`` seconds.
 
+        The LPAR of one that is rebuilt may be gone.
+
         :raises nova.exception.NovaException: It is a step of an operation
             that can't be finished; the guest runs on.
         """
@@ -564,7 +575,13 @@ class PowerVMDriver(unsupported.Unsupported):
             instance, timeout = timeout, 0
         stopping.check(instance)
         with self._doubting():
-            self._ops().power.power_off(_lpar(instance), timeout)
+            try:
+                self._ops().power.power_off(_lpar(instance), timeout)
+            except exception.PartitionNotFound:
+                # Nova would take the server for deleted, and leave it in
+                # REBUILD for ever. It is built anew.
+                if instance.task_state not in task_states.rebuild_states:
+                    raise
 
     def reboot(
         self,

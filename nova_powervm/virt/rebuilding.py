@@ -19,14 +19,13 @@ Both are put right here.
 """
 
 import dataclasses
-import threading
 from typing import Any
 
-from keystoneauth1 import exceptions as keystone
 from nova import context as nova_context
 from nova import exception as nova_exception
 from nova import objects
 from nova import utils
+from nova.compute import task_states
 from nova.image import glance
 from oslo_log import log as logging
 
@@ -43,6 +42,7 @@ class _Lost:
     """Allocations that Nova is about to delete."""
 
     instance: str
+    host: str
     project: str
     user: str
     allocations: Any
@@ -64,9 +64,8 @@ class RefusedRebuilds:
 
     def __init__(self, virtapi: Any) -> None:
         self._virtapi = virtapi
-        # By thread: it is the one that refuses for which Nova deletes the
-        # allocations and then updates the provider tree.
-        self._lost: dict[int, _Lost] = {}
+        # By instance: the next update of any thread makes them again.
+        self._lost: dict[str, _Lost] = {}
 
     def refuse(
         self,
@@ -89,8 +88,9 @@ class RefusedRebuilds:
         )
         LOG.error('It is not rebuilt: %s', error, instance=instance)
         if allocations:
-            self._lost[threading.get_ident()] = _Lost(
+            self._lost[instance.uuid] = _Lost(
                 instance.uuid,
+                instance.host,
                 instance.project_id,
                 instance.user_id,
                 allocations,
@@ -101,35 +101,38 @@ class RefusedRebuilds:
         )
 
     def restore(self) -> bool:
-        """Make the allocations again that Nova has deleted in this thread.
+        """Make allocations again that Nova has deleted.
 
         Call it at the beginning of an update of the provider tree: Nova
-        updates it as soon as the server has its old state again.
+        updates it as soon as a server has its old state again. Until then it
+        may still be about to delete them. What Placement or Nova gives no
+        answer about is tried again in the next update.
 
         :returns: Whether all is well; if not, a device may be offered that
             somebody has.
         """
-        lost = self._lost.pop(threading.get_ident(), None)
-        if lost is None:
-            return True
+        return all([self._restore(lost) for lost in [*self._lost.values()]])
+
+    def _restore(self, lost: _Lost) -> bool:
         context = nova_context.get_admin_context()
         try:
-            # One that was deleted meanwhile shall hold nothing.
-            objects.Instance.get_by_uuid(
+            # One that was deleted or moved meanwhile shall hold nothing here.
+            instance = objects.Instance.get_by_uuid(
                 context, lost.instance, expected_attrs=[]
             )
-            done = self._put(context, lost)
+            if instance.task_state in task_states.rebuild_states:
+                return True
+            done = instance.host != lost.host or self._put(context, lost)
         except nova_exception.InstanceNotFound:
-            return True
-        except (
-            keystone.ClientException,
-            nova_exception.NovaException,
-        ) as error:
+            done = True
+        except Exception as error:
             LOG.warning(
-                'Allocations can not be made again: %s',
-                error,
+                'Allocations of instance %(instance)s can not be made again '
+                'now; it is tried in the next cycle: %(error)s',
+                {'instance': lost.instance, 'error': error},
             )
-            done = False
+            return False
+        self._lost.pop(lost.instance, None)
         if not done:
             LOG.error(
                 'The rebuild of instance %(instance)s was refused. Nova has '

@@ -30,6 +30,8 @@ def check(
     image_meta: Any,
     block_device_info: Any,
     injected_files: Any = (),
+    *,
+    preserve_ephemeral: bool = False,
 ) -> None:
     """Refuse an instance that could not be what its owner asked for.
 
@@ -37,6 +39,8 @@ def check(
     :param image_meta: nova.objects.ImageMeta.
     :param block_device_info: As Nova hands it to spawn.
     :param injected_files: As Nova hands them to spawn.
+    :param preserve_ephemeral: As Nova hands it to rebuild. Nova's own way to
+        rebuild would refuse it too late, and set the server to ERROR.
     :raises exception.InstanceRefused: It lists all that can't be done.
     """
     refused = [
@@ -49,6 +53,8 @@ def check(
             'files are to be injected, which needs a config drive '
             '(--config-drive True)'
         )
+    if preserve_ephemeral:
+        refused.append('an ephemeral disk is to be preserved, it has none')
     if refused:
         raise exception.InstanceRefused(
             instance=instance.uuid,

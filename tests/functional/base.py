@@ -368,14 +368,16 @@ class PowerVMTestCase(
             self.assertEqual(expected, server['status'], server.get('fault'))
         return server
 
-    def refuse_rebuild(self, server, image):
+    def refuse_rebuild(self, server, image, **wanted):
         """Ask for a rebuild in vain and give the reason.
 
         Nova keeps it in the action's event.
+
+        :param wanted: What else is asked for, as Nova's API calls it.
         """
         before = len(self.admin_api.get_instance_actions(server['id']))
         self.api.post_server_action(
-            server['id'], {'rebuild': {'imageRef': image}}
+            server['id'], {'rebuild': {'imageRef': image, **wanted}}
         )
         for _ in range(200):
             actions = self.admin_api.get_instance_actions(server['id'])

@@ -12,7 +12,10 @@
 
 """A rebuild that can't succeed is refused before it costs anything."""
 
+import fixtures
 from nova import context as nova_context
+from nova import exception as nova_exception
+from nova.compute import task_states
 from oslo_utils import uuidutils
 
 from nova_powervm.virt import rebuilding
@@ -59,10 +62,12 @@ class Refused(whole.WholeTestCase):
             'adapters': self.adapters(self.server),
         }
 
-    def refuse(self, image=None):
+    def refuse(self, image=None, **wanted):
         """Ask for a rebuild in vain and give the reason."""
         self.control().clear_journal()
-        reason = self.refuse_rebuild(self.server, image or self.new_image())
+        reason = self.refuse_rebuild(
+            self.server, image or self.new_image(), **wanted
+        )
         self.assertEqual(
             [],
             [
@@ -105,6 +110,12 @@ class Refused(whole.WholeTestCase):
     def story_a_damaged_image(self):
         image = self.new_image(os_hash_value='0' * 128)
         self.assertIn('arrived damaged', self.refuse(image))
+
+    def story_an_ephemeral_disk_that_is_to_be_preserved(self):
+        self.assertIn(
+            'ephemeral disk is to be preserved',
+            self.refuse(preserve_ephemeral=True),
+        )
 
     def story_the_same_image_without_its_card(self):
         self.control().pull(f'{self.index:08X}')
@@ -170,22 +181,55 @@ class Refused(whole.WholeTestCase):
 class Unforeseen(base.PowerVMTestCase):
     """What Nova does meanwhile."""
 
-    def test_a_server_that_is_deleted_meanwhile_holds_nothing(self):
+    def test_allocations_are_made_again_unless_the_server_is_gone(self):
         self.start_host()
         server = self.boot(base.gpu_groups(1))
-        driver = self.computes['host1'].manager.driver
-        refused = driver._refused
+        manager = self.computes['host1'].manager
+        refused = manager.driver._refused
         instance = self.instance(server)
         allocations = self._get_allocations_by_server_uuid(server['id'])
-        refused.refuse(
-            nova_context.get_admin_context(),
-            instance,
-            allocations,
-            ValueError('something'),
-        )
+
+        def lose():
+            refused.refuse(
+                nova_context.get_admin_context(),
+                instance,
+                allocations,
+                ValueError('something'),
+            )
+            self.placement.delete(f'/allocations/{server["id"]}')
+
+        lose()
         self.assertEqual(
             self.image, instance.system_metadata[rebuilding.IMAGE]
         )
+        instance.task_state = task_states.REBUILDING
+        instance.save()
+        # Nova has not got as far as to delete them.
+        self.assertTrue(refused.restore())
+        instance.task_state = None
+        instance.save()
+        with fixtures.MockPatchObject(
+            manager.reportclient,
+            'put_allocations',
+            side_effect=nova_exception.PlacementAPIConnectFailure(),
+        ):
+            self.assertFalse(refused.restore())
+        self.assertEqual(
+            {}, self._get_allocations_by_server_uuid(server['id'])
+        )
+
+        self._run_periodics()
+
+        self.assertEqual(
+            {u: held['resources'] for u, held in allocations.items()},
+            {
+                u: held['resources']
+                for u, held in self._get_allocations_by_server_uuid(
+                    server['id']
+                ).items()
+            },
+        )
+        lose()
         self._delete_server(server)
 
         self.assertTrue(refused.restore())
@@ -193,3 +237,17 @@ class Unforeseen(base.PowerVMTestCase):
         self.assertEqual(
             {}, self._get_allocations_by_server_uuid(server['id'])
         )
+
+    def test_an_lpar_that_is_gone_is_made_anew(self):
+        self.start_host()
+        server = self.boot(base.gpu_groups(1))
+        lpar = self.lpar(server)
+        self.control().set_partition(lpar.uuid, state='not activated')
+        self.computes['host1'].manager.driver._ops().partitions.delete(
+            lpar.uuid
+        )
+
+        self._rebuild_server(server, self.image)
+
+        self.assertEqual(dict(lpar.slots), self.lpar(server).slots)
+        self.assertEqual('running', self.lpar(server).state)

@@ -63,7 +63,7 @@ class Guests(driver.ComputeDriver):
         block_device_info: Any,
         share_info: Any,
     ) -> None:
-        """Refuse; check_stop has done so before."""
+        """Refuse; the check of power_off has done so before."""
         raise words.refused('rescuing a server', instance)
 
     def unrescue(self, context: Any, instance: Any) -> None:

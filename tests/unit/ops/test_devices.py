@@ -61,6 +61,15 @@ class OneTimeUseTest(unittest.TestCase):
         ops.confirm('i', [CLAIM])
         self.assertEqual({CLAIM.provider_uuid}, self.placement.burned)
 
+    def test_a_twin_is_burned_if_it_has_inventory(self):
+        ops = self.devices(one_time_use=True)
+        ops.check(self.snapshot())
+        for name, classes in (('twin', {'CUSTOM_GPU'}), ('empty', ())):
+            twin = claims.SlotProvider(name, values.INDEX, frozenset(classes))
+            ops.publish({name: twin}, (), (name,))
+            ops.confirm('i', [CLAIM])
+        self.assertEqual({CLAIM.provider_uuid, 'twin'}, self.placement.burned)
+
     def test_what_is_not_for_one_use_is_not_burned(self):
         ops = self.devices()
         ops.check(self.snapshot())

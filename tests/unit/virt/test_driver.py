@@ -51,6 +51,8 @@ class Facade(test.NoDBTestCase):
             exception.RestUnreachable(server='it', reason='no answer'),
             exception.RestSilent(server='it', reason='no answer'),
             exception.RestError(action='it', reason='HTTP 500'),
+            # An answer that pypowervm does not understand.
+            AttributeError('it'),
             exception.RestRefusedLogin(
                 server='it', username='it', reason='HTTP 401'
             ),
@@ -86,6 +88,32 @@ class Facade(test.NoDBTestCase):
             asked.get_info,
             objects.Instance(uuid=uuids.instance, flavor=objects.Flavor()),
         )
+
+    def test_disks_of_nobody_are_looked_for_in_the_first_cycle_only(self):
+        for first in (None, ValueError('it')):
+            asked = driver.PowerVMDriver(None)
+            asked._node_uuid = uuids.node
+            asked._running = mock.Mock()
+            asked._running.host.read.side_effect = exception.RestError(
+                action='it', reason='HTTP 500'
+            )
+            asked._housekeeping = mock.Mock()
+            asked._housekeeping.before_cycle.side_effect = [first, None]
+            removal = asked._running.lifecycle.remove_orphans
+            removal.side_effect = ValueError('This fails no cycle.')
+            with self.subTest(first=first):
+                self.assertRaises(
+                    ValueError if first else nova_exception.NovaException,
+                    asked.get_available_resource,
+                    'node',
+                )
+                self.assertEqual(0 if first else 1, removal.call_count)
+                self.assertRaises(
+                    nova_exception.NovaException,
+                    asked.get_available_resource,
+                    'node',
+                )
+                self.assertEqual(0 if first else 1, removal.call_count)
 
     def test_every_known_capability_is_declared(self):
         known = set(nova_driver.ComputeDriver.capabilities)
