@@ -459,6 +459,8 @@ class PowerVMDriver(unsupported.Unsupported):
                     reason=error.summary
                 ) from error
             raise
+        if not evacuate:
+            self._refused.begin(context, instance, allocations)
         raise NotImplementedError()
 
     def _build(
@@ -574,7 +576,7 @@ class PowerVMDriver(unsupported.Unsupported):
             # So Nova calls it for a deleted instance that runs on.
             instance, timeout = timeout, 0
         stopping.check(instance)
-        with self._doubting():
+        with self._refused.stopping(instance), self._doubting():
             try:
                 self._ops().power.power_off(_lpar(instance), timeout)
             except exception.PartitionNotFound:

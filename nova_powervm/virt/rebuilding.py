@@ -18,7 +18,9 @@ new image, and after the refusal nova-compute deletes the server's allocations.
 Both are put right here.
 """
 
+import contextlib
 import dataclasses
+from collections.abc import Iterator
 from typing import Any
 
 from nova import context as nova_context
@@ -47,6 +49,28 @@ class _Lost:
     user: str
     allocations: Any
 
+    @property
+    def command(self) -> str:
+        """What makes the allocations again, for an administrator.
+
+        ``nova-manage placement heal_allocations`` can't: it takes all that a
+        flavor asks for from the compute node's own provider.
+        """
+        held = [
+            f'--allocation rp={uuid},{name}={amount}'
+            for uuid, record in sorted(self.allocations.items())
+            for name, amount in sorted(record['resources'].items())
+        ]
+        return ' '.join(
+            [
+                'openstack --os-placement-api-version 1.8 resource provider '
+                'allocation set',
+                f'--project-id {self.project} --user-id {self.user}',
+                *held,
+                self.instance,
+            ]
+        )
+
 
 def built(instance: Any) -> None:
     """Note which image the disk of an instance is made of.
@@ -66,6 +90,39 @@ class RefusedRebuilds:
         self._virtapi = virtapi
         # By instance: the next update of any thread makes them again.
         self._lost: dict[str, _Lost] = {}
+        # What Nova handed over for a rebuild that goes on, by instance.
+        self._begun: dict[str, tuple[Any, Any]] = {}
+
+    def begin(self, context: Any, instance: Any, allocations: Any) -> None:
+        """Note that Nova takes the first step of a rebuild now.
+
+        It stops the guest, and as long as it has not done that nothing is
+        lost.
+
+        :param context: Of the request.
+        :param instance: nova.objects.Instance.
+        :param allocations: As Nova handed them to rebuild.
+        """
+        self._begun[instance.uuid] = context, allocations
+
+    @contextlib.contextmanager
+    def stopping(self, instance: Any) -> Iterator[None]:
+        """Refuse the rebuild of an instance that this block can't stop.
+
+        An instance that is not being rebuilt is none of its business.
+
+        :raises nova.exception.InstanceFaultRollback: Instead of an error of
+            ours.
+        """
+        begun = self._begun.pop(instance.uuid, None)
+        try:
+            yield
+        except exception.PowerVMError as error:
+            if begun and instance.task_state in task_states.rebuild_states:
+                raise self.refuse(begun[0], instance, begun[1], error) from (
+                    error
+                )
+            raise
 
     def refuse(
         self,
@@ -137,9 +194,8 @@ class RefusedRebuilds:
             LOG.error(
                 'The rebuild of instance %(instance)s was refused. Nova has '
                 'deleted its allocations, and they could not be made again. '
-                'Run `nova-manage placement heal_allocations --instance '
-                '%(instance)s`.',
-                {'instance': lost.instance},
+                'Run `%(command)s`.',
+                {'instance': lost.instance, 'command': lost.command},
             )
         return done
 

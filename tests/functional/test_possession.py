@@ -12,10 +12,13 @@
 
 """An instance has exactly its slots, whatever happens to its LPAR."""
 
+import re
+import shlex
 import time
 
 import fixtures
 from nova.compute import task_states
+from osc_placement.resources import allocation
 
 from nova_powervm.powervm import partitions
 from tests.functional import base
@@ -244,6 +247,7 @@ class Lost(PossessionTestCase):
         super().setUp()
         # What was planned is not planned again without a reason.
         self._run_periodics()
+        self.held = self._get_allocations_by_server_uuid(self.server['id'])
 
     def test_a_refused_rebuild_whose_allocation_can_not_be_made_again(self):
         client = self.computes['host1'].manager.reportclient
@@ -253,10 +257,9 @@ class Lost(PossessionTestCase):
         ):
             self.refuse_rebuild(self.server, image)
         self.wait_until_unallocated(self.server)
-        self.assertIn(
-            f'heal_allocations --instance {self.server["id"]}',
-            self.stdlog.logger.output,
-        )
+        command = re.search(
+            'made again. Run `(.*)`', self.stdlog.logger.output
+        )[1]
         self._run_periodics()
         self._run_periodics()
 
@@ -267,23 +270,42 @@ class Lost(PossessionTestCase):
         self.restart_host()
         self._run_periodics()
         self.assertNotIn(self.index, self.slot_providers())
+        self.assert_the_command_names_what_was_allocated(command)
 
         self._delete_server(self.server)
         self._run_periodics()
         self.assertIn(self.index, self.slot_providers())
 
-    def test_a_rebuild_that_can_not_stop_it_does_so_too(self):
+    def assert_the_command_names_what_was_allocated(self, command):
+        """Read it as its client does."""
+        words = shlex.split(command)
+        found = allocation.parse_allocations(
+            words[number + 1]
+            for number, word in enumerate(words)
+            if word == '--allocation'
+        )
+        self.assertEqual(self.server['id'], words[-1])
+        self.assertEqual(
+            {uuid: held['resources'] for uuid, held in self.held.items()},
+            found,
+        )
+
+    def test_a_rebuild_that_can_not_stop_it_changes_nothing(self):
         self.control().add_fault(
             match='LogicalPartition.job', status=500, every=True
         )
-        self.act(rebuild={'imageRef': self.create_image(b'another image')})
-        self._wait_for_state_change(self.server, 'ERROR')
+        reason = self.refuse_rebuild(
+            self.server, self.create_image(b'another image')
+        )
         self.control().clear_faults()
-        self.wait_until_unallocated(self.server)
-        self._run_periodics()
+        self.assertIn('stopping LPAR', reason)
         self._run_periodics()
 
-        self.assertNotIn(self.index, self.slot_providers())
+        self.assertEqual(
+            'ACTIVE', self.api.get_server(self.server['id'])['status']
+        )
+        self.assertEqual([self.index], self.allocated_slots(self.server))
+        self.assertIn(self.index, self.slot_providers())
         self.assert_exact()
 
     def test_an_operator_deletes_the_allocation(self):
