@@ -15,6 +15,7 @@
 import contextlib
 import dataclasses
 import threading
+import time
 from collections.abc import Callable
 from collections.abc import Iterable
 from collections.abc import Mapping
@@ -40,6 +41,10 @@ from nova_powervm.ops import network as network_ops
 from nova_powervm.ops import ports
 
 LOG = logging.getLogger(__name__)
+
+#: How long a host that gave no answer may still be making what it was asked
+#: for.
+LATE_SECONDS = 600
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -118,6 +123,7 @@ class LifecycleOps:
     :param disks: Where disks are made.
     :param networks: Connects ports.
     :param proc_units_factor: Processing units per virtual processor.
+    :param clock: Gives seconds that never go back.
     """
 
     def __init__(
@@ -129,6 +135,7 @@ class LifecycleOps:
         disks: ports.Disks,
         networks: network_ops.NetworkOps,
         proc_units_factor: float,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._partitions = partitions
         self._host = host
@@ -137,9 +144,11 @@ class LifecycleOps:
         self._disks = disks
         self._networks = networks
         self._factor = proc_units_factor
-        # LPARs that could not be removed when their builds failed, and who
-        # keeps a build from being taken for one of them.
-        self._untidy: set[str] = set()
+        self._clock = clock
+        # LPARs that may be there although their builds failed, until when
+        # those that are not may still appear, and who keeps a build from
+        # being taken for one of them.
+        self._untidy: dict[str, float] = {}
         self._tidying = threading.Lock()
 
     def spawn(self, build: Build) -> None:
@@ -163,12 +172,13 @@ class LifecycleOps:
         with contextlib.closing(self._open(build.root)) as reading:
             root_gb = _root_gb(build.root, reading.contents)
             self._clear(plan.spec)
-            with contextlib.ExitStack() as undo:
-                undo.callback(self._clean_up, build, plan.spec)
+            try:
                 stored = self._store(build, plan, root_gb, reading)
                 self._devices.confirm(build.instance, plan.claimed)
                 self._run(build, plan, stored)
-                undo.pop_all()
+            except BaseException as error:
+                self._clean_up(build, plan.spec, error)
+                raise
 
     def _run(
         self, build: Build, plan: _Plan, stored: Sequence[ports.Stored]
@@ -198,15 +208,22 @@ class LifecycleOps:
         self._remove(uuid, lpar, delete_disks=delete_disks)
         self._is_tidy(uuid)
 
-    def tidy(self) -> None:
+    def tidy(self, instances: Callable[[], Iterable[str]]) -> None:
         """Remove what failed builds have left because the host was silent.
 
-        Nova may have built the instance on another host since.
+        Nova may have built the instance on another host since. What an
+        instance of this host has by now is its own: the user may start it,
+        builds it again or deletes it.
+
+        :param instances: Gives the uuids of all instances of this host.
         """
         with self._tidying:
+            if not self._untidy:
+                return
+            ours = {partition.lpar_uuid(uuid) for uuid in instances()}
             for uuid in sorted(self._untidy):
                 try:
-                    self._remove(uuid, self._partitions.find(uuid))
+                    done = self._tidy(uuid, is_ours=uuid in ours)
                 except exception.PowerVMError as error:
                     LOG.warning(
                         'What the failed build of LPAR %(uuid)s has left is '
@@ -214,7 +231,23 @@ class LifecycleOps:
                         {'uuid': uuid, 'error': error},
                     )
                     return
-                self._untidy.discard(uuid)
+                if done:
+                    del self._untidy[uuid]
+
+    def _tidy(self, uuid: str, *, is_ours: bool) -> bool:
+        """Remove what a failed build has left.
+
+        :param is_ours: Whether an instance of this host has the LPAR. Nova
+            takes it from the host a moment after its build failed.
+        :returns: Whether nothing has to be removed any more.
+        """
+        lpar = self._partitions.find(uuid)
+        if is_ours:
+            return bool(
+                lpar and states.power(lpar.state) is not states.Power.OFF
+            )
+        self._remove(uuid, lpar)
+        return lpar is not None or self._clock() >= self._untidy[uuid]
 
     def remove_orphans(self, instances: Callable[[], Iterable[str]]) -> None:
         """Remove disks of which neither an LPAR nor an instance is here.
@@ -242,7 +275,7 @@ class LifecycleOps:
     def _is_tidy(self, uuid: str) -> None:
         """Note that nothing of an LPAR has to be removed any more."""
         with self._tidying:
-            self._untidy.discard(uuid)
+            self._untidy.pop(uuid, None)
 
     def check(self, build: Build) -> None:
         """Check what a build needs; what the instance has by now stays.
@@ -404,17 +437,28 @@ class LifecycleOps:
         if lpar:
             self._partitions.delete(uuid)
 
-    def _clean_up(self, build: Build, spec: partition.PartitionSpec) -> None:
-        """Remove what was made; the first error stays the one reported."""
+    def _clean_up(
+        self,
+        build: Build,
+        spec: partition.PartitionSpec,
+        cause: BaseException,
+    ) -> None:
+        """Remove what was made; the first error stays the one reported.
+
+        :param cause: What the build failed of. A host that did not answer
+            may make later what it was asked for.
+        """
         LOG.warning(
             'Instance %(instance)s could not be built; removing LPAR '
             '%(name)s and its disks.',
             {'instance': build.instance, 'name': spec.name},
         )
+        if isinstance(cause, exception.RestUnreachable):
+            self._untidy[spec.uuid] = self._clock() + LATE_SECONDS
         try:
             self._remove(spec.uuid, self._partitions.find(spec.uuid))
         except exception.PowerVMError as error:
-            self._untidy.add(spec.uuid)
+            self._untidy.setdefault(spec.uuid, self._clock())
             LOG.error(
                 'LPAR %(name)s (%(uuid)s) and its disks %(stem)s* could not '
                 'be removed after its build failed: %(error)s. It is tried '

@@ -191,17 +191,17 @@ class PowerVMDriver(unsupported.Unsupported):
             takes no orders yet, so no build is under way, and has made sure
             that it is the host that it was.
         """
-        services.lifecycle.tidy()
-        if not with_orphans:
-            return
-        try:
-            services.lifecycle.remove_orphans(
-                functools.partial(services.records.hosted, self._name())
-            )
-        except exception.PowerVMError as error:
-            LOG.warning('Disks may have been left by builds: %s', error)
-        except Exception:
-            LOG.exception('Disks may have been left by builds')
+        jobs = [('LPARs', services.lifecycle.tidy)]
+        if with_orphans:
+            jobs.append(('Disks', services.lifecycle.remove_orphans))
+        hosted = functools.partial(services.records.hosted, self._name())
+        for what, job in jobs:
+            try:
+                job(hosted)
+            except exception.PowerVMError as error:
+                LOG.warning('%s may have been left by builds: %s', what, error)
+            except Exception:
+                LOG.exception('%s may have been left by builds', what)
 
     def update_provider_tree(
         self, provider_tree: Any, nodename: str, allocations: Any = None

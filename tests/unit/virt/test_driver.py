@@ -100,7 +100,9 @@ class Facade(test.NoDBTestCase):
             asked._housekeeping = mock.Mock()
             asked._housekeeping.before_cycle.side_effect = [first, None]
             removal = asked._running.lifecycle.remove_orphans
+            tidying = asked._running.lifecycle.tidy
             removal.side_effect = ValueError('This fails no cycle.')
+            tidying.side_effect = ValueError('Nor does this.')
             with self.subTest(first=first):
                 self.assertRaises(
                     ValueError if first else nova_exception.NovaException,
