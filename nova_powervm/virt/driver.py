@@ -55,6 +55,7 @@ from nova_powervm.virt import providerconfig
 from nova_powervm.virt import rebuilding
 from nova_powervm.virt import refusals
 from nova_powervm.virt import settled
+from nova_powervm.virt import silence
 from nova_powervm.virt import translate
 from nova_powervm.virt import tree
 from nova_powervm.virt import unsupported
@@ -102,6 +103,7 @@ class PowerVMDriver(unsupported.Unsupported):
         self._additions: Mapping[str, existing.Additions] = {}
         self._housekeeping = housekeeping.Housekeeping(virtapi)
         self._is_first = True
+        self._silence = silence.Silence()
         self._refused = rebuilding.RefusedRebuilds(virtapi)
         self._settled = settled.SettledTree(self._settings.full_read_interval)
 
@@ -112,6 +114,12 @@ class PowerVMDriver(unsupported.Unsupported):
         if self._running is None:
             raise nova_exception.VirtDriverNotReady()
         return self._running
+
+    def _patience(self) -> contextlib.AbstractContextManager[None]:
+        """Keep a start from waiting for a silent host once per instance."""
+        if self._is_first:
+            return self._silence.noted()
+        return contextlib.nullcontext()
 
     # The host
 
@@ -335,7 +343,8 @@ class PowerVMDriver(unsupported.Unsupported):
         """
         state = states.Power.UNKNOWN
         try:
-            state = self._ops().power.state(_lpar(instance))
+            with self._patience():
+                state = self._ops().power.state(_lpar(instance))
         except exception.PartitionNotFound:
             raise
         except (
@@ -680,7 +689,8 @@ class PowerVMDriver(unsupported.Unsupported):
         try:
             ports = instanceports.given(instance, network_info, self._name())
             if ports:
-                self._ops().network.reconcile(_lpar(instance), ports)
+                with self._patience():
+                    self._ops().network.reconcile(_lpar(instance), ports)
             self._ops().possession.audit(translate.tenant(instance))
         except exception.PowerVMError as error:
             LOG.error(

@@ -76,6 +76,31 @@ class Facade(test.NoDBTestCase):
                 with self.subTest(answer=answer, recorded=recorded):
                     self.assertEqual(expected, asked.get_info(instance).state)
 
+    def test_a_start_does_not_wait_for_a_silent_host_for_each_instance(self):
+        asked = driver.PowerVMDriver(None)
+        asked._running = running = mock.Mock()
+        silent = exception.RestSilent(server='it', reason='no answer')
+        running.network.reconcile.side_effect = silent
+        running.power.state.side_effect = silent
+        instance = objects.Instance(uuid=uuids.instance)
+        instance.power_state = power_state.RUNNING
+        with mock.patch.object(
+            driver.instanceports, 'given', return_value='ports'
+        ):
+            for _ in range(9):
+                asked.plug_vifs(instance, [])
+                self.assertEqual(
+                    power_state.RUNNING, asked.get_info(instance).state
+                )
+        self.assertEqual(1, running.network.reconcile.call_count)
+        self.assertEqual(1, running.power.state.call_count)
+
+        # It is asked for each of them once it has started.
+        asked._is_first = False
+        asked.get_info(instance)
+
+        self.assertEqual(2, running.power.state.call_count)
+
     def test_an_lpar_that_is_gone_has_no_power_state(self):
         asked = driver.PowerVMDriver(None)
         asked._running = mock.Mock()
