@@ -16,6 +16,7 @@ key, the host is its value. An instance that was moved may bear those of
 several hosts.
 """
 
+from collections.abc import Callable
 from collections.abc import Collection
 from collections.abc import Iterator
 from typing import Any
@@ -76,10 +77,7 @@ class InstanceBearer:
         try:
             new = set(vlans) - marks(self._instance, self._host)
             if new:
-                self._instance.system_metadata.update(
-                    {_key(vlan): self._host for vlan in new}
-                )
-                self._instance.save()
+                self._write(dict.fromkeys(map(_key, new), self._host))
         except Exception as error:
             LOG.warning(
                 'It can not be noted that the driver has added VLANs '
@@ -91,6 +89,38 @@ class InstanceBearer:
                 },
                 instance=self._instance,
             )
+
+    def _write(self, items: dict[str, str]) -> None:
+        """Add items to Nova's record, and to what the caller has of it."""
+        recorded = _change(self._instance.uuid, lambda old: old.update(items))
+        if 'system_metadata' not in self._instance:
+            return
+        if 'system_metadata' in self._instance.obj_what_changed():
+            # The caller is going to save it.
+            self._instance.system_metadata.update(items)
+        else:
+            self._instance.system_metadata = recorded
+            self._instance.obj_reset_changes(['system_metadata'])
+
+
+def _change(
+    uuid: str, change: Callable[[dict[str, str]], object]
+) -> dict[str, str]:
+    """Change the system metadata of an instance as it is recorded now.
+
+    Nova replaces all of it by what is saved: what others have written since
+    an instance was loaded would be lost.
+
+    :returns: What it is afterwards.
+    """
+    instance = objects.Instance.get_by_uuid(
+        nova_context.get_admin_context(),
+        uuid,
+        expected_attrs=['system_metadata'],
+    )
+    change(instance.system_metadata)
+    instance.save()
+    return dict(instance.system_metadata)
 
 
 class NovaVlanRecords:
@@ -128,8 +158,7 @@ class NovaVlanRecords:
         """Take the mark of a VLAN from all instances of this host."""
         for instance in self._instances('system_metadata'):
             if vlan in marks(instance, self._host):
-                del instance.system_metadata[_key(vlan)]
-                instance.save()
+                _change(instance.uuid, lambda old: old.pop(_key(vlan), None))
 
     def _instances(self, attribute: str) -> Any:
         return objects.InstanceList.get_by_host(
