@@ -191,6 +191,13 @@ class StatesUnknown(PowerVMError):
     message = 'The power state of {lpars} is unknown: {reason}'
 
 
+class StatesStayUnknown(StatesUnknown):
+    """The host has told other states for a while, and not these."""
+
+    code = 'powervm.partition.stays-unknown'
+    retryable = False
+
+
 class PartitionConflict(PowerVMError):
     """An LPAR stands in the way of the one that is to be made."""
 

@@ -97,7 +97,8 @@ For how many seconds a starting nova-compute waits for the REST API to answer.
 
 It then waits as long again, if it has to, until the host tells the power state
 of each instance's LPAR: only so can Nova start again what ran before the host
-went down (``[DEFAULT]resume_guests_state_on_host_boot``).
+went down (``[DEFAULT]resume_guests_state_on_host_boot``). Once the host has
+told some states, the others get a minute.
 
 One line a minute in the log tells what it is waiting for.
 """,

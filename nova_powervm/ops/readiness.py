@@ -12,13 +12,19 @@
 
 """Whether the host tells what a starting nova-compute has to know."""
 
+import time
+from collections.abc import Callable
+
 from nova_powervm import exception
 from nova_powervm.domain import states
 from nova_powervm.ops import ports
 
+#: How long the other states get once one is known.
+SOME_SECONDS = 60
 
-def check(partitions: ports.Partitions, records: ports.Records) -> None:
-    """Refuse while the power state of an instance is unknown.
+
+class Readiness:
+    """Whether the power states of all instances are known.
 
     Nova compares each state with its record once, when it starts, and starts
     what a boot of the host has stopped. A host that comes up knows its LPARs
@@ -26,28 +32,69 @@ def check(partitions: ports.Partitions, records: ports.Records) -> None:
 
     :param partitions: The host's LPARs.
     :param records: Nova's records of instances.
-    :raises exception.StatesUnknown: There are such instances.
-    :raises exception.RestUnreachable: The LPARs can't be listed.
+    :param clock: Gives seconds that never go back.
     """
-    try:
-        names = partitions.names()
-    except exception.RestError as error:
-        raise exception.StatesUnknown(lpars='all LPARs', reason=error) from (
-            error
+
+    def __init__(
+        self,
+        partitions: ports.Partitions,
+        records: ports.Records,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._partitions = partitions
+        self._records = records
+        self._clock = clock
+        # When the host first told some states and not all.
+        self._some_at: float | None = None
+
+    def check(self) -> None:
+        """Refuse while the power state of an instance is unknown.
+
+        :raises exception.StatesUnknown: There are such instances.
+        :raises exception.StatesStayUnknown: There are, and those of others
+            have been known for a while: one LPAR that is out of order must
+            not delay each start for as long as a host may need.
+        :raises exception.RestUnreachable: The LPARs can't be listed.
+        """
+        try:
+            names = self._partitions.names()
+        except exception.RestError as error:
+            raise exception.StatesUnknown(
+                lpars='all LPARs', reason=error
+            ) from error
+        unknown = {}
+        ours = sorted(self._records.instances_of(names))
+        for uuid in ours:
+            reason = _why_unknown(self._partitions, uuid)
+            if reason is not None:
+                unknown[names[uuid]] = reason
+            if isinstance(reason, exception.RestUnreachable):
+                # The others would be waited for as long, each of them.
+                raise _refusal(exception.StatesUnknown, unknown)
+        if not unknown:
+            return
+        if self._stay_unknown(some_known=len(unknown) < len(ours)):
+            raise _refusal(exception.StatesStayUnknown, unknown)
+        raise _refusal(exception.StatesUnknown, unknown)
+
+    def _stay_unknown(self, *, some_known: bool) -> bool:
+        now = self._clock()
+        if not some_known:
+            self._some_at = None
+        elif self._some_at is None:
+            self._some_at = now
+        return (
+            self._some_at is not None and now >= self._some_at + SOME_SECONDS
         )
-    unknown = {}
-    for uuid in sorted(records.instances_of(names)):
-        reason = _why_unknown(partitions, uuid)
-        if reason is not None:
-            unknown[names[uuid]] = reason
-        if isinstance(reason, exception.RestUnreachable):
-            # The others would be waited for as long, each of them.
-            break
-    if unknown:
-        raise exception.StatesUnknown(
-            lpars=f'LPAR {", ".join(unknown)}',
-            reason=next(iter(unknown.values())),
-        )
+
+
+def _refusal(
+    error: type[exception.StatesUnknown], unknown: dict[str, object]
+) -> exception.StatesUnknown:
+    return error(
+        lpars=f'LPAR {", ".join(unknown)}',
+        reason=next(iter(unknown.values())),
+    )
 
 
 def _why_unknown(partitions: ports.Partitions, uuid: str) -> object | None:

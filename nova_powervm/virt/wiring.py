@@ -121,9 +121,11 @@ def _wait_for_host(
     Some states that stay unknown do not keep the service from the others.
     """
 
+    ready = readiness.Readiness(services.partitions, services.records)
+
     def read() -> None:
         services.host.read()
-        readiness.check(services.partitions, services.records)
+        ready.check()
 
     try:
         session.wait_for(server, read)

@@ -46,18 +46,18 @@ class Host:
 class ReadinessTest(unittest.TestCase):
     def refusal(self, host):
         with self.assertRaises(exception.StatesUnknown) as caught:
-            readiness.check(host, host)
+            readiness.Readiness(host, host).check()
         self.assertTrue(caught.exception.retryable)
         return str(caught.exception)
 
     def test_states_that_are_known(self):
         host = Host(a='running', b='not activated', c='error')
-        readiness.check(host, host)
+        readiness.Readiness(host, host).check()
         self.assertEqual(['a', 'b', 'c'], host.asked)
 
     def test_a_host_without_instances(self):
         host = Host(foreign='not available')
-        readiness.check(host, host)
+        readiness.Readiness(host, host).check()
         self.assertEqual([], host.asked)
 
     def test_what_is_not_available_is_named(self):
@@ -79,7 +79,7 @@ class ReadinessTest(unittest.TestCase):
 
     def test_an_lpar_that_is_gone_has_no_state_to_wait_for(self):
         host = Host(a=exception.PartitionNotFound(uuid='a'))
-        readiness.check(host, host)
+        readiness.Readiness(host, host).check()
 
     def test_lpars_that_can_not_be_listed(self):
         host = Host()
@@ -90,4 +90,30 @@ class ReadinessTest(unittest.TestCase):
             with self.subTest(error):
                 host.names = unittest.mock.Mock(side_effect=error)
                 with self.assertRaises(expected):
-                    readiness.check(host, host)
+                    readiness.Readiness(host, host).check()
+
+    def test_one_that_stays_unknown_is_waited_for_a_short_while(self):
+        now = 0
+        host = Host(a='not available', b='not available')
+        ready = readiness.Readiness(host, host, lambda: now)
+        for seconds, state, expected in (
+            (0, 'not available', exception.StatesUnknown),
+            # For as long as a host may need to come up
+            (1000, 'not available', exception.StatesUnknown),
+            (1000, 'running', exception.StatesUnknown),
+            (1059, 'running', exception.StatesUnknown),
+            # It fails as a whole, and comes up again.
+            (1059, 'not available', exception.StatesUnknown),
+            (1100, 'running', exception.StatesUnknown),
+            (1159, DOWN, exception.StatesUnknown),
+            (1160, 'running', exception.StatesStayUnknown),
+        ):
+            now = seconds
+            host.lpars['b'] = state
+            with (
+                self.subTest(seconds=seconds, state=state),
+                self.assertRaises(exception.StatesUnknown) as caught,
+            ):
+                ready.check()
+            self.assertIs(expected, type(caught.exception))
+        self.assertFalse(caught.exception.retryable)
