@@ -76,6 +76,17 @@ class Changes:
     def __bool__(self) -> bool:
         return bool(self.surplus or self.connections)
 
+    @property
+    def additions(self) -> tuple[network.Connection, ...]:
+        """The connections that can be made while what is surplus stays.
+
+        The host takes no second adapter with one MAC address.
+        """
+        taken = {adapter.mac for adapter in self.surplus}
+        return tuple(
+            each for each in self.connections if each.port.mac not in taken
+        )
+
 
 class NetworkOps:
     """Connects LPARs to networks; the strategy ``pvm_sea``.
@@ -212,16 +223,30 @@ class NetworkOps:
             )
         self.plug(lpar, changes.connections, changes.bearer)
 
-    def reconcile(self, lpar: str, instance: InstancePorts) -> None:
-        """Give an LPAR exactly the adapters of its ports, as it is.
+    def complete(self, lpar: str, instance: InstancePorts) -> None:
+        """Give an LPAR the adapters that it lacks, as it is.
+
+        Nothing is taken away: its guest may be using it. What is too much is
+        logged, and goes when the LPAR is started.
 
         :param lpar: Upper-case PowerVM uuid.
         :raises exception.PowerVMError: As :meth:`compared`, or the host
             refused.
         """
         with self.compared(lpar, instance) as changes:
-            if changes:
-                self.carry_out(self._find(lpar), changes)
+            for adapter in changes.surplus:
+                LOG.warning(
+                    'LPAR %(lpar)s has an adapter with MAC address %(mac)s on '
+                    'VLAN %(vlan)d, which no port of its instance has; it is '
+                    'taken away when the server is rebooted or started.',
+                    {'lpar': lpar, 'mac': adapter.mac, 'vlan': adapter.vlan},
+                )
+            missing = changes.additions
+            if missing:
+                self.carry_out(
+                    self._find(lpar),
+                    Changes(connections=missing, bearer=changes.bearer),
+                )
 
     def detach(self, lpar: str, wanted: Sequence[network.Port]) -> None:
         """Take the adapters of ports from an LPAR; missing ones are fine."""
