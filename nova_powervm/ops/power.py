@@ -100,13 +100,16 @@ class PowerOps:
         lpar: partition.Partition,
         missing: Sequence[partition.SlotAssignment],
         changes: network.Changes,
+        timeout: int = 0,
     ) -> None:
-        """Start an LPAR; one that is not off is stopped hard first.
+        """Start an LPAR; one that is not off is stopped first.
 
         Adapters come before slots: they burn nothing.
+
+        :param timeout: Seconds to shut down, as for :meth:`power_off`.
         """
         if _is_active(lpar):
-            self._partitions.power_off(lpar, hard=True)
+            self._stop(lpar, timeout)
         self._networks.carry_out(lpar, changes)
         if missing:
             lpar = self._slots.give(tenant, missing)
@@ -123,6 +126,10 @@ class PowerOps:
         lpar = self._find(uuid)
         if not _is_active(lpar):
             return
+        self._stop(lpar, timeout)
+
+    def _stop(self, lpar: partition.Partition, timeout: int) -> None:
+        """Stop an LPAR that is not off."""
         if (
             timeout
             and states.power(lpar.state) not in _DEAF
@@ -136,13 +143,13 @@ class PowerOps:
     ) -> None:
         """Restart an instance's LPAR; one that does not run is started.
 
-        A soft restart that fails becomes a hard one. So does one of an LPAR
-        that lacks a slot, or whose adapters are not those of its ports: that
-        is put right while the LPAR is stopped. A guest that failed or is
-        suspended can't be asked: it is stopped hard.
+        A soft restart that fails becomes a hard one. An LPAR that lacks a
+        slot, or whose adapters are not those of its ports, is stopped and
+        started in place of a restart: that is put right while it is off. A
+        guest that failed or is suspended can't be asked: it is stopped hard.
 
-        :param timeout: Seconds for a soft restart before it is done hard; 0
-            does it hard at once.
+        :param timeout: Seconds for a soft restart, or to shut down, before
+            it is done hard; 0 does it hard at once.
         :raises exception.PartitionNotFound: There is no such LPAR.
         :raises exception.PartitionNotStartable: The host does not know
             whether it runs.
@@ -159,7 +166,9 @@ class PowerOps:
         missing = self._slots.missing(tenant, lpar)
         with self._networks.compared(lpar.uuid, tenant.ports) as changes:
             if missing or changes or power is not states.Power.RUNNING:
-                self._start(tenant, lpar, missing, changes)
+                self._start(
+                    tenant, lpar, missing, changes, 0 if hard else timeout
+                )
             elif hard:
                 self._partitions.restart(lpar, hard=True)
             else:

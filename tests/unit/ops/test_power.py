@@ -18,12 +18,16 @@ import unittest
 import ddt
 
 from nova_powervm import exception
+from nova_powervm.domain import network as domain_network
 from nova_powervm.domain import partition
 from nova_powervm.ops import network
 from nova_powervm.ops import possession
 from nova_powervm.ops import power
 
 TENANT = possession.Tenant('f0000000-0000-4000-8000-000000000001')
+CHANGES = network.Changes(
+    surplus=(domain_network.Adapter('fa:16:3e:00:00:01', 100, 'ETHERNET0'),)
+)
 SLOT = partition.SlotAssignment(0x21010020)
 
 
@@ -35,6 +39,7 @@ class Host:
         self.slots = missing
         self.done = []
         self.soft_ends_in = None
+        self.changes = network.Changes()
 
     def find(self, uuid):
         return partition.Partition(uuid, 'vm1', self.state, 512, 1, 0.1, {})
@@ -48,17 +53,19 @@ class Host:
 
     @contextlib.contextmanager
     def compared(self, lpar, ports):
-        """Find the adapters as they shall be."""
-        yield network.Changes()
+        yield self.changes
 
     def carry_out(self, lpar, changes):
-        """Change nothing."""
+        if changes:
+            self.done.append('change')
 
     def power_on(self, lpar):
         self.done.append('on')
 
     def power_off(self, lpar, *, hard, timeout=0):
         self.done.append(f'off {"hard" if hard else f"soft {timeout}"}')
+        if not hard and self.soft_ends_in:
+            raise exception.RestError(action='it', reason='the time was up')
 
     def restart(self, lpar, *, hard, timeout=0):
         self.done.append(f'restart {"hard" if hard else f"soft {timeout}"}')
@@ -138,11 +145,13 @@ class StatesTest(unittest.TestCase):
 
     def test_missing_slots_are_given_back_while_it_is_off(self):
         for state, hard, expected in (
-            ('running', False, ['off hard', 'give', 'on']),
+            ('running', False, ['off soft 60', 'give', 'on']),
+            ('error', False, ['off hard', 'give', 'on']),
+            ('running', True, ['off hard', 'give', 'on']),
             ('error', True, ['off hard', 'give', 'on']),
             ('not activated', True, ['give', 'on']),
         ):
-            with self.subTest(state):
+            with self.subTest(state, hard=hard):
                 host = Host(state, missing=(SLOT,))
                 self.assertEqual(
                     expected, run(host, 'reboot', hard=hard, timeout=60)
@@ -152,8 +161,9 @@ class StatesTest(unittest.TestCase):
 class SoftRebootTest(unittest.TestCase):
     """A guest gets its time, and no more."""
 
-    def reboot(self, ends_in, timeout=60):
+    def reboot(self, ends_in, timeout=60, changes=None):
         host = Host('running')
+        host.changes = changes or network.Changes()
         host.soft_ends_in = ends_in
         return run(host, 'reboot', hard=False, timeout=timeout)
 
@@ -165,6 +175,18 @@ class SoftRebootTest(unittest.TestCase):
     def test_a_guest_that_went_down_late_is_started(self):
         self.assertEqual(
             ['restart soft 60', 'on'], self.reboot('not activated')
+        )
+
+    def test_adapters_are_changed_after_it_was_shut_down(self):
+        self.assertEqual(
+            ['off soft 60', 'change', 'on'],
+            self.reboot(None, changes=CHANGES),
+        )
+
+    def test_a_guest_that_does_not_shut_down_is_stopped_hard(self):
+        self.assertEqual(
+            ['off soft 60', 'off hard', 'change', 'on'],
+            self.reboot('running', changes=CHANGES),
         )
 
     def test_no_time_means_a_hard_restart(self):
