@@ -150,6 +150,13 @@ class NetworkOps:
         :param bearer: Its instance, for marks.
         """
         self._vlans.provide(connections, bearer)
+        self._make(lpar, connections)
+
+    def _make(
+        self,
+        lpar: partition.Partition,
+        connections: Sequence[network.Connection],
+    ) -> None:
         for connection in connections:
             self._networks.plug(lpar, connection.adapter)
 
@@ -201,8 +208,19 @@ class NetworkOps:
                 bearer=instance.bearer,
             )
 
+    def prepare(self, changes: Changes) -> None:
+        """Let bridges carry the VLANs of changes; no LPAR is touched.
+
+        This is what takes longest, and what others may refuse.
+        """
+        self._vlans.provide(changes.connections, changes.bearer)
+
     def carry_out(self, lpar: partition.Partition, changes: Changes) -> None:
-        """Change the adapters of an LPAR; one that runs needs RMC for it."""
+        """Change the adapters of an LPAR; one that runs needs RMC for it.
+
+        The changes have to be prepared. If this fails, the LPAR has lost no
+        adapter that a port of its instance has.
+        """
         for adapter in changes.surplus:
             LOG.warning(
                 'LPAR %(lpar)s has an adapter with MAC address %(mac)s on '
@@ -221,7 +239,7 @@ class NetworkOps:
                 'LPAR %(lpar)s has no adapter for port %(port)s; making it.',
                 {'lpar': lpar.name, 'port': connection.port.id},
             )
-        self.plug(lpar, changes.connections, changes.bearer)
+        self._make(lpar, changes.connections)
 
     def complete(self, lpar: str, instance: InstancePorts) -> None:
         """Give an LPAR the adapters that it lacks, as it is.
@@ -243,10 +261,7 @@ class NetworkOps:
                 )
             missing = changes.additions
             if missing:
-                self.carry_out(
-                    self._find(lpar),
-                    Changes(connections=missing, bearer=changes.bearer),
-                )
+                self.plug(self._find(lpar), missing, changes.bearer)
 
     def detach(self, lpar: str, wanted: Sequence[network.Port]) -> None:
         """Take the adapters of ports from an LPAR; missing ones are fine."""

@@ -12,6 +12,8 @@
 
 """Power: on, off, restart and state of an instance's LPAR."""
 
+import contextlib
+from collections.abc import Iterator
 from collections.abc import Sequence
 
 from oslo_log import log as logging
@@ -92,6 +94,7 @@ class PowerOps:
                     name=lpar.name,
                     slots=', '.join(f'{s.drc_index:08X}' for s in missing),
                 )
+            self._networks.prepare(changes)
             self._networks.carry_out(lpar, changes)
 
     def _start(
@@ -104,16 +107,41 @@ class PowerOps:
     ) -> None:
         """Start an LPAR; one that is not off is stopped first.
 
-        Adapters come before slots: they burn nothing.
+        Adapters come before slots: they burn nothing. If they can't be
+        changed, an LPAR that was stopped for it is started as it is.
 
         :param timeout: Seconds to shut down, as for :meth:`power_off`.
         """
+        self._networks.prepare(changes)
         if _is_active(lpar):
             self._stop(lpar, timeout)
-        self._networks.carry_out(lpar, changes)
+            with self._started_after_all(lpar):
+                self._networks.carry_out(lpar, changes)
+        else:
+            self._networks.carry_out(lpar, changes)
         if missing:
             lpar = self._slots.give(tenant, missing)
         self._partitions.power_on(lpar)
+
+    @contextlib.contextmanager
+    def _started_after_all(self, lpar: partition.Partition) -> Iterator[None]:
+        """Start an LPAR that is off if the block fails."""
+        try:
+            yield
+        except Exception:
+            LOG.error(
+                'The network adapters of LPAR %(name)s can not be changed; it '
+                'is started with those that it has.',
+                {'name': lpar.name},
+            )
+            try:
+                self._partitions.power_on(lpar)
+            except exception.PowerVMError as error:
+                LOG.error(
+                    'LPAR %(name)s stays off: %(error)s',
+                    {'name': lpar.name, 'error': error},
+                )
+            raise
 
     def power_off(self, uuid: str, timeout: int = 0) -> None:
         """Stop an LPAR; one that is off already is fine.

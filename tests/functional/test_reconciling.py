@@ -295,10 +295,10 @@ class Reconciling(networks.NetworkTestCase):
     def story_a_kill_between_any_two_steps_is_made_good(self):
         port = self.bind_another()
         self.delete_lost()
-        for label in (
-            'ClientNetworkAdapter.delete',
-            'NetworkBridge.update',
-            'ClientNetworkAdapter.create',
+        for verb, label in (
+            ('POST', 'NetworkBridge.update'),
+            ('DELETE', 'ClientNetworkAdapter.delete'),
+            ('PUT', 'ClientNetworkAdapter.create'),
         ):
             # The host answers nothing from here on, as after a kill.
             self.control().add_fault(match=label, status=500, every=True)
@@ -307,9 +307,12 @@ class Reconciling(networks.NetworkTestCase):
             )
             self._wait_for_server_parameter(
                 self.server,
-                {'status': 'ERROR', 'OS-EXT-STS:task_state': None},
+                {'status': 'ACTIVE', 'OS-EXT-STS:task_state': None},
             )
+            self.assertEqual('running', self.lpar(self.server).state)
+            self.assertGreater(self.count(f'{verb} {label}'), 0)
             self.control().clear_faults()
+            self.control().clear_journal()
 
         self._reboot_server(self.server, hard=True)
 

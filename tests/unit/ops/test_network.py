@@ -168,6 +168,7 @@ class NetworkOpsTest(unittest.TestCase):
     def reconcile(self, instance):
         """Do what a start of the LPAR does."""
         with self.ops.compared(LPAR, instance) as changes:
+            self.ops.prepare(changes)
             self.ops.carry_out(FOUND, changes)
 
     def test_what_is_surplus_goes_before_what_is_missing_comes(self):

@@ -40,6 +40,7 @@ class Host:
         self.done = []
         self.soft_ends_in = None
         self.changes = network.Changes()
+        self.fails_at = None
 
     def find(self, uuid):
         return partition.Partition(uuid, 'vm1', self.state, 512, 1, 0.1, {})
@@ -55,9 +56,18 @@ class Host:
     def compared(self, lpar, ports):
         yield self.changes
 
+    def prepare(self, changes):
+        self.do('prepare', changes)
+
     def carry_out(self, lpar, changes):
+        self.do('change', changes)
+
+    def do(self, step, changes):
+        """Note a step, if there is something to change, or fail at it."""
         if changes:
-            self.done.append('change')
+            self.done.append(step)
+        if step == self.fails_at:
+            raise exception.RestError(action=step, reason='a VIOS is busy')
 
     def power_on(self, lpar):
         self.done.append('on')
@@ -179,15 +189,59 @@ class SoftRebootTest(unittest.TestCase):
 
     def test_adapters_are_changed_after_it_was_shut_down(self):
         self.assertEqual(
-            ['off soft 60', 'change', 'on'],
+            ['prepare', 'off soft 60', 'change', 'on'],
             self.reboot(None, changes=CHANGES),
         )
 
     def test_a_guest_that_does_not_shut_down_is_stopped_hard(self):
         self.assertEqual(
-            ['off soft 60', 'off hard', 'change', 'on'],
+            ['prepare', 'off soft 60', 'off hard', 'change', 'on'],
             self.reboot('running', changes=CHANGES),
         )
 
     def test_no_time_means_a_hard_restart(self):
         self.assertEqual(['restart hard'], self.reboot('running', timeout=0))
+
+
+@ddt.ddt
+class FailingAdaptersTest(unittest.TestCase):
+    """What runs does not end up off because adapters can't be changed."""
+
+    @ddt.named_data(
+        ['before the stop', 'running', 'prepare', ['prepare']],
+        [
+            'after the stop',
+            'running',
+            'change',
+            ['prepare', 'off hard', 'change', 'on'],
+        ],
+        ['of what is off', 'not activated', 'change', ['prepare', 'change']],
+    )
+    def test_a_failure(self, state, step, expected):
+        host = Host(state)
+        host.changes = CHANGES
+        host.fails_at = step
+
+        with self.assertRaises(exception.RestError) as caught:
+            run(host, 'reboot', hard=True, timeout=60)
+
+        self.assertIn('a VIOS is busy', str(caught.exception))
+        self.assertEqual(expected, host.done)
+
+    def test_a_start_that_fails_too_does_not_hide_the_reason(self):
+        host = Host('running')
+        host.changes = CHANGES
+        host.fails_at = 'change'
+
+        def power_on(lpar):
+            raise exception.RestError(action='on', reason='it is locked')
+
+        host.power_on = power_on
+        with (
+            self.assertLogs(power.LOG.logger, 'ERROR') as logged,
+            self.assertRaises(exception.RestError) as caught,
+        ):
+            run(host, 'reboot', hard=True, timeout=60)
+
+        self.assertIn('a VIOS is busy', str(caught.exception))
+        self.assertIn('stays off', logged.output[-1])
