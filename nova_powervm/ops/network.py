@@ -80,7 +80,7 @@ class Changes:
     def additions(self) -> tuple[network.Connection, ...]:
         """The connections that can be made while what is surplus stays.
 
-        The host takes no second adapter with one MAC address.
+        A guest shall not get a second adapter with one MAC address.
         """
         taken = {adapter.mac for adapter in self.surplus}
         return tuple(
@@ -232,7 +232,7 @@ class NetworkOps:
                     'vlan': adapter.vlan,
                 },
             )
-            self._networks.unplug(lpar.uuid, adapter.mac)
+            self._networks.unplug(lpar.uuid, adapter.mac, only=adapter)
             self._vlans.released()
         for connection in changes.connections:
             LOG.info(

@@ -58,9 +58,13 @@ class Networks:
         self.asked.append(('plug', lpar.uuid, adapter.mac))
         self.made.append(adapter)
 
-    def unplug(self, lpar, mac):
+    def unplug(self, lpar, mac, only=None):
         self.asked.append(('unplug', lpar, mac))
-        self.made = [found for found in self.made if found.mac != mac]
+        self.made = [
+            found
+            for found in self.made
+            if found.mac != mac or only not in (None, found)
+        ]
 
 
 class Partitions:
@@ -187,6 +191,16 @@ class NetworkOpsTest(unittest.TestCase):
         self.reconcile(of_instance(port(), asked=[port()]))
 
         self.assertEqual([100], [made.vlan for made in self.networks.made])
+
+    def test_of_two_with_one_address_that_of_the_port_stays(self):
+        others = network.Adapter(port().mac, 50, 'ETHERNET0')
+        self.ops.attach(LPAR, port())
+        (own,) = self.networks.made
+        self.networks.made.append(others)
+
+        self.reconcile(of_instance(asked=[port()]))
+
+        self.assertEqual([own], self.networks.made)
 
     def test_completing_takes_nothing_away(self):
         self.ops.attach(LPAR, port(1))
