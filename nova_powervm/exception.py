@@ -388,6 +388,18 @@ class PortsUnknown(PowerVMError):
     )
 
 
+class PortsDoubtful(PortsUnknown):
+    """Neutron lists no port of an instance and may be hiding them."""
+
+    code = 'powervm.port.doubtful'
+    message = (
+        'Give the user in [neutron] of nova.conf the role admin, or, if '
+        'instance {instance} shall have no port, remove the adapters of its '
+        'LPAR with pvmctl: Neutron lists no port of it, and shows no port '
+        'that is bound to {host} or another host. No adapter was taken away.'
+    )
+
+
 class PortsNotPlugged(PowerVMError):
     """Neutron did not tell in time that the ports are connected."""
 

@@ -45,8 +45,9 @@ def differences(
     An adapter is that of a port if it has its MAC address and its VLAN. A
     port that names no VLAN is told by its address alone: it is on a flat
     network, or its binding was lost. Adapters on the management switch are
-    the host's own affair.
+    the host's own affair, and never a port's.
     """
+    adapters = [each for each in adapters if each.switch != MANAGEMENT_SWITCH]
     missing = []
     used = set()
     for port in ports:
@@ -56,11 +57,7 @@ def differences(
             missing.append(port)
     return Differences(
         tuple(missing),
-        tuple(
-            adapter
-            for adapter in adapters
-            if adapter not in used and adapter.switch != MANAGEMENT_SWITCH
-        ),
+        tuple(adapter for adapter in adapters if adapter not in used),
     )
 
 

@@ -76,6 +76,17 @@ class Changes:
     def __bool__(self) -> bool:
         return bool(self.surplus or self.connections)
 
+    @property
+    def additions(self) -> tuple[network.Connection, ...]:
+        """The connections that can be made while what is surplus stays.
+
+        A guest shall not get a second adapter with one MAC address.
+        """
+        taken = {adapter.mac for adapter in self.surplus}
+        return tuple(
+            each for each in self.connections if each.port.mac not in taken
+        )
+
 
 class NetworkOps:
     """Connects LPARs to networks; the strategy ``pvm_sea``.
@@ -139,6 +150,13 @@ class NetworkOps:
         :param bearer: Its instance, for marks.
         """
         self._vlans.provide(connections, bearer)
+        self._make(lpar, connections)
+
+    def _make(
+        self,
+        lpar: partition.Partition,
+        connections: Sequence[network.Connection],
+    ) -> None:
         for connection in connections:
             self._networks.plug(lpar, connection.adapter)
 
@@ -190,8 +208,19 @@ class NetworkOps:
                 bearer=instance.bearer,
             )
 
+    def prepare(self, changes: Changes) -> None:
+        """Let bridges carry the VLANs of changes; no LPAR is touched.
+
+        This is what takes longest, and what others may refuse.
+        """
+        self._vlans.provide(changes.connections, changes.bearer)
+
     def carry_out(self, lpar: partition.Partition, changes: Changes) -> None:
-        """Change the adapters of an LPAR; one that runs needs RMC for it."""
+        """Change the adapters of an LPAR; one that runs needs RMC for it.
+
+        The changes have to be prepared. If this fails, the LPAR has lost no
+        adapter that a port of its instance has.
+        """
         for adapter in changes.surplus:
             LOG.warning(
                 'LPAR %(lpar)s has an adapter with MAC address %(mac)s on '
@@ -203,25 +232,36 @@ class NetworkOps:
                     'vlan': adapter.vlan,
                 },
             )
-            self._networks.unplug(lpar.uuid, adapter.mac)
+            self._networks.unplug(lpar.uuid, adapter.mac, only=adapter)
             self._vlans.released()
         for connection in changes.connections:
             LOG.info(
                 'LPAR %(lpar)s has no adapter for port %(port)s; making it.',
                 {'lpar': lpar.name, 'port': connection.port.id},
             )
-        self.plug(lpar, changes.connections, changes.bearer)
+        self._make(lpar, changes.connections)
 
-    def reconcile(self, lpar: str, instance: InstancePorts) -> None:
-        """Give an LPAR exactly the adapters of its ports, as it is.
+    def complete(self, lpar: str, instance: InstancePorts) -> None:
+        """Give an LPAR the adapters that it lacks, as it is.
+
+        Nothing is taken away: its guest may be using it. What is too much is
+        logged, and goes when the LPAR is started.
 
         :param lpar: Upper-case PowerVM uuid.
         :raises exception.PowerVMError: As :meth:`compared`, or the host
             refused.
         """
         with self.compared(lpar, instance) as changes:
-            if changes:
-                self.carry_out(self._find(lpar), changes)
+            for adapter in changes.surplus:
+                LOG.warning(
+                    'LPAR %(lpar)s has an adapter with MAC address %(mac)s on '
+                    'VLAN %(vlan)d, which no port of its instance has; it is '
+                    'taken away when the server is rebooted or started.',
+                    {'lpar': lpar, 'mac': adapter.mac, 'vlan': adapter.vlan},
+                )
+            missing = changes.additions
+            if missing:
+                self.plug(self._find(lpar), missing, changes.bearer)
 
     def detach(self, lpar: str, wanted: Sequence[network.Port]) -> None:
         """Take the adapters of ports from an LPAR; missing ones are fine."""

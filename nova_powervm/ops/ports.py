@@ -202,8 +202,13 @@ class Networks(Protocol):
     ) -> None:
         """Give an LPAR an adapter; one with its MAC address is fine."""
 
-    def unplug(self, lpar: str, mac: str) -> None:
-        """Take the adapter with a MAC address from an LPAR; none is fine."""
+    def unplug(
+        self, lpar: str, mac: str, only: network.Adapter | None = None
+    ) -> None:
+        """Take the adapter with a MAC address from an LPAR; none is fine.
+
+        :param only: To take none but one on its VLAN and virtual switch.
+        """
 
 
 class Partitions(Protocol):

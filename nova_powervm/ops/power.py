@@ -12,6 +12,8 @@
 
 """Power: on, off, restart and state of an instance's LPAR."""
 
+import contextlib
+from collections.abc import Iterator
 from collections.abc import Sequence
 
 from oslo_log import log as logging
@@ -92,6 +94,7 @@ class PowerOps:
                     name=lpar.name,
                     slots=', '.join(f'{s.drc_index:08X}' for s in missing),
                 )
+            self._networks.prepare(changes)
             self._networks.carry_out(lpar, changes)
 
     def _start(
@@ -100,17 +103,54 @@ class PowerOps:
         lpar: partition.Partition,
         missing: Sequence[partition.SlotAssignment],
         changes: network.Changes,
+        timeout: int = 0,
     ) -> None:
-        """Start an LPAR; one that is not off is stopped hard first.
+        """Start an LPAR; one that is not off is stopped first.
 
-        Adapters come before slots: they burn nothing.
+        Adapters come before slots: they burn nothing. If they can't be
+        changed, an LPAR that was stopped for it is started as it is.
+
+        :param timeout: Seconds to shut down, as for :meth:`power_off`.
         """
+        self._networks.prepare(changes)
         if _is_active(lpar):
-            self._partitions.power_off(lpar, hard=True)
-        self._networks.carry_out(lpar, changes)
+            self._stop(lpar, timeout)
+            with self._started_after_all(lpar, missing):
+                self._networks.carry_out(lpar, changes)
+        else:
+            self._networks.carry_out(lpar, changes)
         if missing:
             lpar = self._slots.give(tenant, missing)
         self._partitions.power_on(lpar)
+
+    @contextlib.contextmanager
+    def _started_after_all(
+        self,
+        lpar: partition.Partition,
+        missing: Sequence[partition.SlotAssignment],
+    ) -> Iterator[None]:
+        """Start an LPAR that is off if the block fails.
+
+        One that lacks a slot stays off: none starts without its devices.
+        """
+        try:
+            yield
+        except Exception:
+            if missing:
+                raise
+            LOG.error(
+                'The network adapters of LPAR %(name)s can not be changed; it '
+                'is started with those that it has.',
+                {'name': lpar.name},
+            )
+            try:
+                self._partitions.power_on(lpar)
+            except exception.PowerVMError as error:
+                LOG.error(
+                    'LPAR %(name)s stays off: %(error)s',
+                    {'name': lpar.name, 'error': error},
+                )
+            raise
 
     def power_off(self, uuid: str, timeout: int = 0) -> None:
         """Stop an LPAR; one that is off already is fine.
@@ -123,6 +163,10 @@ class PowerOps:
         lpar = self._find(uuid)
         if not _is_active(lpar):
             return
+        self._stop(lpar, timeout)
+
+    def _stop(self, lpar: partition.Partition, timeout: int) -> None:
+        """Stop an LPAR that is not off."""
         if (
             timeout
             and states.power(lpar.state) not in _DEAF
@@ -136,13 +180,13 @@ class PowerOps:
     ) -> None:
         """Restart an instance's LPAR; one that does not run is started.
 
-        A soft restart that fails becomes a hard one. So does one of an LPAR
-        that lacks a slot, or whose adapters are not those of its ports: that
-        is put right while the LPAR is stopped. A guest that failed or is
-        suspended can't be asked: it is stopped hard.
+        A soft restart that fails becomes a hard one. An LPAR that lacks a
+        slot, or whose adapters are not those of its ports, is stopped and
+        started in place of a restart: that is put right while it is off. A
+        guest that failed or is suspended can't be asked: it is stopped hard.
 
-        :param timeout: Seconds for a soft restart before it is done hard; 0
-            does it hard at once.
+        :param timeout: Seconds for a soft restart, or to shut down, before
+            it is done hard; 0 does it hard at once.
         :raises exception.PartitionNotFound: There is no such LPAR.
         :raises exception.PartitionNotStartable: The host does not know
             whether it runs.
@@ -159,7 +203,9 @@ class PowerOps:
         missing = self._slots.missing(tenant, lpar)
         with self._networks.compared(lpar.uuid, tenant.ports) as changes:
             if missing or changes or power is not states.Power.RUNNING:
-                self._start(tenant, lpar, missing, changes)
+                self._start(
+                    tenant, lpar, missing, changes, 0 if hard else timeout
+                )
             elif hard:
                 self._partitions.restart(lpar, hard=True)
             else:

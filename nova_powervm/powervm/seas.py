@@ -159,14 +159,14 @@ class SeaNetworks:
         :raises exception.PartitionNotFound: There is no such LPAR.
         """
         with errors.translated(f'reading the adapters of LPAR {lpar}'):
-            return [
-                network.Adapter(
-                    mac=_with_colons(adapter.mac),
-                    vlan=adapter.pvid,
-                    switch=self._switch(adapter.vswitch_id).name,
-                )
-                for adapter in self._read(lpar)
-            ]
+            return [self._seen(adapter) for adapter in self._read(lpar)]
+
+    def _seen(self, adapter: pvm_network.CNA) -> network.Adapter:
+        return network.Adapter(
+            mac=_with_colons(adapter.mac),
+            vlan=adapter.pvid,
+            switch=self._switch(adapter.vswitch_id).name,
+        )
 
     def plug(
         self, lpar: partition.Partition, adapter: network.Adapter
@@ -197,12 +197,19 @@ class SeaNetworks:
             ).create(parent=lpar.handle)
 
     @errors.retried
-    def unplug(self, lpar: str, mac: str) -> None:
-        """Take the adapter with a MAC address from an LPAR; none is fine."""
+    def unplug(
+        self, lpar: str, mac: str, only: network.Adapter | None = None
+    ) -> None:
+        """Take the adapter with a MAC address from an LPAR; none is fine.
+
+        :param only: To take none but one on its VLAN and virtual switch.
+        """
         with errors.translated(f'taking the adapter {mac} from LPAR {lpar}'):
             try:
                 for adapter in self._read(lpar):
-                    if _with_colons(adapter.mac) == mac.lower():
+                    if _with_colons(adapter.mac) == mac.lower() and (
+                        only is None or self._seen(adapter) == only
+                    ):
                         adapter.delete()
             except (pvm.HttpNotFound, exception.PartitionNotFound):
                 return

@@ -678,19 +678,19 @@ class PowerVMDriver(unsupported.Unsupported):
     # Networks
 
     def plug_vifs(self, instance: Any, network_info: Any) -> None:
-        """Give the instance's LPAR exactly the adapters of its ports.
+        """Give the instance's LPAR the adapters that it lacks.
 
-        Slots that it has lost are logged: only a stopped LPAR gets them
-        back. Nova calls this for every instance while nova-compute starts, so
-        it logs what it can't do: one instance must not stop the service. What
-        Nova hands over is its cache: Neutron decides if an adapter has to be
-        made or to go.
+        None is taken away: a start or reboot does that. Slots that it has
+        lost are logged: only a stopped LPAR gets them back. Nova calls this
+        for every instance while nova-compute starts, so it logs what it can't
+        do: one instance must not stop the service. What Nova hands over is
+        its cache: Neutron decides if an adapter has to be made.
         """
         try:
             ports = instanceports.given(instance, network_info, self._name())
             if ports:
                 with self._patience():
-                    self._ops().network.reconcile(_lpar(instance), ports)
+                    self._ops().network.complete(_lpar(instance), ports)
             self._ops().possession.audit(translate.tenant(instance))
         except exception.PowerVMError as error:
             LOG.error(

@@ -28,23 +28,50 @@ from nova_powervm.virt import vlanrecords
 
 LOG = logging.getLogger(__name__)
 
+_HOST = 'binding:host_id'
 
-def asked(instance: Any) -> tuple[network.Port, ...]:
+
+def asked(instance: Any, host: str) -> tuple[network.Port, ...]:
     """Ask Neutron which ports an instance has; Nova's cache follows.
 
+    To a user without rights Neutron answers that there is none, without an
+    error. So that answer counts only if Neutron shows bindings of ports.
+
     :param instance: nova.objects.Instance.
+    :param host: Nova's name of this host.
     :raises exception.PortsUnknown: It does not say.
     """
+    context = nova_context.get_admin_context()
     try:
-        return vifs.ports(
+        found = vifs.ports(
             neutron.API().get_instance_nw_info(
-                nova_context.get_admin_context(), instance, force_refresh=True
+                context, instance, force_refresh=True
             )
         )
+        if not found and not _shows_bindings(context, host):
+            raise exception.PortsDoubtful(instance=instance.uuid, host=host)
+        return found
+    except exception.PortsUnknown:
+        raise
     except Exception as error:
         raise exception.PortsUnknown(
             instance=instance.uuid, reason=error
         ) from error
+
+
+def _shows_bindings(context: Any, host: str) -> bool:
+    """Whether Neutron shows what ports are bound to: of this host, or of any.
+
+    Only an administrator or a service gets to see the binding: a port of the
+    user's own project comes without it. All ports are asked for only where
+    none of this host is left.
+    """
+    client = neutron.get_client(context, admin=True)
+    for query in ({_HOST: host}, {}):
+        listed = client.list_ports(**query, fields=['id', _HOST])
+        if any(port.get(_HOST) for port in listed['ports']):
+            return True
+    return False
 
 
 def given(
@@ -61,7 +88,7 @@ def given(
         return None
     return network_ops.InstancePorts(
         vifs.ports(network_info),
-        functools.partial(asked, instance),
+        functools.partial(asked, instance, host),
         vlanrecords.InstanceBearer(instance, host),
     )
 
@@ -75,7 +102,7 @@ def fetched(instance: Any, host: str) -> network_ops.InstancePorts | None:
         same, with the adapters that it has.
     """
     try:
-        now = asked(instance)
+        now = asked(instance, host)
     except exception.PortsUnknown as error:
         LOG.warning(
             'It is started with the adapters that it has: %s',

@@ -59,10 +59,16 @@ class Reconciling(networks.NetworkTestCase):
         port['device_id'] = instance.uuid
         port['tenant_id'] = instance.project_id
         port['binding:host_id'] = 'host1'
-        neutron.API().get_instance_nw_info(
-            nova_context.get_admin_context(), instance, force_refresh=True
-        )
+        self.refresh_cache()
         return port
+
+    def refresh_cache(self):
+        """Let Nova's cache know what Neutron says, as a periodic task does."""
+        neutron.API().get_instance_nw_info(
+            nova_context.get_admin_context(),
+            self.instance(self.server),
+            force_refresh=True,
+        )
 
     def assert_exact(self, *ports, state='running'):
         """Check that the server has the adapters of these ports alone."""
@@ -153,6 +159,67 @@ class Reconciling(networks.NetworkTestCase):
 
         self.assert_exact(self.kept, self.lost)
 
+    def story_a_user_without_rights_in_neutron_takes_nothing_away(self):
+        self.control().set_partition(
+            self.lpar(self.server).uuid, rmc_state='active'
+        )
+        with self.neutron_answering([]):
+            self.refresh_cache()
+            self.restart_host()
+            self.assert_exact(self.kept, self.lost)
+            self.assertIn('in [neutron] of nova.conf', self.logged())
+            self.reboot_in_vain()
+
+    def story_a_port_without_its_binding_proves_no_right(self):
+        # One of the user's own project is shown to it, without the binding.
+        with self.neutron_answering([{'id': self.kept['id']}]):
+            self.refresh_cache()
+            self.reboot_in_vain()
+
+    def reboot_in_vain(self):
+        """Reboot the server hard, which changes nothing."""
+        self.control().clear_journal()
+        self.api.post_server_action(
+            self.server['id'], {'reboot': {'type': 'HARD'}}
+        )
+        self._wait_for_state_change(self.server, 'ACTIVE')
+        self.assertEqual([], self.changes())
+        self.assert_exact(self.kept, self.lost)
+
+    def neutron_answering(self, bound):
+        """Let Neutron list no port of the server.
+
+        :param bound: The ports that it lists as bound to the host.
+        """
+
+        def listed(*_args, **params):
+            return {'ports': bound if 'binding:host_id' in params else []}
+
+        return fixtures.MonkeyPatch(
+            'nova.tests.fixtures.NeutronFixture.list_ports', listed
+        )
+
+    def story_the_last_port_goes_once_it_was_deleted(self):
+        self.make_port(**{'binding:host_id': 'host1'})
+        self.delete_lost()
+        self.neutron.delete_port(self.kept['id'])
+
+        self._reboot_server(self.server, hard=True)
+
+        self.assert_exact()
+
+    def story_the_start_of_the_service_takes_nothing_away(self):
+        self.control().set_partition(
+            self.lpar(self.server).uuid, rmc_state='active'
+        )
+        self.delete_lost()
+        self.refresh_cache()
+
+        self.restart_host()
+
+        self.assert_exact(self.kept, self.lost)
+        self.assertIn('when the server is rebooted or started', self.logged())
+
     def story_an_empty_cache_takes_nothing_away(self):
         # Nova bug 1751923: the cache is lost at times.
         self.empty_cache()
@@ -228,10 +295,10 @@ class Reconciling(networks.NetworkTestCase):
     def story_a_kill_between_any_two_steps_is_made_good(self):
         port = self.bind_another()
         self.delete_lost()
-        for label in (
-            'ClientNetworkAdapter.delete',
-            'NetworkBridge.update',
-            'ClientNetworkAdapter.create',
+        for verb, label in (
+            ('POST', 'NetworkBridge.update'),
+            ('DELETE', 'ClientNetworkAdapter.delete'),
+            ('PUT', 'ClientNetworkAdapter.create'),
         ):
             # The host answers nothing from here on, as after a kill.
             self.control().add_fault(match=label, status=500, every=True)
@@ -240,9 +307,12 @@ class Reconciling(networks.NetworkTestCase):
             )
             self._wait_for_server_parameter(
                 self.server,
-                {'status': 'ERROR', 'OS-EXT-STS:task_state': None},
+                {'status': 'ACTIVE', 'OS-EXT-STS:task_state': None},
             )
+            self.assertEqual('running', self.lpar(self.server).state)
+            self.assertGreater(self.count(f'{verb} {label}'), 0)
             self.control().clear_faults()
+            self.control().clear_journal()
 
         self._reboot_server(self.server, hard=True)
 

@@ -69,6 +69,16 @@ class DifferencesTest(unittest.TestCase):
             [a for a in adapters if a.switch == 'ETHERNET0'], list(surplus)
         )
 
+    def test_a_port_has_no_adapter_on_the_management_switch(self):
+        mac = 'fa:16:3e:00:00:01'
+        port = network.Port(mac, mac, network.VIF_TYPE, vlan=100)
+        there = network.Adapter(mac, 100, plugging.MANAGEMENT_SWITCH)
+
+        self.assertEqual(
+            plugging.Differences(missing=(port,)),
+            plugging.differences([port], [there]),
+        )
+
 
 class RoomTest(unittest.TestCase):
     def test_each_trunk_adapter_has_twenty(self):

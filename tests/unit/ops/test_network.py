@@ -58,9 +58,13 @@ class Networks:
         self.asked.append(('plug', lpar.uuid, adapter.mac))
         self.made.append(adapter)
 
-    def unplug(self, lpar, mac):
+    def unplug(self, lpar, mac, only=None):
         self.asked.append(('unplug', lpar, mac))
-        self.made = [found for found in self.made if found.mac != mac]
+        self.made = [
+            found
+            for found in self.made
+            if found.mac != mac or only not in (None, found)
+        ]
 
 
 class Partitions:
@@ -165,11 +169,17 @@ class NetworkOpsTest(unittest.TestCase):
             ops.connect([port(vlan=51)])
         self.assertIn('provision_vlans is false', str(caught.exception))
 
+    def reconcile(self, instance):
+        """Do what a start of the LPAR does."""
+        with self.ops.compared(LPAR, instance) as changes:
+            self.ops.prepare(changes)
+            self.ops.carry_out(FOUND, changes)
+
     def test_what_is_surplus_goes_before_what_is_missing_comes(self):
         self.ops.attach(LPAR, port(1))
         self.networks.asked.clear()
 
-        self.ops.reconcile(LPAR, of_instance(port(2), asked=[port(2)]))
+        self.reconcile(of_instance(port(2), asked=[port(2)]))
 
         self.assertEqual(
             [('unplug', port(1).mac), ('plug', port(2).mac)], self.plugged()
@@ -178,15 +188,38 @@ class NetworkOpsTest(unittest.TestCase):
     def test_an_adapter_on_another_vlan_is_made_anew(self):
         self.ops.attach(LPAR, port(vlan=50))
 
-        self.ops.reconcile(LPAR, of_instance(port(), asked=[port()]))
+        self.reconcile(of_instance(port(), asked=[port()]))
 
         self.assertEqual([100], [made.vlan for made in self.networks.made])
+
+    def test_of_two_with_one_address_that_of_the_port_stays(self):
+        others = network.Adapter(port().mac, 50, 'ETHERNET0')
+        self.ops.attach(LPAR, port())
+        (own,) = self.networks.made
+        self.networks.made.append(others)
+
+        self.reconcile(of_instance(asked=[port()]))
+
+        self.assertEqual([own], self.networks.made)
+
+    def test_completing_takes_nothing_away(self):
+        self.ops.attach(LPAR, port(1))
+        # Neither is made anew what has another VLAN.
+        self.ops.attach(LPAR, port(2, vlan=50))
+        self.networks.asked.clear()
+        now = [port(2), port(3)]
+
+        with self.assertLogs(network_ops.LOG.logger, 'WARNING') as logged:
+            self.ops.complete(LPAR, of_instance(asked=now))
+
+        self.assertEqual([('plug', port(3).mac)], self.plugged())
+        self.assertEqual(2, len(logged.output))
 
     def test_what_neutron_says_holds(self):
         self.ops.attach(LPAR, port(1))
         self.networks.asked.clear()
 
-        self.ops.reconcile(LPAR, of_instance(port(2), asked=[port(1)]))
+        self.reconcile(of_instance(port(2), asked=[port(1)]))
 
         self.assertEqual([], self.networks.asked)
 
@@ -195,7 +228,7 @@ class NetworkOpsTest(unittest.TestCase):
         self.networks.asked.clear()
 
         with self.assertRaises(exception.PortsUnknown):
-            self.ops.reconcile(LPAR, of_instance())
+            self.reconcile(of_instance())
 
         self.assertEqual([], self.networks.asked)
 
@@ -204,9 +237,7 @@ class NetworkOpsTest(unittest.TestCase):
         self.networks.asked.clear()
 
         with self.assertRaises(exception.PortRefused):
-            self.ops.reconcile(
-                LPAR, of_instance(asked=[port(2, vif_type='ovs')])
-            )
+            self.reconcile(of_instance(asked=[port(2, vif_type='ovs')]))
 
         self.assertEqual([], self.networks.asked)
 
@@ -216,7 +247,7 @@ class NetworkOpsTest(unittest.TestCase):
 
         # Its binding may be lost meanwhile: the adapter is there.
         lost = port(vif_type='binding_failed', vlan=None)
-        self.ops.reconcile(LPAR, of_instance(lost))
+        self.reconcile(of_instance(lost))
 
         self.assertEqual([], self.networks.asked)
 

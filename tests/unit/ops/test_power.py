@@ -18,12 +18,16 @@ import unittest
 import ddt
 
 from nova_powervm import exception
+from nova_powervm.domain import network as domain_network
 from nova_powervm.domain import partition
 from nova_powervm.ops import network
 from nova_powervm.ops import possession
 from nova_powervm.ops import power
 
 TENANT = possession.Tenant('f0000000-0000-4000-8000-000000000001')
+CHANGES = network.Changes(
+    surplus=(domain_network.Adapter('fa:16:3e:00:00:01', 100, 'ETHERNET0'),)
+)
 SLOT = partition.SlotAssignment(0x21010020)
 
 
@@ -35,6 +39,8 @@ class Host:
         self.slots = missing
         self.done = []
         self.soft_ends_in = None
+        self.changes = network.Changes()
+        self.fails_at = None
 
     def find(self, uuid):
         return partition.Partition(uuid, 'vm1', self.state, 512, 1, 0.1, {})
@@ -48,17 +54,28 @@ class Host:
 
     @contextlib.contextmanager
     def compared(self, lpar, ports):
-        """Find the adapters as they shall be."""
-        yield network.Changes()
+        yield self.changes
+
+    def prepare(self, changes):
+        self.do('prepare', changes)
 
     def carry_out(self, lpar, changes):
-        """Change nothing."""
+        self.do('change', changes)
+
+    def do(self, step, changes):
+        """Note a step, if there is something to change, or fail at it."""
+        if changes:
+            self.done.append(step)
+        if step == self.fails_at:
+            raise exception.RestError(action=step, reason='a VIOS is busy')
 
     def power_on(self, lpar):
         self.done.append('on')
 
     def power_off(self, lpar, *, hard, timeout=0):
         self.done.append(f'off {"hard" if hard else f"soft {timeout}"}')
+        if not hard and self.soft_ends_in:
+            raise exception.RestError(action='it', reason='the time was up')
 
     def restart(self, lpar, *, hard, timeout=0):
         self.done.append(f'restart {"hard" if hard else f"soft {timeout}"}')
@@ -138,11 +155,13 @@ class StatesTest(unittest.TestCase):
 
     def test_missing_slots_are_given_back_while_it_is_off(self):
         for state, hard, expected in (
-            ('running', False, ['off hard', 'give', 'on']),
+            ('running', False, ['off soft 60', 'give', 'on']),
+            ('error', False, ['off hard', 'give', 'on']),
+            ('running', True, ['off hard', 'give', 'on']),
             ('error', True, ['off hard', 'give', 'on']),
             ('not activated', True, ['give', 'on']),
         ):
-            with self.subTest(state):
+            with self.subTest(state, hard=hard):
                 host = Host(state, missing=(SLOT,))
                 self.assertEqual(
                     expected, run(host, 'reboot', hard=hard, timeout=60)
@@ -152,8 +171,9 @@ class StatesTest(unittest.TestCase):
 class SoftRebootTest(unittest.TestCase):
     """A guest gets its time, and no more."""
 
-    def reboot(self, ends_in, timeout=60):
+    def reboot(self, ends_in, timeout=60, changes=None):
         host = Host('running')
+        host.changes = changes or network.Changes()
         host.soft_ends_in = ends_in
         return run(host, 'reboot', hard=False, timeout=timeout)
 
@@ -167,5 +187,61 @@ class SoftRebootTest(unittest.TestCase):
             ['restart soft 60', 'on'], self.reboot('not activated')
         )
 
+    def test_adapters_are_changed_after_it_was_shut_down(self):
+        self.assertEqual(
+            ['prepare', 'off soft 60', 'change', 'on'],
+            self.reboot(None, changes=CHANGES),
+        )
+
+    def test_a_guest_that_does_not_shut_down_is_stopped_hard(self):
+        self.assertEqual(
+            ['prepare', 'off soft 60', 'off hard', 'change', 'on'],
+            self.reboot('running', changes=CHANGES),
+        )
+
     def test_no_time_means_a_hard_restart(self):
         self.assertEqual(['restart hard'], self.reboot('running', timeout=0))
+
+
+@ddt.ddt
+class FailingAdaptersTest(unittest.TestCase):
+    """What runs does not end up off because adapters can't be changed."""
+
+    @ddt.named_data(
+        ['before the stop', 'running', 'prepare', ['prepare']],
+        [
+            'after the stop',
+            'running',
+            'change',
+            ['prepare', 'off hard', 'change', 'on'],
+        ],
+        ['of what is off', 'not activated', 'change', ['prepare', 'change']],
+    )
+    def test_a_failure(self, state, step, expected):
+        host = Host(state)
+        host.changes = CHANGES
+        host.fails_at = step
+
+        with self.assertRaises(exception.RestError) as caught:
+            run(host, 'reboot', hard=True, timeout=60)
+
+        self.assertIn('a VIOS is busy', str(caught.exception))
+        self.assertEqual(expected, host.done)
+
+    def test_a_start_that_fails_too_does_not_hide_the_reason(self):
+        host = Host('running')
+        host.changes = CHANGES
+        host.fails_at = 'change'
+
+        def power_on(lpar):
+            raise exception.RestError(action='on', reason='it is locked')
+
+        host.power_on = power_on
+        with (
+            self.assertLogs(power.LOG.logger, 'ERROR') as logged,
+            self.assertRaises(exception.RestError) as caught,
+        ):
+            run(host, 'reboot', hard=True, timeout=60)
+
+        self.assertIn('a VIOS is busy', str(caught.exception))
+        self.assertIn('stays off', logged.output[-1])
