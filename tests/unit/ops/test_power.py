@@ -245,3 +245,13 @@ class FailingAdaptersTest(unittest.TestCase):
 
         self.assertIn('a VIOS is busy', str(caught.exception))
         self.assertIn('stays off', logged.output[-1])
+
+    def test_what_lacks_a_slot_stays_off(self):
+        host = Host('running', [SLOT])
+        host.changes = CHANGES
+        host.fails_at = 'change'
+
+        with self.assertRaises(exception.RestError):
+            run(host, 'reboot', hard=True, timeout=60)
+
+        self.assertEqual(['prepare', 'off hard', 'change'], host.done)

@@ -80,7 +80,7 @@ class Facade(test.NoDBTestCase):
         asked = driver.PowerVMDriver(None)
         asked._running = running = mock.Mock()
         silent = exception.RestSilent(server='it', reason='no answer')
-        running.network.reconcile.side_effect = silent
+        running.network.complete.side_effect = silent
         running.power.state.side_effect = silent
         instance = objects.Instance(uuid=uuids.instance)
         instance.power_state = power_state.RUNNING
@@ -92,7 +92,7 @@ class Facade(test.NoDBTestCase):
                 self.assertEqual(
                     power_state.RUNNING, asked.get_info(instance).state
                 )
-        self.assertEqual(1, running.network.reconcile.call_count)
+        self.assertEqual(1, running.network.complete.call_count)
         self.assertEqual(1, running.power.state.call_count)
 
         # It is asked for each of them once it has started.
