@@ -154,11 +154,6 @@ class Policy:
         """The classes that any paragraph gives to devices."""
         return frozenset(p.resource_class for p in self.paragraphs if p.allow)
 
-    @property
-    def has_one_time_use(self) -> bool:
-        """Whether any paragraph gives devices for one use."""
-        return any(p.one_time_use for p in self.paragraphs if p.allow)
-
 
 def normal_value(key: str, value: str) -> str:
     """Bring an identification value into the form that is compared."""
