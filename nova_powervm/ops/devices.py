@@ -248,7 +248,7 @@ class DeviceOps:
             {request.provider_uuid for request in requests},
         )
         found = claims.in_order([*own, *accelerators.claimed(requests)])
-        self._burns.check(instance, self._for_one_use(found))
+        self._burns.check(instance, self.for_one_use(found))
         if found:
             LOG.info(
                 'Instance %(instance)s gets %(slots)s.',
@@ -303,7 +303,7 @@ class DeviceOps:
         :raises exception.ClaimFailed: Placement does not say that one is
             burned.
         """
-        claimed = {c.provider_uuid: c for c in self._for_one_use(wanted)}
+        claimed = {c.provider_uuid: c for c in self.for_one_use(wanted)}
         indexes = {claim.drc_index for claim in claimed.values()}
         twins = [
             provider.claim
@@ -314,9 +314,13 @@ class DeviceOps:
         ]
         self._burns.burn(instance, [*claimed.values(), *twins])
 
-    def _for_one_use(
+    def for_one_use(
         self, wanted: Iterable[claims.Claim]
     ) -> list[claims.Claim]:
+        """Give those of claims whose devices are burned before use.
+
+        Cyborg looks after those of accelerator requests.
+        """
         once = self._once
         return [
             claim

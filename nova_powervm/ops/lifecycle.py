@@ -174,7 +174,7 @@ class LifecycleOps:
             self._clear(plan.spec)
             try:
                 stored = self._store(build, plan, root_gb, reading)
-                self._devices.confirm(build.instance, plan.claimed)
+                self._burn(build, plan)
                 self._run(build, plan, stored)
             except BaseException as error:
                 self._clean_up(build, plan.spec, error)
@@ -298,7 +298,7 @@ class LifecycleOps:
             _root_gb(root, contents),
             None if plan.iso is None else len(plan.iso),
         )
-        self._devices.confirm(build.instance, plan.claimed)
+        self._burn(build, plan)
 
     def claim(self, build: Build) -> tuple[claims.Claim, ...]:
         """Find the slots of an instance; nothing is made or changed.
@@ -333,6 +333,19 @@ class LifecycleOps:
             iso=build.config_drive
             and build.config_drive(_slots(spec, view.io_slots)),
         )
+
+    def _burn(self, build: Build, plan: _Plan) -> None:
+        """Burn the devices for one use, if all slots can still be given.
+
+        The image may have taken an hour since the slots were looked at. A
+        build that fails because one is gone must not cost the others.
+        """
+        if not self._devices.for_one_use(plan.claimed):
+            return
+        self._devices.assignments(
+            build.instance, plan.spec.uuid, plan.claimed, self._host.view()
+        )
+        self._devices.confirm(build.instance, plan.claimed)
 
     def _open(self, root: Root) -> image_ops.Reading:
         return self._images.open(root.image, root.source, inspect=root.inspect)

@@ -17,6 +17,7 @@ from keystoneauth1 import exceptions as keystone
 from nova import context as nova_context
 from oslo_utils import uuidutils
 
+from nova_powervm.powervm import localdisk
 from tests.functional import base
 from tests.functional import once
 from tests.unit.tools import test_clean_and_release as clean
@@ -322,3 +323,15 @@ class Refused(once.OnceTestCase):
             match='VolumeGroup.update', every=True, status=500
         )
         self.boot(once.device(), expected='ERROR')
+
+    def story_a_card_that_is_pulled_while_its_disk_is_made(self):
+        make_root = localdisk.LocalDisk.make_root
+
+        def pull_and_make(disks, *args):
+            self.control().pull(f'{INDEX:08X}')
+            return make_root(disks, *args)
+
+        with fixtures.MockPatchObject(
+            localdisk.LocalDisk, 'make_root', pull_and_make
+        ):
+            self.boot(once.device(), expected='ERROR')
