@@ -16,6 +16,7 @@ import time
 
 from nova_powervm.emulator import worlds
 from tests.functional import base
+from tests.functional import foreign
 
 SWITCH = 'ETHERNET0(Default)'
 SECOND = 'ETHERNET1'
@@ -86,3 +87,18 @@ class NetworkTestCase(base.PowerVMTestCase):
                 return value
             time.sleep(0.05)
         self.fail('it never came true')
+
+
+class SharedTestCase(NetworkTestCase):
+    """One host, and another tool that manages its bridge, too."""
+
+    def setUp(self):
+        super().setUp()
+        self.start_host()
+        self.other = foreign.Client(self.hosts['host1'].emulator)
+        self.addCleanup(self.other.close)
+
+    def prepare(self):
+        """Take all VLANs from the bridge."""
+        for vlan in self.vlans():
+            self.other.remove_vlan(vlan)

@@ -432,19 +432,12 @@ class Plugged(networks.NetworkTestCase):
         self.assertEqual('running', self.lpar(server).state)
 
 
-class Interfaces(networks.NetworkTestCase):
+class Interfaces(networks.SharedTestCase):
     """Ports come and go while the server is there."""
-
-    def setUp(self):
-        super().setUp()
-        self.start_host()
-        self.other = foreign.Client(self.hosts['host1'].emulator)
-        self.addCleanup(self.other.close)
 
     def prepare(self):
         """Boot a server on a bridge without VLANs."""
-        for vlan in self.vlans():
-            self.other.remove_vlan(vlan)
+        super().prepare()
         self.port = self.make_port(vlan=100)
         self.server = self.boot_with(self.port)
         self.more = self.make_port(vlan=200)

@@ -14,25 +14,17 @@
 import threading
 
 from nova_powervm.domain import network as network_domain
-from tests.functional import foreign
 from tests.functional import networks
 from tests.functional.networks import SWITCH
 from tests.functional.networks import world
 
 
-class VlanTestCase(networks.NetworkTestCase):
-    """One host, and another tool that manages its bridge, too."""
-
-    def setUp(self):
-        super().setUp()
-        self.start_host()
-        self.other = foreign.Client(self.hosts['host1'].emulator)
-        self.addCleanup(self.other.close)
+class VlanTestCase(networks.SharedTestCase):
+    """What becomes of VLANs on a bridge that others manage, too."""
 
     def prepare(self):
         """Leave one VLAN on the bridge, which is not the driver's."""
-        for vlan in self.vlans():
-            self.other.remove_vlan(vlan)
+        super().prepare()
         self.other.add_vlan(50)
         self.restart_host()
         self.control().clear_journal()
