@@ -22,7 +22,7 @@ from typing import Any
 from oslo_config import cfg
 
 from nova_powervm import exception
-from nova_powervm.domain import network
+from nova_powervm.instance import network
 
 _MAPPING = re.compile(
     r'(?P<network>[^:]+):(?P<switch>[^/]+?)(/(?P<pvid>\d{1,4}))?$'

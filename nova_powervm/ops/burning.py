@@ -18,8 +18,8 @@ from collections.abc import Iterable
 from oslo_log import log as logging
 
 from nova_powervm import exception
-from nova_powervm.domain import claims
-from nova_powervm.ops import ports
+from nova_powervm.devices import claims
+from nova_powervm.ops import interfaces
 
 LOG = logging.getLogger(__name__)
 
@@ -34,7 +34,7 @@ class BurnOps:
     :param placement: Where it is written.
     """
 
-    def __init__(self, placement: ports.Placement) -> None:
+    def __init__(self, placement: interfaces.Placement) -> None:
         self._placement = placement
 
     def check(self, instance: str, wanted: Collection[claims.Claim]) -> None:

@@ -22,30 +22,30 @@ from typing import Any
 from oslo_log import log as logging
 
 from nova_powervm import exception
-from nova_powervm.domain import accelerators
-from nova_powervm.domain import claims
-from nova_powervm.domain import existing
-from nova_powervm.domain import host
-from nova_powervm.domain import matching
-from nova_powervm.domain import names
-from nova_powervm.domain import ownership
-from nova_powervm.domain import partition
-from nova_powervm.domain import planned
-from nova_powervm.domain import planning
-from nova_powervm.domain import policy as policies
-from nova_powervm.domain import slots
+from nova_powervm.devices import accelerators
+from nova_powervm.devices import claims
+from nova_powervm.devices import host
+from nova_powervm.devices import matching
+from nova_powervm.devices import names
+from nova_powervm.devices import ownership
+from nova_powervm.devices import planned
+from nova_powervm.devices import planning
+from nova_powervm.devices import policy as policies
+from nova_powervm.devices import slot_providers
+from nova_powervm.devices import slots
+from nova_powervm.instance import partition
 from nova_powervm.ops import burning
-from nova_powervm.ops import holding
 from nova_powervm.ops import host as host_ops
-from nova_powervm.ops import ports
-from nova_powervm.ops import telling
+from nova_powervm.ops import interfaces
+from nova_powervm.ops import lost_allocations
+from nova_powervm.ops import plan_log
 
 LOG = logging.getLogger(__name__)
 
 #: Reads providers anew that have changed in Placement since Nova read them;
 #: gives all direct children of the compute node's provider.
 Freshen = Callable[
-    [Collection[existing.Provider]], Iterable[existing.Provider]
+    [Collection[slot_providers.Provider]], Iterable[slot_providers.Provider]
 ]
 
 
@@ -59,8 +59,8 @@ class DeviceOps:
 
     def __init__(
         self,
-        inventory: ports.Inventory,
-        placement: ports.Placement,
+        inventory: interfaces.Inventory,
+        placement: interfaces.Placement,
         name_of: Callable[[int], str],
     ) -> None:
         self._inventory = inventory
@@ -74,10 +74,10 @@ class DeviceOps:
         self._providers: Mapping[str, claims.SlotProvider] = {}
         self._others = claims.Others()
         self._evidence = ownership.Evidence()
-        self._holding = holding.HoldingOps(placement)
+        self._holding = lost_allocations.HoldingOps(placement)
         self._started = False
         self._published = False
-        self._log = telling.DeviceLog()
+        self._log = plan_log.DeviceLog()
 
     def refresh(self) -> None:
         """Take a changed inventory file over for the next plan.
@@ -138,7 +138,7 @@ class DeviceOps:
     def plan(
         self,
         snapshot: host_ops.Snapshot,
-        providers: Sequence[existing.Provider],
+        providers: Sequence[slot_providers.Provider],
         neighbours: ownership.Neighbours | None = None,
         freshen: Freshen | None = None,
         reading: int = 0,
@@ -181,10 +181,12 @@ class DeviceOps:
         self._refuse_owners(plan)
         return plan
 
-    def _allocations(self, pairing: existing.Pairing) -> existing.Allocations:
+    def _allocations(
+        self, pairing: slot_providers.Pairing
+    ) -> slot_providers.Allocations:
         asked = pairing.questionable
         if not asked:
-            return existing.Allocations({})
+            return slot_providers.Allocations({})
         return self._placement.consumers(asked)
 
     def _refuse_owners(self, plan: planned.Plan) -> None:
@@ -192,7 +194,7 @@ class DeviceOps:
         conflicts = () if self._started else ownership.in_use_by_both(plan)
         if conflicts:
             raise exception.OwnersDiffer(
-                conflicts='; '.join(map(telling.describe, conflicts))
+                conflicts='; '.join(map(plan_log.describe, conflicts))
             )
         self._started = True
 
@@ -352,9 +354,9 @@ class DeviceOps:
         self,
         policy: policies.Policy,
         snapshot: host_ops.Snapshot,
-        providers: Sequence[existing.Provider],
+        providers: Sequence[slot_providers.Provider],
         neighbours: ownership.Neighbours,
-        holdings: holding.Holdings,
+        holdings: lost_allocations.Holdings,
     ) -> tuple[matching.Verdict, ...]:
         host_slots = snapshot.view.io_slots
         return ownership.withhold(
@@ -367,14 +369,14 @@ class DeviceOps:
 
 def _pair(
     devices: Collection[matching.Device],
-    providers: Iterable[existing.Provider],
+    providers: Iterable[slot_providers.Provider],
     freshen: Freshen | None,
-) -> existing.Pairing:
-    pairing = existing.pair(devices, providers)
+) -> slot_providers.Pairing:
+    pairing = slot_providers.pair(devices, providers)
     # Nova deletes a provider without looking whether it has changed.
     hanging = pairing.one_time_use + pairing.questionable
     if freshen and hanging:
-        return existing.pair(devices, freshen(hanging))
+        return slot_providers.pair(devices, freshen(hanging))
     return pairing
 
 

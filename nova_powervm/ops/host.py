@@ -18,9 +18,9 @@ from collections.abc import Mapping
 from oslo_log import log as logging
 
 from nova_powervm import exception
-from nova_powervm.domain import host
-from nova_powervm.domain import slots
-from nova_powervm.ops import ports
+from nova_powervm.devices import host
+from nova_powervm.devices import slots
+from nova_powervm.ops import interfaces
 
 LOG = logging.getLogger(__name__)
 
@@ -55,9 +55,9 @@ class HostOps:
 
     def __init__(
         self,
-        system: ports.System,
-        storage: ports.Disks,
-        records: ports.Records,
+        system: interfaces.System,
+        storage: interfaces.Disks,
+        records: interfaces.Records,
     ) -> None:
         self._system = system
         self._storage = storage

@@ -27,8 +27,8 @@ from oslo_log import log as logging
 from oslo_utils.imageutils import format_inspector
 
 from nova_powervm import exception
-from nova_powervm.domain import image
-from nova_powervm.ops import ports
+from nova_powervm.instance import image
+from nova_powervm.ops import interfaces
 
 LOG = logging.getLogger(__name__)
 
@@ -62,7 +62,7 @@ class Reading:
     def __init__(
         self,
         described: image.Image,
-        source: ports.Source,
+        source: interfaces.Source,
         complete: Callable[[image.Contents], None],
         *,
         inspect: bool,
@@ -156,7 +156,7 @@ class ImageOps:
     def open(
         self,
         described: image.Image,
-        source: ports.Source,
+        source: interfaces.Source,
         *,
         inspect: bool = True,
     ) -> Reading:
@@ -186,7 +186,7 @@ class ImageOps:
     def verify(
         self,
         described: image.Image,
-        source: ports.Source,
+        source: interfaces.Source,
         *,
         inspect: bool = True,
     ) -> image.Contents:
@@ -213,7 +213,7 @@ class ImageOps:
         reraise=True,
     )
     def _read_whole(
-        self, described: image.Image, source: ports.Source, inspect: bool
+        self, described: image.Image, source: interfaces.Source, inspect: bool
     ) -> image.Contents:
         with contextlib.closing(
             self.open(described, source, inspect=inspect)

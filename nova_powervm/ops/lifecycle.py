@@ -25,20 +25,20 @@ from typing import Any
 from oslo_log import log as logging
 
 from nova_powervm import exception
-from nova_powervm.domain import accelerators
-from nova_powervm.domain import claims
-from nova_powervm.domain import host
-from nova_powervm.domain import image
-from nova_powervm.domain import network
-from nova_powervm.domain import partition
-from nova_powervm.domain import slots
-from nova_powervm.domain import states
-from nova_powervm.domain import storage
+from nova_powervm.devices import accelerators
+from nova_powervm.devices import claims
+from nova_powervm.devices import host
+from nova_powervm.devices import slots
+from nova_powervm.instance import image
+from nova_powervm.instance import lpar_state
+from nova_powervm.instance import network
+from nova_powervm.instance import partition
+from nova_powervm.instance import storage
 from nova_powervm.ops import devices as device_ops
 from nova_powervm.ops import host as host_ops
 from nova_powervm.ops import images as image_ops
+from nova_powervm.ops import interfaces
 from nova_powervm.ops import network as network_ops
-from nova_powervm.ops import ports
 
 LOG = logging.getLogger(__name__)
 
@@ -58,7 +58,7 @@ class Root:
     """
 
     image: image.Image
-    source: ports.Source
+    source: interfaces.Source
     flavor_gb: int
     inspect: bool = True
 
@@ -128,11 +128,11 @@ class LifecycleOps:
 
     def __init__(
         self,
-        partitions: ports.Partitions,
+        partitions: interfaces.Partitions,
         host: host_ops.HostOps,
         devices: device_ops.DeviceOps,
         images: image_ops.ImageOps,
-        disks: ports.Disks,
+        disks: interfaces.Disks,
         networks: network_ops.NetworkOps,
         proc_units_factor: float,
         clock: Callable[[], float] = time.monotonic,
@@ -181,7 +181,7 @@ class LifecycleOps:
                 raise
 
     def _run(
-        self, build: Build, plan: _Plan, stored: Sequence[ports.Stored]
+        self, build: Build, plan: _Plan, stored: Sequence[interfaces.Stored]
     ) -> None:
         """Make the LPAR, connect it, and start it."""
         lpar = self._create(plan.spec)
@@ -244,7 +244,8 @@ class LifecycleOps:
         lpar = self._partitions.find(uuid)
         if is_ours:
             return bool(
-                lpar and states.power(lpar.state) is not states.Power.OFF
+                lpar
+                and lpar_state.power(lpar.state) is not lpar_state.Power.OFF
             )
         self._remove(uuid, lpar)
         return lpar is not None or self._clock() >= self._untidy[uuid]
@@ -356,7 +357,7 @@ class LifecycleOps:
         plan: _Plan,
         root_gb: int,
         reading: image_ops.Reading,
-    ) -> list[ports.Stored]:
+    ) -> list[interfaces.Stored]:
         """Make the disks and media of an LPAR that is not there yet."""
         lpar = plan.spec.uuid
         stored = [
@@ -407,7 +408,7 @@ class LifecycleOps:
         lpar = self._partitions.find(spec.uuid)
         if lpar is None:
             return
-        if states.power(lpar.state) is not states.Power.OFF:
+        if lpar_state.power(lpar.state) is not lpar_state.Power.OFF:
             raise exception.PartitionConflict(
                 name=spec.name,
                 uuid=spec.uuid,
@@ -444,7 +445,7 @@ class LifecycleOps:
         The LPAR goes last: as long as it is there, Nova knows of it, and a
         removal that was interrupted is done again.
         """
-        if lpar and states.power(lpar.state) is not states.Power.OFF:
+        if lpar and lpar_state.power(lpar.state) is not lpar_state.Power.OFF:
             self._partitions.power_off(lpar, hard=True)
         self._disks.remove(uuid, delete=delete_disks)
         if lpar:

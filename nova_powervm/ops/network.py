@@ -23,16 +23,16 @@ from collections.abc import Sequence
 from oslo_log import log as logging
 
 from nova_powervm import exception
-from nova_powervm.domain import network
-from nova_powervm.domain import partition
-from nova_powervm.domain import plugging
-from nova_powervm.ops import ports
+from nova_powervm.instance import network
+from nova_powervm.instance import partition
+from nova_powervm.instance import port_adapters
+from nova_powervm.ops import interfaces
 from nova_powervm.ops import vlans
 
 LOG = logging.getLogger(__name__)
 
 
-Bearer = ports.Bearer
+Bearer = interfaces.Bearer
 
 
 class _Nobody:
@@ -99,8 +99,8 @@ class NetworkOps:
 
     def __init__(
         self,
-        networks: ports.Networks,
-        partitions: ports.Partitions,
+        networks: interfaces.Networks,
+        partitions: interfaces.Partitions,
         mappings: Mapping[str, network.BridgeName],
         bridged: vlans.VlanOps,
     ) -> None:
@@ -198,9 +198,9 @@ class NetworkOps:
             yield Changes()
             return
         adapters = self._networks.adapters(lpar)
-        differing = plugging.differences(instance.known, adapters)
+        differing = port_adapters.differences(instance.known, adapters)
         if differing:
-            differing = plugging.differences(instance.ask(), adapters)
+            differing = port_adapters.differences(instance.ask(), adapters)
         with self._vlans.using(differing.missing):
             yield Changes(
                 surplus=differing.surplus,

@@ -19,16 +19,16 @@ from collections.abc import Sequence
 from oslo_log import log as logging
 
 from nova_powervm import exception
-from nova_powervm.domain import partition
-from nova_powervm.domain import states
+from nova_powervm.instance import lpar_state
+from nova_powervm.instance import partition
+from nova_powervm.ops import attached_slots
+from nova_powervm.ops import interfaces
 from nova_powervm.ops import network
-from nova_powervm.ops import ports
-from nova_powervm.ops import possession
 
 LOG = logging.getLogger(__name__)
 
 #: States in which an operating system can't be asked to shut down.
-_DEAF = frozenset((states.Power.FAILED, states.Power.SUSPENDED))
+_DEAF = frozenset((lpar_state.Power.FAILED, lpar_state.Power.SUSPENDED))
 
 
 class PowerOps:
@@ -41,23 +41,23 @@ class PowerOps:
 
     def __init__(
         self,
-        partitions: ports.Partitions,
-        slots: possession.PossessionOps,
+        partitions: interfaces.Partitions,
+        slots: attached_slots.PossessionOps,
         networks: network.NetworkOps,
     ) -> None:
         self._partitions = partitions
         self._slots = slots
         self._networks = networks
 
-    def state(self, uuid: str) -> states.Power:
+    def state(self, uuid: str) -> lpar_state.Power:
         """Give an LPAR's power state.
 
         :param uuid: Upper-case PowerVM uuid.
         :raises exception.PartitionNotFound: There is no such LPAR.
         """
-        return states.power(self._partitions.state(uuid))
+        return lpar_state.power(self._partitions.state(uuid))
 
-    def power_on(self, tenant: possession.Tenant) -> None:
+    def power_on(self, tenant: attached_slots.Tenant) -> None:
         """Start an instance's LPAR; one that runs already is fine.
 
         It starts with exactly its slots, and the adapters of its ports. One
@@ -74,7 +74,7 @@ class PowerOps:
         """
         lpar = self._find(tenant.lpar)
         power = _known(tenant, lpar)
-        if power is states.Power.SUSPENDED:
+        if power is lpar_state.Power.SUSPENDED:
             raise exception.PartitionNotStartable(
                 name=lpar.name,
                 instance=tenant.instance,
@@ -85,7 +85,7 @@ class PowerOps:
             )
         missing = self._slots.missing(tenant, lpar)
         with self._networks.compared(lpar.uuid, tenant.ports) as changes:
-            if power is not states.Power.RUNNING:
+            if power is not lpar_state.Power.RUNNING:
                 self._start(tenant, lpar, missing, changes)
                 return
             if missing:
@@ -99,7 +99,7 @@ class PowerOps:
 
     def _start(
         self,
-        tenant: possession.Tenant,
+        tenant: attached_slots.Tenant,
         lpar: partition.Partition,
         missing: Sequence[partition.SlotAssignment],
         changes: network.Changes,
@@ -169,14 +169,14 @@ class PowerOps:
         """Stop an LPAR that is not off."""
         if (
             timeout
-            and states.power(lpar.state) not in _DEAF
+            and lpar_state.power(lpar.state) not in _DEAF
             and self._shut_down(lpar, timeout)
         ):
             return
         self._partitions.power_off(lpar, hard=True)
 
     def reboot(
-        self, tenant: possession.Tenant, *, hard: bool, timeout: int
+        self, tenant: attached_slots.Tenant, *, hard: bool, timeout: int
     ) -> None:
         """Restart an instance's LPAR; one that does not run is started.
 
@@ -202,7 +202,7 @@ class PowerOps:
         power = _known(tenant, lpar)
         missing = self._slots.missing(tenant, lpar)
         with self._networks.compared(lpar.uuid, tenant.ports) as changes:
-            if missing or changes or power is not states.Power.RUNNING:
+            if missing or changes or power is not lpar_state.Power.RUNNING:
                 self._start(
                     tenant, lpar, missing, changes, 0 if hard else timeout
                 )
@@ -213,7 +213,7 @@ class PowerOps:
 
     def _restart(
         self,
-        tenant: possession.Tenant,
+        tenant: attached_slots.Tenant,
         lpar: partition.Partition,
         timeout: int,
     ) -> None:
@@ -261,11 +261,11 @@ class PowerOps:
 
 
 def _known(
-    tenant: possession.Tenant, lpar: partition.Partition
-) -> states.Power:
+    tenant: attached_slots.Tenant, lpar: partition.Partition
+) -> lpar_state.Power:
     """Give an LPAR's power state; the host has to know it."""
-    power = states.power(lpar.state)
-    if power is states.Power.UNKNOWN:
+    power = lpar_state.power(lpar.state)
+    if power is lpar_state.Power.UNKNOWN:
         raise exception.PartitionNotStartable(
             name=lpar.name,
             instance=tenant.instance,
@@ -278,4 +278,4 @@ def _known(
 
 
 def _is_active(lpar: partition.Partition) -> bool:
-    return states.power(lpar.state) is not states.Power.OFF
+    return lpar_state.power(lpar.state) is not lpar_state.Power.OFF

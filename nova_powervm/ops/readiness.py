@@ -16,8 +16,8 @@ import time
 from collections.abc import Callable
 
 from nova_powervm import exception
-from nova_powervm.domain import states
-from nova_powervm.ops import ports
+from nova_powervm.instance import lpar_state
+from nova_powervm.ops import interfaces
 
 #: How long the other states get once one is known.
 SOME_SECONDS = 60
@@ -37,8 +37,8 @@ class Readiness:
 
     def __init__(
         self,
-        partitions: ports.Partitions,
-        records: ports.Records,
+        partitions: interfaces.Partitions,
+        records: interfaces.Records,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._partitions = partitions
@@ -97,7 +97,9 @@ def _refusal(
     )
 
 
-def _why_unknown(partitions: ports.Partitions, uuid: str) -> object | None:
+def _why_unknown(
+    partitions: interfaces.Partitions, uuid: str
+) -> object | None:
     """Ask for a state as it will be asked for later; None if it is known."""
     try:
         state = partitions.state(uuid)
@@ -105,6 +107,6 @@ def _why_unknown(partitions: ports.Partitions, uuid: str) -> object | None:
         return None
     except exception.PowerVMError as error:
         return error
-    if states.power(state) is states.Power.UNKNOWN:
+    if lpar_state.power(state) is lpar_state.Power.UNKNOWN:
         return f'the host says "{state}"'
     return None

@@ -22,8 +22,8 @@ from collections.abc import Sequence
 from oslo_log import log as logging
 
 from nova_powervm import exception
-from nova_powervm.domain import network
-from nova_powervm.ops import ports
+from nova_powervm.instance import network
+from nova_powervm.ops import interfaces
 
 LOG = logging.getLogger(__name__)
 
@@ -51,8 +51,8 @@ class VlanOps:
 
     def __init__(
         self,
-        networks: ports.Networks,
-        records: ports.VlanRecords | None,
+        networks: interfaces.Networks,
+        records: interfaces.VlanRecords | None,
         *,
         provision: bool,
     ) -> None:
@@ -95,7 +95,9 @@ class VlanOps:
                 self._users.subtract(numbers)
 
     def provide(
-        self, connections: Sequence[network.Connection], bearer: ports.Bearer
+        self,
+        connections: Sequence[network.Connection],
+        bearer: interfaces.Bearer,
     ) -> None:
         """Let bridges carry the VLANs of connections.
 
@@ -217,7 +219,7 @@ class VlanOps:
             self._changed.notify_all()
 
     def _remove(
-        self, idle: Sequence[network.Vlan], records: ports.VlanRecords
+        self, idle: Sequence[network.Vlan], records: interfaces.VlanRecords
     ) -> None:
         """Remove those of some VLANs that no adapter is on."""
         bridges = {bridge.uuid: bridge for bridge in self._networks.bridges()}

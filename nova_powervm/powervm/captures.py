@@ -29,7 +29,7 @@ from pypowervm.wrappers import managed_system
 from pypowervm.wrappers import virtual_io_server
 
 from nova_powervm import exception
-from nova_powervm.domain import host
+from nova_powervm.devices import host
 from nova_powervm.powervm import views
 
 _WRAPPERS = {

@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""pypowervm's wrappers of a host, translated to the values of the domain."""
+"""pypowervm's wrappers of a host, translated to values."""
 
 from collections.abc import Iterable
 from collections.abc import Iterator
@@ -22,8 +22,8 @@ from pypowervm.wrappers import iocard
 from pypowervm.wrappers import managed_system
 
 from nova_powervm import exception
-from nova_powervm.domain import host
-from nova_powervm.domain import slots
+from nova_powervm.devices import host
+from nova_powervm.devices import slots
 
 LOG = logging.getLogger(__name__)
 

@@ -34,36 +34,36 @@ from oslo_log import log as logging
 
 from nova_powervm import conf
 from nova_powervm import exception
-from nova_powervm.domain import accelerators
-from nova_powervm.domain import existing
-from nova_powervm.domain import partition
-from nova_powervm.domain import slots
-from nova_powervm.domain import states
+from nova_powervm.devices import accelerators
+from nova_powervm.devices import slot_providers
+from nova_powervm.devices import slots
+from nova_powervm.instance import lpar_state
+from nova_powervm.instance import partition
 from nova_powervm.ops import host as host_ops
 from nova_powervm.ops import lifecycle
-from nova_powervm.virt import configdrives
-from nova_powervm.virt import cyborg
-from nova_powervm.virt import devicetags
+from nova_powervm.virt import accelerator_requests
+from nova_powervm.virt import config_drives
+from nova_powervm.virt import device_tags
 from nova_powervm.virt import errors
-from nova_powervm.virt import freereads
-from nova_powervm.virt import freshness
-from nova_powervm.virt import housekeeping
 from nova_powervm.virt import images
-from nova_powervm.virt import instanceports
-from nova_powervm.virt import livemigration
-from nova_powervm.virt import providerconfig
-from nova_powervm.virt import rebuilding
-from nova_powervm.virt import refusals
+from nova_powervm.virt import instance_ports
+from nova_powervm.virt import live_migration
+from nova_powervm.virt import rebuild
+from nova_powervm.virt import services
 from nova_powervm.virt import settled
-from nova_powervm.virt import silence
-from nova_powervm.virt import translate
-from nova_powervm.virt import tree
+from nova_powervm.virt import silent_host
+from nova_powervm.virt import translation
 from nova_powervm.virt import unsupported
 from nova_powervm.virt import vifs
-from nova_powervm.virt import vlanrecords
-from nova_powervm.virt import wiring
+from nova_powervm.virt import vlan_records
+from nova_powervm.virt.provider_tree import free_provider_reads
+from nova_powervm.virt.provider_tree import housekeeping
+from nova_powervm.virt.provider_tree import provider_config
+from nova_powervm.virt.provider_tree import stale_providers
+from nova_powervm.virt.provider_tree import tree
+from nova_powervm.virt.unsupported import builds
+from nova_powervm.virt.unsupported import messages
 from nova_powervm.virt.unsupported import stopping
-from nova_powervm.virt.unsupported import words
 
 CONF = nova.conf.CONF
 LOG = logging.getLogger(__name__)
@@ -99,18 +99,18 @@ class PowerVMDriver(unsupported.Unsupported):
             raise errors.to_nova(error) from error
         self._node: str | None = None
         self._node_uuid: str | None = None
-        self._running: wiring.Services | None = None
-        self._additions: Mapping[str, existing.Additions] = {}
+        self._running: services.Services | None = None
+        self._additions: Mapping[str, slot_providers.Additions] = {}
         self._housekeeping = housekeeping.Housekeeping(virtapi)
         self._is_first = True
-        self._silence = silence.Silence()
-        self._refused = rebuilding.RefusedRebuilds(virtapi)
+        self._silence = silent_host.Silence()
+        self._refused = rebuild.RefusedRebuilds(virtapi)
         self._settled = settled.SettledTree(self._settings.full_read_interval)
 
     def _name(self) -> str:
         return self._node or ''
 
-    def _ops(self) -> wiring.Services:
+    def _ops(self) -> services.Services:
         if self._running is None:
             raise nova_exception.VirtDriverNotReady()
         return self._running
@@ -133,13 +133,15 @@ class PowerVMDriver(unsupported.Unsupported):
             is bad; nova-compute stops.
         """
         self._node = host
-        self._additions = providerconfig.additions(
+        self._additions = provider_config.additions(
             CONF.compute.provider_config_location
         )
         ratio = CONF.cpu_allocation_ratio or CONF.initial_cpu_allocation_ratio
-        self._running = wiring.start(self._settings, host, self.virtapi, ratio)
+        self._running = services.start(
+            self._settings, host, self.virtapi, ratio
+        )
         if self._settings.skip_free_provider_reads:
-            freereads.install(
+            free_provider_reads.install(
                 self.virtapi.reportclient,
                 lambda: self._ops().devices.providers,
             )
@@ -147,7 +149,7 @@ class PowerVMDriver(unsupported.Unsupported):
     def cleanup_host(self, host: str) -> None:
         """Log off; a host that does not answer is not waited for."""
         if self._settings.skip_free_provider_reads:
-            freereads.uninstall(self.virtapi.reportclient)
+            free_provider_reads.uninstall(self.virtapi.reportclient)
         if self._running is not None:
             self._running.close()
             self._running = None
@@ -189,10 +191,12 @@ class PowerVMDriver(unsupported.Unsupported):
         snapshot = services.host.read()
         return {
             'uuid': self._local_uuid(),
-            **translate.available_resource(snapshot, nodename),
+            **translation.available_resource(snapshot, nodename),
         }
 
-    def _tidy(self, services: wiring.Services, *, with_orphans: bool) -> None:
+    def _tidy(
+        self, services: services.Services, *, with_orphans: bool
+    ) -> None:
         """Remove what builds have left; nothing of it may fail a cycle.
 
         :param with_orphans: Whether this is the first cycle: nova-compute
@@ -246,7 +250,7 @@ class PowerVMDriver(unsupported.Unsupported):
             return
         self._update_root(provider_tree, nodename, snapshot)
         children = tree.read(provider_tree, nodename, self._additions)
-        freshness.check_read(
+        stale_providers.check_read(
             self.virtapi.reportclient, provider_tree, children.direct
         )
         plan = self._ops().devices.plan(
@@ -254,7 +258,7 @@ class PowerVMDriver(unsupported.Unsupported):
             children.direct,
             children.neighbours,
             functools.partial(
-                freshness.refresh,
+                stale_providers.refresh,
                 self.virtapi.reportclient,
                 provider_tree,
                 nodename,
@@ -299,7 +303,7 @@ class PowerVMDriver(unsupported.Unsupported):
         if not seconds:
             # Nova's API turns this into a plain answer.
             raise NotImplementedError()
-        return translate.uptime(seconds)
+        return translation.uptime(seconds)
 
     def get_host_ip_addr(self) -> str:
         """Give the address that Nova's configuration says."""
@@ -341,7 +345,7 @@ class PowerVMDriver(unsupported.Unsupported):
 
         :raises nova.exception.InstanceNotFound: There is no LPAR.
         """
-        state = states.Power.UNKNOWN
+        state = lpar_state.Power.UNKNOWN
         try:
             with self._patience():
                 state = self._ops().power.state(_lpar(instance))
@@ -356,7 +360,7 @@ class PowerVMDriver(unsupported.Unsupported):
             )
         except Exception:
             LOG.exception('The power state is unknown', instance=instance)
-        return translate.instance_info(state, instance.power_state)
+        return translation.instance_info(state, instance.power_state)
 
     # Life cycle
 
@@ -383,10 +387,10 @@ class PowerVMDriver(unsupported.Unsupported):
         :raises nova.exception.BuildAbortException: It would fail anywhere.
         """
         try:
-            refusals.check(
+            builds.check(
                 instance, image_meta, block_device_info, injected_files
             )
-            instance.device_metadata = devicetags.metadata(
+            instance.device_metadata = device_tags.metadata(
                 context, instance, network_info
             )
             build = self._build(
@@ -397,14 +401,14 @@ class PowerVMDriver(unsupported.Unsupported):
                 admin_password,
                 allocations,
                 network_info,
-                cyborg.given(instance, self._name(), accel_info),
+                accelerator_requests.given(instance, self._name(), accel_info),
                 power_on=power_on,
             )
             with self._ops().vlans.using(build.ports):
                 self._ops().lifecycle.spawn(build)
         except exception.PowerVMError as error:
             raise errors.of_build(error, instance.uuid) from error
-        rebuilding.built(instance)
+        rebuild.built(instance)
 
     def rebuild(
         self,
@@ -437,7 +441,7 @@ class PowerVMDriver(unsupported.Unsupported):
         :raises nova.exception.InstanceDeployFailure: It is an evacuation.
         """
         try:
-            refusals.check(
+            builds.check(
                 instance,
                 image_meta,
                 block_device_info,
@@ -455,7 +459,9 @@ class PowerVMDriver(unsupported.Unsupported):
                         allocations,
                         network_info,
                         # Nova asks for them when the old instance is gone.
-                        cyborg.fetched(context, instance, self._name()),
+                        accelerator_requests.fetched(
+                            context, instance, self._name()
+                        ),
                     )
                 )
         except Exception as error:
@@ -487,13 +493,13 @@ class PowerVMDriver(unsupported.Unsupported):
     ) -> lifecycle.Build:
         """Say what is to be made of an instance."""
         glance = images.GlanceImage(context, image_meta.id)
-        return translate.build(
+        return translation.build(
             instance,
             allocations,
-            translate.root(instance, glance),
+            translation.root(instance, glance),
             requests=requests,
             ports=vifs.ports(network_info),
-            bearer=vlanrecords.InstanceBearer(instance, self._name()),
+            bearer=vlan_records.InstanceBearer(instance, self._name()),
             config_drive=_config_drive(
                 instance, network_info, injected_files, admin_password
             ),
@@ -536,7 +542,7 @@ class PowerVMDriver(unsupported.Unsupported):
                 instance.uuid, delete_disks=destroy_disks
             )
         bridged = self._ops().vlans
-        bridged.adopt(vlanrecords.marks(instance, self._name()))
+        bridged.adopt(vlan_records.marks(instance, self._name()))
         bridged.released()
         bridged.remove_idle()
 
@@ -567,9 +573,13 @@ class PowerVMDriver(unsupported.Unsupported):
         share_info: Any = None,
     ) -> None:
         """Start the instance with its slots and ports, if it is stopped."""
-        requests = cyborg.settled(context, instance, self._name(), accel_info)
-        ports = instanceports.given(instance, network_info, self._name())
-        self._ops().power.power_on(translate.tenant(instance, requests, ports))
+        requests = accelerator_requests.settled(
+            context, instance, self._name(), accel_info
+        )
+        ports = instance_ports.given(instance, network_info, self._name())
+        self._ops().power.power_on(
+            translation.tenant(instance, requests, ports)
+        )
 
     def power_off(
         self, instance: Any, timeout: int = 0, retry_interval: int = 0
@@ -607,14 +617,14 @@ class PowerVMDriver(unsupported.Unsupported):
     ) -> None:
         """Restart the instance with its slots and ports, 'SOFT' or 'HARD'."""
         try:
-            requests = cyborg.settled(
+            requests = accelerator_requests.settled(
                 context, instance, self._name(), accel_info
             )
-            ports = instanceports.given(instance, network_info, self._name())
+            ports = instance_ports.given(instance, network_info, self._name())
             self._ops().power.reboot(
-                translate.tenant(instance, requests, ports),
+                translation.tenant(instance, requests, ports),
                 hard=reboot_type == 'HARD',
-                timeout=translate.shutdown_timeout(instance),
+                timeout=translation.shutdown_timeout(instance),
             )
         except exception.PowerVMError as error:
             # Nova keeps the reason to itself if the instance runs on.
@@ -636,9 +646,13 @@ class PowerVMDriver(unsupported.Unsupported):
         waited for, because nova-compute is starting. Its ports are asked for,
         too: what Nova hands over is its cache, which may be old.
         """
-        requests = cyborg.fetched(context, instance, self._name(), wait=False)
-        ports = instanceports.fetched(instance, self._name())
-        self._ops().power.power_on(translate.tenant(instance, requests, ports))
+        requests = accelerator_requests.fetched(
+            context, instance, self._name(), wait=False
+        )
+        ports = instance_ports.fetched(instance, self._name())
+        self._ops().power.power_on(
+            translation.tenant(instance, requests, ports)
+        )
 
     # Live migration
 
@@ -652,7 +666,7 @@ class PowerVMDriver(unsupported.Unsupported):
         disk_over_commit: bool = False,
     ) -> Any:
         """Leave the answer to the source, which knows the slots."""
-        return livemigration.data()
+        return live_migration.data()
 
     def cleanup_live_migration_destination_check(
         self, context: Any, dest_check_data: Any
@@ -671,8 +685,8 @@ class PowerVMDriver(unsupported.Unsupported):
         :raises nova.exception.MigrationPreCheckError: Always; the server
             stays as it is.
         """
-        raise livemigration.refusal(
-            self._ops().possession.slots_of(translate.tenant(instance))
+        raise live_migration.refusal(
+            self._ops().possession.slots_of(translation.tenant(instance))
         )
 
     # Networks
@@ -687,11 +701,11 @@ class PowerVMDriver(unsupported.Unsupported):
         its cache: Neutron decides if an adapter has to be made.
         """
         try:
-            ports = instanceports.given(instance, network_info, self._name())
+            ports = instance_ports.given(instance, network_info, self._name())
             if ports:
                 with self._patience():
                     self._ops().network.complete(_lpar(instance), ports)
-            self._ops().possession.audit(translate.tenant(instance))
+            self._ops().possession.audit(translation.tenant(instance))
         except exception.PowerVMError as error:
             LOG.error(
                 'The network adapters can not be checked: %s',
@@ -720,7 +734,7 @@ class PowerVMDriver(unsupported.Unsupported):
             obstacle = self._ops().partitions.obstacle(_lpar(instance))
             if obstacle:
                 raise nova_exception.AttachInterfaceNotSupported(
-                    words.refusal(
+                    messages.refusal(
                         'attaching a port to this running server',
                         instance,
                         f'{obstacle.rstrip(".")}. Stop it first',
@@ -739,7 +753,7 @@ class PowerVMDriver(unsupported.Unsupported):
             self._ops().network.attach(
                 _lpar(instance),
                 vifs.port(vif),
-                vlanrecords.InstanceBearer(instance, self._name()),
+                vlan_records.InstanceBearer(instance, self._name()),
             )
         except exception.PowerVMError as error:
             LOG.error(
@@ -784,8 +798,8 @@ def _config_drive(
         return None
 
     def make(owned: Sequence[slots.Slot]) -> bytes:
-        return configdrives.iso(
-            configdrives.contents(
+        return config_drives.iso(
+            config_drives.contents(
                 instance, network_info, injected_files, admin_password, owned
             )
         )

@@ -21,7 +21,7 @@ from nova import exception as nova_exception
 from nova.image import glance
 
 from nova_powervm import exception
-from nova_powervm.domain import image
+from nova_powervm.instance import image
 from nova_powervm.ops import pipes
 
 #: What Nova raises of an image; a broken connection raises anything.

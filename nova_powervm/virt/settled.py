@@ -25,10 +25,10 @@ from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
 
-from nova_powervm.domain import claims
-from nova_powervm.domain import existing
-from nova_powervm.domain import planned
-from nova_powervm.virt import tree as trees
+from nova_powervm.devices import claims
+from nova_powervm.devices import planned
+from nova_powervm.devices import slot_providers
+from nova_powervm.virt.provider_tree import tree as trees
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class _Ours:
     """What a slot's provider holds once it was written."""
 
     uuid: str
-    inventory: existing.Inventory
+    inventory: slot_providers.Inventory
     traits: frozenset[str]
     resources: trees.Resources
 
@@ -47,7 +47,7 @@ class _Picture:
 
     basis: Sequence[object]
     uuids: frozenset[str]
-    root_inventory: existing.Inventory
+    root_inventory: slot_providers.Inventory
     ours: Sequence[_Ours]
     # Cyborg's are told by a trait.
     strangers: Mapping[str, frozenset[str]]
@@ -114,7 +114,7 @@ class SettledTree:
 
         :param tree: As for :meth:`restore`, and so are the next two.
         :param plan: What was applied.
-        :param providers: What :func:`nova_powervm.virt.tree.apply` gave.
+        :param providers: What :func:`nova_powervm.virt.provider_tree.tree.apply` gave.
         """
         entries = {entry.drc_index: entry for entry in plan.entries}
         if not plan.settled or not (

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Nova's VIFs as ports of the domain, and Neutron's word on them."""
+"""Nova's VIFs as ports of an instance, and Neutron's word on them."""
 
 import contextlib
 from collections.abc import Iterable
@@ -22,7 +22,7 @@ from nova import exception as nova_exception
 from oslo_log import log as logging
 
 from nova_powervm import exception
-from nova_powervm.domain import network
+from nova_powervm.instance import network
 
 CONF = nova.conf.CONF
 LOG = logging.getLogger(__name__)

@@ -32,11 +32,11 @@ import time
 from glanceclient import client as glance_client
 
 from nova_powervm.conf import powervm as options
-from nova_powervm.domain import image
+from nova_powervm.instance import image
 from nova_powervm.ops import images
 from nova_powervm.ops import pipes
-from nova_powervm.powervm import localdisk
 from nova_powervm.powervm import session
+from nova_powervm.powervm.disk import localdisk
 
 MIB = 1024**2
 GIB = 1024**3

@@ -16,9 +16,9 @@ import time
 
 from nova.pci import devspec
 
-from nova_powervm.domain import identification
-from nova_powervm.domain import policy
-from nova_powervm.domain import slots
+from nova_powervm.devices import identification
+from nova_powervm.devices import policy
+from nova_powervm.devices import slots
 
 SIZES = ((10, 1_000), (100, 1_000), (1_000, 1_000), (1_000, 10_000))
 #: Nova's takes minutes: so many devices are measured, the rest reckoned.

@@ -14,7 +14,7 @@
 
 import fixtures
 
-from nova_powervm.virt import freereads
+from nova_powervm.virt.provider_tree import free_provider_reads
 from tests.functional import base
 
 ONCE = base.GPUS + '  one_time_use: true\n'
@@ -70,7 +70,7 @@ class OnceTestCase(base.PowerVMTestCase):
 
         def note_and_get(url, *args, **kwargs):
             # Instead of Nova's own questions, in one of the suite's modes.
-            instead = kwargs.get('version') == freereads.VERSION
+            instead = kwargs.get('version') == free_provider_reads.VERSION
             if '?in_tree=' in url and not instead:
                 asked.append(url.partition('?')[2])
             return get(url, *args, **kwargs)

@@ -23,11 +23,11 @@ import openstack
 from keystoneauth1 import token_endpoint
 from oslo_utils import uuidutils
 
-from nova_powervm.cmd import services
-from nova_powervm.cmd import status
-from nova_powervm.cmd.inventory import app
-from nova_powervm.cmd.inventory import compute
-from nova_powervm.cmd.inventory import release
+from nova_powervm.tool import services
+from nova_powervm.tool import status
+from nova_powervm.tool.inventory import app
+from nova_powervm.tool.inventory import compute
+from nova_powervm.tool.inventory import release
 from tests.functional import base
 
 ONE_TIME = 'HW_PCI_ONE_TIME_USE'

@@ -15,7 +15,7 @@
 import os_traits
 from nova import context as nova_context
 
-from nova_powervm.virt import freereads
+from nova_powervm.virt.provider_tree import free_provider_reads
 from tests.functional import base
 from tests.functional import requests_seen
 
@@ -321,7 +321,9 @@ class SkipFreeReads(CostTestCase):
 
     def test_it_is_off_with_a_nova_that_was_not_tested(self):
         self.useFixture(
-            base.fixtures.MockPatchObject(freereads, 'TESTED', ('33.0',))
+            base.fixtures.MockPatchObject(
+                free_provider_reads, 'TESTED', ('33.0',)
+            )
         )
         self.start_host(skip_free_provider_reads=True)
 

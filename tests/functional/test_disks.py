@@ -22,8 +22,8 @@ from nova import exception as nova_exception
 from nova import objects
 from oslo_utils import uuidutils
 
-from nova_powervm.domain import storage
 from nova_powervm.emulator import worlds
+from nova_powervm.instance import storage
 from tests.functional import base
 from tests.functional import images
 

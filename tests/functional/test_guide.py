@@ -29,8 +29,8 @@ from osc_lib import clientmanager
 
 from tests.functional import once
 from tests.functional import test_commands
-from tests.unit.cmd.inventory import base as tool
 from tests.unit.docs import pages
+from tests.unit.tool.inventory import base as tool
 
 #: Commands of others, and of ours what is run elsewhere or needs a service
 #: that these tests do not have.
@@ -43,7 +43,7 @@ NOT_RUN = (
     'pip',
     'tools/',  # the demonstration and the tests themselves
     'clean_and_release.py',  # tests.unit.tools.test_clean_and_release
-    'source',  # tests.unit.cmd.inventory.test_app
+    'source',  # tests.unit.tool.inventory.test_app
     'nova-powervm-inventory complete',  # the same
     'openstack accelerator',  # Cyborg
     'openstack image',  # Glance
@@ -276,7 +276,7 @@ class OtherPages(GuideTestCase):
     def of_the_help(self):
         """Give the examples in the help of the commands that ask the cloud.
 
-        Those of the others are run by tests.unit.cmd.inventory.test_app.
+        Those of the others are run by tests.unit.tool.inventory.test_app.
         """
         for command in ('diff', 'flavor create', 'flavor lint', 'release'):
             text = tool.run(*command.split(), '--help').out

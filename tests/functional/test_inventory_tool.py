@@ -19,7 +19,7 @@ import os
 import fixtures
 import nova.conf
 
-from nova_powervm.cmd.inventory import app
+from nova_powervm.tool.inventory import app
 from tests.functional import base
 
 

@@ -17,7 +17,7 @@ from keystoneauth1 import exceptions as keystone
 from nova import context as nova_context
 from oslo_utils import uuidutils
 
-from nova_powervm.powervm import localdisk
+from nova_powervm.powervm.disk import localdisk
 from tests.functional import base
 from tests.functional import once
 from tests.unit.tools import test_clean_and_release as clean

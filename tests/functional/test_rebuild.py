@@ -18,7 +18,7 @@ from nova import exception as nova_exception
 from nova.compute import task_states
 from oslo_utils import uuidutils
 
-from nova_powervm.virt import rebuilding
+from nova_powervm.virt import rebuild
 from tests.functional import base
 from tests.functional import images
 from tests.functional import whole
@@ -199,9 +199,7 @@ class Unforeseen(base.PowerVMTestCase):
             self.placement.delete(f'/allocations/{server["id"]}')
 
         lose()
-        self.assertEqual(
-            self.image, instance.system_metadata[rebuilding.IMAGE]
-        )
+        self.assertEqual(self.image, instance.system_metadata[rebuild.IMAGE])
         instance.task_state = task_states.REBUILDING
         instance.save()
         # Nova has not got as far as to delete them.

@@ -13,7 +13,7 @@
 
 import threading
 
-from nova_powervm.domain import network as network_domain
+from nova_powervm.instance import network
 from tests.functional import networks
 from tests.functional.networks import SWITCH
 from tests.functional.networks import world
@@ -231,7 +231,7 @@ class Full(networks.NetworkTestCase):
     """A bridge has 15 trunk adapters for 20 VLANs each."""
 
     def test_a_full_bridge_is_refused_and_warned_of_before(self):
-        limit = network_domain.TRUNKS * network_domain.VLANS_PER_TRUNK
+        limit = network.TRUNKS * network.VLANS_PER_TRUNK
         self.start_host(
             world=world((SWITCH, 1, list(range(1000, 1000 + limit - 1))))
         )

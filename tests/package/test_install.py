@@ -30,7 +30,7 @@ LOAD = textwrap.dedent("""
     from nova.virt import driver
     loaded = driver.load_compute_driver(None)
     assert 'eventlet' not in __import__('sys').modules
-    from nova_powervm.policyfile import schema
+    from nova_powervm.inventory_file import schema
     assert schema.shipped() == schema.as_text(schema.build())
     print(type(loaded).__module__, type(loaded).__name__)
     """)

@@ -14,11 +14,11 @@
 
 from hypothesis import strategies as st
 
-from nova_powervm.domain import existing
-from nova_powervm.domain import matching
-from nova_powervm.domain import names
-from nova_powervm.domain import policy
-from nova_powervm.domain import slots
+from nova_powervm.devices import matching
+from nova_powervm.devices import names
+from nova_powervm.devices import policy
+from nova_powervm.devices import slot_providers
+from nova_powervm.devices import slots
 
 LPARS = (
     '4B1C2D3E-0000-4000-8000-000000000001',
@@ -101,7 +101,7 @@ provider_names = st.one_of(
 )
 providers = st.lists(
     st.builds(
-        existing.Provider,
+        slot_providers.Provider,
         uuid=st.uuids().map(str),
         name=provider_names,
         inventory=st.dictionaries(CLASSES, records, max_size=2),

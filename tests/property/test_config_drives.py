@@ -21,7 +21,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from oslo_utils.imageutils import format_inspector
 
-from nova_powervm.virt import configdrives
+from nova_powervm.virt import config_drives
 
 #: Without what a file name can not have, what is no name, and what is longer
 #: than pycdlib lets a Joliet name be; Nova's own names are short.
@@ -62,7 +62,7 @@ class ConfigDriveTest(unittest.TestCase):
     @given(trees)
     def test_rock_ridge_and_joliet_give_back_what_was_put_in(self, files):
         disc = pycdlib.PyCdlib()
-        disc.open_fp(io.BytesIO(configdrives.iso(files.items())))
+        disc.open_fp(io.BytesIO(config_drives.iso(files.items())))
         self.addCleanup(disc.close)
         self.assertEqual(files, read(disc, 'rr_path'))
         self.assertEqual(files, read(disc, 'joliet_path'))
@@ -70,7 +70,7 @@ class ConfigDriveTest(unittest.TestCase):
     @settings(deadline=None, max_examples=20)
     @given(trees)
     def test_it_is_an_iso_to_others(self, files):
-        image = configdrives.iso(files.items())
+        image = config_drives.iso(files.items())
         inspector = format_inspector.ISOInspector()
         inspector.eat_chunk(image)
         inspector.finish()

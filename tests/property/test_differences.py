@@ -16,27 +16,29 @@ import unittest
 
 from hypothesis import given
 
-from nova_powervm.domain import differences
-from nova_powervm.domain import existing
-from nova_powervm.domain import matching
-from nova_powervm.domain import names
-from nova_powervm.domain import observed
-from nova_powervm.domain import planning
-from nova_powervm.domain.differences import Kind
+from nova_powervm.devices import matching
+from nova_powervm.devices import names
+from nova_powervm.devices import planning
+from nova_powervm.devices import slot_providers
+from nova_powervm.tool.rules import differences
+from nova_powervm.tool.rules import placement_tree
+from nova_powervm.tool.rules.differences import Kind
 from tests.property import strategies
-from tests.property import test_planning
+from tests.property import test_plan
 
-ROOT = observed.Observed('root', 'host1', None, 0)
+ROOT = placement_tree.Observed('root', 'host1', None, 0)
 OF_THE_PLAN = (Kind.MISSING, Kind.STALE, Kind.CHANGED)
 
 
 def tree_of(providers):
     """Put providers below the node; nobody holds them."""
-    return observed.Tree(
+    return placement_tree.Tree(
         'host1',
         ROOT,
         tuple(
-            observed.Observed(p.uuid, p.name, 'root', 0, p.inventory, p.traits)
+            placement_tree.Observed(
+                p.uuid, p.name, 'root', 0, p.inventory, p.traits
+            )
             for p in providers
         ),
     )
@@ -44,7 +46,7 @@ def tree_of(providers):
 
 def plan_for(tree, verdicts):
     return planning.make_plan(
-        existing.pair(matching.devices(verdicts), tree.children),
+        slot_providers.pair(matching.devices(verdicts), tree.children),
         tree.allocations,
         lambda index: names.provider_name('host1', index),
         verdicts,
@@ -63,7 +65,7 @@ class DifferencesTest(unittest.TestCase):
         plan = plan_for(before, verdicts)
         found = differences.compare(plan, before, slots, None)
 
-        after = tree_of(test_planning.apply(plan, before.children))
+        after = tree_of(test_plan.apply(plan, before.children))
         again = plan_for(after, verdicts)
         left = differences.compare(again, after, slots, None)
 

@@ -15,7 +15,7 @@
 import unittest
 
 from nova_powervm import exception
-from nova_powervm import policyfile
+from nova_powervm import inventory_file
 from tests.property import readers
 
 _KEYS = {
@@ -44,7 +44,9 @@ def read(digits, written):
     """
     lines = [*_lines(_KEYS[digits], written)]
     try:
-        policy = policyfile.parse('\n'.join(line for line, _ in lines), 'x')
+        policy = inventory_file.parse(
+            '\n'.join(line for line, _ in lines), 'x'
+        )
     except exception.PolicyInvalid as error:
         bad = {problem.line for problem in error.fields['problems']}
         good = [v for n, (_, v) in enumerate(lines, 1) if n not in bad and v]

@@ -20,9 +20,9 @@ from nova import objects
 from nova.api.validation.extra_specs import validators
 from nova.scheduler import utils
 
-from nova_powervm.domain import flavorlint
-from nova_powervm.domain import flavors
-from nova_powervm.domain import policy as policies
+from nova_powervm.devices import policy as policies
+from nova_powervm.tool.rules import flavor_lint
+from nova_powervm.tool.rules import flavors
 
 objects.register_all()
 
@@ -87,8 +87,10 @@ class NovaReadsTest(unittest.TestCase):
 
     @given(WISHES)
     def test_the_lint_has_nothing_against_it(self, wishes):
-        offers = flavorlint.Offers(frozenset(w.resource_class for w in wishes))
-        found = flavorlint.lint(flavors.extra_specs(wishes), offers)
+        offers = flavor_lint.Offers(
+            frozenset(w.resource_class for w in wishes)
+        )
+        found = flavor_lint.lint(flavors.extra_specs(wishes), offers)
         self.assertEqual((), found)
 
     @given(

@@ -17,9 +17,9 @@ import unittest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nova_powervm.domain import identification
-from nova_powervm.domain import policy
-from nova_powervm.domain import slots
+from nova_powervm.devices import identification
+from nova_powervm.devices import policy
+from nova_powervm.devices import slots
 from tests.property import strategies
 
 PATTERNS = {

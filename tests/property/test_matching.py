@@ -18,10 +18,10 @@ import unittest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nova_powervm.domain import matching
-from nova_powervm.domain import names
-from nova_powervm.domain import policy as policies
-from nova_powervm.domain import slots
+from nova_powervm.devices import matching
+from nova_powervm.devices import names
+from nova_powervm.devices import policy as policies
+from nova_powervm.devices import slots
 from tests.property import strategies
 
 situations = st.tuples(

@@ -20,14 +20,14 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 from nova_powervm.conf import powervm as options
-from nova_powervm.domain import existing
-from nova_powervm.domain import matching
-from nova_powervm.domain import names
-from nova_powervm.domain import ownership
-from nova_powervm.domain import planning
-from nova_powervm.domain import policy
-from nova_powervm.domain import slots
-from nova_powervm.domain.planned import Action
+from nova_powervm.devices import matching
+from nova_powervm.devices import names
+from nova_powervm.devices import ownership
+from nova_powervm.devices import planning
+from nova_powervm.devices import policy
+from nova_powervm.devices import slot_providers
+from nova_powervm.devices import slots
+from nova_powervm.devices.planned import Action
 from nova_powervm.emulator import worlds
 from nova_powervm.powervm import session
 from nova_powervm.powervm import system
@@ -78,8 +78,8 @@ def plan_for(file, host_slots, providers, holdings, cyborgs, consumers):
         'the file',
     )
     return planning.make_plan(
-        existing.pair(matching.devices(verdicts), providers),
-        existing.Allocations(consumers),
+        slot_providers.pair(matching.devices(verdicts), providers),
+        slot_providers.Allocations(consumers),
         lambda index: names.provider_name('host1', index),
         verdicts,
     )

@@ -20,11 +20,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nova_powervm import exception
-from nova_powervm.domain import claims
-from nova_powervm.domain import host
-from nova_powervm.domain import names
-from nova_powervm.domain import partition
-from nova_powervm.domain import policy
+from nova_powervm.devices import claims
+from nova_powervm.devices import host
+from nova_powervm.devices import names
+from nova_powervm.devices import policy
+from nova_powervm.instance import partition
 from tests.property import strategies
 
 NODES = strategies.TEXT | st.text('n.', min_size=170, max_size=300)

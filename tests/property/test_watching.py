@@ -19,11 +19,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nova_powervm import exception
-from nova_powervm.domain import policy
-from nova_powervm.policyfile import watching
-from nova_powervm.policyfile.watching import Look
-from nova_powervm.policyfile.watching import News
-from nova_powervm.policyfile.watching import Reading
+from nova_powervm.devices import policy
+from nova_powervm.inventory_file import watching
+from nova_powervm.inventory_file.watching import Look
+from nova_powervm.inventory_file.watching import News
+from nova_powervm.inventory_file.watching import Reading
 
 
 def _policy(name):

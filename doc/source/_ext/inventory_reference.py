@@ -15,7 +15,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from nova_powervm.policyfile import schema
+from nova_powervm.inventory_file import schema
 
 _PVMCTL = {
     'vendor_id': 'pci_vendor_id',

@@ -20,12 +20,12 @@ from docutils import statemachine
 from sphinx import application
 from sphinx.util import docutils
 
-from nova_powervm.domain import promises
+from nova_powervm.instance import supported_features
 
 
-def rows(decision: promises.Decision) -> Iterator[str]:
+def rows(decision: supported_features.Decision) -> Iterator[str]:
     """Give the rows of one decision as reStructuredText, a rule each."""
-    for rule in promises.RULES:
+    for rule in supported_features.RULES:
         if rule.decision is decision:
             keys = ', '.join(
                 f'``{key}``' for key in rule.extra_specs + rule.properties
@@ -34,11 +34,11 @@ def rows(decision: promises.Decision) -> Iterator[str]:
             yield f'     - {_sentence(rule)}'
 
 
-def _sentence(rule: promises.Rule) -> str:
+def _sentence(rule: supported_features.Rule) -> str:
     reason = rule.reason[0].upper() + rule.reason[1:]
     if not rule.nothing:
         return f'{reason}.'
-    if rule.nothing >= promises.FALSE:
+    if rule.nothing >= supported_features.FALSE:
         return f'{reason}. False asks for nothing.'
     values = ', '.join(f'``{value}``' for value in sorted(rule.nothing))
     return f'{reason}. Not refused: {values}.'
@@ -52,7 +52,7 @@ class Promises(docutils.SphinxDirective):
 
     def run(self) -> list[nodes.Node]:
         """Return the nodes of the table."""
-        decision = promises.Decision(self.arguments[0])
+        decision = supported_features.Decision(self.arguments[0])
         lines = statemachine.StringList(
             [
                 '.. list-table::',
@@ -63,7 +63,7 @@ class Promises(docutils.SphinxDirective):
                 '     - Why',
                 *rows(decision),
             ],
-            source=promises.__file__,
+            source=supported_features.__file__,
         )
         section = nodes.section()
         section.document = self.state.document

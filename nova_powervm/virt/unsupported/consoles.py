@@ -17,7 +17,7 @@ from typing import Any
 
 from nova.virt import driver
 
-from nova_powervm.virt.unsupported import words
+from nova_powervm.virt.unsupported import messages
 
 
 class Consoles(driver.ComputeDriver):
@@ -25,36 +25,44 @@ class Consoles(driver.ComputeDriver):
 
     def get_console_output(self, context: Any, instance: Any) -> Any:
         """Refuse; Nova's API answers 501."""
-        raise NotImplementedError(words.refusal('the console log', instance))
+        raise NotImplementedError(
+            messages.refusal('the console log', instance)
+        )
 
     def get_vnc_console(self, context: Any, instance: Any) -> Any:
         """Refuse; Nova's API answers 501."""
-        raise NotImplementedError(words.refusal('a VNC console', instance))
+        raise NotImplementedError(messages.refusal('a VNC console', instance))
 
     def get_serial_console(self, context: Any, instance: Any) -> Any:
         """Refuse; Nova's API answers 501."""
-        raise NotImplementedError(words.refusal('a serial console', instance))
+        raise NotImplementedError(
+            messages.refusal('a serial console', instance)
+        )
 
     def get_spice_console(self, context: Any, instance: Any) -> Any:
         """Refuse; Nova's API answers 501."""
-        raise NotImplementedError(words.refusal('a SPICE console', instance))
+        raise NotImplementedError(
+            messages.refusal('a SPICE console', instance)
+        )
 
     def get_mks_console(self, context: Any, instance: Any) -> Any:
         """Refuse; Nova's API answers 501."""
-        raise NotImplementedError(words.refusal('an MKS console', instance))
+        raise NotImplementedError(messages.refusal('an MKS console', instance))
 
     def host_power_action(self, action: Any) -> Any:
         """Refuse; Nova's API answers 501."""
-        raise NotImplementedError(words.refusal("changing the host's power"))
+        raise NotImplementedError(
+            messages.refusal("changing the host's power")
+        )
 
     def host_maintenance_mode(self, host: Any, mode: Any) -> Any:
         """Refuse; Nova's API answers 501."""
-        raise NotImplementedError(words.refusal('maintenance mode'))
+        raise NotImplementedError(messages.refusal('maintenance mode'))
 
     def get_diagnostics(self, instance: Any) -> Any:
         """Refuse; Nova's API answers 501."""
-        raise NotImplementedError(words.refusal('a diagnosis', instance))
+        raise NotImplementedError(messages.refusal('a diagnosis', instance))
 
     def get_instance_diagnostics(self, instance: Any) -> Any:
         """Refuse; Nova's API answers 501."""
-        raise NotImplementedError(words.refusal('a diagnosis', instance))
+        raise NotImplementedError(messages.refusal('a diagnosis', instance))

@@ -21,7 +21,7 @@ from nova import objects
 from nova.compute import task_states
 from nova.virt import driver
 
-from nova_powervm.virt.unsupported import words
+from nova_powervm.virt.unsupported import messages
 
 #: Name of the event that tells of a snapshot.
 _SNAPSHOT_EVENT = 'powervm_snapshot'
@@ -32,15 +32,15 @@ class Guests(driver.ComputeDriver):
 
     def pause(self, instance: Any) -> None:
         """Refuse; the server stays as it is."""
-        raise words.refused('pausing a server', instance)
+        raise messages.refused('pausing a server', instance)
 
     def unpause(self, instance: Any) -> None:
         """Refuse: nothing is paused."""
-        raise words.refused('unpausing a server', instance)
+        raise messages.refused('unpausing a server', instance)
 
     def suspend(self, context: Any, instance: Any) -> None:
         """Refuse; the server stays as it is."""
-        raise words.rolled_back('suspending a server', instance)
+        raise messages.rolled_back('suspending a server', instance)
 
     def resume(
         self,
@@ -51,7 +51,7 @@ class Guests(driver.ComputeDriver):
         share_info: Any = None,
     ) -> None:
         """Refuse: nothing is suspended."""
-        raise words.rolled_back('resuming a server', instance)
+        raise messages.rolled_back('resuming a server', instance)
 
     def rescue(
         self,
@@ -64,28 +64,28 @@ class Guests(driver.ComputeDriver):
         share_info: Any,
     ) -> None:
         """Refuse; the check of power_off has done so before."""
-        raise words.refused('rescuing a server', instance)
+        raise messages.refused('rescuing a server', instance)
 
     def unrescue(self, context: Any, instance: Any) -> None:
         """Refuse: nothing is rescued."""
-        raise words.rolled_back('unrescuing a server', instance)
+        raise messages.rolled_back('unrescuing a server', instance)
 
     def trigger_crash_dump(self, instance: Any) -> None:
         """Refuse, with an exception that Nova logs without a traceback."""
         raise nova_exception.TriggerCrashDumpNotSupported(
-            words.refusal('a crash dump', instance)
+            messages.refusal('a crash dump', instance)
         )
 
     def power_update_event(
         self, instance: Any, target_power_state: Any
     ) -> None:
         """Refuse: it is a word of bare metal."""
-        raise words.refused('an event of a power update', instance)
+        raise messages.refused('an event of a power update', instance)
 
     def poll_rebooting_instances(self, timeout: Any, instances: Any) -> None:
         """Leave reboots to themselves: the host ends each in its time."""
         for instance in instances:
-            words.refusal('[DEFAULT]reboot_timeout', instance)
+            messages.refusal('[DEFAULT]reboot_timeout', instance)
 
     def snapshot(
         self,
@@ -100,7 +100,7 @@ class Guests(driver.ComputeDriver):
         ended well. So the action gets one event more, which has the reason.
         A backup's action has it anyway.
         """
-        refused = words.refused('a snapshot', instance)
+        refused = messages.refused('a snapshot', instance)
         if instance.task_state == task_states.IMAGE_SNAPSHOT:
             _record(context, instance, _SNAPSHOT_EVENT, refused)
         raise refused
@@ -108,16 +108,20 @@ class Guests(driver.ComputeDriver):
     def set_admin_password(self, instance: Any, new_pass: str) -> None:
         """Refuse; Nova's API answers with the reason."""
         raise nova_exception.SetAdminPasswdNotSupported(
-            words.refusal('setting the administrator password', instance)
+            messages.refusal('setting the administrator password', instance)
         )
 
     def quiesce(self, context: Any, instance: Any, image_meta: Any) -> None:
         """Refuse; Nova goes on without."""
-        raise NotImplementedError(words.refusal('quiescing a guest', instance))
+        raise NotImplementedError(
+            messages.refusal('quiescing a guest', instance)
+        )
 
     def unquiesce(self, context: Any, instance: Any, image_meta: Any) -> None:
         """Refuse; Nova goes on without."""
-        raise NotImplementedError(words.refusal('quiescing a guest', instance))
+        raise NotImplementedError(
+            messages.refusal('quiescing a guest', instance)
+        )
 
 
 def _record(

@@ -17,7 +17,7 @@ from typing import Any
 
 from nova.virt import driver
 
-from nova_powervm.virt.unsupported import words
+from nova_powervm.virt.unsupported import messages
 
 _OPERATION = 'a resize or cold migration'
 
@@ -43,7 +43,7 @@ class Moves(driver.ComputeDriver):
         host itself, and keep the devices from others as long as the server is
         there.
         """
-        refused = words.rolled_back(_OPERATION, instance)
+        refused = messages.rolled_back(_OPERATION, instance)
         instance.drop_migration_context()
         raise refused
 
@@ -66,13 +66,13 @@ class Moves(driver.ComputeDriver):
         Its guest is off and no longer counts as that host's, so the server
         has to be in ERROR: neither a roll back nor NotImplementedError.
         """
-        raise words.refused(_OPERATION, instance)
+        raise messages.refused(_OPERATION, instance)
 
     def confirm_migration(
         self, context: Any, migration: Any, instance: Any, network_info: Any
     ) -> None:
         """Refuse: nothing was moved."""
-        raise words.refused(_OPERATION, instance)
+        raise messages.refused(_OPERATION, instance)
 
     def finish_revert_migration(
         self,
@@ -89,4 +89,4 @@ class Moves(driver.ComputeDriver):
         A nova-compute that was killed in a resize calls it at its start, and
         goes on.
         """
-        raise words.refused(_OPERATION, instance)
+        raise messages.refused(_OPERATION, instance)

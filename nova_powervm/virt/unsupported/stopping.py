@@ -18,7 +18,7 @@ from typing import Any
 from nova import exception as nova_exception
 from nova.compute import task_states
 
-from nova_powervm.virt.unsupported import words
+from nova_powervm.virt.unsupported import messages
 
 #: Operations by the task state that the instance has then.
 _BEGUN_BY_STOPPING = {
@@ -36,11 +36,11 @@ def check(instance: Any) -> None:
     """
     operation = _BEGUN_BY_STOPPING.get(instance.task_state)
     if operation:
-        raise words.refused(operation, instance)
+        raise messages.refused(operation, instance)
     if instance.task_state == task_states.RESCUING:
         # Nova sets the server to ERROR, whatever is raised here.
         raise nova_exception.NovaException(
-            words.refusal(
+            messages.refusal(
                 'rescuing a server',
                 instance,
                 'Nothing was changed; a hard reboot ends the error',

@@ -17,7 +17,7 @@ from typing import Any
 
 from nova.virt import driver
 
-from nova_powervm.virt.unsupported import words
+from nova_powervm.virt.unsupported import messages
 
 
 class Volumes(driver.ComputeDriver):
@@ -25,7 +25,7 @@ class Volumes(driver.ComputeDriver):
 
     def get_volume_connector(self, instance: Any) -> Any:
         """Refuse: Nova asks for this before it attaches a volume."""
-        raise words.refused('attaching a volume', instance)
+        raise messages.refused('attaching a volume', instance)
 
     def attach_volume(
         self,
@@ -38,7 +38,7 @@ class Volumes(driver.ComputeDriver):
         encryption: Any = None,
     ) -> None:
         """Refuse; get_volume_connector has done so before."""
-        raise words.refused('attaching a volume', instance)
+        raise messages.refused('attaching a volume', instance)
 
     def detach_volume(
         self,
@@ -49,7 +49,7 @@ class Volumes(driver.ComputeDriver):
         encryption: Any = None,
     ) -> None:
         """Refuse: none is attached."""
-        raise words.refused('detaching a volume', instance)
+        raise messages.refused('detaching a volume', instance)
 
     def swap_volume(
         self,
@@ -61,7 +61,7 @@ class Volumes(driver.ComputeDriver):
         resize_to: int,
     ) -> None:
         """Refuse: none is attached."""
-        raise words.refused('swapping a volume', instance)
+        raise messages.refused('swapping a volume', instance)
 
     def extend_volume(
         self,
@@ -71,14 +71,14 @@ class Volumes(driver.ComputeDriver):
         requested_size: int,
     ) -> None:
         """Refuse: none is attached."""
-        raise words.refused('extending a volume', instance)
+        raise messages.refused('extending a volume', instance)
 
     def volume_snapshot_create(
         self, context: Any, instance: Any, volume_id: str, create_info: Any
     ) -> None:
         """Refuse; Nova's API answers 501."""
         raise NotImplementedError(
-            words.refusal('a snapshot of a volume', instance)
+            messages.refusal('a snapshot of a volume', instance)
         )
 
     def volume_snapshot_delete(
@@ -91,5 +91,5 @@ class Volumes(driver.ComputeDriver):
     ) -> None:
         """Refuse; Nova's API answers 501."""
         raise NotImplementedError(
-            words.refusal('a snapshot of a volume', instance)
+            messages.refusal('a snapshot of a volume', instance)
         )

@@ -19,13 +19,13 @@ import os
 
 from nova import exception as nova_exception
 
-from nova_powervm.domain import accelerators
-from nova_powervm.domain import image
-from nova_powervm.domain import names
-from nova_powervm.domain import partition
+from nova_powervm.devices import accelerators
+from nova_powervm.devices import names
+from nova_powervm.instance import image
+from nova_powervm.instance import partition
+from nova_powervm.ops import attached_slots
 from nova_powervm.ops import lifecycle
-from nova_powervm.ops import possession
-from nova_powervm.virt import tree
+from nova_powervm.virt.provider_tree import tree
 from tests.property.simulation import compute
 from tests.property.simulation import host
 from tests.property.simulation import inventory
@@ -139,7 +139,7 @@ class Instance:
 
     def tenant(self):
         """Give it as the power operations take it."""
-        return possession.Tenant(
+        return attached_slots.Tenant(
             self.uuid,
             self.extra_specs,
             tree.remembered(self.resources),

@@ -26,19 +26,19 @@ from nova.compute import resource_tracker
 from nova.scheduler.client import report
 
 from nova_powervm import exception
-from nova_powervm import policyfile
+from nova_powervm import inventory_file
+from nova_powervm.ops import attached_slots
 from nova_powervm.ops import devices
 from nova_powervm.ops import host
 from nova_powervm.ops import images
 from nova_powervm.ops import lifecycle
 from nova_powervm.ops import network
-from nova_powervm.ops import possession
 from nova_powervm.ops import power
 from nova_powervm.ops import vlans
 from nova_powervm.virt import driver
-from nova_powervm.virt import placement as virt_placement
-from nova_powervm.virt import providerconfig
-from nova_powervm.virt import wiring
+from nova_powervm.virt import services
+from nova_powervm.virt.provider_tree import placement as virt_placement
+from nova_powervm.virt.provider_tree import provider_config as additions
 from tests.property.simulation import host as hosts
 from tests.property.simulation import process
 
@@ -111,7 +111,7 @@ class Compute:
         self.planned = {}
         self.services = self._start(records)
         self.driver._node = node.name
-        self.driver._additions = providerconfig.additions(node.additions)
+        self.driver._additions = additions.additions(node.additions)
         self.driver._node_uuid = node.root
         self.driver._running = self.services
         self.tracker = Tracker(node.name, self.driver, self.client)
@@ -123,7 +123,7 @@ class Compute:
         )
 
     def _start(self, records):
-        """Do what wiring.start does, on this host."""
+        """Do what services.start does, on this host."""
         services = self._assemble(records)
         services.devices.check(services.host.read())
         services.prepare()
@@ -131,7 +131,7 @@ class Compute:
 
     def _assemble(self, records):
         server = self.server
-        self._inventory = policyfile.InventoryFile(self._node.file.path)
+        self._inventory = inventory_file.InventoryFile(self._node.file.path)
         placement = virt_placement.ReportClientPlacement(self.driver.virtapi)
         reader = host.HostOps(server, server, records)
         device_ops = devices.DeviceOps(
@@ -139,8 +139,8 @@ class Compute:
         )
         bridged = vlans.VlanOps(server, None, provision=False)
         networks = network.NetworkOps(server, server, {}, bridged)
-        slots = possession.PossessionOps(server, reader, device_ops)
-        return wiring.Services(
+        slots = attached_slots.PossessionOps(server, reader, device_ops)
+        return services.Services(
             host=reader,
             devices=device_ops,
             lifecycle=lifecycle.LifecycleOps(

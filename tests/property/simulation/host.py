@@ -19,11 +19,11 @@ operations.
 import dataclasses
 
 from nova_powervm import exception
-from nova_powervm.domain import host
-from nova_powervm.domain import partition
-from nova_powervm.domain import slots
-from nova_powervm.domain import storage
-from nova_powervm.ops import ports
+from nova_powervm.devices import host
+from nova_powervm.devices import slots
+from nova_powervm.instance import partition
+from nova_powervm.instance import storage
+from nova_powervm.ops import interfaces
 from tests.property.simulation import placement
 
 SLOTS = (0x21010020, 0x21010021, 0x21010022)
@@ -305,7 +305,7 @@ class RestServer:
 
     def make_root(self, lpar, name, size_gb, contents, source):
         self._ask(lambda: self._host.disks.add(name))
-        return ports.Stored(name, None)
+        return interfaces.Stored(name, None)
 
     def attach(self, lpar, stored):
         self._ask(lambda: None)

@@ -16,7 +16,7 @@ import os_traits
 from hypothesis import stateful
 from hypothesis import strategies as st
 
-from nova_powervm.domain import accelerators
+from nova_powervm.devices import accelerators
 from tests.property.simulation import acting
 from tests.property.simulation import checks
 from tests.property.simulation import host

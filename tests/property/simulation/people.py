@@ -15,7 +15,7 @@
 from hypothesis import stateful
 from hypothesis import strategies as st
 
-from nova_powervm.domain import names
+from nova_powervm.devices import names
 from tests.property.simulation import acting
 from tests.property.simulation import figures
 from tests.property.simulation import host

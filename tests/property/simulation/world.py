@@ -14,7 +14,7 @@
 
 import os_traits
 
-from nova_powervm.domain import names
+from nova_powervm.devices import names
 from tests.property.simulation import cloud
 from tests.property.simulation import placement
 

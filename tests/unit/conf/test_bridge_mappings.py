@@ -19,7 +19,7 @@ from oslo_config import cfg
 
 from nova_powervm import conf
 from nova_powervm import exception
-from nova_powervm.domain import network
+from nova_powervm.instance import network
 
 Name = network.BridgeName
 

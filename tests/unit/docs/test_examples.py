@@ -19,10 +19,10 @@ import unittest
 
 from nova.api.validation.extra_specs import validators
 
-from nova_powervm import policyfile
-from nova_powervm.domain import accelerators
-from nova_powervm.domain import claims
-from nova_powervm.virt import providerconfig
+from nova_powervm import inventory_file
+from nova_powervm.devices import accelerators
+from nova_powervm.devices import claims
+from nova_powervm.virt.provider_tree import provider_config
 from tests.unit.docs import pages
 
 _PROPERTY = re.compile(r'--property (\S+?)=(\S+)')
@@ -42,7 +42,7 @@ class InventoryTest(unittest.TestCase):
         ]
         for name, text in examples:
             with self.subTest(document=name):
-                policy = policyfile.parse(text, name)
+                policy = inventory_file.parse(text, name)
                 self.assertTrue(policy.paragraphs)
         self.assertLessEqual(
             {'README', 'admin/devices', 'configuration/inventory'},
@@ -56,7 +56,7 @@ class InventoryTest(unittest.TestCase):
             with tempfile.TemporaryDirectory() as directory:
                 path = pathlib.Path(directory) / 'example.yaml'
                 path.write_text(text)
-                self.assertTrue(providerconfig.additions(directory))
+                self.assertTrue(provider_config.additions(directory))
 
 
 class CommandTest(unittest.TestCase):

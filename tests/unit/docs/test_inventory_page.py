@@ -15,10 +15,10 @@
 import sys
 import unittest
 
-from nova_powervm.domain import policy
-from nova_powervm.policyfile import loader
-from nova_powervm.policyfile import schema
-from nova_powervm.policyfile import words
+from nova_powervm.devices import policy
+from nova_powervm.inventory_file import loader
+from nova_powervm.inventory_file import schema
+from nova_powervm.inventory_file import words
 from tests.property import readers
 from tests.unit.docs import pages
 

@@ -20,14 +20,14 @@ import tomllib
 import unittest
 
 from nova_powervm import exception
-from nova_powervm.domain import differences
-from nova_powervm.domain import matching
-from nova_powervm.domain import names
-from nova_powervm.domain import planned
-from nova_powervm.domain import policy
-from nova_powervm.domain import slots
-from nova_powervm.ops import telling
-from nova_powervm.policyfile import inventory
+from nova_powervm.devices import matching
+from nova_powervm.devices import names
+from nova_powervm.devices import planned
+from nova_powervm.devices import policy
+from nova_powervm.devices import slots
+from nova_powervm.inventory_file import inventory
+from nova_powervm.ops import plan_log
+from nova_powervm.tool.rules import differences
 from tests.unit.docs import pages
 
 _PLACE = re.compile(r'\{\w+\}')
@@ -124,7 +124,7 @@ class LogTest(unittest.TestCase):
         text = pages.words(
             pages.documents()['admin/troubleshooting'].replace('\n   ', '\n')
         )
-        for module in (inventory, telling):
+        for module in (inventory, plan_log):
             tree = ast.parse(inspect.getsource(module))
             calls = [
                 call
@@ -157,7 +157,7 @@ class WatchingTest(unittest.TestCase):
         found = 0
         for path in sorted((pages.ROOT / 'nova_powervm').rglob('*.py')):
             # These are no services of an operator's.
-            if not {'emulator', 'demo', 'cmd'} & set(path.parts):
+            if not {'emulator', 'demo', 'tool'} & set(path.parts):
                 for message in lines_of_the_log(path):
                     found += 1
                     with self.subTest(file=path.name):
@@ -178,7 +178,7 @@ class WatchingTest(unittest.TestCase):
                     '<reason>',
                     ('<instances>',),
                 )
-                line = telling.describe(entry).replace('12345678', '<index>')
+                line = plan_log.describe(entry).replace('12345678', '<index>')
                 # What helps, and why, is another matter.
                 first = re.split(r'(?<=was allocated)\.|: <reason>$', line)[0]
                 self.assertIn(first, self.text)

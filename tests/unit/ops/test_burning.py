@@ -15,10 +15,10 @@
 import unittest
 
 from nova_powervm import exception
-from nova_powervm.domain import claims
+from nova_powervm.devices import claims
 from nova_powervm.ops import burning
-from tests.unit.domain.values import INDEX
-from tests.unit.domain.values import NAME
+from tests.unit.devices.values import INDEX
+from tests.unit.devices.values import NAME
 
 CLAIM = claims.Claim(f'uuid of {NAME}', INDEX)
 

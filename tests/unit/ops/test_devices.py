@@ -15,12 +15,12 @@
 import dataclasses
 import unittest
 
-from nova_powervm.domain import claims
-from nova_powervm.domain import host
-from nova_powervm.domain import policy
+from nova_powervm.devices import claims
+from nova_powervm.devices import host
+from nova_powervm.devices import policy
 from nova_powervm.ops import devices
 from nova_powervm.ops import host as host_ops
-from tests.unit.domain import values
+from tests.unit.devices import values
 from tests.unit.ops import test_burning
 
 CLAIM = claims.Claim(f'uuid of {values.NAME}', values.INDEX)

@@ -14,9 +14,9 @@
 
 import unittest
 
-from nova_powervm.domain import host
+from nova_powervm.devices import host
 from nova_powervm.ops import host as host_ops
-from tests.unit.domain import values
+from tests.unit.devices import values
 
 
 class System:

@@ -14,8 +14,8 @@ import dataclasses
 import unittest
 
 from nova_powervm import exception
-from nova_powervm.domain import network
-from nova_powervm.domain import partition
+from nova_powervm.instance import network
+from nova_powervm.instance import partition
 from nova_powervm.ops import network as network_ops
 from nova_powervm.ops import vlans
 

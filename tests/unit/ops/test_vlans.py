@@ -19,7 +19,7 @@ import hypothesis
 from hypothesis import strategies as st
 
 from nova_powervm import exception
-from nova_powervm.domain import network
+from nova_powervm.instance import network
 from nova_powervm.ops import vlans
 
 SWITCH = 'ETHERNET0'

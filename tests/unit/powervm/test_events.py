@@ -24,9 +24,9 @@ from nova_powervm.emulator import fixture
 from nova_powervm.emulator import worlds
 from nova_powervm.powervm import changes
 from nova_powervm.powervm import events
-from nova_powervm.powervm import localdisk
 from nova_powervm.powervm import session
 from nova_powervm.powervm import system
+from nova_powervm.powervm.disk import localdisk
 
 # Longer than any test: only an event ends a poll.
 LONG = 60

@@ -27,14 +27,14 @@ from pypowervm import exceptions as pvm
 
 from nova_powervm import exception
 from nova_powervm.conf import powervm as options
-from nova_powervm.domain import network
 from nova_powervm.emulator import fixture
+from nova_powervm.instance import network
 from nova_powervm.powervm import errors
 from nova_powervm.powervm import events
 from nova_powervm.powervm import partitions
-from nova_powervm.powervm import seas
 from nova_powervm.powervm import session
 from nova_powervm.powervm import system
+from nova_powervm.powervm.vif import sea
 from tests.emulator import base
 
 #: The emulator lets a request go when it stops, at the latest.
@@ -194,7 +194,7 @@ class WriteTest(SilentTestCase):
                 self.assertEqual(1, self.count(label))
 
     def test_an_adapter_that_may_be_made_still_is_not_made_again(self):
-        networks = seas.SeaNetworks(
+        networks = sea.SeaNetworks(
             self.adapter, system.RestSystem(self.adapter, self.server)
         )
         wanted = network.Adapter('fa:16:3e:00:00:01', 1, 'ETHERNET0')

@@ -18,7 +18,7 @@ import unittest
 from pypowervm import adapter as pvm_adapter
 from pypowervm.wrappers import managed_system
 
-from nova_powervm.domain import slots
+from nova_powervm.devices import slots
 from nova_powervm.powervm import views
 
 

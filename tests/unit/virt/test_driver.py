@@ -23,7 +23,7 @@ from nova.virt import driver as nova_driver
 from oslo_utils.fixture import uuidsentinel as uuids
 
 from nova_powervm import exception
-from nova_powervm.domain import states
+from nova_powervm.instance import lpar_state
 from nova_powervm.virt import driver
 from nova_powervm.virt import unsupported
 
@@ -56,7 +56,7 @@ class Facade(test.NoDBTestCase):
             exception.RestRefusedLogin(
                 server='it', username='it', reason='HTTP 401'
             ),
-            [states.Power.UNKNOWN],
+            [lpar_state.Power.UNKNOWN],
             None,
         ):
             if answer:
@@ -85,7 +85,7 @@ class Facade(test.NoDBTestCase):
         instance = objects.Instance(uuid=uuids.instance)
         instance.power_state = power_state.RUNNING
         with mock.patch.object(
-            driver.instanceports, 'given', return_value='ports'
+            driver.instance_ports, 'given', return_value='ports'
         ):
             for _ in range(9):
                 asked.plug_vifs(instance, [])

@@ -19,10 +19,10 @@ from nova import objects
 from nova import test
 from nova.compute import provider_tree
 
-from nova_powervm.domain import claims
-from nova_powervm.domain import planned
+from nova_powervm.devices import claims
+from nova_powervm.devices import planned
 from nova_powervm.virt import settled
-from nova_powervm.virt import tree as trees
+from nova_powervm.virt.provider_tree import tree as trees
 
 ROOT = str(uuid.uuid4())
 BASIS = (object(), object())

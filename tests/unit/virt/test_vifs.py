@@ -14,7 +14,7 @@ import unittest
 
 from nova.network import model
 
-from nova_powervm.domain import network
+from nova_powervm.instance import network
 from nova_powervm.virt import vifs
 
 

@@ -1,0 +1,248 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Cyborg's accelerator requests (ARQs), as Nova hands them over."""
+
+import dataclasses
+import re
+from collections.abc import Iterable
+from collections.abc import Iterator
+from collections.abc import Mapping
+from collections.abc import Sequence
+from typing import Any
+
+from nova_powervm import exception
+from nova_powervm.devices import claims
+from nova_powervm.devices import slots
+
+#: The flavor's extra spec that names a device profile of Cyborg's.
+PROFILE = 'accel:device_profile'
+#: Where an attach handle of type PCI says which slot it is.
+SLOT_KEY = 'drc_index'
+
+_BOUND = 'Bound'
+# Those of a request that becomes bound, or fails to, without anybody's help.
+_ON_THE_WAY = frozenset({'Initial', 'BindStarted'})
+_SLOT = 'PCI'
+# Cyborg's fake driver makes these (specification, "Developer impact").
+_PRETENDED = 'TEST_PCI'
+_DRC_INDEX = re.compile('[0-9A-Fa-f]{8}')
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Request:
+    """An accelerator request that is bound to an instance.
+
+    :param uuid: Cyborg's uuid of it.
+    :param provider_uuid: The provider that it was bound to, if Cyborg says.
+    :param drc_index: The slot that it gives; None for one of type TEST_PCI,
+        which gives nothing.
+    """
+
+    uuid: str
+    provider_uuid: str | None
+    drc_index: int | None
+
+
+def parse(
+    instance: str,
+    nodename: str,
+    profile: str | None,
+    accel_info: Sequence[Mapping[str, Any]] | None,
+) -> tuple[Request, ...]:
+    """Read the requests of an instance.
+
+    :param instance: The instance's uuid.
+    :param nodename: The compute node's name. DRC indexes repeat from host to
+        host, so a request that is bound elsewhere says nothing here.
+    :param profile: The device profile that the flavor names, if it does.
+    :param accel_info: As Nova hands it over; None and an empty list alike.
+    :returns: One for each request, in the order given.
+    :raises exception.AcceleratorRefused: It lists each request that can't be
+        used, and why. Also if there is none although the flavor has a
+        profile: no instance runs without what it was promised.
+    """
+    if profile and not accel_info:
+        raise exception.AcceleratorRefused(
+            instance=instance,
+            reason=f"its flavor names device profile '{profile}', but Nova "
+            'handed over no accelerator request of it',
+        )
+    requests: list[Request] = []
+    problems: list[str] = []
+    for item in accel_info or ():
+        label = _label(item)
+        found = [*_problems(item, instance, nodename)]
+        if found:
+            problems.append(f'{label} {found[0]}')
+        else:
+            requests.append(_request(item))
+    problems += _doubles(requests)
+    if problems:
+        raise exception.AcceleratorRefused(
+            instance=instance, reason='; '.join(problems)
+        )
+    return tuple(requests)
+
+
+def claimed(requests: Iterable[Request]) -> tuple[claims.Claim, ...]:
+    """Give the claims of requests; one of type TEST_PCI gives none."""
+    return tuple(
+        claims.Claim(
+            provider_uuid=request.provider_uuid,
+            drc_index=request.drc_index,
+            source=claims.Source.ACCELERATOR,
+            request=request.uuid,
+        )
+        for request in requests
+        if request.drc_index is not None
+    )
+
+
+def unsettled(accel_info: Sequence[Any] | None) -> bool:
+    """Whether Cyborg is still binding requests, and has failed with none.
+
+    :param accel_info: As Nova hands it over, or as Cyborg's API tells it.
+    """
+    states = {
+        item.get('state')
+        for item in accel_info or ()
+        if isinstance(item, Mapping)
+    }
+    return bool(states & _ON_THE_WAY) and states <= {_BOUND, *_ON_THE_WAY}
+
+
+def refuse_novas(
+    instance: str,
+    requests: Iterable[Request],
+    providers: Iterable[claims.SlotProvider],
+) -> None:
+    """Refuse requests for what Nova manages.
+
+    One that is bound to a provider of ours comes of a device profile that
+    asks for no more than a class: the scheduler gave it a device of Nova's,
+    which the instance would get beside the one of Cyborg's.
+
+    :param instance: The instance's uuid, for messages.
+    :param requests: Its accelerator requests.
+    :param providers: Ours, on this host.
+    :raises exception.AcceleratorRefused: It names both sides of each
+        conflict, after the cure.
+    """
+    by_slot: dict[int | None, claims.SlotProvider] = {}
+    by_uuid: dict[str | None, claims.SlotProvider] = {}
+    for provider in providers:
+        by_slot[provider.drc_index] = by_uuid[provider.uuid] = provider
+    conflicts = []
+    for request in requests:
+        if ours := by_uuid.get(request.provider_uuid):
+            # Nova cuts what it tells the user after 255 characters.
+            conflicts.append(
+                'without "trait:CUSTOM_<mark>=required" its device profile '
+                f"takes Nova's devices: {_name(request.uuid)} is bound to "
+                f"{_place(ours)}. The mark is a trait that only Cyborg's "
+                'devices bear'
+            )
+        elif ours := by_slot.get(request.drc_index):
+            conflicts.append(
+                f'{_name(request.uuid)} gives it {_place(ours)}, but Nova '
+                "manages that, too. Take it out of Cyborg's configuration or "
+                'out of the inventory file'
+            )
+    if conflicts:
+        raise exception.AcceleratorRefused(
+            instance=instance, reason='; '.join(conflicts)
+        )
+
+
+def _name(request: object) -> str:
+    return f'accelerator request {request}'
+
+
+def _place(provider: claims.SlotProvider) -> str:
+    index = slots.format_drc_index(provider.drc_index)
+    return f'slot {index} (provider {provider.uuid})'
+
+
+def _label(item: object) -> str:
+    return _name(item.get('uuid') if isinstance(item, Mapping) else None)
+
+
+def _problems(item: object, instance: str, nodename: str) -> Iterator[str]:
+    """Say why a request can't be used; the first reason is the plainest."""
+    if not isinstance(item, Mapping) or not item.get('uuid'):
+        yield f'is none: {item!r:.80}'
+        return
+    state = item.get('state')
+    if state in _ON_THE_WAY:
+        yield (
+            f"is not bound yet, its state is '{state}'. Try again when it "
+            "is; see Cyborg's log if it stays so"
+        )
+    if state != _BOUND:
+        yield f"is not bound, its state is '{state}'. See Cyborg's log"
+    owner = item.get('instance_uuid')
+    if owner and str(owner) != instance:
+        yield f'is bound to another instance, {owner}'
+    host = item.get('hostname')
+    if host and str(host) != nodename:
+        yield f'is bound on host {host}, not on {nodename}'
+    yield from _handle_problems(
+        item.get('attach_handle_type'), item.get('attach_handle_info')
+    )
+
+
+def _handle_problems(kind: object, info: object) -> Iterator[str]:
+    if kind == _PRETENDED:
+        return
+    if kind != _SLOT:
+        yield (
+            f"has an attach handle of type '{kind}'; PowerVM has no such "
+            f'devices, only {_SLOT} can be attached'
+        )
+    elif not isinstance(info, Mapping) or SLOT_KEY not in info:
+        yield (
+            f'has an attach handle without {SLOT_KEY}; it was not made by a '
+            "driver of Cyborg's for PowerVM"
+        )
+    elif not _DRC_INDEX.fullmatch(str(info[SLOT_KEY])):
+        yield (
+            f"has {SLOT_KEY} '{info[SLOT_KEY]!s:.40}', which is not eight "
+            'hexadecimal digits'
+        )
+
+
+def _request(item: Mapping[str, Any]) -> Request:
+    provider = item.get('device_rp_uuid')
+    return Request(
+        uuid=str(item['uuid']),
+        provider_uuid=str(provider) if provider else None,
+        drc_index=(
+            None
+            if item['attach_handle_type'] == _PRETENDED
+            else int(str(item['attach_handle_info'][SLOT_KEY]), 16)
+        ),
+    )
+
+
+def _doubles(requests: Sequence[Request]) -> Iterator[str]:
+    first: dict[int, str] = {}
+    for request in requests:
+        index = request.drc_index
+        if index is None:
+            continue
+        other = first.setdefault(index, request.uuid)
+        if other != request.uuid:
+            yield (
+                f'accelerator requests {other} and {request.uuid} both name '
+                f'slot {index:08X}'
+            )

@@ -1,0 +1,281 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""From an instance's allocations to the slots that it gets."""
+
+import dataclasses
+import enum
+import re
+from collections.abc import Collection
+from collections.abc import Iterable
+from collections.abc import Mapping
+from typing import Any
+
+from nova_powervm import exception
+from nova_powervm.devices import policy
+from nova_powervm.devices import slots
+
+# Nova's syntax: resources[_a-zA-Z0-9-]{0,64}:<class>=<amount>
+_RESOURCES_KEY = re.compile(r'resources[a-zA-Z0-9_-]{0,64}:([A-Z0-9_]+)')
+
+
+class Source(enum.StrEnum):
+    """Who manages a claimed device (specification "cyborg owned vGPU")."""
+
+    COMPUTE = 'COMPUTE'
+    ACCELERATOR = 'ACCELERATOR'
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Claim:
+    """One slot that an instance gets.
+
+    :param provider_uuid: The slot's provider, ours or Cyborg's.
+    :param drc_index: The slot.
+    :param source: Who manages the device.
+    :param request: The accelerator request that gives it; None if Nova does.
+    :param resource_classes: The driver's own of the provider; Nova may have
+        added others. Empty if they are not known.
+    """
+
+    provider_uuid: str | None
+    drc_index: int
+    source: Source = Source.COMPUTE
+    request: str | None = None
+    resource_classes: frozenset[str] = dataclasses.field(
+        default=frozenset(), compare=False
+    )
+
+    def __str__(self) -> str:
+        return slots.format_drc_index(self.drc_index)
+
+    @property
+    def origin(self) -> str:
+        """How the instance came to it, in words."""
+        if self.source is Source.ACCELERATOR:
+            return f'accelerator request {self.request} gives it slot {self}'
+        return f'slot {self} was allocated to it'
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class SlotProvider:
+    """A provider of ours, as the last update left it.
+
+    :param uuid: Placement's uuid of it.
+    :param drc_index: The slot it stands for.
+    :param resource_classes: Classes that it has inventory of.
+    """
+
+    uuid: str
+    drc_index: int
+    resource_classes: frozenset[str]
+
+    @property
+    def claim(self) -> Claim:
+        """The claim of an instance that was allocated it."""
+        return Claim(
+            self.uuid, self.drc_index, resource_classes=self.resource_classes
+        )
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Others:
+    """Providers below the compute node that are not ours.
+
+    :param accelerators: Uuids of those that Cyborg owns.
+    :param strangers: Uuids of all of them.
+    """
+
+    accelerators: frozenset[str] = frozenset()
+    strangers: frozenset[str] = frozenset()
+
+
+def requested_amounts(extra_specs: Mapping[str, str]) -> dict[str, int]:
+    """Add up what a flavor's resource groups ask for.
+
+    :param extra_specs: The flavor's extra specs.
+    :returns: Resource class to the sum over all groups. An amount that is
+        no number asks for nothing; Nova's API refuses such a flavor.
+    """
+    amounts: dict[str, int] = {}
+    for key, value in extra_specs.items():
+        match = _RESOURCES_KEY.fullmatch(key)
+        if match and str(value).strip().isdecimal():
+            name = match.group(1)
+            amounts[name] = amounts.get(name, 0) + int(value)
+    return amounts
+
+
+def resolve(
+    instance: str,
+    allocations: Mapping[str, Mapping[str, Any]] | None,
+    providers: Mapping[str, SlotProvider],
+    requested: Mapping[str, int],
+    others: Others | None = None,
+    device_classes: Collection[str] = (),
+    bound: Collection[str | None] = (),
+) -> tuple[Claim, ...]:
+    """Find the slots that an instance was allocated on this host.
+
+    Only providers of this host's tree count: while an instance is being
+    evacuated its allocations name those of the source host, too.
+
+    :param instance: The instance's uuid, for messages.
+    :param allocations: Provider uuid to ``{'resources': {class: amount}}``,
+        as Nova hands them over. Nova hands over None or {} when Placement
+        did not answer, which is no reason to build without devices.
+    :param providers: Provider uuid to provider, of this host.
+    :param requested: Resource class to the amount that the flavor asks for.
+    :param others: The host's providers that are not ours.
+    :param device_classes: Classes of the inventory file. What is asked for
+        of these has to be a slot of this host, known provider or not.
+    :param bound: Providers that an accelerator request stands for.
+    :returns: The claims, by DRC index.
+    :raises exception.ClaimFailed: The allocations are missing, don't cover
+        what the flavor asks for, or name a device of Cyborg's that no
+        accelerator request stands for.
+    """
+    if not allocations:
+        raise exception.ClaimFailed(
+            instance=instance,
+            reason='Nova got no allocations from Placement, so it is unknown '
+            'which devices belong to the instance. See the nova-compute log '
+            'for the failed request to Placement.',
+        )
+    _refuse_others(
+        instance,
+        {uuid: r for uuid, r in allocations.items() if uuid not in bound},
+        requested,
+        others or Others(),
+    )
+    granted = [
+        (providers[uuid], resource_class, int(amount))
+        for uuid, record in allocations.items()
+        if uuid in providers
+        for resource_class, amount in record['resources'].items()
+    ]
+    _check_amounts(
+        instance,
+        granted,
+        _of_devices(requested, providers.values(), device_classes),
+    )
+    return in_order({provider.claim for provider, _, _ in granted})
+
+
+def stored(
+    instance: str,
+    remembered: Mapping[str, SlotProvider],
+    requested: Mapping[str, int],
+    device_classes: Collection[str] = (),
+) -> tuple[Claim, ...]:
+    """Find the slots that an instance has, where Nova says no allocations.
+
+    :param instance: The instance's uuid, for messages.
+    :param remembered: Slot providers that Nova stored with the instance.
+    :param requested: Resource class to the amount that the flavor asks for.
+    :param device_classes: Classes of the inventory file.
+    :returns: The claims, by DRC index.
+    :raises exception.ClaimFailed: Nova stored less than the flavor asks for.
+    """
+    _check_amounts(
+        instance,
+        [
+            (provider, resource_class, 1)
+            for provider in remembered.values()
+            for resource_class in provider.resource_classes
+        ],
+        _of_devices(requested, remembered.values(), device_classes),
+    )
+    return in_order(provider.claim for provider in remembered.values())
+
+
+def describe(claims: Iterable[Claim]) -> str:
+    """List slots with their sources, for people."""
+    return ', '.join(f'{claim} ({claim.source})' for claim in claims)
+
+
+def in_order(claims: Iterable[Claim]) -> tuple[Claim, ...]:
+    """Sort claims by DRC index."""
+    return tuple(sorted(claims, key=lambda claim: claim.drc_index))
+
+
+def _of_devices(
+    requested: Mapping[str, int],
+    providers: Iterable[SlotProvider],
+    device_classes: Collection[str],
+) -> dict[str, int]:
+    """Pick what is asked for of the classes that slots of this host have."""
+    ours = set(device_classes).union(
+        *(provider.resource_classes for provider in providers)
+    )
+    return {rc: amount for rc, amount in requested.items() if rc in ours}
+
+
+def _refuse_others(
+    instance: str,
+    allocations: Mapping[str, Mapping[str, Any]],
+    requested: Mapping[str, int],
+    others: Others,
+) -> None:
+    """Refuse devices that nobody would attach.
+
+    What Neutron and Nova's PCI tracker keep below the compute node is asked
+    for in other ways than by a flavor's groups, or is of standard classes.
+    """
+    cyborgs = sorted(set(allocations) & others.accelerators)
+    if cyborgs:
+        raise exception.ForeignDevice(
+            instance=instance,
+            reason='its flavor took a device that Cyborg manages. Add '
+            "traitN:OWNER_NOVA=required to the flavor's groups, or use a "
+            f'device profile. Provider: {", ".join(cyborgs)}',
+        )
+    strangers = sorted(
+        uuid
+        for uuid in set(allocations) & others.strangers
+        if any(
+            rc in requested and policy.may_be_device(rc)
+            for rc in allocations[uuid]['resources']
+        )
+    )
+    if strangers:
+        raise exception.ForeignDevice(
+            instance=instance,
+            reason='its flavor took a device that this driver did not '
+            "publish. Add traitN:OWNER_NOVA=required to the flavor's groups. "
+            f'Provider: {", ".join(strangers)}',
+        )
+
+
+def _check_amounts(
+    instance: str,
+    granted: Iterable[tuple[SlotProvider, str, int]],
+    requested: Mapping[str, int],
+) -> None:
+    got: dict[str, int] = {}
+    for provider, resource_class, amount in granted:
+        got[resource_class] = got.get(resource_class, 0) + amount
+        if amount > 1:
+            raise exception.ClaimFailed(
+                instance=instance,
+                reason=f'provider {provider.uuid} of slot '
+                f'{slots.format_drc_index(provider.drc_index)} is allocated '
+                f'{amount} times; a slot is one device',
+            )
+    for resource_class in sorted(requested):
+        wanted, have = requested[resource_class], got.get(resource_class, 0)
+        if have < wanted:
+            raise exception.ClaimFailed(
+                instance=instance,
+                reason=f'its flavor asks for {wanted} {resource_class} but '
+                f'{have} of its allocations are slots of this host',
+            )

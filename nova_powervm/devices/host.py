@@ -1,0 +1,108 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""A managed system as the driver sees it, and what it offers Nova."""
+
+import dataclasses
+import math
+
+from nova_powervm.devices import slots
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class DiskCapacity:
+    """The storage that instances' disks are made on, in whole GiB.
+
+    :param total_gb: Its size.
+    :param used_gb: What is taken of it, by whomever.
+    :param reserved_gb: What is taken by something that Placement does not
+        count: other people's disks, media, and disks of flavors without one.
+    """
+
+    total_gb: int = 0
+    used_gb: int = 0
+    reserved_gb: int = 0
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class HostView:
+    """One reading of the managed system.
+
+    :param name: SystemName.
+    :param uuid: The managed system's uuid.
+    :param machine: Machine type, model and serial number.
+    :param memory_mb: ConfigurableSystemMemory in MiB.
+    :param memory_free_mb: CurrentAvailableSystemMemory in MiB.
+    :param memory_region_mb: MemoryRegionSize in MiB.
+    :param proc_units: ConfigurableSystemProcessorUnits.
+    :param proc_units_free: CurrentAvailableSystemProcessorUnits.
+    :param min_units_per_vcpu: MinimumProcessorUnitsPerVirtualProcessor.
+    :param io_slots: All physical I/O slots with their owners.
+    """
+
+    name: str
+    uuid: str
+    machine: str
+    memory_mb: int
+    memory_free_mb: int
+    memory_region_mb: int
+    proc_units: float
+    proc_units_free: float
+    min_units_per_vcpu: float
+    io_slots: tuple[slots.Slot, ...] = ()
+
+    @property
+    def vcpus(self) -> int:
+        """Whole processors that the host can configure."""
+        return math.floor(self.proc_units)
+
+    @property
+    def vcpus_used(self) -> int:
+        """Processors that are not free, rounded up."""
+        return math.ceil(round(self.proc_units - self.proc_units_free, 2))
+
+    @property
+    def memory_used_mb(self) -> int:
+        """Memory that is not free, in MiB."""
+        return self.memory_mb - self.memory_free_mb
+
+    def slot(self, drc_index: int) -> slots.Slot | None:
+        """Find a slot by its DRC index."""
+        return next(
+            (slot for slot in self.io_slots if slot.drc_index == drc_index),
+            None,
+        )
+
+
+def overcommitment(
+    view: HostView, factor: float, allocation_ratio: float
+) -> str | None:
+    """Say in words if Placement may promise more than the machine has.
+
+    Virtual processors share, so an allocation ratio above one is fine as
+    long as the processing units behind them are there.
+
+    :param view: The host.
+    :param factor: Processing units per virtual processor.
+    :param allocation_ratio: Nova's ratio for VCPU.
+    """
+    promised = round(view.vcpus * allocation_ratio * factor, 2)
+    if promised <= view.proc_units:
+        return None
+    fitting = math.floor(100 * view.proc_units / view.vcpus / factor) / 100
+    return (
+        f'{view.vcpus} VCPU with an allocation ratio of {allocation_ratio} '
+        f'and [powervm]proc_units_factor={factor} promise {promised} '
+        f'processing units, but system {view.name} has {view.proc_units}: '
+        'instances will fail to start when it is full. Lower '
+        f'[DEFAULT]cpu_allocation_ratio to {fitting} or the factor.'
+    )

@@ -1,0 +1,216 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Which slots the inventory file offers, and why the others are not."""
+
+import dataclasses
+from collections.abc import Collection
+from collections.abc import Iterable
+from collections.abc import Sequence
+
+from nova_powervm.devices import identification
+from nova_powervm.devices import names
+from nova_powervm.devices import policy as policies
+from nova_powervm.devices import slots
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Verdict:
+    """What the inventory file and the host's state mean for one slot.
+
+    :param slot: The slot.
+    :param paragraphs: The allowing paragraphs that identify it, in file
+        order.
+    :param reason: Why it is not offered; None if it is.
+    :param denials: The denying paragraphs that identify it.
+    """
+
+    slot: slots.Slot
+    paragraphs: tuple[policies.Paragraph, ...]
+    reason: slots.Reason | None
+    denials: tuple[policies.Paragraph, ...] = ()
+
+    @property
+    def offered(self) -> bool:
+        """Whether the slot is published for use by instances."""
+        return self.reason is None
+
+    @property
+    def one_time_use(self) -> bool:
+        """Whether its device is for one use, be it offered or not."""
+        return any(paragraph.one_time_use for paragraph in self.paragraphs)
+
+    @property
+    def conflicting(self) -> bool:
+        """Whether more than one allowing paragraph takes the device."""
+        return len(self.paragraphs) > 1
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Device:
+    """A slot that is offered, with what its provider shall say.
+
+    :param slot: The slot.
+    :param resource_class: Class of its one unit of inventory.
+    :param traits: Generated ones, the owner's and the file's.
+    :param one_time_use: Whether it is kept back once it was used.
+    """
+
+    slot: slots.Slot
+    resource_class: str
+    traits: frozenset[str]
+    one_time_use: bool = False
+
+
+def judge(
+    policy: policies.Policy,
+    host_slots: Collection[slots.Slot],
+    instance_lpars: Collection[str] | None = None,
+) -> tuple[Verdict, ...]:
+    """Hold the inventory file against the host's slots.
+
+    :param policy: What the operator allows.
+    :param host_slots: All slots of the host.
+    :param instance_lpars: Upper-case uuids of LPARs that belong to
+        instances of Nova; a slot that one of them owns stays offered. None
+        if nobody told which they are: whatever has an owner is taken then.
+    :returns: One verdict for each slot, in the order given.
+    """
+    duplicated = slots.duplicated_indexes(host_slots)
+    index = identification.Index(policy.paragraphs)
+    return tuple(
+        _judge_slot(policy, index, slot, instance_lpars, duplicated)
+        for slot in host_slots
+    )
+
+
+def _judge_slot(
+    policy: policies.Policy,
+    index: identification.Index,
+    slot: slots.Slot,
+    instance_lpars: Collection[str] | None,
+    duplicated: Collection[int],
+) -> Verdict:
+    # Two paragraphs for one device are an error of the file, whatever is
+    # denied. An empty slot holds no device: a file may well cover it twice.
+    identified = () if slot.is_empty else index.identifying(slot)
+    allowing = tuple(p for p in identified if p.allow)
+    denying = tuple(p for p in identified if not p.allow)
+    reason = (
+        _reason_conflict(allowing)
+        or _reason_of_host(slot, instance_lpars, duplicated)
+        or _reason_denied(policy, allowing, denying)
+    )
+    return Verdict(slot, allowing, reason, denying)
+
+
+def _reason_conflict(
+    allowing: Sequence[policies.Paragraph],
+) -> slots.Reason | None:
+    if len(allowing) < 2:
+        return None
+    return slots.Reason('conflict', _conflict(allowing))
+
+
+def _reason_of_host(
+    slot: slots.Slot,
+    instance_lpars: Collection[str] | None,
+    duplicated: Collection[int],
+) -> slots.Reason | None:
+    reason = slots.reason_unavailable(slot, instance_lpars or (), duplicated)
+    if (
+        reason is not None
+        and reason.code == 'owned'
+        and slot.owner is not None
+        and slot.owner.kind is slots.PartitionKind.CLIENT
+    ):
+        whose = (
+            'which Nova may run: only Placement knows'
+            if instance_lpars is None
+            else 'which Nova does not run'
+        )
+        return slots.Reason('owned', f'{reason}, {whose}')
+    return reason
+
+
+def _reason_denied(
+    policy: policies.Policy,
+    allowing: Sequence[policies.Paragraph],
+    denying: Sequence[policies.Paragraph],
+) -> slots.Reason | None:
+    if denying:
+        return slots.Reason(
+            'denied', f'{denying[0]} of {policy.source} denies it'
+        )
+    if not allowing:
+        return slots.Reason(
+            'unmatched', f'no paragraph of {policy.source} identifies it'
+        )
+    return None
+
+
+def _conflict(paragraphs: Iterable[policies.Paragraph]) -> str:
+    return 'it is identified by ' + ' and by '.join(map(str, paragraphs))
+
+
+def conflicts(verdicts: Iterable[Verdict]) -> tuple[Verdict, ...]:
+    """Pick the devices that more than one paragraph takes."""
+    return tuple(verdict for verdict in verdicts if verdict.conflicting)
+
+
+def unused(
+    policy: policies.Policy, host_slots: Collection[slots.Slot]
+) -> tuple[policies.Paragraph, ...]:
+    """Pick the paragraphs that have nothing to do on this host.
+
+    That is no error: a file may be meant for many hosts, or for a card that
+    is not there yet. It is worth a warning, though, for a value with a typing
+    error looks like this.
+
+    :param policy: What the operator allows.
+    :param host_slots: All slots of the host. An empty one holds no device.
+    :returns: In the order of the file: allowing paragraphs that identify no
+        device, and denying ones that take none away from an allowing one.
+    """
+    verdicts = judge(policy, host_slots)
+    return tuple(
+        paragraph
+        for paragraph in policy.paragraphs
+        if not any(_serves(paragraph, verdict) for verdict in verdicts)
+    )
+
+
+def _serves(paragraph: policies.Paragraph, verdict: Verdict) -> bool:
+    if paragraph.allow:
+        return paragraph in verdict.paragraphs
+    return bool(verdict.paragraphs) and paragraph in verdict.denials
+
+
+def devices(verdicts: Iterable[Verdict]) -> tuple[Device, ...]:
+    """Turn the offered slots into what is to be published of them."""
+    return tuple(
+        _device(verdict.slot, verdict.paragraphs[0])
+        for verdict in verdicts
+        if verdict.offered
+    )
+
+
+def _device(slot: slots.Slot, paragraph: policies.Paragraph) -> Device:
+    return Device(
+        slot=slot,
+        resource_class=paragraph.resource_class,
+        traits=names.generated_traits(slot)
+        | {names.OWNER_TRAIT}
+        | ({names.ONE_TIME_USE_TRAIT} if paragraph.one_time_use else set())
+        | frozenset(paragraph.traits),
+        one_time_use=paragraph.one_time_use,
+    )

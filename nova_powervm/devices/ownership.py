@@ -1,0 +1,240 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Who else has a slot that the inventory file offers.
+
+A slot that Cyborg manages, too, and one that an instance holds without an
+allocation of it, are not offered: the scheduler would give them away twice.
+"""
+
+import dataclasses
+import re
+from collections.abc import Collection
+from collections.abc import Iterable
+from collections.abc import Iterator
+from collections.abc import Mapping
+
+from nova_powervm.devices import accelerators
+from nova_powervm.devices import matching
+from nova_powervm.devices import names
+from nova_powervm.devices import planned
+from nova_powervm.devices import slot_providers
+from nova_powervm.devices import slots
+
+#: Codes of the reasons.
+CYBORG = 'cyborg'
+HELD = 'held'
+
+_SLOT_TRAIT = re.compile(r'CUSTOM_POWERVM_IOSLOT_DRC_INDEX_([0-9A-F]{8})')
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Neighbours:
+    """The providers below the compute node that are not ours.
+
+    :param names: Uuid to name of each of them.
+    :param slots: DRC index to the name of the provider of Cyborg's that
+        stands for the slot.
+    """
+
+    names: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    slots: Mapping[int, str] = dataclasses.field(default_factory=dict)
+
+
+def slots_of_cyborg(name: str, traits: Iterable[str]) -> frozenset[int]:
+    """Find the slots that a provider of Cyborg's stands for.
+
+    :param name: Its name. One in the form of our own says the slot.
+    :param traits: Its traits. ``CUSTOM_POWERVM_IOSLOT_DRC_INDEX_21010020``
+        says the slot, too.
+    :returns: DRC indexes; none if neither says anything.
+    """
+    matches = map(_SLOT_TRAIT.fullmatch, traits)
+    found = {int(match.group(1), 16) for match in matches if match}
+    named = names.slot_of_provider(name)
+    return frozenset(found if named is None else found | {named})
+
+
+class Evidence:
+    """What accelerator requests have shown of Cyborg's slots.
+
+    Nothing is polled: requests are seen when Nova hands them over. What one
+    has shown holds as long as the provider stands that it was bound to.
+    """
+
+    def __init__(self) -> None:
+        # Provider and slot. It only grows: builds add to it in threads.
+        self._shown: set[tuple[str, int]] = set()
+        #: Another object whenever there is more of it.
+        self.version = object()
+
+    def add(self, requests: Iterable[accelerators.Request]) -> None:
+        """Take note of requests that are bound."""
+        bound = {
+            (request.provider_uuid, request.drc_index)
+            for request in requests
+            if request.provider_uuid and request.drc_index is not None
+        }
+        if not bound <= self._shown:
+            self._shown |= bound
+            self.version = object()
+
+    def of(self, neighbours: Neighbours) -> Mapping[int, str]:
+        """Give DRC index to the name of the provider of Cyborg's."""
+        shown = {
+            index: neighbours.names[uuid]
+            for uuid, index in sorted(self._shown.copy())
+            if uuid in neighbours.names
+        }
+        return {**shown, **neighbours.slots}
+
+
+def withhold(
+    verdicts: Iterable[matching.Verdict],
+    cyborgs: Mapping[int, str],
+    unallocated: Mapping[int, str],
+    source: str,
+) -> tuple[matching.Verdict, ...]:
+    """Take back what may not be offered although file and host allow it.
+
+    :param verdicts: Of the file and the host.
+    :param cyborgs: DRC index to the provider of Cyborg's that has it.
+    :param unallocated: See :func:`unallocated`.
+    :param source: How messages call the inventory file.
+    """
+    return tuple(
+        dataclasses.replace(verdict, reason=reason)
+        if verdict.offered
+        and (reason := _reason(verdict, cyborgs, unallocated, source))
+        else verdict
+        for verdict in verdicts
+    )
+
+
+def _reason(
+    verdict: matching.Verdict,
+    cyborgs: Mapping[int, str],
+    unallocated: Mapping[int, str],
+    source: str,
+) -> slots.Reason | None:
+    index = verdict.slot.drc_index
+    if index in cyborgs:
+        return slots.Reason(
+            CYBORG,
+            f'{verdict.paragraphs[0]} of {source} gives it to Nova, and '
+            f"Cyborg manages it, too (provider '{cyborgs[index]}'). Take it "
+            "out of the file, or out of Cyborg's configuration",
+        )
+    if index in unallocated:
+        return slots.Reason(
+            HELD,
+            f'{unallocated[index]} holds it, and no allocation of its '
+            'instance is for it. Delete the instance, or take the slot away '
+            'from the partition with pvmctl',
+        )
+    return None
+
+
+def unallocated(
+    host_slots: Iterable[slots.Slot],
+    providers: Iterable[slot_providers.Provider],
+    holdings: Mapping[str, Collection[str]],
+) -> dict[int, str]:
+    """Find the slots that instances hold without an allocation of them.
+
+    :param host_slots: All slots of the host.
+    :param providers: Direct children of the compute node's provider.
+    :param holdings: Upper-case uuid of each LPAR of an instance to the
+        providers whose resources Nova stored with the instance.
+    :returns: DRC index to the holder in words.
+    """
+    standing = _by_slot(providers)
+    return {
+        slot.drc_index: str(slot.owner)
+        for slot, lpar in _held(host_slots, holdings)
+        if standing.get(slot.drc_index, set()).isdisjoint(holdings[lpar])
+    }
+
+
+def allocated(
+    host_slots: Iterable[slots.Slot],
+    providers: Iterable[slot_providers.Provider],
+    holdings: Mapping[str, Collection[str]],
+) -> dict[str, str]:
+    """Find the providers whose slots are with whom Nova gave them to.
+
+    :param host_slots: All slots of the host.
+    :param providers: Direct children of the compute node's provider.
+    :param holdings: As for :func:`unallocated`.
+    :returns: Uuid of the provider to that of the LPAR that has its slot.
+    """
+    standing = _by_slot(providers)
+    return {
+        uuid: lpar
+        for slot, lpar in _held(host_slots, holdings)
+        for uuid in standing.get(slot.drc_index, set()) & set(holdings[lpar])
+    }
+
+
+def held(
+    host_slots: Iterable[slots.Slot], lpars: Collection[str]
+) -> frozenset[int]:
+    """Give the DRC indexes of the slots that LPARs of instances own.
+
+    :param host_slots: All slots of the host.
+    :param lpars: Upper-case uuids of the LPARs of instances.
+    """
+    return frozenset(
+        slot.drc_index
+        for slot in host_slots
+        if slot.owner and (slot.owner.uuid or '').upper() in lpars
+    )
+
+
+def _by_slot(
+    providers: Iterable[slot_providers.Provider],
+) -> dict[int, set[str]]:
+    standing: dict[int, set[str]] = {}
+    for provider in providers:
+        index = names.slot_of_provider(provider.name)
+        if index is not None:
+            standing.setdefault(index, set()).add(provider.uuid)
+    return standing
+
+
+def _held(
+    host_slots: Iterable[slots.Slot], holdings: Mapping[str, object]
+) -> Iterator[tuple[slots.Slot, str]]:
+    """Pick the slots that instances have, each with its LPAR."""
+    for slot in host_slots:
+        lpar = ((slot.owner and slot.owner.uuid) or '').upper()
+        if lpar in holdings:
+            yield slot, lpar
+
+
+def contested(plan: planned.Plan) -> frozenset[int]:
+    """Give the DRC indexes of what the file offers and Cyborg has."""
+    return frozenset(
+        verdict.slot.drc_index
+        for verdict in plan.verdicts
+        if verdict.reason and verdict.reason.code == CYBORG
+    )
+
+
+def in_use_by_both(plan: planned.Plan) -> tuple[planned.Entry, ...]:
+    """Pick what is allocated through us and managed by Cyborg, too."""
+    cyborgs = contested(plan)
+    return tuple(
+        entry
+        for entry in plan.entries
+        if entry.drc_index in cyborgs and entry.consumers
+    )

@@ -1,0 +1,225 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The providers that exist, and the devices that they stand for.
+
+What Placement says of them, and which device each belongs to: all that a
+plan is made from.
+"""
+
+import dataclasses
+from collections.abc import Collection
+from collections.abc import Iterable
+from collections.abc import Mapping
+from typing import Any
+
+from nova_powervm.devices import matching
+from nova_powervm.devices import names
+
+#: One unit; step, minimum and maximum one (specification, "Inventory").
+TOTAL = 1
+
+Inventory = Mapping[str, Mapping[str, Any]]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Provider:
+    """A provider below the compute node's, as Nova's tree has it.
+
+    :param uuid: Placement's uuid of it.
+    :param name: Its name.
+    :param inventory: Resource class to inventory record.
+    :param traits: Names of its traits.
+    """
+
+    uuid: str
+    name: str
+    inventory: Inventory = dataclasses.field(default_factory=dict)
+    traits: frozenset[str] = frozenset()
+
+    @property
+    def is_one_time_use(self) -> bool:
+        """Whether its device is, or was, for one use."""
+        return names.ONE_TIME_USE_TRAIT in self.traits
+
+    @property
+    def is_withdrawn(self) -> bool:
+        """Whether what is reserved is the driver's own to lower."""
+        return (
+            names.WITHDRAWN_TRAIT in self.traits and not self.is_one_time_use
+        )
+
+    @property
+    def reserved(self) -> int:
+        """The units that somebody other than the driver has reserved."""
+        if self.is_withdrawn:
+            return 0
+        return min(
+            TOTAL,
+            max(
+                (int(r.get('reserved', 0)) for r in self.inventory.values()),
+                default=0,
+            ),
+        )
+
+    @property
+    def has_room(self) -> bool:
+        """Whether it has a unit not reserved, be it allocated or not."""
+        return bool(self.inventory) and not self.reserved
+
+    def other_classes(self, resource_class: str) -> tuple[str, ...]:
+        """Give the classes that it has inventory of, but for one."""
+        return tuple(rc for rc in self.inventory if rc != resource_class)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Additions:
+    """What Nova's provider.yaml adds to a provider, after the driver.
+
+    :param classes: Resource classes of its inventory.
+    :param traits: Its traits. Those of the driver itself are its own.
+    """
+
+    classes: frozenset[str] = frozenset()
+    traits: frozenset[str] = frozenset()
+
+    def remove_from(self, provider: Provider) -> Provider:
+        """Give a provider without what was added to it."""
+        return dataclasses.replace(
+            provider,
+            inventory={
+                name: record
+                for name, record in provider.inventory.items()
+                if name not in self.classes
+            },
+            traits=provider.traits
+            - {t for t in self.traits if not names.is_drivers(t)},
+        )
+
+
+def without_additions(
+    provider: Provider, additions: Mapping[str, Additions]
+) -> Provider:
+    """Give a provider as the driver left it.
+
+    :param provider: As Placement has it.
+    :param additions: Uuid or name of a provider to what is added to it.
+    """
+    for which in (provider.uuid, provider.name):
+        if which in additions:
+            provider = additions[which].remove_from(provider)
+    return provider
+
+
+class Allocations:
+    """What Placement says now of the providers that were asked about.
+
+    :param consumers: Provider uuid to its consumers, each with the classes
+        that it holds, for each provider that Placement gave an answer about.
+        A provider without an answer counts as allocated, in all its classes:
+        doubt never leads to deletion.
+    :param reserved: Uuids of those that have units reserved. Nova's copy of
+        a provider may be minutes old.
+    """
+
+    def __init__(
+        self,
+        consumers: Mapping[str, Mapping[str, Collection[str]]],
+        reserved: Collection[str] = (),
+    ) -> None:
+        self._consumers = consumers
+        self._reserved = frozenset(reserved)
+
+    def of(self, provider: Provider) -> tuple[str, ...]:
+        """Give the known consumers of a provider."""
+        return tuple(sorted(self._consumers.get(provider.uuid, ())))
+
+    def classes(self, provider: Provider) -> frozenset[str]:
+        """Give the classes of which a provider is, or may be, allocated."""
+        consumers = self._consumers.get(provider.uuid)
+        if consumers is None:
+            return frozenset(provider.inventory)
+        return frozenset().union(*consumers.values())
+
+    def is_free(self, provider: Provider) -> bool:
+        """Whether Placement said that nobody holds the provider."""
+        consumers = self._consumers.get(provider.uuid)
+        return consumers is not None and not consumers
+
+    def in_use(self, provider: Provider) -> bool:
+        """Whether it is, or may be, allocated, or an operator reserved it."""
+        return not self.is_free(provider) or self.is_reserved(provider)
+
+    def is_reserved(self, provider: Provider) -> bool:
+        """Whether somebody other than the driver has reserved it."""
+        return bool(provider.reserved) or (
+            provider.uuid in self._reserved and not provider.is_withdrawn
+        )
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Pairing:
+    """Devices and existing providers, brought together by DRC index.
+
+    :param wanted: Each offered device with its provider, if there is one.
+    :param orphans: Providers of ours that stand for no offered device.
+    """
+
+    wanted: tuple[tuple[matching.Device, Provider | None], ...]
+    orphans: tuple[Provider, ...]
+
+    @property
+    def questionable(self) -> tuple[Provider, ...]:
+        """The providers whose allocations decide what may be done."""
+        reclassed = tuple(
+            provider
+            for device, provider in self.wanted
+            if provider and provider.other_classes(device.resource_class)
+        )
+        return self.orphans + reclassed
+
+    @property
+    def one_time_use(self) -> tuple[Provider, ...]:
+        """The providers whose devices are, or were, for one use."""
+        flagged = tuple(
+            provider
+            for device, provider in self.wanted
+            if provider and (device.one_time_use or provider.is_one_time_use)
+        )
+        return flagged + tuple(p for p in self.orphans if p.is_one_time_use)
+
+
+def pair(
+    devices: Iterable[matching.Device], providers: Iterable[Provider]
+) -> Pairing:
+    """Find each device's provider; the rest of ours are orphans.
+
+    :param devices: What is offered.
+    :param providers: The direct children of the compute node's provider;
+        those that are not ours are passed over.
+    """
+    found: dict[int, Provider] = {}
+    spare: list[Provider] = []
+    # A provider with the specification's short name, left by an earlier
+    # process, serves as it is; of two for one slot the longer name wins.
+    for provider in sorted(providers, key=lambda p: (-len(p.name), p.uuid)):
+        index = names.slot_of_provider(provider.name)
+        if index is None:
+            continue
+        if index in found:
+            spare.append(provider)
+        else:
+            found[index] = provider
+    wanted = tuple(
+        (device, found.pop(device.slot.drc_index, None)) for device in devices
+    )
+    return Pairing(wanted, (*found.values(), *spare))

@@ -1,0 +1,362 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+
+"""What a flavor or an image can ask for, and which of it is refused.
+
+Nova knows many extra specs and image properties, most of them for libvirt. It
+hands them to every driver, and nobody is told of those that have no effect.
+Here stands what becomes of each: a promise that would be broken is refused.
+"""
+
+import dataclasses
+import enum
+import fnmatch
+from collections.abc import Iterator
+from collections.abc import Mapping
+
+from nova_powervm.devices import accelerators
+
+FALSE = frozenset({'false', '0', 'no', 'off', 'n', 'f'})
+_POWER = frozenset({'ppc64', 'ppc64le'})
+
+
+class Decision(enum.StrEnum):
+    """What becomes of something that can be asked for."""
+
+    #: It is done, by Nova, Placement or this driver.
+    HEEDED = 'heeded'
+    #: It has no effect, and nobody is worse off for that.
+    PASSED_OVER = 'passed over'
+    #: The guest would not be what was asked for.
+    REFUSED = 'refused'
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Rule:
+    """What becomes of keys that ask for much the same.
+
+    :param decision: What it is.
+    :param reason: Why; for what is refused it follows "but".
+    :param extra_specs: Keys of flavors; ``*`` and ``?`` are wildcards.
+    :param properties: Properties of images, as Nova calls them now.
+    :param nothing: Values, in lower case, that ask for nothing, or for what
+        every LPAR has.
+    """
+
+    decision: Decision
+    reason: str
+    extra_specs: tuple[str, ...] = ()
+    properties: tuple[str, ...] = ()
+    nothing: frozenset[str] = frozenset()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Broken:
+    """A promise that would be broken.
+
+    :param key: The extra spec or the property.
+    :param value: Its value.
+    :param reason: Why it can't be kept.
+    """
+
+    key: str
+    value: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f'{self.key}={self.value}, but {self.reason}'
+
+
+def _refused(
+    reason: str,
+    extra_specs: str = '',
+    properties: str = '',
+    nothing: frozenset[str] = frozenset(),
+) -> Rule:
+    return Rule(
+        Decision.REFUSED,
+        reason,
+        tuple(extra_specs.split()),
+        tuple(properties.split()),
+        nothing,
+    )
+
+
+def _passed_over(
+    reason: str, extra_specs: str = '', properties: str = ''
+) -> Rule:
+    return Rule(
+        Decision.PASSED_OVER,
+        reason,
+        tuple(extra_specs.split()),
+        tuple(properties.split()),
+    )
+
+
+def _heeded(reason: str, extra_specs: str = '', properties: str = '') -> Rule:
+    return dataclasses.replace(
+        _passed_over(reason, extra_specs, properties),
+        decision=Decision.HEEDED,
+    )
+
+
+#: The first rule with a key decides.
+RULES: tuple[Rule, ...] = (
+    _heeded(
+        'by Placement and by the driver: devices',
+        'resources*:* trait*:* group_policy',
+        'traits_required',
+    ),
+    _heeded('by Cyborg and by the driver', accelerators.PROFILE),
+    _refused(
+        f'Nova only knows {accelerators.PROFILE}, so no accelerator is given',
+        'accel:*',
+    ),
+    _refused('devices are given by resource groups', 'pci_passthrough:alias'),
+    _heeded(
+        "by filters of Nova's scheduler, where they are enabled",
+        'capabilities:* aggregate_instance_extra_specs:*',
+        'img_hv_type img_hv_requested_version hw_vm_mode',
+    ),
+    _refused(
+        'the host has POWER processors',
+        properties='hw_architecture hw_emulation_architecture',
+        nothing=_POWER,
+    ),
+    _refused(
+        'LPARs share the processors of the host',
+        'hw:cpu_policy hw:cpu_thread_policy hw:emulator_threads_policy',
+        'hw_cpu_policy hw_cpu_thread_policy',
+        frozenset({'shared', 'prefer', 'share'}),
+    ),
+    _refused(
+        'LPARs share the processors of the host',
+        'hw:cpu_dedicated_mask hw:cpu_realtime_mask',
+        'hw_cpu_realtime_mask',
+    ),
+    _refused(
+        'LPARs share the processors of the host',
+        'hw:cpu_realtime',
+        nothing=FALSE,
+    ),
+    _refused(
+        'the guest sees each vCPU as a core with the threads of its POWER '
+        'generation',
+        'hw:cpu_max_sockets hw:cpu_max_cores hw:cpu_max_threads',
+        'hw_cpu_max_sockets hw_cpu_max_cores hw_cpu_max_threads',
+    ),
+    _passed_over(
+        'a preference; the guest sees each vCPU as a core',
+        'hw:cpu_sockets hw:cpu_cores hw:cpu_threads',
+        'hw_cpu_sockets hw_cpu_cores hw_cpu_threads',
+    ),
+    _refused(
+        'the hypervisor decides where processors and memory of an LPAR are',
+        'hw:numa_nodes hw:numa_cpus.* hw:numa_mem.*',
+        'hw_numa_nodes hw_numa_cpus hw_numa_mem',
+    ),
+    _refused(
+        'the hypervisor decides where processors and memory of an LPAR are',
+        'hw:pci_numa_affinity_policy',
+        'hw_pci_numa_affinity_policy',
+        frozenset({'preferred', 'legacy'}),
+    ),
+    _refused(
+        'memory is not backed by pages of a certain size',
+        'hw:mem_page_size',
+        'hw_mem_page_size',
+        frozenset({'small', 'any'}),
+    ),
+    _heeded(
+        'by PowerVM: the memory of an LPAR is never paged out',
+        'hw:locked_memory',
+        'hw_locked_memory',
+    ),
+    _refused(
+        'memory is not encrypted',
+        'hw:mem_encryption',
+        'hw_mem_encryption',
+        FALSE,
+    ),
+    _passed_over(
+        'means something beside hw:mem_encryption only, which is refused',
+        'hw:mem_encryption_model',
+        'hw_mem_encryption_model',
+    ),
+    _refused('there is no persistent memory', 'hw:pmem'),
+    _refused(
+        'performance counters are not switched on for LPARs',
+        'hw:pmu',
+        'hw_pmu',
+        FALSE,
+    ),
+    _refused(
+        'PowerVM has a firmware of its own, neither BIOS nor UEFI',
+        properties='hw_firmware_type',
+    ),
+    _refused(
+        'PowerVM has a firmware of its own',
+        properties='hw_firmware_stateless',
+        nothing=FALSE,
+    ),
+    _refused(
+        'secure boot is not switched on',
+        'os:secure_boot',
+        'os_secure_boot',
+        frozenset({'disabled', 'optional'}),
+    ),
+    _refused(
+        'LPARs get no trusted platform module',
+        'hw:tpm_version hw:tpm_model',
+        'hw_tpm_version hw_tpm_model',
+    ),
+    _passed_over(
+        'means something beside hw:tpm_version only, which is refused',
+        'hw:tpm_secret_security',
+    ),
+    _refused(
+        'disks are not encrypted',
+        'hw:ephemeral_encryption',
+        'hw_ephemeral_encryption',
+        FALSE,
+    ),
+    _passed_over(
+        'means something beside hw:ephemeral_encryption only, which is '
+        'refused',
+        'hw:ephemeral_encryption_format',
+        'hw_ephemeral_encryption_format hw_ephemeral_encryption_secret_uuid',
+    ),
+    _refused(
+        'there is no IOMMU for guests', 'hw:viommu_model', 'hw_viommu_model'
+    ),
+    _refused(
+        'there is no watchdog that acts on an LPAR',
+        'hw:watchdog_action',
+        'hw_watchdog_action',
+        frozenset({'disabled', 'none'}),
+    ),
+    _refused('LPARs get no sound card', 'hw:sound_model', 'hw_sound_model'),
+    _refused(
+        'LPARs get no USB controller that is not a device of the host',
+        'hw:usb_model hw:redirected_usb_ports',
+        'hw_usb_model hw_redirected_usb_ports',
+        frozenset({'none', '0'}),
+    ),
+    _refused(
+        'an LPAR has the one console of its own',
+        'hw:serial_port_count',
+        'hw_serial_port_count',
+        frozenset({'0', '1'}),
+    ),
+    _passed_over(
+        'means something beside quota:cpu_quota only', 'quota:cpu_period'
+    ),
+    _passed_over(
+        'means something beside a shares_level of custom only, which is '
+        'refused',
+        'quota:*_shares_share',
+    ),
+    _refused(
+        'no share or limit is set for an LPAR',
+        'quota:*',
+        nothing=frozenset({'0', '-1', 'normal'}),
+    ),
+    _refused('this driver has no extra specs of its own', 'powervm:*'),
+    _passed_over(
+        "for VMware's driver only",
+        'vmware:*',
+        'hw_disk_type img_linked_clone',
+    ),
+    _passed_over(
+        'a choice among kinds of emulated hardware; an LPAR has virtual SCSI '
+        'and virtual Ethernet adapters',
+        'hw:boot_menu hw:vif_multiqueue_enabled hw:virtio_packed_ring '
+        'hw_video:ram_max_mb',
+        'hw_boot_menu hw_cdrom_bus hw_disk_bus hw_floppy_bus hw_input_bus '
+        'hw_ipxe_boot hw_machine_type hw_maxphysaddr_bits '
+        'hw_maxphysaddr_mode hw_pointer_model hw_scsi_model hw_time_hpet '
+        'hw_video_model hw_video_ram hw_vif_model hw_vif_multiqueue_enabled '
+        'hw_virtio_packed_ring',
+    ),
+    _passed_over(
+        'there is no signature of a hypervisor that drivers look for',
+        'hide_hypervisor_id hw:hide_hypervisor_id',
+        'img_hide_hypervisor_id',
+    ),
+    _passed_over(
+        'the processor has a random number generator for all guests',
+        'hw_rng:allowed hw_rng:rate_bytes hw_rng:rate_period',
+        'hw_rng_model',
+    ),
+    _passed_over(
+        'for rescue and quiesced snapshots, which are not there yet',
+        properties='hw_rescue_bus hw_rescue_device hw_qemu_guest_agent '
+        'os_require_quiesce',
+    ),
+    _heeded(
+        'by Nova, before the driver is called or while the image is read',
+        properties='img_bdm_v2 img_block_device_mapping img_mappings '
+        'img_root_device_name img_config_drive img_owner_id img_signature '
+        'img_signature_hash_method img_signature_certificate_uuid '
+        'img_signature_key_type',
+    ),
+    _passed_over(
+        'says what is in the image, or was for drivers that Nova has no more',
+        properties='os_type os_distro os_admin_user os_command_line '
+        'os_skip_agent_inject_files_at_boot os_skip_agent_inject_ssh '
+        'hw_auto_disk_config hw_device_id img_bittorrent img_cache_in_nova '
+        'img_compression_level img_use_agent img_version',
+    ),
+)
+
+
+def rule_of_extra_spec(key: str) -> Rule | None:
+    """Find what becomes of an extra spec; None if Nova has none such."""
+    for rule in RULES:
+        for pattern in rule.extra_specs:
+            if fnmatch.fnmatchcase(key, pattern):
+                return rule
+    return None
+
+
+def rule_of_property(name: str) -> Rule | None:
+    """Find what becomes of an image property; None if it is unknown."""
+    return next((rule for rule in RULES if name in rule.properties), None)
+
+
+def broken_by_flavor(extra_specs: Mapping[str, str]) -> Iterator[Broken]:
+    """Find what a flavor asks for in vain.
+
+    :param extra_specs: Of the flavor.
+    :returns: In its order.
+    """
+    for key, value in extra_specs.items():
+        yield from _broken(rule_of_extra_spec(key), key, value)
+
+
+def broken_by_image(properties: Mapping[str, object]) -> Iterator[Broken]:
+    """Find what an image asks for in vain.
+
+    :param properties: Those that it has, by Nova's names.
+    """
+    for name, value in properties.items():
+        yield from _broken(rule_of_property(name), name, str(value))
+
+
+def _broken(rule: Rule | None, key: str, value: str) -> Iterator[Broken]:
+    if (
+        rule is not None
+        and rule.decision is Decision.REFUSED
+        and value.strip().lower() not in rule.nothing
+    ):
+        yield Broken(key, value, rule.reason)

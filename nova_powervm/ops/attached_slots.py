@@ -1,0 +1,202 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Slots of an existing LPAR: exactly those of its instance, or none starts."""
+
+import dataclasses
+from collections.abc import Iterable
+from collections.abc import Mapping
+from collections.abc import Sequence
+
+from oslo_log import log as logging
+
+from nova_powervm import exception
+from nova_powervm.devices import accelerators
+from nova_powervm.devices import claims
+from nova_powervm.instance import partition
+from nova_powervm.ops import devices as device_ops
+from nova_powervm.ops import host as host_ops
+from nova_powervm.ops import interfaces
+from nova_powervm.ops import network as network_ops
+
+LOG = logging.getLogger(__name__)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Tenant:
+    """An instance that has an LPAR, as Nova knows it.
+
+    :param instance: The instance's uuid.
+    :param extra_specs: Extra specs of its flavor.
+    :param remembered: Slot providers that Nova stored with the instance.
+    :param requests: Its accelerator requests.
+    :param ports: Its ports; None if they are not known, and the adapters of
+        its LPAR are to stay as they are.
+    """
+
+    instance: str
+    extra_specs: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    remembered: Mapping[str, claims.SlotProvider] = dataclasses.field(
+        default_factory=dict
+    )
+    requests: Sequence[accelerators.Request] = ()
+    ports: network_ops.InstancePorts | None = None
+
+    @property
+    def lpar(self) -> str:
+        """Upper-case uuid of its LPAR."""
+        return partition.lpar_uuid(self.instance)
+
+
+class PossessionOps:
+    """Compares LPARs with what their instances have to have.
+
+    What is missing and free is given back while the LPAR is stopped. What is
+    too much is not taken away: somebody put it there, and the guest may have
+    written to it.
+
+    :param partitions: The host's LPARs.
+    :param host: Reads the host.
+    :param devices: Finds the slots.
+    """
+
+    def __init__(
+        self,
+        partitions: interfaces.Partitions,
+        host: host_ops.HostOps,
+        devices: device_ops.DeviceOps,
+    ) -> None:
+        self._partitions = partitions
+        self._host = host
+        self._devices = devices
+
+    def missing(
+        self, tenant: Tenant, lpar: partition.Partition
+    ) -> tuple[partition.SlotAssignment, ...]:
+        """Find the slots that an LPAR has to be given; nothing is changed.
+
+        The host is asked only if there are any.
+
+        :param lpar: As just read.
+        :returns: Slots that are missing, or not required ones, and can be
+            given to it.
+        :raises exception.SlotsDiffer: It has a slot too many.
+        :raises exception.ClaimFailed: A missing slot is not free, or Nova
+            stored less than the flavor asks for.
+        """
+        wanted = self._wanted(tenant)
+        gaps = [
+            claim for claim in wanted if not lpar.slots.get(claim.drc_index)
+        ]
+        if set(lpar.slots) - {claim.drc_index for claim in wanted}:
+            raise _differ(tenant, lpar, wanted)
+        if not gaps:
+            return ()
+        absent = {claim.drc_index for claim in gaps} - set(lpar.slots)
+        self._devices.refuse_novas(
+            tenant.instance,
+            [r for r in tenant.requests if r.drc_index in absent],
+        )
+        return self._devices.assignments(
+            tenant.instance, tenant.lpar, gaps, self._host.view()
+        )
+
+    def give(
+        self, tenant: Tenant, slots: Sequence[partition.SlotAssignment]
+    ) -> partition.Partition:
+        """Give missing slots to a stopped LPAR and read it back.
+
+        Those for one use are burned first, should that have been undone.
+
+        :param slots: What :meth:`missing` found.
+        :raises exception.SlotsDiffer: The host did not do so.
+        :raises exception.ClaimFailed: One can't be burned; nothing is given.
+        """
+        LOG.warning(
+            'LPAR %(lpar)s of instance %(instance)s lacks %(slots)s; giving '
+            'them back.',
+            {
+                'lpar': tenant.lpar,
+                'instance': tenant.instance,
+                'slots': _indexes(slot.drc_index for slot in slots),
+            },
+        )
+        wanted = self._wanted(tenant)
+        given = {slot.drc_index for slot in slots}
+        self._devices.confirm(
+            tenant.instance, [c for c in wanted if c.drc_index in given]
+        )
+        lpar = self._partitions.assign(tenant.lpar, slots)
+        if lpar.slots != dict.fromkeys((c.drc_index for c in wanted), True):
+            raise _differ(tenant, lpar, wanted)
+        return lpar
+
+    def audit(self, tenant: Tenant) -> None:
+        """Log what a running instance lacks, by the last reading.
+
+        For a service that starts: it changes nothing and sends no request.
+        """
+        owned = {
+            slot.drc_index
+            for slot in self._host.last.view.io_slots
+            if slot.owner
+            and slot.owner.uuid
+            and slot.owner.uuid.upper() == tenant.lpar
+        }
+        lost = {p.drc_index for p in tenant.remembered.values()} - owned
+        if lost:
+            LOG.error(
+                'Instance %(instance)s was allocated %(slots)s, but its LPAR '
+                'does not have them. Reboot it hard, or start it: what is '
+                'free is given back then.',
+                {'instance': tenant.instance, 'slots': _indexes(lost)},
+            )
+
+    def slots_of(self, tenant: Tenant) -> tuple[int, ...]:
+        """Give the slots that an instance has, or was allocated.
+
+        A host that does not answer leaves those that Nova knows of.
+        """
+        known = {p.drc_index for p in tenant.remembered.values()}
+        try:
+            lpar = self._partitions.find(tenant.lpar)
+        except exception.PowerVMError as error:
+            LOG.warning('LPAR %s can not be read: %s', tenant.lpar, error)
+            lpar = None
+        return tuple(sorted(known | set(lpar.slots if lpar else ())))
+
+    def _wanted(self, tenant: Tenant) -> tuple[claims.Claim, ...]:
+        return self._devices.belongings(
+            tenant.instance,
+            tenant.extra_specs,
+            tenant.remembered,
+            tenant.requests,
+        )
+
+
+def _differ(
+    tenant: Tenant,
+    lpar: partition.Partition,
+    wanted: Iterable[claims.Claim],
+) -> exception.SlotsDiffer:
+    indexes = {claim.drc_index for claim in wanted}
+    return exception.SlotsDiffer(
+        instance=tenant.instance,
+        name=lpar.name,
+        wanted=_indexes(indexes),
+        found=_indexes(lpar.slots),
+        reason='; '.join(partition.slot_differences(lpar.slots, indexes)),
+    )
+
+
+def _indexes(drc_indexes: Iterable[int]) -> str:
+    return ', '.join(f'{index:08X}' for index in sorted(drc_indexes))

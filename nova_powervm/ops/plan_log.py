@@ -1,0 +1,158 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""What is logged of the devices: each decision once, until it changes."""
+
+import dataclasses
+from collections.abc import Collection
+from collections.abc import Mapping
+
+from oslo_log import log as logging
+
+from nova_powervm.devices import matching
+from nova_powervm.devices import ownership
+from nova_powervm.devices import planned
+from nova_powervm.devices import policy as policies
+
+LOG = logging.getLogger(__name__)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Line:
+    level: int
+    text: str
+
+
+class DeviceLog:
+    """Logs plans, and what of the inventory file has no use on this host."""
+
+    def __init__(self) -> None:
+        self._told: Mapping[int, _Line] = {}
+        self._policy: policies.Policy | None = None
+
+    def tell(self, policy: policies.Policy, plan: planned.Plan) -> None:
+        """Log what is new in a plan.
+
+        :param policy: What the plan was made from.
+        :param plan: The plan.
+        """
+        if policy != self._policy:
+            self._policy = policy
+            _tell_unused(policy, plan.verdicts)
+        lines = _lines(policy, plan)
+        for index, line in lines.items():
+            if self._told.get(index) != line:
+                LOG.log(line.level, line.text)
+        self._told = lines
+
+
+def _tell_unused(
+    policy: policies.Policy, verdicts: Collection[matching.Verdict]
+) -> None:
+    """Say which paragraphs of a new file do nothing.
+
+    One file may well serve many hosts, so a single one is worth a note only.
+    """
+    if policy.paragraphs and not any(
+        verdict.paragraphs or verdict.denials for verdict in verdicts
+    ):
+        LOG.warning(
+            'No paragraph of %(source)s identifies a device of this host, so '
+            'none is offered. Compare its values with `pvmctl ioslot list`.',
+            {'source': policy.source},
+        )
+        return
+    slots = [verdict.slot for verdict in verdicts]
+    for paragraph in matching.unused(policy, slots):
+        LOG.info(
+            'No device of this host is %(done)s by %(paragraph)s of '
+            '%(source)s.',
+            {
+                'done': 'identified' if paragraph.allow else 'taken away',
+                'paragraph': paragraph,
+                'source': policy.source,
+            },
+        )
+
+
+def _lines(policy: policies.Policy, plan: planned.Plan) -> dict[int, _Line]:
+    """Put a plan into words: one line for each slot or provider."""
+    lines = {
+        verdict.slot.drc_index: _Line(logging.INFO, _withheld(verdict))
+        for verdict in plan.verdicts
+        if verdict.reason
+    }
+    for entry in plan.entries:
+        grave = entry.consumers or entry.action is planned.Action.WITHDRAW
+        lines[entry.drc_index] = _Line(
+            logging.WARNING if grave else logging.INFO, describe(entry)
+        )
+    for index in ownership.contested(plan):
+        lines[index] = dataclasses.replace(lines[index], level=logging.ERROR)
+    for verdict in matching.conflicts(plan.verdicts):
+        lines[verdict.slot.drc_index] = _Line(
+            logging.ERROR, _conflict(policy, plan, verdict)
+        )
+    return lines
+
+
+def _withheld(verdict: matching.Verdict) -> str:
+    return f'{verdict.slot} is not offered: {verdict.reason}'
+
+
+def _conflict(
+    policy: policies.Policy, plan: planned.Plan, verdict: matching.Verdict
+) -> str:
+    """Describe a conflict, in the same words before and after a free provider
+    is gone: an error is logged once.
+    """
+    kept = [
+        f" Provider '{entry.name}' is withdrawn and stays"
+        + (f', allocated to {_names(entry)}.' if entry.consumers else '.')
+        for entry in plan.of(planned.Action.WITHDRAW)
+        if entry.drc_index == verdict.slot.drc_index
+    ]
+    return (
+        f'{_withheld(verdict)}. Change the identification sections of '
+        f'{policy.source} so that each device is identified by one paragraph '
+        'only.' + ''.join(kept)
+    )
+
+
+def describe(entry: planned.Entry) -> str:
+    """Say what becomes of a provider, and why."""
+    where = f"slot {entry.drc_index:08X} (provider '{entry.name}')"
+    offer = ', '.join(entry.resource_classes)
+    match entry.action:
+        case planned.Action.CREATE | planned.Action.PUBLISH if entry.burned:
+            return (
+                f'Keeping {where} back: its device is for one use and was '
+                'allocated. Clean it when it is free again, then release it '
+                f'with `nova-powervm-inventory release {entry.drc_index:08X}`'
+            )
+        case planned.Action.CREATE | planned.Action.PUBLISH:
+            return f'Offering {where} as {offer}'
+        case planned.Action.KEEP_CLASS:
+            return f'Offering {where} as {offer}: {entry.reason}'
+        case planned.Action.DELETE:
+            return f'Removing {where}: {entry.reason}'
+    cure = (
+        f'It is allocated to {_names(entry)}: undo this, or delete the '
+        'instance'
+        if entry.consumers
+        else 'It stays until it is free and nobody reserves it'
+    )
+    return f'Withdrawing {where}: {entry.reason}. {cure}.'
+
+
+def _names(entry: planned.Entry) -> str:
+    return ', '.join(entry.consumers)

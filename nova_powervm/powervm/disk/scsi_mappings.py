@@ -1,0 +1,101 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Virtual SCSI mappings: which LPAR sees which storage."""
+
+import threading
+from collections.abc import Iterable
+from typing import Any
+
+from pypowervm import adapter as pvm_adapter
+from pypowervm import const
+from pypowervm import util
+from pypowervm.tasks import scsi_mapper
+from pypowervm.wrappers import virtual_io_server
+
+from nova_powervm.instance import storage
+from nova_powervm.powervm import errors
+from nova_powervm.powervm import session
+
+_VIOS = virtual_io_server.VIOS
+
+
+class ScsiMappings:
+    """The mappings of Virtual I/O Servers.
+
+    A server has all of its mappings in one document, so whoever changes one
+    writes all: with the document's ETag, and again if it was outdated.
+
+    :param adapter: A logged-on adapter.
+    """
+
+    def __init__(self, adapter: pvm_adapter.Adapter) -> None:
+        self._adapter = adapter
+        # Spares the threads of this service from outdating each other.
+        self._changing = threading.Lock()
+
+    @errors.contended
+    def attach(self, vios: str, lpar: str, elements: Iterable[Any]) -> None:
+        """Map storage of a server to an LPAR; mapped already is fine.
+
+        :param vios: Uuid of the server.
+        :param lpar: Upper-case PowerVM uuid.
+        :param elements: pypowervm's wrappers of the storage.
+        """
+        action = f'mapping storage to LPAR {lpar}'
+        with self._changing, errors.translated(action):
+            server = self._read(vios)
+            wanted = [
+                scsi_mapper.build_vscsi_mapping(None, server, lpar, element)
+                for element in elements
+            ]
+            if any([scsi_mapper.add_map(server, new) for new in wanted]):
+                server.update(timeout=session.ANSWER_SECONDS)
+
+    def detach(self, lpar: str) -> set[str]:
+        """Unmap all storage of an LPAR, on all servers; none is fine.
+
+        :param lpar: Upper-case PowerVM uuid; the LPAR itself may be gone.
+        :returns: Uuids of the servers that had some.
+        """
+        found: set[str] = set()
+        self._detach(lpar, found)
+        return found
+
+    @errors.contended
+    def _detach(self, lpar: str, found: set[str]) -> None:
+        action = f'unmapping the storage of LPAR {lpar}'
+        with self._changing, errors.translated(action):
+            for server in _VIOS.get(self._adapter, xag=[const.XAG.VIO_SMAP]):
+                doomed = [
+                    mapping
+                    for mapping in server.scsi_mappings
+                    if _is_of(mapping, lpar)
+                ]
+                for mapping in doomed:
+                    server.scsi_mappings.remove(mapping)
+                if doomed:
+                    # Also if the answer is lost.
+                    found.add(server.uuid)
+                    server.update(timeout=session.ANSWER_SECONDS)
+
+    def _read(self, vios: str) -> virtual_io_server.VIOS:
+        return _VIOS.get(self._adapter, uuid=vios, xag=[const.XAG.VIO_SMAP])
+
+
+def _is_of(mapping: virtual_io_server.VSCSIMapping, lpar: str) -> bool:
+    """Whether a mapping is an LPAR's, even one that outlived it."""
+    client = util.get_req_path_uuid(mapping.client_lpar_href or '')
+    if client and client.upper() == lpar.upper():
+        return True
+    element = mapping.backing_storage
+    return element is not None and storage.belongs_to(element.name or '', lpar)

@@ -1,0 +1,146 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The options of nova.conf that the commands need.
+
+They are read into a configuration of their own, not into nova's: nothing of
+nova has to be loaded to check a file.
+"""
+
+import os
+import socket
+from collections.abc import Mapping
+from collections.abc import Sequence
+
+from oslo_config import cfg
+from oslo_log import log as logging
+
+from nova_powervm import conf as powervm_conf
+from nova_powervm import exception
+from nova_powervm.conf import powervm as options
+from nova_powervm.devices import slot_providers
+
+LOG = logging.getLogger(__name__)
+
+#: ``[DEFAULT]host`` as nova defines it: it names the compute node.
+_HOST = cfg.StrOpt('host', default=socket.gethostname())
+#: As nova defines it: where its files are that add to providers.
+_PROVIDERS = cfg.StrOpt(
+    'provider_config_location', default='/etc/nova/provider_config/'
+)
+
+
+class Config:
+    """What the configuration files say.
+
+    :param conf: The options of oslo.config; more can be registered.
+    :param files: The files that were read.
+    """
+
+    def __init__(self, conf: cfg.ConfigOpts, files: Sequence[str]) -> None:
+        self.conf = conf
+        self.files = tuple(files)
+
+    @property
+    def settings(self) -> options.Settings:
+        """The ``[powervm]`` options.
+
+        :raises nova_powervm.exception.ConfigurationError: Some of them
+            contradict each other.
+        """
+        return options.take(self.conf.powervm)
+
+    @property
+    def inventory_file(self) -> str:
+        """The path of the inventory file."""
+        return str(self.conf.powervm.inventory_file)
+
+    @property
+    def additions(self) -> Mapping[str, slot_providers.Additions]:
+        """What Nova's provider.yaml adds to providers, by uuid or name.
+
+        :raises nova_powervm.exception.ConfigurationError: A file of it can't
+            be used.
+        """
+        # Nova takes a second to load, and most commands do without it.
+        from nova import exception as nova_exception  # noqa: PLC0415
+
+        from nova_powervm.virt.provider_tree import provider_config  # noqa: PLC0415
+
+        location = self.conf.compute.provider_config_location
+        try:
+            return provider_config.additions(location)
+        except nova_exception.NovaException as error:
+            raise exception.ConfigurationError(
+                reason=f'{location}: {error.format_message()}'
+            ) from error
+
+    @property
+    def nodename(self) -> str:
+        """The name of the compute node, and of its provider."""
+        return str(self.conf.host)
+
+
+def read(
+    files: Sequence[str] | None = None, dirs: Sequence[str] | None = None
+) -> Config:
+    """Read configuration files.
+
+    :param files: Their paths. By default those that nova-compute reads, as
+        far as they exist and may be read.
+    :param dirs: Directories of further ones.
+    :raises oslo_config.cfg.Error: One can't be read or understood.
+    """
+    if files is None and dirs is None:
+        files = default_files()
+        dirs = _readable(
+            cfg.find_config_dirs(project='nova', prog='nova-compute')
+        )
+    conf = declare()
+    conf(
+        args=[],
+        project='nova',
+        default_config_files=list(files or ()),
+        default_config_dirs=list(dirs or ()),
+    )
+    return Config(conf, files or ())
+
+
+def declare() -> cfg.ConfigOpts:
+    """Make a configuration that knows the options, but has read no file."""
+    conf = cfg.ConfigOpts()
+    conf.register_opts([_HOST])
+    conf.register_opts([_PROVIDERS], group='compute')
+    powervm_conf.register_opts(conf)
+    return conf
+
+
+def default_files() -> list[str]:
+    """Give the files that nova-compute reads, as far as they can be read."""
+    return _readable(
+        cfg.find_config_files(project='nova', prog='nova-compute')
+    )
+
+
+def _readable(paths: Sequence[str]) -> list[str]:
+    """Leave out what this user may not read: defaults hold instead."""
+    found = [
+        path for path in paths if os.access(path, os.R_OK, effective_ids=True)
+    ]
+    for path in sorted(set(paths) - set(found)):
+        LOG.warning(
+            '%(path)s can not be read by this user, so its options have '
+            'their defaults. Run the command as a user who may read it, or '
+            'give --config-file.',
+            {'path': path},
+        )
+    return found

@@ -1,0 +1,127 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Findings as people read them: with the lines of the file around each."""
+
+import unicodedata
+from collections.abc import Iterator
+from collections.abc import Sequence
+
+from nova_powervm.inventory_file import Problem
+from nova_powervm.tool.inventory import findings
+
+#: Lines before and after the one that is meant.
+_BEFORE, _AFTER = 2, 1
+#: A longer line is cut around the column that is meant.
+_WIDTH = 100
+_CUT = '...'
+
+
+def report(
+    found: Sequence[findings.Finding], source: str, text: str
+) -> Iterator[str]:
+    """Write findings with excerpts of the file.
+
+    :param found: What is to be said.
+    :param source: Where the text is from.
+    :param text: The file.
+    """
+    # Only line feeds count lines for the parser, too.
+    lines = text.removesuffix('\n').split('\n')
+    for finding in found:
+        problem = finding.problem
+        place = _place(problem, source)
+        yield f'{place}: {finding.severity}: {_what(problem)}'
+        yield from _excerpt(lines, problem)
+        if problem.hint:
+            yield f'  hint: {problem.hint}'
+        yield ''
+
+
+def summary(found: Sequence[findings.Finding], source: str) -> str:
+    """Say in one line what the findings come to."""
+    errors, warnings = (
+        sum(finding.severity is severity for finding in found)
+        for severity in findings.Severity
+    )
+    counts = f'{_count(errors, "error")}, {_count(warnings, "warning")}'
+    if errors:
+        return f'{source}: {counts}. nova-compute does not start with it.'
+    if warnings:
+        return f'{source}: {counts}. nova-compute starts with it.'
+    return f'{source}: no problems.'
+
+
+def _count(number: int, noun: str) -> str:
+    return f'{number} {noun}' if number == 1 else f'{number} {noun}s'
+
+
+def _place(problem: Problem, source: str) -> str:
+    """Give the place in the form that editors jump to."""
+    if not problem.line:
+        return source
+    return f'{source}:{problem.line}:{problem.column}'
+
+
+def _what(problem: Problem) -> str:
+    if not problem.paragraph:
+        return problem.what
+    return f"paragraph '{problem.paragraph}': {problem.what}"
+
+
+def _excerpt(lines: Sequence[str], problem: Problem) -> Iterator[str]:
+    if not 0 < problem.line <= len(lines):
+        return
+    column = max(problem.column - 1, 0)
+    start = _start(column)
+    first = max(problem.line - _BEFORE, 1)
+    last = min(problem.line + _AFTER, len(lines))
+    width = len(str(last))
+    for number in range(first, last + 1):
+        shown = _cut(lines[number - 1], start)
+        yield f'  {number:{width}} | {shown}'.rstrip()
+        if number == problem.line:
+            before = _safe(lines[number - 1])[start:column]
+            marker = (len(_CUT) if start else 0) + _columns(before)
+            yield f'  {"":{width}} | {" " * marker}^'
+
+
+def _start(column: int) -> int:
+    """Choose where to begin, so that the column is in what is shown."""
+    return 0 if column < _WIDTH else column - _WIDTH // 2
+
+
+def _cut(line: str, start: int) -> str:
+    safe = _safe(line)
+    shown = safe[start : start + _WIDTH]
+    before = _CUT if start and shown else ''
+    after = _CUT if start + _WIDTH < len(safe) else ''
+    return before + shown + after
+
+
+def _safe(line: str) -> str:
+    """Replace what has no width, or more than one, or harms a terminal."""
+    return ''.join(
+        '→' if c == '\t' else c if c.isprintable() else '?'
+        for c in line.rstrip('\r')
+    )
+
+
+def _columns(text: str) -> int:
+    return sum(
+        0
+        if unicodedata.combining(c)
+        else 2
+        if unicodedata.east_asian_width(c) in 'WF'
+        else 1
+        for c in text
+    )

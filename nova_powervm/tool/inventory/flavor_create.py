@@ -1,0 +1,165 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The command ``flavor create``."""
+
+import argparse
+import shlex
+from collections.abc import Mapping
+
+from nova_powervm import exception
+from nova_powervm.devices import policy as policies
+from nova_powervm.inventory_file import load
+from nova_powervm.tool.inventory import base
+from nova_powervm.tool.inventory import compute
+from nova_powervm.tool.inventory import offers
+from nova_powervm.tool.rules import flavor_lint
+from nova_powervm.tool.rules import flavors
+
+
+class Create(base.Command):
+    """Make the extra specs of a flavor that asks for devices of this file.
+
+    Each device becomes a numbered group: its resource class, the traits that
+    tell it from others, and OWNER_NOVA, so that no device of Cyborg is taken.
+    The inventory file alone is read; the host is not.
+
+    The traits are those of the file's values without wildcards. A place
+    (drc_index, drc_name) is left out, because a flavor is for many hosts.
+    """
+
+    examples = """
+    # One device of the paragraph 'gpus': print the command that sets it
+    nova-powervm-inventory flavor create gpu.one --paragraph gpus
+
+    # Two devices by their PCI ids; set in the cloud that OS_CLOUD names
+    nova-powervm-inventory flavor create gpu.two --device 10DE:1DB6 \\
+        --count 2 --apply
+
+    # A GPU and an NVMe drive; the extra specs alone, one on a line
+    nova-powervm-inventory flavor create --print \\
+        --paragraph gpus --paragraph nvme
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Add the options of this command."""
+        parser = super().get_parser(prog_name)
+        parser.add_argument('name', metavar='NAME', nargs='?')
+        parser.add_argument(
+            '--paragraph',
+            action='append',
+            default=[],
+            metavar='NAME',
+            help='a device of this paragraph; give it again for another one',
+        )
+        parser.add_argument(
+            '--device',
+            metavar='VENDOR:DEVICE',
+            help='a device with these PCI ids, e.g. 10DE:1DB6; with '
+            '--paragraph where several paragraphs take such devices',
+        )
+        parser.add_argument(
+            '--count',
+            type=_count,
+            default=1,
+            metavar='N',
+            help='so many of each (default: 1)',
+        )
+        parser.add_argument(
+            '--file',
+            metavar='FILE',
+            help='the inventory file (default: [powervm]inventory_file)',
+        )
+        how = parser.add_mutually_exclusive_group()
+        how.add_argument(
+            '--print',
+            action='store_true',
+            help='print the extra specs, not a command that sets them',
+        )
+        how.add_argument(
+            '--apply',
+            action='store_true',
+            help='set them on the flavor NAME, which has to exist',
+        )
+        compute.add_options(parser)
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> int:
+        """Print the extra specs, or set them."""
+        _check(parsed_args)
+        policy = load(parsed_args.file or self.app.config.inventory_file)
+        wishes = _wishes(policy, parsed_args)
+        specs = flavors.extra_specs(wishes * parsed_args.count)
+        for finding in flavor_lint.lint(specs, offers.of_policy(policy)):
+            self.app.warn(f'{finding.what}; {finding.hint}')
+        if parsed_args.apply:
+            self._apply(parsed_args, specs)
+        elif parsed_args.print:
+            for key, value in specs.items():
+                print(f'{key}={value}', file=self.app.stdout)
+        else:
+            print(_command(parsed_args.name, specs), file=self.app.stdout)
+        return 0
+
+    def _apply(
+        self, parsed_args: argparse.Namespace, specs: Mapping[str, str]
+    ) -> None:
+        name = parsed_args.name
+        cloud = compute.Flavors(parsed_args.os_cloud)
+        (existing,) = cloud.extra_specs([name]).values()
+        hindering = flavors.in_the_way(existing, specs)
+        if hindering:
+            unset = ' '.join(f'--property {shlex.quote(k)}' for k in hindering)
+            raise exception.ConfigurationError(
+                reason=f'flavor {name} has groups already, which would join '
+                'these. Remove them first: '
+                f'openstack flavor unset {shlex.quote(name)} {unset}'
+            )
+        cloud.set(name, specs)
+        print(
+            f'Set {len(specs)} extra specs of flavor {name}.',
+            file=self.app.stdout,
+        )
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or not 1 <= int(text) <= 64:
+        raise argparse.ArgumentTypeError(f"'{text}' is not 1 to 64 devices")
+    return int(text)
+
+
+def _check(parsed_args: argparse.Namespace) -> None:
+    if not parsed_args.name and not parsed_args.print:
+        raise exception.ConfigurationError(
+            reason='name the flavor, or use --print'
+        )
+    if not parsed_args.paragraph and not parsed_args.device:
+        raise exception.ConfigurationError(
+            reason='say which devices with --paragraph or --device'
+        )
+
+
+def _wishes(
+    policy: policies.Policy, parsed_args: argparse.Namespace
+) -> list[flavors.Wish]:
+    if not parsed_args.paragraph:
+        return [flavors.wish_for_device(policy, parsed_args.device)]
+    return [
+        flavors.wish_for_paragraph(policy, name, parsed_args.device)
+        for name in parsed_args.paragraph
+    ]
+
+
+def _command(name: str, specs: Mapping[str, str]) -> str:
+    lines = [f'openstack flavor set {shlex.quote(name)}']
+    lines += [f'    --property {k}={v}' for k, v in specs.items()]
+    return ' \\\n'.join(lines)

@@ -1,0 +1,161 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The command ``flavor lint``."""
+
+import argparse
+import json
+import sys
+from collections.abc import Iterable
+from collections.abc import Mapping
+from collections.abc import Sequence
+from typing import Any
+
+from nova_powervm import exception
+from nova_powervm.inventory_file import load
+from nova_powervm.tool.inventory import base
+from nova_powervm.tool.inventory import compute
+from nova_powervm.tool.inventory import offers
+from nova_powervm.tool.rules import flavor_lint
+
+#: Exit codes; 0 means that nothing was found.
+WARNINGS = 1
+ERRORS = 2
+TROUBLE = 4
+
+
+class Lint(base.Lister):
+    """Find the mistakes in flavors that ask for devices, and vain wishes.
+
+    Flavors are read from the compute API, all of them if none is named, or
+    taken from --extra-spec, or from standard input: K=V lines, or what
+    "openstack flavor show -f json" prints.
+
+    Classes and traits are held against the inventory file, and against the
+    whole cloud with --cloud, which asks Placement, too.
+
+    It finds traits1: in place of trait1:, PRODUCT_ID in place of DEVICE_ID, a
+    missing group_policy, resourcesN:X=2, a missing OWNER_NOVA, devices in the
+    group without a number, classes and traits that nobody offers, and groups
+    that Placement would need minutes for.
+
+    In all flavors it finds wrong spellings of accel:device_profile, and what
+    the driver refuses: hw:cpu_policy=dedicated, quota:... and others. That is
+    an error if the flavor asks for devices; if not, it is a warning, for the
+    flavor may be meant for hosts of another kind.
+
+    The exit code is 0 if nothing is found, 1 for warnings, 2 for errors, and
+    4 if the flavors could not be read.
+    """
+
+    examples = """
+    # All flavors of the cloud, held against what Placement has
+    nova-powervm-inventory flavor lint --cloud
+
+    # One flavor
+    nova-powervm-inventory flavor lint gpu.one
+
+    # Before there is a flavor
+    nova-powervm-inventory flavor lint --extra-spec resources1:CUSTOM_GPU=2
+
+    # What another tool made
+    openstack flavor show gpu.one -f json |
+        nova-powervm-inventory flavor lint -
+    """
+    trouble = TROUBLE
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Add the options of this command."""
+        parser = super().get_parser(prog_name)
+        parser.add_argument(
+            'names',
+            metavar='NAME',
+            nargs='*',
+            help='flavors, or - for standard input (default: all flavors)',
+        )
+        parser.add_argument(
+            '--extra-spec',
+            action='append',
+            metavar='K=V',
+            help='an extra spec to look at; no flavor is read',
+        )
+        parser.add_argument(
+            '--file',
+            metavar='FILE',
+            help='the inventory file (default: [powervm]inventory_file)',
+        )
+        compute.add_options(parser)
+        offers.add_options(parser)
+        return parser
+
+    def take_action(
+        self, parsed_args: argparse.Namespace
+    ) -> tuple[Sequence[str], Iterable[Any]]:
+        """List what is wrong."""
+        policy = load(parsed_args.file or self.app.config.inventory_file)
+        sources = self._read(parsed_args)
+        known = offers.read(self.app, parsed_args, policy, sources.values())
+        found = [
+            (name, finding)
+            for name, specs in sources.items()
+            for finding in flavor_lint.lint(specs, known)
+        ]
+        if not found:
+            self.note(f'Nothing found in {len(sources)} flavor(s).')
+        severities = {finding.severity for _, finding in found}
+        if flavor_lint.Severity.ERROR in severities:
+            self.status = ERRORS
+        elif severities:
+            self.status = WARNINGS
+        return ('Flavor', 'Severity', 'Extra spec', 'Problem', 'Hint'), [
+            (name, str(f.severity), f.key, f.what, f.hint) for name, f in found
+        ]
+
+    def _read(
+        self, parsed_args: argparse.Namespace
+    ) -> Mapping[str, Mapping[str, str]]:
+        if parsed_args.extra_spec:
+            if parsed_args.names:
+                raise exception.ConfigurationError(
+                    reason='give names of flavors or --extra-spec, not both'
+                )
+            return {'': _pairs(parsed_args.extra_spec)}
+        if parsed_args.names == ['-']:
+            return {'-': _parse(sys.stdin.read())}
+        cloud = compute.Flavors(parsed_args.os_cloud)
+        return cloud.extra_specs(parsed_args.names)
+
+
+def _parse(text: str) -> Mapping[str, str]:
+    """Read extra specs as lines, or as the openstack client prints them."""
+    if not text.lstrip().startswith('{'):
+        return _pairs(line for line in text.splitlines() if line.strip())
+    try:
+        document = json.loads(text)
+        specs = document.get('properties', document)
+        return {str(k): str(v) for k, v in specs.items()}
+    except (ValueError, AttributeError) as error:
+        raise exception.ConfigurationError(
+            reason=f'standard input is no JSON object of extra specs: {error}'
+        ) from error
+
+
+def _pairs(lines: Iterable[str]) -> Mapping[str, str]:
+    pairs = {}
+    for line in lines:
+        key, equals, value = line.strip().partition('=')
+        if not equals or not key:
+            raise exception.ConfigurationError(
+                reason=f"'{line.strip()}' is not an extra spec as KEY=VALUE"
+            )
+        pairs[key] = value
+    return pairs

@@ -1,0 +1,162 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The command ``generate``."""
+
+import argparse
+import contextlib
+import os
+import tempfile
+
+from nova_powervm import exception
+from nova_powervm.devices import policy
+from nova_powervm.inventory_file import parse
+from nova_powervm.tool.inventory import base
+from nova_powervm.tool.inventory import hosts
+from nova_powervm.tool.inventory import pci_ids
+from nova_powervm.tool.inventory import starter
+from nova_powervm.tool.inventory import survey as surveys
+
+#: Who can write the file decides what instances get; nova-compute reads it
+#: as a member of the file's group.
+_MODE = 0o640
+
+
+class Generate(base.Command):
+    """Write an inventory file to start from.
+
+    Graphics processors, NVMe drives, cryptographic adapters and accelerators
+    that are free get a paragraph for each type. Adapters with a wire out the
+    back, storage controllers and what can't be told by its PCI class are
+    commented out, each with the reason. What is owned by a partition or in
+    SR-IOV mode is named in a comment only.
+    """
+
+    examples = """
+        # See what the file would be
+        nova-powervm-inventory generate
+
+        # Write it; flavors shall ask for CUSTOM_GPU, CUSTOM_NVME and so on
+        nova-powervm-inventory generate --resource-class auto \\
+            --output /etc/nova/inventory.yaml
+
+        # For a host whose answer of the REST API was stored
+        nova-powervm-inventory generate --system-xml system.xml
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Add the options of this command."""
+        parser = super().get_parser(prog_name)
+        parser.add_argument(
+            '--resource-class',
+            metavar='CLASS',
+            help='the resource class of all paragraphs; auto for CUSTOM_GPU, '
+            'CUSTOM_NVME, CUSTOM_CRYPTO, FPGA or CUSTOM_ACCELERATOR, as the '
+            f'device is (default: none, which means '
+            f'{policy.DEFAULT_RESOURCE_CLASS})',
+        )
+        parser.add_argument(
+            '--output',
+            metavar='FILE',
+            help='write to this file, with mode 0640, instead of to standard '
+            'output',
+        )
+        parser.add_argument(
+            '--force',
+            action='store_true',
+            help='replace the file if there is one',
+        )
+        pci_ids.add_option(parser)
+        hosts.add_options(parser)
+        surveys.add_options(parser)
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> int:
+        """Write the file."""
+        resource_class = parsed_args.resource_class
+        if resource_class not in (None, starter.AUTO):
+            problem = policy.problem_with_resource_class(resource_class)
+            if problem:
+                raise exception.ConfigurationError(
+                    reason=f'--resource-class: {problem}; or auto'
+                )
+        if parsed_args.output and not parsed_args.force:
+            # Said before the host is read, and again when it is written.
+            _refuse_existing(parsed_args.output)
+        pci_names = pci_ids.chosen(parsed_args)
+        tree = surveys.read_tree(self.app, parsed_args)
+        text = starter.text(
+            hosts.read(self.app, parsed_args),
+            pci_names,
+            resource_class,
+            tree.instance_lpars if tree else (),
+        )
+        if not parsed_args.output:
+            self.app.stdout.write(text)
+            return 0
+        write(parsed_args.output, text, parsed_args.force)
+        count = len(parse(text, parsed_args.output).paragraphs)
+        print(
+            f'{parsed_args.output} has {count} paragraph(s) now. Its mode is '
+            '0640: let the group of nova-compute read it, for example with '
+            f'chgrp nova {parsed_args.output}',
+            file=self.app.stdout,
+        )
+        return 0
+
+
+def write(path: str, text: str, replace: bool) -> None:
+    """Write a file that only its owner can change.
+
+    :param path: The file.
+    :param text: What it shall hold.
+    :param replace: Whether a file that is there is replaced, at once and as
+        a whole; its owner and group stay if this user may keep them.
+    :raises exception.ConfigurationError: There is a file already.
+    :raises OSError: It can't be written.
+    """
+    if not replace:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        try:
+            descriptor = os.open(path, flags, _MODE)
+        except FileExistsError:
+            _refuse_existing(path)
+            raise
+        _fill(descriptor, text)
+        return
+    target = os.path.realpath(path)
+    descriptor, temporary = tempfile.mkstemp(
+        prefix=os.path.basename(target), dir=os.path.dirname(target)
+    )
+    try:
+        with contextlib.suppress(FileNotFoundError, PermissionError):
+            old = os.stat(target)
+            os.fchown(descriptor, old.st_uid, old.st_gid)
+        _fill(descriptor, text)
+        os.replace(temporary, target)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+
+
+def _fill(descriptor: int, text: str) -> None:
+    with open(descriptor, 'w', encoding='utf-8') as stream:
+        os.fchmod(descriptor, _MODE)
+        stream.write(text)
+
+
+def _refuse_existing(path: str) -> None:
+    if os.path.lexists(path):
+        raise exception.ConfigurationError(
+            reason=f'{path} exists already. Give --force to replace it, or '
+            'another --output.'
+        )

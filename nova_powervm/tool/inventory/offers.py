@@ -1,0 +1,104 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""What flavors can ask for: by the inventory file, or in the whole cloud."""
+
+import argparse
+from collections.abc import Iterable
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from nova_powervm.devices import names
+from nova_powervm.devices import policy as policies
+from nova_powervm.tool.inventory import cloud
+from nova_powervm.tool.rules import flavor_lint
+from nova_powervm.tool.rules import flavors
+from nova_powervm.tool.rules import placement_tree
+
+if TYPE_CHECKING:
+    from nova_powervm.tool.inventory import base
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options that say what is asked.
+
+    :param parser: Of the command.
+    """
+    parser.add_argument(
+        '--cloud',
+        action='store_true',
+        help='ask Placement, too, with the credentials of nova.conf: what '
+        'this node offers, and which classes and traits there are at all',
+    )
+    cloud.add_options(parser)
+
+
+def read(
+    app: 'base.App',
+    parsed_args: argparse.Namespace,
+    policy: policies.Policy,
+    sources: Iterable[Mapping[str, str]],
+) -> flavor_lint.Offers:
+    """Find out what the flavors can ask for.
+
+    :param app: Has the configuration.
+    :param parsed_args: With the options of :func:`add_options`.
+    :param policy: The inventory file.
+    :param sources: The extra specs; only what they name is asked about.
+    """
+    if not parsed_args.cloud:
+        return of_policy(policy)
+    placement = cloud.connect(app.config.conf)
+    tree = placement.tree(parsed_args.node or app.config.nodename)
+    ours = _classes(tree) | policy.resource_classes
+    asked = {
+        name
+        for specs in sources
+        for group in flavors.groups(specs)
+        for name in group.resources
+        if policies.may_be_device(name)
+    }
+    offering = {name: placement.offering(name) for name in asked - ours}
+    slots = {name for name, found in offering.items() if _has_slot(found)}
+    return flavor_lint.Offers(
+        classes=ours | slots,
+        traits=placement.associated_traits(),
+        devices=tuple(
+            flavors.Wish(name, provider.traits)
+            for provider in tree.slot_providers
+            for name in provider.inventory
+        ),
+        foreign=frozenset(n for n, found in offering.items() if found) - slots,
+        used_up=frozenset(n for n, found in offering.items() if found == ()),
+        whole=True,
+        source='the cloud',
+    )
+
+
+def _has_slot(providers: Iterable[str] | None) -> bool:
+    return any(
+        names.slot_of_provider(name) is not None for name in providers or ()
+    )
+
+
+def of_policy(policy: policies.Policy) -> flavor_lint.Offers:
+    """Say what the inventory file offers; traits of devices are not known.
+
+    :param policy: The inventory file.
+    """
+    return flavor_lint.Offers(policy.resource_classes, source=policy.source)
+
+
+def _classes(tree: placement_tree.Tree) -> frozenset[str]:
+    return frozenset(
+        name for provider in tree.slot_providers for name in provider.inventory
+    )

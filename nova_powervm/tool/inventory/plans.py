@@ -1,0 +1,74 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The plan that the service would make of what is there now."""
+
+from nova_powervm.devices import host
+from nova_powervm.devices import matching
+from nova_powervm.devices import ownership
+from nova_powervm.devices import planned
+from nova_powervm.devices import planning
+from nova_powervm.devices import policy as policies
+from nova_powervm.devices import slot_providers
+from nova_powervm.ops import devices
+from nova_powervm.tool.inventory import config
+from nova_powervm.tool.rules import placement_tree
+
+
+def make(
+    policy: policies.Policy,
+    view: host.HostView,
+    tree: placement_tree.Tree,
+    configured: config.Config,
+) -> planned.Plan:
+    """Plan as nova-compute does in its next update.
+
+    The service asks Nova which LPARs are its own. Here those count whose
+    instance holds something on this host in Placement; one that an instance
+    left behind when it was deleted looks foreign.
+
+    :param policy: The inventory file.
+    :param view: A reading of the host.
+    :param tree: What Placement holds.
+    :param configured: Says how new providers are named.
+    """
+    names = configured.settings.provider_names
+    return of(policy, view, tree, tree.node, names)
+
+
+def of(
+    policy: policies.Policy,
+    view: host.HostView,
+    tree: placement_tree.Tree | None,
+    node: str,
+    style: str,
+) -> planned.Plan:
+    """Do as :func:`make`, also without Placement.
+
+    :param policy: The inventory file.
+    :param view: A reading of the host.
+    :param tree: What Placement holds; None without it: a slot that an
+        instance owns then counts as owned by a partition.
+    :param node: Name of the compute node.
+    :param style: ``[powervm]provider_names``.
+    """
+    lpars = tree.instance_lpars if tree else None
+    verdicts = matching.judge(policy, view.io_slots, lpars)
+    return planning.make_plan(
+        slot_providers.pair(
+            matching.devices(verdicts), tree.children if tree else ()
+        ),
+        tree.allocations if tree else slot_providers.Allocations({}),
+        devices.namer(node, style),
+        verdicts,
+        ownership.held(view.io_slots, lpars or ()),
+    )

@@ -1,0 +1,202 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The command ``release``."""
+
+import argparse
+import textwrap
+from collections.abc import Iterable
+from collections.abc import Sequence
+from typing import Any
+
+from nova_powervm import exception
+from nova_powervm.devices import slots
+from nova_powervm.tool.inventory import base
+from nova_powervm.tool.inventory import cloud
+from nova_powervm.tool.rules import placement_tree
+from nova_powervm.tool.rules import releasing
+
+#: How often a provider is looked at that others change meanwhile.
+TRIES = 4
+TROUBLE = 4
+REFUSED = 2
+
+_DESCRIPTION = """\
+Give used one-time-use devices back, after they have been cleaned.
+
+A device of a paragraph with one_time_use is kept back once an instance had
+it: in Placement its provider has the trait HW_PCI_ONE_TIME_USE, total 1,
+reserved 1 and used 0. This command sets reserved to 0, so that the device can
+be allocated again. It cleans nothing: that has to be done before.
+
+Without arguments it lists what waits, and changes nothing.
+
+It is refused, with exit code 2, and nothing at all is changed, if one is
+named of which this holds:
+
+"""
+
+
+class Release(base.Lister):
+    """Give used one-time-use devices back."""
+
+    examples = """
+    # What needs cleaning?
+    nova-powervm-inventory release
+
+    # What would happen?
+    nova-powervm-inventory release 21010020 --dry-run
+
+    # In a script that has cleaned the device
+    nova-powervm-inventory release 21010020 --yes
+    """
+    trouble = TROUBLE
+
+    def get_description(self) -> str:
+        """Say what it does, with all that it refuses."""
+        lines = [
+            textwrap.fill(
+                reason, 76, initial_indent='  * ', subsequent_indent='    '
+            )
+            for reason in releasing.REFUSALS.values()
+        ]
+        return _DESCRIPTION + '\n'.join(lines)
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Add the options of this command."""
+        parser = super().get_parser(prog_name)
+        parser.add_argument(
+            'which',
+            metavar='SLOT|PROVIDER',
+            nargs='*',
+            help='DRC index of a slot, or name or uuid of its provider',
+        )
+        parser.add_argument(
+            '--dry-run',
+            action='store_true',
+            help='say what would be done, and change nothing',
+        )
+        parser.add_argument(
+            '--yes', action='store_true', help='do not ask before the change'
+        )
+        cloud.add_options(parser)
+        return parser
+
+    def take_action(
+        self, parsed_args: argparse.Namespace
+    ) -> tuple[Sequence[str], Iterable[Any]]:
+        """List what waits, or release what is named."""
+        placement = cloud.connect(self.app.config.conf)
+        node = parsed_args.node or self.app.config.nodename
+        tree = placement.tree(node)
+        if not parsed_args.which:
+            waiting = releasing.to_clean(tree)
+            if not waiting:
+                self.note(f'No device of {node} waits to be cleaned.')
+            return _table((o, 'needs cleaning') for o in waiting)
+        try:
+            chosen = _choose(parsed_args.which, tree)
+        except exception.ReleaseRefused as error:
+            self.complain(error)
+            self.status = REFUSED
+            return _table(())
+        if parsed_args.dry_run:
+            return _table((o, 'would be released') for o in chosen)
+        if not parsed_args.yes and not self._agreed(chosen):
+            self.status = REFUSED
+            return _table((o, 'not released') for o in chosen)
+        return _table([(o, self._release(placement, o)) for o in chosen])
+
+    def _agreed(self, chosen: Sequence[placement_tree.Observed]) -> bool:
+        if not self.app.stdin.isatty():
+            raise exception.ConfigurationError(
+                reason='nobody can be asked, as the input is no terminal: '
+                'give --yes'
+            )
+        for provider in chosen:
+            print(f'{_slot(provider)}  {provider.name}', file=self.app.stderr)
+        self.app.stderr.write(
+            f'Have {len(chosen)} device(s) been cleaned, and may the next '
+            'instance have them? [y/N] '
+        )
+        self.app.stderr.flush()
+        return self.app.stdin.readline().strip().lower() in ('y', 'yes')
+
+    def _release(
+        self, placement: cloud.Placement, provider: placement_tree.Observed
+    ) -> str:
+        """Release one; after each change by others it is judged again."""
+        try:
+            release(placement, provider)
+        except exception.ReleaseRefused as error:
+            self.complain(error)
+            self.status = REFUSED
+            return 'not released'
+        return 'released'
+
+
+def release(
+    placement: cloud.Placement, provider: placement_tree.Observed
+) -> None:
+    """Release one device, on the generation that was judged.
+
+    :param placement: Placement.
+    :param provider: As it was read.
+    :raises exception.ReleaseRefused: It is not to be released, or not any
+        more.
+    """
+    now: placement_tree.Observed | None = provider
+    for _ in range(TRIES):
+        if now is None:
+            raise releasing.refuse(
+                'unknown', str(provider), 'it has gone meanwhile'
+            )
+        releasing.check(now)
+        waiting = releasing.records(now)
+        # A write changes the generation, so each is followed by a look.
+        if placement.write_inventory(now, *waiting[0]) and len(waiting) == 1:
+            return
+        now = placement.provider(provider.uuid)
+    raise releasing.refuse(
+        'changed',
+        str(provider),
+        f'it was changed by others {TRIES} times meanwhile; try again',
+    )
+
+
+def _choose(
+    which: Iterable[str], tree: placement_tree.Tree
+) -> list[placement_tree.Observed]:
+    """Find all that are named; if one is refused, none is released."""
+    chosen = {o.uuid: o for o in (releasing.find(w, tree) for w in which)}
+    for provider in chosen.values():
+        releasing.check(provider)
+    return list(chosen.values())
+
+
+def _table(
+    rows: Iterable[tuple[placement_tree.Observed, str]],
+) -> tuple[Sequence[str], Iterable[Any]]:
+    return ('Slot', 'Provider', 'UUID', 'Class', 'State'), [
+        (
+            _slot(provider),
+            provider.name,
+            provider.uuid,
+            ', '.join(sorted(provider.inventory)),
+            state,
+        )
+        for provider, state in rows
+    ]
+
+
+def _slot(provider: placement_tree.Observed) -> str:
+    return slots.format_drc_index(provider.drc_index or 0)

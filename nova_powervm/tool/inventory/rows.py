@@ -1,0 +1,261 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""What ``show`` says of each slot."""
+
+import dataclasses
+from collections.abc import Callable
+from collections.abc import Iterator
+from collections.abc import Mapping
+from typing import Any
+
+from nova_powervm.devices import claims
+from nova_powervm.devices import matching
+from nova_powervm.devices import names
+from nova_powervm.devices import planned
+from nova_powervm.devices import policy
+from nova_powervm.devices import slots
+from nova_powervm.tool.inventory import pci_ids
+from nova_powervm.tool.inventory import survey as surveys
+from nova_powervm.tool.rules import placement_tree
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Row:
+    """One slot, with its provider; or a provider whose slot is gone.
+
+    :param drc_index: The slot's DRC index.
+    :param verdict: What the file and the host mean for it; None if the host
+        does not report it any more.
+    :param entry: What the plan does with its provider, if it has one.
+    :param observed: The provider as it is in Placement, if it is there.
+    :param source: By whom the instance that holds it got it, if Placement
+        was asked.
+    :param asked: Whether Placement was asked.
+    :param owner_known: Whether a slot without an owner is free.
+    :param device: What it holds, in words.
+    """
+
+    drc_index: int
+    verdict: matching.Verdict | None
+    entry: planned.Entry | None
+    observed: placement_tree.Observed | None
+    source: claims.Source | None
+    asked: bool
+    owner_known: bool
+    device: str
+
+    @property
+    def slot(self) -> slots.Slot | None:
+        """The slot, if the host reports it."""
+        return self.verdict.slot if self.verdict else None
+
+    @property
+    def offered(self) -> bool:
+        """Whether instances can get it."""
+        return bool(self.verdict and self.verdict.offered)
+
+    @property
+    def reason(self) -> str:
+        """Why it is not offered, in the words of the plan and the log."""
+        if self.verdict and self.verdict.reason:
+            return self.verdict.reason.text
+        return self.entry.reason if self.entry else ''
+
+    @property
+    def paragraph(self) -> policy.Paragraph | None:
+        """The paragraph that takes it."""
+        if self.verdict and self.verdict.paragraphs:
+            return self.verdict.paragraphs[0]
+        return None
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """The resource classes that its provider gets."""
+        return self.entry.resource_classes if self.entry else ()
+
+    @property
+    def owner(self) -> str:
+        """The partition that owns it, or that this is not known."""
+        if self.slot is None:
+            return ''
+        if self.slot.owner:
+            return str(self.slot.owner)
+        return '' if self.owner_known else 'not known'
+
+    @property
+    def instance(self) -> str:
+        """The name of the LPAR of the instance that owns the slot."""
+        owner = self.slot.owner if self.slot else None
+        known = self.offered or self.source
+        return (owner.name or '') if owner and known else ''
+
+    @property
+    def offer(self) -> str:
+        """What it is offered as, or why it is not, in one text."""
+        if not self.offered:
+            return f'not offered: {self.reason}'
+        text = f"{', '.join(self.classes)} by '{self.paragraph_name}'"
+        if self.reason:
+            text += f'; {self.reason}'
+        return text if self.owner_known else f'{text}; owner not known'
+
+    @property
+    def paragraph_name(self) -> str:
+        """The name of the paragraph that takes it."""
+        return self.paragraph.name if self.paragraph else ''
+
+    @property
+    def state(self) -> str:
+        """What Placement says of it, in one text."""
+        if not self.asked:
+            return ''
+        found = self.observed
+        if found is None:
+            return self._state_without_provider
+        if found.needs_cleaning:
+            return 'needs cleaning'
+        if found.consumers:
+            who = self.instance or ' '.join(sorted(found.consumers))
+            return f'allocated to {who}'
+        if names.WITHDRAWN_TRAIT in found.traits:
+            return 'withdrawn'
+        return 'reserved' if found.reserved else 'free'
+
+    @property
+    def _state_without_provider(self) -> str:
+        if self.source is claims.Source.ACCELERATOR:
+            return f'allocated to {self.instance} by Cyborg'
+        return 'not in Placement yet' if self.entry else ''
+
+
+Cell = Callable[[Row], Any]
+
+
+def _of_slot(attribute: str) -> Cell:
+    return lambda row: getattr(row.slot, attribute, None)
+
+
+def _of_observed(attribute: str) -> Cell:
+    return lambda row: getattr(row.observed, attribute, None)
+
+
+def _property(key: str) -> Cell:
+    return lambda row: (
+        policy.PROPERTIES[key].of(row.slot) if row.slot else None
+    )
+
+
+#: Every column, in the order of machine-readable output.
+COLUMNS: Mapping[str, Cell] = {
+    'Slot': lambda row: slots.format_drc_index(row.drc_index),
+    'Location': _of_slot('drc_name'),
+    'Device': lambda row: row.device,
+    'Description': _of_slot('description'),
+    'Vendor ID': _property('vendor_id'),
+    'Device ID': _property('device_id'),
+    'Subsystem Vendor ID': _property('subsys_vendor_id'),
+    'Subsystem Device ID': _property('subsys_device_id'),
+    'PCI Class': _property('class'),
+    'Revision ID': _property('revision_id'),
+    'Owner': lambda row: row.owner or None,
+    'Offered': lambda row: row.offered,
+    'Reason': lambda row: row.reason or None,
+    'Paragraph': lambda row: row.paragraph_name or None,
+    'Line': lambda row: row.paragraph.line if row.paragraph else None,
+    'Resource Class': lambda row: ' '.join(row.classes) or None,
+    'Traits': lambda row: sorted(row.entry.traits) if row.entry else [],
+    'Offer': lambda row: row.offer,
+}
+#: What is there if Placement was asked.
+PLACEMENT_COLUMNS: Mapping[str, Cell] = {
+    'Provider': lambda row: row.entry.name if row.entry else None,
+    'Provider UUID': _of_observed('uuid'),
+    'Total': _of_observed('total'),
+    'Reserved': _of_observed('reserved'),
+    'Used': _of_observed('used'),
+    'Consumers': lambda row: (
+        sorted(row.observed.consumers) if row.observed else []
+    ),
+    'Instance': lambda row: row.instance or None,
+    'Source': lambda row: row.source and row.source.value,
+    'Needs Cleaning': _of_observed('needs_cleaning'),
+    'State': lambda row: row.state or None,
+}
+#: What a table shows that has to fit a terminal.
+SHORT = ('Slot', 'Location', 'Device', 'Offer', 'State')
+
+
+def rows(survey: surveys.Survey, pci_names: pci_ids.Names) -> Iterator[Row]:
+    """Give a row for each slot, and for each provider whose slot is gone.
+
+    :param survey: What is known of the host.
+    :param pci_names: Names of devices.
+    :returns: In the order of location codes; providers without a slot last.
+    """
+    entries: dict[int, list[planned.Entry | None]] = {}
+    for entry in survey.plan.entries:
+        entries.setdefault(entry.drc_index, []).append(entry)
+    judged = sorted(
+        survey.plan.verdicts,
+        key=lambda v: (_natural(v.slot.drc_name or ''), v.slot.drc_index),
+    )
+    pairs: list[tuple[int, matching.Verdict | None]] = [
+        (verdict.slot.drc_index, verdict) for verdict in judged
+    ]
+    known = {index for index, _ in pairs}
+    pairs += [(index, None) for index in entries if index not in known]
+    for index, verdict in pairs:
+        # A slot can have two providers, one with the specification's name.
+        for found in entries.get(index, [None]):
+            yield Row(
+                drc_index=index,
+                verdict=verdict,
+                entry=found,
+                observed=survey.observed.get(found.uuid or '')
+                if found
+                else None,
+                source=survey.tree.source(verdict.slot)
+                if survey.tree and verdict
+                else None,
+                asked=survey.tree is not None,
+                owner_known=survey.reading.owners_known,
+                device=pci_names.describe(verdict.slot) if verdict else '',
+            )
+
+
+def _natural(text: str) -> tuple[tuple[int, str], ...]:
+    """Sort C9 before C10."""
+    parts: list[str] = ['']
+    for character in text:
+        if parts[-1][-1:].isdigit() == character.isdigit():
+            parts[-1] += character
+        else:
+            parts.append(character)
+    return tuple(
+        (int(part), '') if part.isdecimal() else (0, part) for part in parts
+    )
+
+
+def is_named(row: Row, name: str) -> bool:
+    """Whether a user means this slot.
+
+    :param name: A DRC index, a location code, the end of one after a dash,
+        as ``C3`` or ``P1-C3``; with ``*`` and ``?`` as in the file.
+    """
+    location = (row.slot.drc_name if row.slot else None) or ''
+    return policy.value_matches(
+        name.upper(), slots.format_drc_index(row.drc_index)
+    ) or any(
+        policy.value_matches(pattern, location)
+        for pattern in (name, f'*-{name}')
+    )

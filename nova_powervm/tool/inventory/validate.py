@@ -1,0 +1,192 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The command ``validate``."""
+
+import argparse
+import dataclasses
+import os
+from collections.abc import Iterable
+from collections.abc import Sequence
+from typing import Any
+
+from nova_powervm import exception
+from nova_powervm.inventory_file import excerpt
+from nova_powervm.inventory_file import load
+from nova_powervm.inventory_file import parse
+from nova_powervm.tool.inventory import base
+from nova_powervm.tool.inventory import excerpts
+from nova_powervm.tool.inventory import findings
+from nova_powervm.tool.inventory import hosts
+
+_STDIN = '-'
+_WARNINGS, _ERRORS = 1, 2
+_COLUMNS = (
+    'Severity',
+    'Line',
+    'Column',
+    'Paragraph',
+    'Problem',
+    'Hint',
+)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Checked:
+    """A file that was checked.
+
+    :param source: Its name.
+    :param text: Its text, to show lines of it.
+    :param found: What is to be said against it.
+    :param offer: What it offers on the host, if one was read.
+    """
+
+    source: str
+    text: str
+    found: Sequence[findings.Finding]
+    offer: Sequence[str] = ()
+
+
+class Validate(base.Lister):
+    """Check an inventory file, all of it at once.
+
+    It finds what nova-compute would refuse, and, against a host, what is
+    allowed but may not be meant. The exit code is 0 for a file without
+    problems, 1 if there are warnings only, 2 if there are errors, or if the
+    host can't be read.
+    """
+
+    trouble = _ERRORS
+    examples = """
+        # The file of this host, against this host
+        nova-powervm-inventory validate
+
+        # A file alone, on any machine, without nova.conf
+        nova-powervm-inventory validate inventory.yaml --offline
+
+        # A file against a host whose answer of the REST API was stored
+        nova-powervm-inventory validate inventory.yaml --system-xml system.xml
+
+        # In a pipeline: warnings fail, too; the result is for a program
+        nova-powervm-inventory validate inventory.yaml --offline \\
+            --fatal-warnings -f json
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Add the options of this command."""
+        parser = super().get_parser(prog_name)
+        parser.add_argument(
+            'file',
+            nargs='?',
+            metavar='FILE',
+            help='the inventory file; - for standard input (default: '
+            '[powervm]inventory_file of nova.conf, which is '
+            '/etc/nova/inventory.yaml)',
+        )
+        parser.add_argument(
+            '--fatal-warnings',
+            action='store_true',
+            help='exit with 2 for warnings, too',
+        )
+        parser.set_defaults(formatter=None)
+        for action in parser._actions:
+            if action.dest == 'formatter':
+                action.help = (
+                    'the output format; without one it is a report with the '
+                    'lines of the file around each problem'
+                )
+        hosts.add_options(parser, offline=True)
+        return parser
+
+    def run(self, parsed_args: argparse.Namespace) -> int:
+        """Write the report, or the list in the chosen format."""
+        if parsed_args.formatter:
+            return super().run(parsed_args)
+        return self.guarded(self._report, parsed_args)
+
+    def take_action(
+        self, parsed_args: argparse.Namespace
+    ) -> tuple[Sequence[str], Iterable[Sequence[Any]]]:
+        """List the problems."""
+        found = self._find(parsed_args).found
+        self._grade(found, parsed_args)
+        return _COLUMNS, [
+            [
+                self.cell(value, parsed_args)
+                for value in (
+                    finding.severity.value,
+                    finding.problem.line or None,
+                    finding.problem.column or None,
+                    finding.problem.paragraph or None,
+                    finding.problem.what,
+                    finding.problem.hint or None,
+                )
+            ]
+            for finding in found
+        ]
+
+    def _report(self, parsed_args: argparse.Namespace) -> int:
+        checked = self._find(parsed_args)
+        found, source = checked.found, checked.source
+        for line in excerpts.report(found, source, checked.text):
+            print(line, file=self.app.stdout)
+        print(excerpts.summary(found, source), file=self.app.stdout)
+        status = self._grade(found, parsed_args)
+        if status != _ERRORS:
+            for line in checked.offer:
+                print(line, file=self.app.stdout)
+        return status
+
+    def _grade(
+        self,
+        found: Sequence[findings.Finding],
+        parsed_args: argparse.Namespace,
+    ) -> int:
+        severities = {finding.severity for finding in found}
+        if findings.Severity.ERROR in severities:
+            self.status = _ERRORS
+        elif severities:
+            self.status = _ERRORS if parsed_args.fatal_warnings else _WARNINGS
+        return self.status
+
+    def _find(self, parsed_args: argparse.Namespace) -> _Checked:
+        path = parsed_args.file or self.app.config.inventory_file
+        if path == _STDIN:
+            source, text = '<stdin>', _all_of(self.app.stdin)
+        else:
+            source, text = path, None
+        try:
+            policy = load(path) if text is None else parse(text, source)
+        except exception.PolicyInvalid as error:
+            problems = findings.of_problems(error.fields['problems'])
+            return _Checked(source, _shown(path, text), problems)
+        exists = text is not None or os.path.exists(path)
+        found = [*findings.of_policy(policy, exists)]
+        offer: Iterable[str] = ()
+        if not parsed_args.offline:
+            reading = hosts.read(self.app, parsed_args, or_offline=True)
+            found += findings.of_host(policy, reading)
+            offer = findings.offers(policy, reading)
+        return _Checked(source, _shown(path, text), found, tuple(offer))
+
+
+def _all_of(stream: Any) -> bytes | str:
+    """Read standard input; its bytes, if it has them."""
+    content: bytes | str = getattr(stream, 'buffer', stream).read()
+    return content
+
+
+def _shown(path: str, text: bytes | str | None) -> str:
+    """Read the file again, to show lines of it; nothing if that fails."""
+    if text is None:
+        text = excerpt(path)
+    return text if isinstance(text, str) else text.decode(errors='replace')

@@ -1,0 +1,121 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Kinds of devices, as far as their PCI class tells.
+
+The specification leaves out devices "with a wire out the back". Nothing but
+the class says which these are: the first two of its hex digits are a group,
+the other two what it is within the group (PCI Code and ID Assignment).
+"""
+
+import dataclasses
+
+from nova_powervm.devices import slots
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Kind:
+    """What a device is, and whether it is fit to be passed through.
+
+    :param code: Short name in lower case.
+    :param title: Plural for headings.
+    :param resource_class: A class that says what it is.
+    :param doubt: Why such devices should not be offered without a second
+        thought, as a clause about them; empty if they may be.
+    :param wired: What outside of the host it is connected to, if it is.
+    """
+
+    code: str
+    title: str
+    resource_class: str = 'CUSTOM_IOSLOT'
+    doubt: str = ''
+    wired: str = ''
+
+    @property
+    def safe(self) -> bool:
+        """Whether it is a device that the specification is meant for."""
+        return not self.doubt
+
+
+_DISKS = 'the disks of the host itself, or of a VIOS, may be behind them'
+_UNKNOWN = 'their PCI class does not tell that they are accelerators'
+
+
+def _wired(code: str, title: str, to: str) -> Kind:
+    return Kind(code, title, doubt=f'they are connected to {to}', wired=to)
+
+
+GPU = Kind('gpu', 'Graphics processors (GPUs)', 'CUSTOM_GPU')
+NVME = Kind('nvme', 'NVMe drives', 'CUSTOM_NVME')
+CRYPTO = Kind('crypto', 'Cryptographic adapters', 'CUSTOM_CRYPTO')
+FPGA = Kind('fpga', 'FPGAs', 'FPGA')
+ACCELERATOR = Kind('accelerator', 'Accelerators', 'CUSTOM_ACCELERATOR')
+NETWORK = _wired('network', 'Network adapters', 'a network')
+FABRIC = _wired('fabric', 'Adapters of fabrics', 'a storage fabric')
+STORAGE = Kind('storage', 'Storage controllers', doubt=_DISKS)
+OTHER = Kind('other', 'Other adapters', doubt=_UNKNOWN)
+
+#: In the order in which they are listed.
+KINDS = (
+    GPU,
+    NVME,
+    CRYPTO,
+    FPGA,
+    ACCELERATOR,
+    STORAGE,
+    NETWORK,
+    FABRIC,
+    OTHER,
+)
+
+#: Xilinx and Altera make FPGAs only; their class is that of accelerators.
+_FPGA_VENDORS = (0x10EE, 0x1172)
+_BY_CLASS = {
+    0x0108: NVME,
+    0x0B40: ACCELERATOR,
+    # Fibre Channel, and InfiniBand in its two classes.
+    0x0C04: FABRIC,
+    0x0C06: FABRIC,
+    0x0207: FABRIC,
+}
+_BY_GROUP = {
+    0x01: STORAGE,
+    0x02: NETWORK,
+    0x03: GPU,
+    # Wireless, and satellites.
+    0x0D: NETWORK,
+    0x0F: NETWORK,
+    0x10: CRYPTO,
+    0x12: ACCELERATOR,
+}
+
+
+def kind_of(slot: slots.Slot) -> Kind:
+    """Say what kind of device a slot holds.
+
+    :param slot: One that is not empty.
+    """
+    if slot.pci_class is None:
+        return OTHER
+    kind = _BY_CLASS.get(slot.pci_class) or _BY_GROUP.get(
+        slot.pci_class >> 8, OTHER
+    )
+    if kind is ACCELERATOR and _is_fpga(slot):
+        return FPGA
+    return kind
+
+
+def _is_fpga(slot: slots.Slot) -> bool:
+    return (
+        slot.vendor_id in _FPGA_VENDORS
+        or 'fpga' in (slot.description or '').lower()
+    )

@@ -1,0 +1,330 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Where the inventory file, the host and Placement do not agree."""
+
+import dataclasses
+import enum
+from collections.abc import Collection
+from collections.abc import Iterable
+from collections.abc import Iterator
+from collections.abc import Mapping
+
+import os_traits
+
+from nova_powervm.devices import names
+from nova_powervm.devices import planned
+from nova_powervm.devices import slot_providers
+from nova_powervm.devices import slots
+from nova_powervm.instance import partition
+from nova_powervm.tool.rules import placement_tree
+
+_MENDS = {
+    planned.Action.CREATE: 'makes',
+    planned.Action.PUBLISH: 'corrects',
+    planned.Action.KEEP_CLASS: 'corrects',
+    planned.Action.WITHDRAW: 'withdraws',
+    planned.Action.DELETE: 'deletes',
+}
+_ACCOUNT = (
+    'nothing, if Nova builds, moves or deletes the instance just now; else '
+    'see "openstack server show {consumer}"'
+)
+
+
+class Kind(enum.StrEnum):
+    """What is wrong with a slot or a provider."""
+
+    #: Offered by file and host, without a provider in Placement.
+    MISSING = 'missing'
+    #: A provider of ours whose slot is no longer offered.
+    STALE = 'stale'
+    #: A provider whose inventory or traits are not what they should be.
+    CHANGED = 'changed'
+    #: A provider below the node that this driver did not make.
+    FOREIGN = 'foreign'
+    #: An allocation without a device at its LPAR, or the other way round.
+    LEAKED = 'leaked'
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Difference:
+    """One thing that does not agree.
+
+    :param kind: What is wrong.
+    :param what: The difference in words.
+    :param cure: What to do about it.
+    :param drc_index: The slot, if it is about one.
+    :param name: Name of the provider, if there is one.
+    :param uuid: Placement's uuid of it, if there is one.
+    :param counts: False if it harms nothing: it is only worth knowing.
+    """
+
+    kind: Kind
+    what: str
+    cure: str
+    drc_index: int | None = None
+    name: str = ''
+    uuid: str | None = None
+    counts: bool = True
+
+
+def compare(
+    plan: planned.Plan,
+    tree: placement_tree.Tree,
+    host_slots: Collection[slots.Slot],
+    lpars: Collection[str] | None,
+) -> tuple[Difference, ...]:
+    """Find all that does not agree.
+
+    What the service would do by itself it finds in the plan: after the plan
+    has been carried out nothing of the kinds missing, stale and changed is
+    left.
+
+    :param plan: What the service would do with what Placement holds.
+    :param tree: What Placement holds.
+    :param host_slots: All slots of the host, with their owners.
+    :param lpars: Upper-case uuids of the host's LPARs; None if unknown, and
+        then no allocation is reported because its LPAR is missing.
+    :returns: The differences, by kind and slot.
+    """
+    found = [
+        *_of_plan(plan, tree),
+        *_foreign(plan, tree, host_slots),
+        *_leaked(tree, host_slots, lpars),
+    ]
+    order = list(Kind)
+    return tuple(
+        sorted(
+            found,
+            key=lambda d: (order.index(d.kind), d.drc_index or 0, d.name),
+        )
+    )
+
+
+# What the plan would change
+
+
+def _of_plan(
+    plan: planned.Plan, tree: placement_tree.Tree
+) -> Iterator[Difference]:
+    there = {provider.uuid: provider for provider in tree.children}
+    elsewhere = {o.name for o in tree.below} - {
+        provider.name for provider in tree.children
+    }
+    for entry in plan.entries:
+        if entry.uuid is None:
+            if entry.name not in elsewhere:
+                yield _missing(entry)
+            continue
+        changes = '; '.join(_changes(entry, there[entry.uuid]))
+        if entry.action is planned.Action.DELETE:
+            yield _planned(Kind.STALE, entry, f'{entry.reason}; free')
+        elif changes and entry.action is planned.Action.WITHDRAW:
+            yield _planned(Kind.STALE, entry, f'{entry.reason}: {changes}')
+        elif changes:
+            yield _planned(Kind.CHANGED, entry, changes)
+
+
+def _missing(entry: planned.Entry) -> Difference:
+    offer = ', '.join(entry.resource_classes)
+    return _planned(
+        Kind.MISSING,
+        dataclasses.replace(entry, name=''),
+        f'offered as {offer}, but Placement has no provider of it',
+    )
+
+
+def _planned(kind: Kind, entry: planned.Entry, what: str) -> Difference:
+    return Difference(
+        kind=kind,
+        what=what,
+        cure=_cure(entry),
+        drc_index=entry.drc_index,
+        name=entry.name,
+        uuid=entry.uuid,
+    )
+
+
+def _cure(entry: planned.Entry) -> str:
+    if entry.action is planned.Action.WITHDRAW and entry.consumers:
+        holders = ', '.join(entry.consumers)
+        return (
+            f'it is allocated to {holders}: give the slot back to the host, '
+            'or delete the instance'
+        )
+    return (
+        f'nova-compute {_MENDS[entry.action]} it in its next update; if not, '
+        'its log says why'
+    )
+
+
+def _changes(
+    entry: planned.Entry, provider: slot_providers.Provider
+) -> Iterator[str]:
+    """Say how a provider differs from what it should be."""
+    for name in sorted(set(provider.inventory) - set(entry.inventory)):
+        yield f'has inventory of {name}'
+    for name, wanted in sorted(entry.inventory.items()):
+        record = provider.inventory.get(name)
+        if record is None:
+            yield f'lacks inventory of {name}'
+            continue
+        for key, value in wanted.items():
+            if record.get(key) != value:
+                yield f'{name} {key} is {record.get(key)}, should be {value}'
+    lacking = sorted(entry.traits - provider.traits)
+    surplus = sorted(provider.traits - entry.traits)
+    if lacking:
+        yield f'lacks {", ".join(lacking)}'
+    if surplus:
+        yield f'has {", ".join(surplus)}'
+
+
+# Providers of others
+
+
+def _foreign(
+    plan: planned.Plan,
+    tree: placement_tree.Tree,
+    host_slots: Iterable[slots.Slot],
+) -> Iterator[Difference]:
+    ours = {o.uuid for o in tree.slot_providers}
+    offered = {rc for e in plan.entries for rc in e.resource_classes}
+    indexes = [slot.drc_index for slot in host_slots]
+    for other in tree.below:
+        if other.uuid in ours:
+            continue
+        index = next((i for i in indexes if _stands_for(other, i)), None)
+        what, cure = _judge_foreign(other, index, offered)
+        yield Difference(
+            kind=Kind.FOREIGN,
+            what=what,
+            cure=cure or 'none needed',
+            drc_index=index,
+            name=other.name,
+            uuid=other.uuid,
+            counts=bool(cure),
+        )
+
+
+def _judge_foreign(
+    other: placement_tree.Observed, index: int | None, offered: Collection[str]
+) -> tuple[str, str]:
+    """Say what a provider of others is, and what to do if it does harm."""
+    owner = (
+        'of Cyborg'
+        if os_traits.OWNER_CYBORG in other.traits
+        else 'not made by this driver'
+    )
+    if other.drc_index is not None:
+        return (
+            'has the name of a slot, but is no direct child of the node',
+            'delete or rename it in Placement: it keeps the slot from being '
+            'offered',
+        )
+    if index is not None:
+        return (
+            f'{owner}, for the same slot',
+            'let one service manage the device: deny it in the inventory '
+            "file, or take it out of the other's configuration",
+        )
+    shared = sorted(set(other.inventory) & set(offered))
+    if shared and names.OWNER_TRAIT not in other.traits:
+        return (
+            f'{owner}, with the class {", ".join(shared)} of slots',
+            f'put traitN:{names.OWNER_TRAIT}=required into each group of '
+            'the flavors ("flavor lint" finds those without)',
+        )
+    return f'{owner}; offers nothing that a slot could be taken for', ''
+
+
+def _stands_for(other: placement_tree.Observed, index: int) -> bool:
+    """Whether a provider of others says that it is a slot of this host."""
+    drc = slots.format_drc_index(index)
+    trait = f'CUSTOM_POWERVM_IOSLOT_DRC_INDEX_{drc}'
+    words = other.name.replace('_', ' ').replace('-', ' ').upper().split()
+    return trait in other.traits or drc in words or f'0X{drc}' in words
+
+
+# Allocations and what LPARs hold
+
+
+def _leaked(
+    tree: placement_tree.Tree,
+    host_slots: Iterable[slots.Slot],
+    lpars: Collection[str] | None,
+) -> Iterator[Difference]:
+    by_index = {slot.drc_index: slot for slot in host_slots}
+    for provider in tree.slot_providers:
+        slot = by_index.get(provider.drc_index or 0)
+        for consumer in sorted(provider.consumers):
+            what = _unheld(consumer, slot, lpars)
+            if what:
+                yield Difference(
+                    kind=Kind.LEAKED,
+                    what=what,
+                    cure=_ACCOUNT.format(consumer=consumer)
+                    + '; if there is no such server, "openstack resource '
+                    f'provider allocation delete {consumer}"',
+                    drc_index=provider.drc_index,
+                    name=provider.name,
+                    uuid=provider.uuid,
+                )
+    yield from _unallocated(tree, by_index)
+
+
+def _unheld(
+    consumer: str, slot: slots.Slot | None, lpars: Collection[str] | None
+) -> str:
+    """Say why a consumer does not have its slot; empty if it has."""
+    lpar = partition.lpar_uuid(consumer)
+    if slot and slot.owner and slot.owner.uuid == lpar:
+        return ''
+    if lpars is not None and lpar not in lpars:
+        return f'allocated to {consumer}, which has no LPAR on this host'
+    if slot is None:
+        # That the slot is gone is said of its provider already.
+        return ''
+    holder = f'is owned by {slot.owner}' if slot.owner else 'is free'
+    return f'allocated to {consumer}, but the slot {holder}'
+
+
+def _unallocated(
+    tree: placement_tree.Tree, by_index: Mapping[int, slots.Slot]
+) -> Iterator[Difference]:
+    """Find the slots that LPARs of instances hold without an allocation."""
+    for slot in by_index.values():
+        consumer = tree.instance_lpars.get((slot.owner or _NOBODY).uuid or '')
+        if consumer is None:
+            continue
+        standing = [
+            provider
+            for provider in tree.below
+            if provider.drc_index == slot.drc_index
+            or _stands_for(provider, slot.drc_index)
+        ]
+        if any(consumer in provider.consumers for provider in standing):
+            continue
+        yield Difference(
+            kind=Kind.LEAKED,
+            what=f'held by {slot.owner} of instance {consumer}, which was '
+            'not allocated it',
+            cure=_ACCOUNT.format(consumer=consumer)
+            + '; if it is a leftover, take the slot from the LPAR with pvmctl',
+            drc_index=slot.drc_index,
+            name=standing[0].name if standing else '',
+            uuid=standing[0].uuid if standing else None,
+        )
+
+
+_NOBODY = slots.Owner(slots.PartitionKind.CLIENT)

@@ -1,0 +1,313 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""What is wrong with the extra specs of a flavor that asks for slots.
+
+The mistakes are those that people make: Nova's API takes most of them, and
+they come to light as "No valid host" or as an instance without its device.
+"""
+
+import dataclasses
+import enum
+import re
+from collections.abc import Iterator
+from collections.abc import Mapping
+from collections.abc import Sequence
+
+from nova_powervm.devices import accelerators
+from nova_powervm.devices import names
+from nova_powervm.devices import policy as policies
+from nova_powervm.instance import supported_features
+from nova_powervm.tool.rules import flavors
+from nova_powervm.tool.rules import placement_cost
+
+_NEAR_KEY = re.compile(r'(traits|resource(?!s))([a-zA-Z0-9_-]{0,63}):(.*)')
+_PRODUCT = 'CUSTOM_POWERVM_IOSLOT_PRODUCT_ID_'
+_DEVICE = 'CUSTOM_POWERVM_IOSLOT_DEVICE_ID_'
+_OWNERS = re.compile('OWNER_.*')
+
+
+class Severity(enum.StrEnum):
+    """How bad a finding is."""
+
+    #: No instance of the flavor can be built with its devices.
+    ERROR = 'error'
+    #: It works, or may work, but not always as it should.
+    WARNING = 'warning'
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that is wrong with a flavor.
+
+    :param severity: How bad it is.
+    :param key: The extra spec.
+    :param what: What is wrong.
+    :param hint: What to do.
+    """
+
+    severity: Severity
+    key: str
+    what: str
+    hint: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Offers:
+    """What is known of the devices that flavors can ask for.
+
+    :param classes: Resource classes of slots.
+    :param traits: Traits of their providers; None if they are not known.
+    :param devices: The devices of one host; None if no host was read.
+    :param foreign: Classes that others than this driver offer.
+    :param used_up: Classes that exist, but nobody has a free unit of.
+    :param whole: Whether the whole cloud was asked, not one host alone.
+    :param source: Who was asked, for messages.
+    """
+
+    classes: frozenset[str]
+    traits: frozenset[str] | None = None
+    devices: tuple[flavors.Wish, ...] | None = None
+    foreign: frozenset[str] = frozenset()
+    used_up: frozenset[str] = frozenset()
+    whole: bool = False
+    source: str = 'the inventory file'
+
+    @property
+    def doubt(self) -> Severity:
+        """How bad it is to ask for what nobody is known to offer."""
+        return Severity.ERROR if self.whole else Severity.WARNING
+
+
+def lint(
+    extra_specs: Mapping[str, str], offers: Offers
+) -> tuple[Finding, ...]:
+    """Look for all mistakes at once.
+
+    :param extra_specs: Of a flavor. In one that asks for no device only what
+        the driver refuses is looked for; it may be meant for other hosts.
+    :param offers: What flavors can ask for.
+    :returns: Findings, errors first, in the order of the extra specs.
+    """
+    groups = flavors.groups(extra_specs)
+    devices = [g for g in groups if _asks_for_devices(g, offers)]
+    found = [
+        *_near_keys(extra_specs, groups),
+        *_policy(extra_specs, groups),
+        *(f for group in devices for f in _group(group, offers)),
+        *_explosion(devices, offers),
+        *_promises(extra_specs, bool(devices)),
+    ]
+    return tuple(sorted(found, key=lambda f: f.severity != Severity.ERROR))
+
+
+def _asks_for_devices(group: flavors.Group, offers: Offers) -> bool:
+    """Whether a group is about slots, or may be meant to be.
+
+    Other services have numbered groups and custom classes, too.
+    """
+    return any(rc in offers.classes for rc in group.resources) or any(
+        policies.may_be_device(rc) and rc not in offers.foreign
+        for rc in group.resources
+    )
+
+
+def _near_keys(
+    extra_specs: Mapping[str, str], groups: Sequence[flavors.Group]
+) -> Iterator[Finding]:
+    meant = {group.suffix for group in groups if group.resources}
+    for key in extra_specs:
+        match = _NEAR_KEY.fullmatch(key)
+        if not match:
+            continue
+        word, suffix, name = match.groups()
+        if word == 'traits' and f's{suffix}' in meant:
+            # A group may well have a name that begins with s.
+            continue
+        right = {'traits': 'trait', 'resource': 'resources'}[word]
+        meaning = (
+            f"a group named 's{suffix}', which asks for nothing"
+            if word == 'traits'
+            else 'nothing at all'
+        )
+        yield Finding(
+            Severity.ERROR,
+            key,
+            f'Nova takes "{word}{suffix}" for {meaning}',
+            f'write {right}{suffix}:{name.replace(_PRODUCT, _DEVICE)}',
+        )
+
+
+def _policy(
+    extra_specs: Mapping[str, str], groups: Sequence[flavors.Group]
+) -> Iterator[Finding]:
+    numbered = [g for g in groups if g.suffix and g.resources]
+    value = extra_specs.get(flavors.GROUP_POLICY)
+    if value is None and len(numbered) > 1:
+        yield Finding(
+            Severity.ERROR,
+            flavors.GROUP_POLICY,
+            f'missing; the flavor has {len(numbered)} groups, and Placement '
+            'refuses two or more without it',
+            'add group_policy=none, or =isolate',
+        )
+    elif value not in (None, 'none', 'isolate'):
+        yield Finding(
+            Severity.ERROR,
+            flavors.GROUP_POLICY,
+            f"'{value}' is no policy, so Nova leaves it out",
+            'write group_policy=none, or =isolate',
+        )
+
+
+def _group(group: flavors.Group, offers: Offers) -> Iterator[Finding]:
+    for name, amount in group.resources.items():
+        yield from _resource(group, name, amount, offers)
+    for name, value in group.traits.items():
+        yield from _trait(group, name, value, offers)
+    if group.suffix:
+        yield from _whole_group(group, offers)
+
+
+def _resource(
+    group: flavors.Group, name: str, amount: str, offers: Offers
+) -> Iterator[Finding]:
+    key = f'resources{group.suffix}:{name}'
+    if not policies.may_be_device(name) and name not in offers.classes:
+        return
+    if name in offers.used_up:
+        yield Finding(
+            Severity.WARNING,
+            key,
+            f'{offers.source} has no free device of class {name}',
+            'no server of this flavor can be built until one becomes free',
+        )
+    elif name not in offers.classes:
+        yield Finding(
+            offers.doubt,
+            key,
+            f'{offers.source} offers no device of class {name}',
+            f'there are: {", ".join(sorted(offers.classes)) or "none"}',
+        )
+    if amount.isdecimal() and int(amount) > 1:
+        yield Finding(
+            Severity.ERROR,
+            key,
+            f'asks for {amount} of one provider, but each slot is a provider '
+            'of one unit; nothing is added up over providers',
+            f'write {amount} groups: resources1:{name}=1, '
+            f'resources2:{name}=1, …',
+        )
+    if not group.suffix:
+        yield Finding(
+            Severity.WARNING,
+            key,
+            'a group without a number: traits of the device and of its host '
+            'can not be told apart, nor a second device be asked for',
+            f'write resources1:{name}=1 and trait1:… for its traits',
+        )
+
+
+def _trait(
+    group: flavors.Group, name: str, value: str, offers: Offers
+) -> Iterator[Finding]:
+    key = f'trait{group.suffix}:{name}'
+    if name.startswith(_PRODUCT):
+        right = name.replace(_PRODUCT, _DEVICE)
+        yield Finding(
+            Severity.ERROR,
+            key,
+            'no provider has it: the trait of a device id says DEVICE_ID',
+            f'write trait{group.suffix}:{right}={value}',
+        )
+    elif value not in (flavors.REQUIRED, 'forbidden'):
+        yield Finding(
+            Severity.ERROR,
+            key,
+            f"'{value}' is not a value that Nova knows",
+            'write required, or forbidden',
+        )
+    elif (
+        group.suffix
+        and value == flavors.REQUIRED
+        and offers.traits is not None
+        and name not in offers.traits
+        and name != names.OWNER_TRAIT
+    ):
+        yield Finding(
+            offers.doubt,
+            key,
+            f'{offers.source} has no device with this trait',
+            '"nova-powervm-inventory show" lists the traits of each slot',
+        )
+
+
+def _whole_group(group: flavors.Group, offers: Offers) -> Iterator[Finding]:
+    owners = [t for t in group.required if _OWNERS.fullmatch(t)]
+    if not owners:
+        yield Finding(
+            Severity.WARNING,
+            f'trait{group.suffix}:{names.OWNER_TRAIT}',
+            'missing; the group may get a device of Cyborg or of another '
+            'service, and then the build fails',
+            f'add trait{group.suffix}:{names.OWNER_TRAIT}=required',
+        )
+    known = group.required <= (offers.traits or frozenset()) | set(owners)
+    if (
+        offers.devices is not None
+        and known
+        and set(group.resources) <= offers.classes
+        and not any(
+            set(group.resources) == {device.resource_class}
+            and group.required <= device.traits
+            for device in offers.devices
+        )
+    ):
+        yield Finding(
+            Severity.WARNING,
+            f'resources{group.suffix}:{"+".join(group.resources)}',
+            'no device of this host is of this class and has all of these '
+            'traits',
+            'compare with "nova-powervm-inventory show"; another host may '
+            'have one',
+        )
+
+
+def _explosion(
+    groups: Sequence[flavors.Group], offers: Offers
+) -> Iterator[Finding]:
+    for cost in placement_cost.costs(groups, offers.devices or ()):
+        if cost.high:
+            yield Finding(
+                Severity.WARNING,
+                f'resources*:{cost.resource_class}',
+                str(cost),
+                f'set in placement.conf {placement_cost.OPTIONS}; nothing to '
+                'do if they are set',
+            )
+
+
+def _promises(
+    extra_specs: Mapping[str, str], for_this_driver: bool
+) -> Iterator[Finding]:
+    for broken in supported_features.broken_by_flavor(extra_specs):
+        misspelled = broken.key.startswith('accel:')
+        yield Finding(
+            Severity.ERROR
+            if for_this_driver or misspelled
+            else Severity.WARNING,
+            broken.key,
+            f"'{broken.value}' is refused: {broken.reason}",
+            f'write {accelerators.PROFILE}={broken.value}'
+            if misspelled
+            else 'take it out, or keep the flavor away from PowerVM hosts',
+        )

@@ -1,0 +1,187 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Cyborg's accelerator requests: taken from Nova, or fetched."""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import nova.conf
+import tenacity
+from keystoneauth1 import exceptions as keystone_exceptions
+from nova import context as nova_context
+from nova import exception as nova_exception
+from nova import service_auth
+from nova.accelerator import cyborg
+from nova.conf import service_token
+from oslo_log import log as logging
+
+from nova_powervm import exception
+from nova_powervm.devices import accelerators
+
+CONF = nova.conf.CONF
+LOG = logging.getLogger(__name__)
+
+_SERVICE_USER = service_token.SERVICE_USER_GROUP
+
+#: Waits for a number of seconds.
+Sleep = Callable[[float], None]
+
+
+def wanted(instance: Any) -> bool:
+    """Whether the instance's flavor has a device profile."""
+    return _profile(instance) is not None
+
+
+def given(
+    instance: Any, nodename: str, accel_info: Any
+) -> tuple[accelerators.Request, ...]:
+    """Read the requests that Nova hands over once it has waited for them.
+
+    :param instance: nova.objects.Instance.
+    :param nodename: The compute node's name.
+    :param accel_info: As spawn gets it.
+    :raises exception.AcceleratorRefused: One of them can't be served.
+    """
+    return accelerators.parse(
+        instance.uuid, nodename, _profile(instance), accel_info
+    )
+
+
+def settled(
+    context: Any,
+    instance: Any,
+    nodename: str,
+    accel_info: Any,
+    sleep: Sleep = time.sleep,
+) -> tuple[accelerators.Request, ...]:
+    """Read the requests that Nova hands over as they are just now.
+
+    Those that Cyborg is still binding are waited for.
+
+    :param context: Of the request.
+    :param instance: nova.objects.Instance.
+    :param nodename: The compute node's name.
+    :param accel_info: As reboot and power_on get it.
+    :param sleep: Waits.
+    :raises exception.AcceleratorsUnknown: Cyborg did not answer.
+    :raises exception.AcceleratorRefused: One of them can't be served.
+    """
+    if accelerators.unsettled(accel_info):
+        accel_info = _waited_for(context, instance, sleep)
+    return given(instance, nodename, accel_info)
+
+
+def fetched(
+    context: Any,
+    instance: Any,
+    nodename: str,
+    *,
+    wait: bool = True,
+    sleep: Sleep = time.sleep,
+) -> tuple[accelerators.Request, ...]:
+    """Fetch the requests where Nova hands none over.
+
+    Cyborg is asked only if the flavor has a device profile.
+
+    :param context: Of the request. Nova's own, which has no user's token,
+        is replaced by one of the service user.
+    :param instance: nova.objects.Instance.
+    :param nodename: The compute node's name.
+    :param wait: Whether to wait for those that Cyborg is still binding.
+    :param sleep: Waits.
+    :raises exception.AcceleratorsUnknown: Cyborg did not answer.
+    :raises exception.AcceleratorRefused: One of them can't be served.
+    """
+    if not wanted(instance):
+        return ()
+    if wait:
+        found = _waited_for(context, instance, sleep)
+    else:
+        found = _ask(context, instance)
+        if accelerators.unsettled(found):
+            LOG.info(
+                'Cyborg is still binding accelerators of it; nova-compute '
+                'does not wait for it now.',
+                instance=instance,
+            )
+    return given(instance, nodename, found)
+
+
+def _waited_for(context: Any, instance: Any, sleep: Sleep) -> Any:
+    """Ask for the requests until all are settled, or it takes too long.
+
+    :returns: The last answer.
+    """
+    seconds = CONF.arq_binding_timeout
+
+    def tell(state: tenacity.RetryCallState) -> None:
+        if state.attempt_number == 1:
+            LOG.info(
+                'Cyborg is still binding accelerators of it; waiting up to '
+                '%d seconds ([DEFAULT]arq_binding_timeout).',
+                seconds,
+                instance=instance,
+            )
+
+    attempts = tenacity.Retrying(
+        retry=tenacity.retry_if_result(accelerators.unsettled),
+        wait=tenacity.wait_exponential(multiplier=0.5, max=10),
+        stop=lambda state: state.idle_for >= seconds,
+        before_sleep=tell,
+        retry_error_callback=lambda state: (
+            state.outcome.result() if state.outcome else None
+        ),
+        sleep=sleep,
+    )
+    return attempts(_ask, context, instance)
+
+
+def _ask(context: Any, instance: Any) -> Any:
+    """Give an instance's requests as Cyborg's API tells them."""
+    try:
+        client = cyborg.get_client(_entitled(context))
+        return client.get_arqs_for_instance(instance.uuid)
+    except (
+        nova_exception.NovaException,
+        keystone_exceptions.ClientException,
+    ) as error:
+        raise exception.AcceleratorsUnknown(
+            instance=instance.uuid, reason=error
+        ) from error
+
+
+def _entitled(context: Any) -> Any:
+    """Give a context that Cyborg's API lets in.
+
+    While nova-compute starts, Nova acts in a context of its own, which has
+    neither a token nor a catalog of services.
+    """
+    if context.auth_token:
+        return context
+    plugin = service_auth.get_service_auth_plugin(_SERVICE_USER)
+    if plugin is None:
+        LOG.warning(
+            'Section [service_user] of nova.conf names nobody who could '
+            'ask Cyborg when there is no user. Fill it in: auth_type, '
+            'auth_url, username, password and so on.'
+        )
+        return context
+    return nova_context.RequestContext(
+        user_auth_plugin=plugin, overwrite=False
+    )
+
+
+def _profile(instance: Any) -> str | None:
+    profile = (instance.flavor.extra_specs or {}).get(accelerators.PROFILE)
+    return str(profile) if profile else None

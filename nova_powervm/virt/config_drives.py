@@ -1,0 +1,161 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Config drives: Nova's content on an ISO 9660 file system."""
+
+import io
+import itertools
+import json
+import re
+from collections.abc import Iterable
+from collections.abc import Mapping
+from collections.abc import Sequence
+from typing import Any
+
+import pycdlib
+from nova.api.metadata import base as instance_metadata
+
+from nova_powervm.devices import slots
+
+#: The label that cloud-init looks for.
+_LABEL = 'config-2'
+_META_DATA = re.compile(r'openstack/[^/]+/meta_data\.json')
+
+File = tuple[str, bytes]
+
+
+def contents(
+    instance: Any,
+    network_info: Any,
+    injected_files: Any,
+    admin_password: str | None,
+    owned: Sequence[slots.Slot],
+) -> list[File]:
+    """Collect what Nova puts on a config drive, and the instance's devices.
+
+    Nova's own list of devices knows network interfaces, disks and shares
+    only; each slot is added to it by its location code.
+
+    :param owned: The slots that the instance gets.
+    """
+    metadata = instance_metadata.InstanceMetadata(
+        instance,
+        content=injected_files,
+        extra_md={'admin_pass': admin_password} if admin_password else {},
+        network_info=network_info,
+    )
+    return [
+        (path, _with_slots(path, _bytes(data), owned))
+        for path, data in metadata.metadata_for_config_drive()
+    ]
+
+
+def _bytes(data: str | bytes) -> bytes:
+    return data.encode() if isinstance(data, str) else bytes(data)
+
+
+def _with_slots(path: str, data: bytes, owned: Sequence[slots.Slot]) -> bytes:
+    """Add slots to the devices of a meta_data.json that lists devices."""
+    if not (owned and _META_DATA.fullmatch(path)):
+        return data
+    document = json.loads(data)
+    if 'devices' not in document:
+        return data
+    document['devices'] += [describe(slot) for slot in owned]
+    return json.dumps(document).encode()
+
+
+def describe(slot: slots.Slot) -> Mapping[str, Any]:
+    """Describe a slot in the form of Nova's device metadata.
+
+    ``location`` is the location code, which a guest finds in
+    ``ibm,loc-code`` of its device tree. The bus address is the guest's own
+    business, so there is none.
+    """
+    ids = {
+        'vendor_id': slot.vendor_id,
+        'device_id': slot.device_id,
+        'subsys_vendor_id': slot.subsys_vendor_id,
+        'subsys_device_id': slot.subsys_device_id,
+        'class': slot.pci_class,
+    }
+    return {
+        'type': 'ioslot',
+        'bus': 'pci',
+        'address': 'none',
+        'location': slot.drc_name,
+        'drc_index': slot.drc_hex,
+        'description': slot.description,
+        'tags': [],
+        **{
+            name: f'{value:04X}'
+            for name, value in ids.items()
+            if value is not None
+        },
+    }
+
+
+def iso(files: Iterable[File]) -> bytes:
+    """Make an ISO 9660 image with Rock Ridge and Joliet names.
+
+    :param files: Path with slashes, and contents. A name in it has at most
+        64 bytes in UTF-8.
+    """
+    disc = pycdlib.PyCdlib()
+    disc.new(
+        interchange_level=3,
+        rock_ridge='1.09',
+        joliet=3,
+        vol_ident=_LABEL,
+    )
+    try:
+        _Tree(disc).add_all(files)
+        image = io.BytesIO()
+        disc.write_fp(image)
+    finally:
+        disc.close()
+    return image.getvalue()
+
+
+class _Tree:
+    """Puts files and their directories on a disc.
+
+    Rock Ridge and Joliet have the real names. The plain ISO names, which
+    allow eight characters, are numbers.
+    """
+
+    def __init__(self, disc: Any) -> None:
+        self._disc = disc
+        self._numbers = itertools.count(1)
+        self._directories = {'': ''}
+
+    def add_all(self, files: Iterable[File]) -> None:
+        for path, data in files:
+            above, _, name = path.strip('/').rpartition('/')
+            plain = f'{self._directory(above)}/F{next(self._numbers):07}.;1'
+            self._disc.add_fp(
+                io.BytesIO(data),
+                len(data),
+                plain,
+                rr_name=name,
+                joliet_path=f'/{path.strip("/")}',
+            )
+
+    def _directory(self, path: str) -> str:
+        if path not in self._directories:
+            above, _, name = path.rpartition('/')
+            plain = f'{self._directory(above)}/D{next(self._numbers):07}'
+            self._disc.add_directory(
+                plain, rr_name=name, joliet_path=f'/{path}'
+            )
+            self._directories[path] = plain
+        return self._directories[path]

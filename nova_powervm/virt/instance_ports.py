@@ -1,0 +1,115 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The ports of an instance, from what Nova hands over and from Neutron."""
+
+import functools
+from collections.abc import Iterable
+from typing import Any
+
+from nova import context as nova_context
+from nova.network import neutron
+from oslo_log import log as logging
+
+from nova_powervm import exception
+from nova_powervm.instance import network
+from nova_powervm.ops import network as network_ops
+from nova_powervm.virt import vifs
+from nova_powervm.virt import vlan_records
+
+LOG = logging.getLogger(__name__)
+
+_HOST = 'binding:host_id'
+
+
+def asked(instance: Any, host: str) -> tuple[network.Port, ...]:
+    """Ask Neutron which ports an instance has; Nova's cache follows.
+
+    To a user without rights Neutron answers that there is none, without an
+    error. So that answer counts only if Neutron shows bindings of ports.
+
+    :param instance: nova.objects.Instance.
+    :param host: Nova's name of this host.
+    :raises exception.PortsUnknown: It does not say.
+    """
+    context = nova_context.get_admin_context()
+    try:
+        found = vifs.ports(
+            neutron.API().get_instance_nw_info(
+                context, instance, force_refresh=True
+            )
+        )
+        if not found and not _shows_bindings(context, host):
+            raise exception.PortsDoubtful(instance=instance.uuid, host=host)
+        return found
+    except exception.PortsUnknown:
+        raise
+    except Exception as error:
+        raise exception.PortsUnknown(
+            instance=instance.uuid, reason=error
+        ) from error
+
+
+def _shows_bindings(context: Any, host: str) -> bool:
+    """Whether Neutron shows what ports are bound to: of this host, or of any.
+
+    Only an administrator or a service gets to see the binding: a port of the
+    user's own project comes without it. All ports are asked for only where
+    none of this host is left.
+    """
+    client = neutron.get_client(context, admin=True)
+    for query in ({_HOST: host}, {}):
+        listed = client.list_ports(**query, fields=['id', _HOST])
+        if any(port.get(_HOST) for port in listed['ports']):
+            return True
+    return False
+
+
+def given(
+    instance: Any, network_info: Iterable[Any] | None, host: str
+) -> network_ops.InstancePorts | None:
+    """Give the ports of an instance, and where to ask for them.
+
+    :param instance: nova.objects.Instance.
+    :param network_info: What Nova handed over; it may be its cache.
+    :param host: Nova's name of this host.
+    :returns: None if Nova says nothing of ports.
+    """
+    if network_info is None:
+        return None
+    return network_ops.InstancePorts(
+        vifs.ports(network_info),
+        functools.partial(asked, instance, host),
+        vlan_records.InstanceBearer(instance, host),
+    )
+
+
+def fetched(instance: Any, host: str) -> network_ops.InstancePorts | None:
+    """Give the ports of an instance that a starting service starts.
+
+    All that Nova hands over then is its cache, so Neutron is asked.
+
+    :returns: None if it does not answer: the guest shall be back all the
+        same, with the adapters that it has.
+    """
+    try:
+        now = asked(instance, host)
+    except exception.PortsUnknown as error:
+        LOG.warning(
+            'It is started with the adapters that it has: %s',
+            error,
+            instance=instance,
+        )
+        return None
+    return network_ops.InstancePorts(
+        now, lambda: now, vlan_records.InstanceBearer(instance, host)
+    )

@@ -1,0 +1,182 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Leaving out reads of allocations that free providers do not have.
+
+In each update Nova's resource tracker reads the allocations of every provider
+of the tree, one request each, and throws the answers away unless providers
+are reshaped. Placement can say in one request which providers have a unit
+left. One whose only unit is left has no allocation.
+"""
+
+from collections.abc import Callable
+from collections.abc import Mapping
+from typing import Any
+
+import nova.conf
+from keystoneauth1 import exceptions as keystone
+from nova import exception as nova_exception
+from nova import version
+from oslo_log import log as logging
+
+from nova_powervm.devices import claims
+
+CONF = nova.conf.CONF
+LOG = logging.getLogger(__name__)
+
+#: The releases whose report client and resource tracker were read for this.
+TESTED = ('34.0',)
+_METHOD = 'get_allocations_for_provider_tree'
+#: Placement's first version with ``in_tree`` and ``resources``.
+VERSION = '1.14'
+
+_Allocations = dict[str, Any]
+
+
+def obstacle() -> str | None:
+    """Say why the reads can't be left out, or None."""
+    if CONF.pci.report_in_placement:
+        return (
+            '[pci]report_in_placement is set, and needs the allocations that '
+            'would not be read'
+        )
+    running = version.version_string()
+    if '.'.join(running.split('.')[:2]) not in TESTED:
+        return (
+            f'this is nova {running}, and it was tested with '
+            f'{", ".join(TESTED)}'
+        )
+    return None
+
+
+def install(
+    client: Any, providers: Callable[[], Mapping[str, claims.SlotProvider]]
+) -> None:
+    """Replace the method of a report client, or say why not.
+
+    :param client: nova-compute's own report client; no other is changed.
+    :param providers: Gives the slots' providers by uuid.
+    """
+    reason = obstacle()
+    if reason:
+        LOG.warning(
+            '[powervm]skip_free_provider_reads is off: %(reason)s. Unset it.',
+            {'reason': reason},
+        )
+        return
+    if isinstance(getattr(client, _METHOD), _FreeSkipped):
+        # A driver that was started before in this process.
+        uninstall(client)
+    setattr(client, _METHOD, _FreeSkipped(client, providers))
+    LOG.info('Allocations of free devices are not read.')
+
+
+def uninstall(client: Any) -> None:
+    """Give a report client its own method back."""
+    vars(client).pop(_METHOD, None)
+
+
+class _FreeSkipped:
+    """Stands for get_allocations_for_provider_tree of one report client."""
+
+    def __init__(
+        self,
+        client: Any,
+        providers: Callable[[], Mapping[str, claims.SlotProvider]],
+    ) -> None:
+        self._client = client
+        self._providers = providers
+
+    def __call__(self, context: Any, nodename: str) -> _Allocations:
+        """Give what the original gives.
+
+        :returns: Consumer uuid to allocation record, as ``GET
+            /allocations/{consumer}`` answers.
+        :raises nova.exception.ResourceProviderUpdateConflict: A provider was
+            deleted behind Nova's back; Nova reads its tree again, and tries
+            again at once.
+        """
+        tree = self._client._provider_tree
+        root, *below = tree.get_provider_uuids(name_or_uuid=nodename)
+        free = self._free(context, tree, root, below)
+        consumers: set[str] = set()
+        for uuid in (root, *(u for u in below if u not in free)):
+            consumers.update(self._consumers(context, root, uuid))
+        return {
+            consumer: self._client.get_allocs_for_consumer(context, consumer)
+            for consumer in consumers
+        }
+
+    def _free(
+        self, context: Any, tree: Any, root: str, below: list[str]
+    ) -> frozenset[str]:
+        """Find the providers that are proven to have no allocation.
+
+        Proven is one of ours that, at the generation that Nova remembers, has
+        nothing but one unit of one class, and has that unit left now.
+        """
+        ours = self._providers()
+        single = {
+            uuid: next(iter(ours[uuid].resource_classes))
+            for uuid in below
+            if uuid in ours and len(ours[uuid].resource_classes) == 1
+        }
+        classes = set(single.values())
+        if len(classes) >= len(single):
+            # As many questions as answers that they save.
+            return frozenset()
+        left: dict[str, tuple[str, int]] = {}
+        for name in classes:
+            for provider in self._with_unit_left(context, root, name):
+                left[provider['uuid']] = name, provider['generation']
+        return frozenset(
+            uuid
+            for uuid, name in single.items()
+            if left.get(uuid) == (name, tree.data(uuid).generation)
+            and not tree.has_inventory_changed(uuid, {name: {'total': 1}})
+        )
+
+    def _with_unit_left(
+        self, context: Any, root: str, resource_class: str
+    ) -> list[Any]:
+        """Ask which providers could give one unit; none if nobody says."""
+        try:
+            answer = self._client.get(
+                f'/resource_providers?in_tree={root}'
+                f'&resources={resource_class}:1',
+                version=VERSION,
+                global_request_id=context.global_id,
+            )
+        except keystone.ClientException as error:
+            LOG.debug('Placement does not say what is free: %s', error)
+            return []
+        return answer.json()['resource_providers'] if answer else []
+
+    def _consumers(self, context: Any, root: str, uuid: str) -> Any:
+        client = self._client
+        try:
+            return client.get_allocations_for_resource_provider(
+                context, uuid
+            ).allocations
+        except nova_exception.ResourceProviderAllocationRetrievalFailed:
+            found = client.get_providers_in_tree(context, root)
+            if any(provider['uuid'] == uuid for provider in found):
+                raise
+            LOG.warning(
+                'Somebody has deleted provider %s of this host in Placement. '
+                'It is made anew.',
+                uuid,
+            )
+            client.invalidate_resource_provider(root, cacheonly=True)
+            raise nova_exception.ResourceProviderUpdateConflict(
+                uuid=uuid, generation=0, error='it is gone'
+            ) from None

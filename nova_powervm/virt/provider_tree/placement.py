@@ -1,0 +1,240 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Placement, asked through nova-compute's own report client."""
+
+from collections.abc import Callable
+from collections.abc import Collection
+from collections.abc import Mapping
+from typing import Any
+
+import tenacity
+from keystoneauth1 import exceptions as keystone
+from nova import context as nova_context
+from nova import exception as nova_exception
+from oslo_log import log as logging
+
+from nova_powervm import exception
+from nova_powervm.devices import slot_providers
+
+LOG = logging.getLogger(__name__)
+
+#: Of requests. Since 1.14 trees can be asked for, since 1.26 all of an
+#: inventory can be reserved.
+_VERSION = '1.26'
+#: How often a burn is tried: somebody may change the provider meanwhile.
+_TRIES = 3
+
+
+class ReportClientPlacement:
+    """Asks about allocations.
+
+    :param virtapi: What nova-compute hands to its driver; its report client
+        is the one that the resource tracker uses.
+    """
+
+    def __init__(self, virtapi: Any) -> None:
+        self._virtapi = virtapi
+
+    def consumers(
+        self, providers: Collection[slot_providers.Provider]
+    ) -> slot_providers.Allocations:
+        """Find who holds these providers, with two requests for each.
+
+        Never raises: a provider that Placement gives no answer about is left
+        out, and so counts as allocated.
+        """
+        found: dict[str, Mapping[str, Collection[str]]] = {}
+        reserved: set[str] = set()
+        for provider in providers:
+            try:
+                consumers = self._consumers(provider.uuid)
+                if self._is_reserved(provider):
+                    reserved.add(provider.uuid)
+            except (
+                nova_exception.ResourceProviderAllocationRetrievalFailed,
+                keystone.ClientException,
+            ) as error:
+                LOG.warning(
+                    "Placement did not say who holds provider '%(name)s' "
+                    '(%(error)s); it counts as allocated.',
+                    {'name': provider.name, 'error': error},
+                )
+            else:
+                found[provider.uuid] = consumers
+        return slot_providers.Allocations(found, reserved)
+
+    def _consumers(self, uuid: str) -> dict[str, frozenset[str]]:
+        client = self._virtapi.reportclient
+        answer = client.get_allocations_for_resource_provider(
+            nova_context.get_admin_context(), uuid
+        )
+        return {
+            consumer: frozenset(allocation['resources'])
+            for consumer, allocation in answer.allocations.items()
+        }
+
+    def with_room(
+        self, member: slot_providers.Provider, classes: Collection[str]
+    ) -> Mapping[str, Collection[str]]:
+        """Find the providers that have room for one unit, each class alone.
+
+        :param member: Any provider of the tree.
+        :param classes: Resource classes.
+        :raises exception.PlacementUnanswered: Placement did not answer, or
+            the member is gone.
+        """
+        client = self._virtapi.reportclient
+        found = {
+            name: frozenset(
+                provider['uuid']
+                for provider in ask(client, in_tree(member.uuid, name))[
+                    'resource_providers'
+                ]
+            )
+            for name in sorted(classes)
+        }
+        if not any(found.values()):
+            # Of a tree that is not there Placement says the same.
+            ask(client, f'/resource_providers/{member.uuid}')
+        return found
+
+    def allocated_to(self, consumer: str) -> Collection[str]:
+        """Give the uuids of the providers that a consumer holds.
+
+        :raises exception.PlacementUnanswered: Placement did not answer.
+        """
+        answer = ask(self._virtapi.reportclient, f'/allocations/{consumer}')
+        return frozenset(answer['allocations'])
+
+    @tenacity.retry(
+        retry=tenacity.retry_if_exception_type(exception.PlacementUnanswered),
+        stop=tenacity.stop_after_attempt(_TRIES),
+        reraise=True,
+    )
+    def burn(self, uuid: str, classes: Collection[str]) -> bool:
+        """Reserve all inventory of a provider, and read that back.
+
+        Whatever became of the write, what Placement says afterwards counts.
+        Nova then reads the provider anew: an update that still knows the old
+        one must not write it.
+
+        :param classes: Resource classes that count; if none, all of them.
+        :returns: Whether it was not reserved.
+        :raises exception.PlacementUnanswered: Placement does not say that it
+            is reserved, or it has no inventory.
+        """
+        client = self._virtapi.reportclient
+        path = _inventories(uuid)
+        answer = ask(client, path)
+        if _is_burned(path, answer, classes):
+            return False
+        failure: exception.PlacementUnanswered | None = None
+        try:
+            send(client, path, _burned(answer, classes))
+        except exception.PlacementUnanswered as error:
+            failure = error
+        finally:
+            client.invalidate_resource_provider(uuid, cacheonly=True)
+        if not _is_burned(path, ask(client, path), classes):
+            raise failure or exception.PlacementUnanswered(
+                request=f'PUT {path}', reason='it has not reserved the device'
+            )
+        return True
+
+    def _is_reserved(self, provider: slot_providers.Provider) -> bool:
+        answer = self._virtapi.reportclient.get(_inventories(provider.uuid))
+        if not answer:
+            raise nova_exception.ResourceProviderAllocationRetrievalFailed(
+                rp_uuid=provider.uuid, error=answer.text
+            )
+        # What Nova adds by itself is not among those of the provider.
+        return any(
+            record['reserved']
+            for name, record in answer.json()['inventories'].items()
+            if name in provider.inventory
+        )
+
+
+def _inventories(uuid: str) -> str:
+    return f'/resource_providers/{uuid}/inventories'
+
+
+def _is_burned(path: str, answer: Any, classes: Collection[str]) -> bool:
+    records = [
+        record
+        for name, record in answer['inventories'].items()
+        if not classes or name in classes
+    ]
+    if not records:
+        raise exception.PlacementUnanswered(
+            request=f'GET {path}', reason='the provider has no inventory'
+        )
+    return all(record['reserved'] >= record['total'] for record in records)
+
+
+def _burned(answer: Any, classes: Collection[str]) -> Any:
+    """Give an inventory, as Placement sent it, with classes reserved."""
+    return answer | {
+        'inventories': {
+            name: record
+            if classes and name not in classes
+            else record | {'reserved': record['total']}
+            for name, record in answer['inventories'].items()
+        }
+    }
+
+
+def in_tree(member: str, resource_class: str | None = None) -> str:
+    """Give the request for the providers of a tree.
+
+    :param member: Uuid of any provider of it.
+    :param resource_class: Only those that have room for one unit of this.
+    """
+    room = f'&resources={resource_class}:1' if resource_class else ''
+    return f'/resource_providers?in_tree={member}{room}'
+
+
+def ask(client: Any, path: str) -> Any:
+    """Send a GET to Placement and give what its answer says.
+
+    :param client: nova-compute's report client.
+    :param path: With the query.
+    :raises exception.PlacementUnanswered: There is no answer, or an error.
+    """
+    return _answer(f'GET {path}', lambda: client.get(path, version=_VERSION))
+
+
+def send(client: Any, path: str, content: Any) -> Any:
+    """Send a PUT to Placement and give what its answer says.
+
+    :param client: nova-compute's report client.
+    :param path: Of what is replaced.
+    :param content: What replaces it.
+    :raises exception.PlacementUnanswered: There is no answer, or an error.
+    """
+    return _answer(
+        f'PUT {path}', lambda: client.put(path, content, version=_VERSION)
+    )
+
+
+def _answer(request: str, call: Callable[[], Any]) -> Any:
+    try:
+        answer = call()
+        if answer:
+            return answer.json()
+        reason = f'{answer.status_code} {answer.text}'
+    except (keystone.ClientException, ValueError) as error:
+        raise exception.PlacementUnanswered(
+            request=request, reason=error
+        ) from error
+    raise exception.PlacementUnanswered(request=request, reason=reason)

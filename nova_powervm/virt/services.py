@@ -1,0 +1,236 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Puts the driver's parts together."""
+
+import contextlib
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+from typing import cast
+
+import stevedore
+import stevedore.exception
+from oslo_log import log as logging
+
+from nova_powervm import exception
+from nova_powervm.conf import powervm as options
+from nova_powervm.devices import host as host_values
+from nova_powervm.inventory_file import InventoryFile
+from nova_powervm.ops import attached_slots
+from nova_powervm.ops import devices
+from nova_powervm.ops import host
+from nova_powervm.ops import images
+from nova_powervm.ops import interfaces
+from nova_powervm.ops import lifecycle
+from nova_powervm.ops import network
+from nova_powervm.ops import power
+from nova_powervm.ops import readiness
+from nova_powervm.ops import vlans
+from nova_powervm.powervm import events
+from nova_powervm.powervm import partitions
+from nova_powervm.powervm import session
+from nova_powervm.powervm import system
+from nova_powervm.powervm.disk import localdisk
+from nova_powervm.powervm.vif import sea
+from nova_powervm.virt import instance_records
+from nova_powervm.virt import vlan_records
+from nova_powervm.virt.provider_tree import placement
+
+LOG = logging.getLogger(__name__)
+
+#: Entry points that ``[powervm]disk_driver`` names.
+DISK_DRIVERS = 'nova_powervm.disk_drivers'
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Services:
+    """What the driver forwards to.
+
+    :param host: Reads the host.
+    :param devices: Publishes and claims slots.
+    :param lifecycle: Makes and removes LPARs.
+    :param power: Runs and stops them.
+    :param possession: Looks after the slots of LPARs that exist.
+    :param network: Connects them.
+    :param vlans: Looks after the VLANs of the bridges.
+    :param partitions: The LPARs themselves.
+    :param records: Nova's records of instances.
+    :param listener: Hears what changes on the host.
+    :param prepare: Clears up after a service that was killed.
+    :param close: Stops listening to the host, and logs off.
+    """
+
+    host: host.HostOps
+    devices: devices.DeviceOps
+    lifecycle: lifecycle.LifecycleOps
+    power: power.PowerOps
+    possession: attached_slots.PossessionOps
+    network: network.NetworkOps
+    vlans: vlans.VlanOps
+    partitions: interfaces.Partitions
+    records: interfaces.Records
+    prepare: Callable[[], None]
+    close: Callable[[], None]
+    listener: events.Listener | None = None
+
+
+def start(
+    settings: options.Settings, nodename: str, virtapi: Any, cpu_ratio: float
+) -> Services:
+    """Read the inventory file, log on to the host and read it once.
+
+    :param settings: The ``[powervm]`` options.
+    :param nodename: The compute node's name.
+    :param virtapi: What nova-compute handed to its driver.
+    :param cpu_ratio: Nova's allocation ratio for VCPU.
+    :raises exception.ConfigurationError: An option or the file is bad.
+    :raises exception.RestUnreachable: The host did not answer in time.
+    """
+    inventory = InventoryFile(settings.inventory_file)
+    adapter = session.connect(settings.server)
+    with contextlib.ExitStack() as undo:
+        undo.callback(adapter.session.close)
+        listener = events.Listener(adapter)
+        listener.start()
+        undo.callback(listener.stop)
+        services = _assemble(settings, nodename, virtapi, inventory, adapter)
+        snapshot = _wait_for_host(settings.server, services)
+        services.devices.check(snapshot)
+        services.prepare()
+        _warn(settings, snapshot.view, cpu_ratio)
+        return dataclasses.replace(
+            services, listener=listener, close=undo.pop_all().close
+        )
+
+
+def _wait_for_host(
+    server: options.Server, services: Services
+) -> host.Snapshot:
+    """Read the host as soon as it tells which instances run.
+
+    Some states that stay unknown do not keep the service from the others.
+    """
+
+    ready = readiness.Readiness(services.partitions, services.records)
+
+    def read() -> None:
+        services.host.read()
+        ready.check()
+
+    try:
+        session.wait_for(server, read)
+    except exception.StatesUnknown as error:
+        LOG.warning(
+            '%(error)s. Nova keeps the power states that it has recorded, and '
+            'starts nothing that was running.',
+            {'error': error},
+        )
+    return services.host.last
+
+
+def _assemble(
+    settings: options.Settings,
+    nodename: str,
+    virtapi: Any,
+    inventory: interfaces.Inventory,
+    adapter: Any,
+) -> Services:
+    managed = system.RestSystem(
+        adapter, settings.server, settings.full_read_interval
+    )
+    lpars = partitions.RestPartitions(adapter, managed)
+    nova_records = instance_records.NovaRecords()
+    disks = _disks(adapter, settings)
+    reader = host.HostOps(managed, disks, nova_records)
+    device_ops = devices.DeviceOps(
+        inventory,
+        placement.ReportClientPlacement(virtapi),
+        devices.namer(nodename, settings.provider_names),
+    )
+    ethernet = sea.SeaNetworks(adapter, managed)
+    bridged = vlans.VlanOps(
+        ethernet,
+        vlan_records.NovaVlanRecords(nodename),
+        provision=settings.provision_vlans,
+    )
+    networks = network.NetworkOps(
+        ethernet, lpars, settings.bridge_mappings, bridged
+    )
+    slots = attached_slots.PossessionOps(lpars, reader, device_ops)
+    return Services(
+        host=reader,
+        devices=device_ops,
+        lifecycle=lifecycle.LifecycleOps(
+            lpars,
+            reader,
+            device_ops,
+            images.ImageOps(),
+            disks,
+            networks,
+            settings.proc_units_factor,
+        ),
+        power=power.PowerOps(lpars, slots, networks),
+        possession=slots,
+        network=networks,
+        vlans=bridged,
+        partitions=lpars,
+        records=nova_records,
+        prepare=disks.prepare,
+        close=adapter.session.close,
+    )
+
+
+def _disks(adapter: Any, settings: options.Settings) -> interfaces.Disks:
+    """Load the disk driver, which is an entry point.
+
+    :raises exception.ConfigurationError: There is none of this name.
+    """
+    if not settings.volume_group:
+        return localdisk.NoDisks()
+    try:
+        manager: Any = stevedore.DriverManager(
+            DISK_DRIVERS,
+            settings.disk_driver,
+            invoke_on_load=True,
+            invoke_args=(adapter, settings),
+        )
+    except stevedore.exception.NoMatches as error:
+        known = stevedore.ExtensionManager(DISK_DRIVERS).entry_points_names()
+        raise exception.ConfigurationError(
+            reason=f"[powervm]disk_driver = '{settings.disk_driver}' is not "
+            f'installed; there are: {", ".join(sorted(known))}'
+        ) from error
+    return cast(interfaces.Disks, manager.driver)
+
+
+def _warn(
+    settings: options.Settings, view: host_values.HostView, cpu_ratio: float
+) -> None:
+    LOG.info(
+        'Managing system %(name)s (%(machine)s) with %(slots)d I/O slots.',
+        {
+            'name': view.name,
+            'machine': view.machine,
+            'slots': len(view.io_slots),
+        },
+    )
+    promise = host_values.overcommitment(
+        view, settings.proc_units_factor, cpu_ratio
+    )
+    if promise:
+        LOG.warning(promise)
+    if not settings.volume_group:
+        LOG.warning(
+            '[powervm]volume_group_name is not set: this host offers no '
+            'DISK_GB and can not build instances.'
+        )

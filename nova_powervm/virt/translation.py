@@ -1,0 +1,181 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Nova's objects to the driver's values, and back."""
+
+from collections.abc import Mapping
+from collections.abc import Sequence
+from typing import Any
+
+import nova.conf
+from nova.compute import power_state
+from nova.compute import utils as compute_utils
+from nova.objects import fields
+from nova.virt import hardware
+from oslo_utils import timeutils
+
+from nova_powervm.devices import accelerators
+from nova_powervm.devices import claims
+from nova_powervm.instance import lpar_state
+from nova_powervm.ops import attached_slots
+from nova_powervm.ops import host as host_ops
+from nova_powervm.ops import lifecycle
+from nova_powervm.ops import network
+from nova_powervm.virt import images
+from nova_powervm.virt.provider_tree import tree
+
+CONF = nova.conf.CONF
+
+_POWER_STATES = {
+    lpar_state.Power.RUNNING: power_state.RUNNING,
+    lpar_state.Power.OFF: power_state.SHUTDOWN,
+    lpar_state.Power.SUSPENDED: power_state.SUSPENDED,
+    lpar_state.Power.FAILED: power_state.CRASHED,
+}
+
+#: What a PowerVM host runs, as Nova's image property filter compares it.
+_SUPPORTED = [
+    (arch, fields.HVType.PHYP, fields.VMMode.HVM)
+    for arch in (fields.Architecture.PPC64, fields.Architecture.PPC64LE)
+]
+
+
+def instance_info(
+    state: lpar_state.Power, recorded: int | None
+) -> hardware.InstanceInfo:
+    """Give Nova's form of a power state.
+
+    :param state: What the host tells.
+    :param recorded: What Nova recorded last; it stands for what is unknown.
+    """
+    known = _POWER_STATES.get(state, recorded)
+    return hardware.InstanceInfo(
+        state=power_state.NOSTATE if known is None else known
+    )
+
+
+def shutdown_timeout(instance: Any) -> int:
+    """Give the seconds that a guest gets to shut down, as for a stop."""
+    return int(
+        compute_utils.get_value_from_system_metadata(
+            instance,
+            'image_os_shutdown_timeout',
+            int,
+            CONF.shutdown_timeout,
+        )
+    )
+
+
+def root(instance: Any, glance: images.GlanceImage) -> lifecycle.Root:
+    """Say what the root disk of an instance is made of.
+
+    :raises exception.ImageRefused: Glance does not show the image.
+    """
+    return lifecycle.Root(
+        image=glance.describe(),
+        source=glance.read,
+        flavor_gb=instance.flavor.root_gb,
+        inspect=not CONF.workarounds.disable_deep_image_inspection,
+    )
+
+
+def build(
+    instance: Any,
+    allocations: Any,
+    disk: lifecycle.Root,
+    **rest: Any,
+) -> lifecycle.Build:
+    """Say what is to be made of an instance.
+
+    :param instance: nova.objects.Instance.
+    :param allocations: As Nova hands them to spawn.
+    :param disk: Its root disk.
+    :param rest: Further fields of the build.
+    """
+    return lifecycle.Build(
+        instance=instance.uuid,
+        name=instance.name,
+        memory_mb=instance.flavor.memory_mb,
+        vcpus=instance.flavor.vcpus,
+        extra_specs=_extra_specs(instance),
+        allocations=allocations,
+        remembered=_remembered(instance),
+        root=disk,
+        **rest,
+    )
+
+
+def tenant(
+    instance: Any,
+    requests: Sequence[accelerators.Request] = (),
+    ports: network.InstancePorts | None = None,
+) -> attached_slots.Tenant:
+    """Say which slots and adapters an existing instance has to have.
+
+    :param instance: nova.objects.Instance.
+    :param requests: Its accelerator requests.
+    :param ports: Its ports; None to leave its adapters alone.
+    """
+    return attached_slots.Tenant(
+        instance=instance.uuid,
+        extra_specs=_extra_specs(instance),
+        remembered=_remembered(instance),
+        requests=requests,
+        ports=ports,
+    )
+
+
+def _extra_specs(instance: Any) -> dict[str, str]:
+    return dict(instance.flavor.extra_specs or {})
+
+
+def _remembered(instance: Any) -> Mapping[str, claims.SlotProvider]:
+    """Read what Nova stored when it claimed; loaded if it is not there."""
+    return tree.remembered(instance.resources)
+
+
+def available_resource(
+    snapshot: host_ops.Snapshot, nodename: str
+) -> dict[str, Any]:
+    """Give what ComputeDriver.get_available_resource returns."""
+    view, disk = snapshot.view, snapshot.disk
+    return {
+        'hypervisor_hostname': nodename,
+        'hypervisor_type': fields.HVType.PHYP,
+        'hypervisor_version': 1,
+        'vcpus': view.vcpus,
+        'vcpus_used': view.vcpus_used,
+        'memory_mb': view.memory_mb,
+        'memory_mb_used': view.memory_used_mb,
+        'local_gb': disk.total_gb,
+        'local_gb_used': disk.used_gb,
+        'disk_available_least': disk.total_gb - disk.used_gb,
+        'cpu_info': None,
+        'numa_topology': None,
+        'supported_instances': _SUPPORTED,
+    }
+
+
+def uptime(seconds: int) -> str:
+    """Say an uptime in the whole form of the command of that name.
+
+    The client of Nova's API leaves out any other form. Users and load are
+    unknown, so they are zero.
+    """
+    now = timeutils.utcnow()
+    minutes, _ = divmod(seconds, 60)
+    hours, minutes = divmod(minutes, 60)
+    days, hours = divmod(hours, 24)
+    return (
+        f'{now:%H:%M:%S} up {days} days, {hours:2}:{minutes:02},  0 users,  '
+        'load average: 0.00, 0.00, 0.00'
+    )

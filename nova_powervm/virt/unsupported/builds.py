@@ -1,0 +1,116 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""What an instance may ask for that this driver does not do."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import nova.conf
+from nova.virt import configdrive
+from nova.virt import driver
+
+from nova_powervm import exception
+from nova_powervm.instance import supported_features
+
+CONF = nova.conf.CONF
+
+
+def check(
+    instance: Any,
+    image_meta: Any,
+    block_device_info: Any,
+    injected_files: Any = (),
+    *,
+    preserve_ephemeral: bool = False,
+) -> None:
+    """Refuse an instance that could not be what its owner asked for.
+
+    :param instance: nova.objects.Instance.
+    :param image_meta: nova.objects.ImageMeta.
+    :param block_device_info: As Nova hands it to spawn.
+    :param injected_files: As Nova hands them to spawn.
+    :param preserve_ephemeral: As Nova hands it to rebuild. Nova's own way to
+        rebuild would refuse it too late, and set the server to ERROR.
+    :raises exception.InstanceRefused: It lists all that can't be done.
+    """
+    refused = [
+        *_disks(instance, image_meta, block_device_info or {}),
+        *_rest(instance),
+        *_promises(instance, image_meta),
+    ]
+    if injected_files and not configdrive.required_by(instance):
+        refused.append(
+            'files are to be injected, which needs a config drive '
+            '(--config-drive True)'
+        )
+    if preserve_ephemeral:
+        refused.append('an ephemeral disk is to be preserved, it has none')
+    if refused:
+        raise exception.InstanceRefused(
+            instance=instance.uuid,
+            reason='; '.join(refused),
+        )
+
+
+def _disks(instance: Any, image_meta: Any, info: Any) -> Iterator[str]:
+    volumes = driver.block_device_info_get_mapping(info)
+    if volumes:
+        yield f'{len(volumes)} volume(s) are asked for, none can be attached'
+    if not instance.image_ref or not image_meta.obj_attr_is_set('id'):
+        yield 'it boots from a volume, only images can be booted'
+    if driver.swap_is_usable(driver.block_device_info_get_swap(info)):
+        yield 'the flavor has a swap disk'
+    if driver.block_device_info_get_ephemerals(info) or instance.ephemeral_gb:
+        yield 'the flavor has an ephemeral disk'
+    if any(
+        disk.get('encrypted')
+        for disk in driver.block_device_info_get_image(info)
+    ):
+        yield 'its disk is to be encrypted'
+
+
+def _rest(instance: Any) -> Iterator[str]:
+    if instance.kernel_id or instance.ramdisk_id:
+        yield 'its image has a separate kernel or ramdisk'
+    requests = instance.pci_requests.requests if instance.pci_requests else ()
+    if requests:
+        yield (
+            'it asks for PCI devices by alias or SR-IOV port; devices are '
+            "given by the flavor's resource groups"
+        )
+    if (
+        configdrive.required_by(instance)
+        and CONF.config_drive_format != 'iso9660'
+    ):
+        yield (
+            f'[DEFAULT]config_drive_format is {CONF.config_drive_format}, '
+            'only iso9660 can be a virtual optical medium'
+        )
+
+
+def _promises(instance: Any, image_meta: Any) -> Iterator[str]:
+    extra_specs = instance.flavor.extra_specs or {}
+    for broken in supported_features.broken_by_flavor(extra_specs):
+        yield f'the flavor asks for {broken}'
+    for broken in supported_features.broken_by_image(_properties(image_meta)):
+        yield f'its image asks for {broken}'
+
+
+def _properties(image_meta: Any) -> dict[str, Any]:
+    """Give the properties that an image has, by the names of Nova's object."""
+    properties = image_meta.properties
+    return {
+        name: getattr(properties, name)
+        for name in properties.fields
+        if properties.obj_attr_is_set(name)
+    }

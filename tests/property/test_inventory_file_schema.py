@@ -1,0 +1,201 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Parser and schema of the inventory file say the same of a file."""
+
+import unittest
+
+import jsonschema
+import ruamel.yaml
+import yaml
+from hypothesis import given
+from hypothesis import settings
+from hypothesis import strategies as st
+
+from nova_powervm import exception
+from nova_powervm import inventory_file
+from nova_powervm.devices import policy
+from nova_powervm.inventory_file import schema
+from nova_powervm.inventory_file import words
+from tests.property import readers
+
+VALIDATOR = jsonschema.Draft202012Validator(schema.build())
+
+ids = st.text('0123456789ABCDEFabcdefG*?xe+._: ', max_size=9)
+texts = st.sampled_from(
+    (
+        '10DE', '1E10', '0302', '1DB*', '10D?', '*', '1', 'A1', 'U78-P1-*',
+        '21010020', 'CUSTOM_A', 'CUSTOM_POWERVM_A', 'CUSTOM_', 'PGPU', 'VCPU',
+        'HW_NUMA_ROOT', 'HW_PCI_ONE_TIME_USE', 'OWNER_NOVA', 'COMPUTE_NODE',
+        'yes', 'No', 'true', 'on', 'n', '', ' x', 'x ', 'a\nb', 'a\u2028',
+    )
+) | ids  # fmt: skip
+scalars = texts | st.sampled_from((True, False, None, 1, 0, 1014, 0.5))
+values = scalars | st.lists(texts, max_size=3) | st.just({})
+good_ids = st.one_of(
+    st.tuples(st.just('class'), st.sampled_from(('ABCD', 'AB*'))),
+    st.tuples(st.just('revision_id'), st.sampled_from(('0A', '?1'))),
+)
+identifications = (
+    st.dictionaries(
+        st.sampled_from((*policy.PROPERTIES, 'allow')), scalars, max_size=3
+    )
+    | st.lists(good_ids, min_size=1, max_size=2).map(dict)
+    | values
+)
+words_of_booleans = st.sampled_from((True, False, *words.YES, *words.NO))
+#: Most of these are good, or would be but for one thing.
+likely_paragraphs = st.fixed_dictionaries(
+    {'identification': st.lists(good_ids, max_size=2).map(dict)},
+    optional={
+        'allow': words_of_booleans,
+        'resource_class': st.sampled_from(('CUSTOM_A', 'PGPU')),
+        'traits': st.lists(
+            st.sampled_from(('CUSTOM_A', 'HW_NUMA_ROOT')), max_size=2
+        ),
+        'one_time_use': words_of_booleans,
+    },
+)
+odd_paragraphs = (
+    st.dictionaries(
+        st.sampled_from((*words.PARAGRAPH_KEYS, 'x')),
+        values | identifications,
+        max_size=4,
+    )
+    | values
+)
+files = (
+    st.dictionaries(st.sampled_from(('p', 'q')), likely_paragraphs, max_size=1)
+    | st.dictionaries(
+        st.sampled_from(('p', 'q')) | scalars,
+        likely_paragraphs | odd_paragraphs,
+        max_size=3,
+    )
+    | values
+)
+
+
+class _Unquoted(yaml.SafeDumper):
+    """Writes words of booleans without quotes, as people do."""
+
+
+def _represent_text(dumper, value):
+    style = '' if value in words.BOOLEANS else None
+    tag = 'tag:yaml.org,2002:str'
+    if value in words.BOOLEANS:
+        tag = 'tag:yaml.org,2002:bool'
+    return dumper.represent_scalar(tag, value, style=style)
+
+
+_Unquoted.add_representer(str, _represent_text)
+
+
+def accepted(text):
+    try:
+        inventory_file.parse(text, 'x')
+    except exception.PolicyInvalid:
+        return False
+    return True
+
+
+def scalars_of(node):
+    """Give all scalars of a graph, with the key whose value each is."""
+    if isinstance(node, yaml.MappingNode):
+        for key, value in node.value:
+            yield None, key
+            for of, inner in scalars_of(value):
+                yield (of or key.value), inner
+    elif isinstance(node, yaml.SequenceNode):
+        for item in node.value:
+            yield from scalars_of(item)
+    else:
+        yield None, node
+
+
+def is_beyond(text):
+    """Whether a rule that the schema can't say explains a refusal."""
+    root = yaml.compose(text)
+    if isinstance(root, yaml.ScalarNode):
+        return root.value != ''
+    for of, node in scalars_of(root):
+        if not isinstance(node, yaml.ScalarNode):
+            return True
+        if of in ('allow', 'one_time_use'):
+            if node.style or node.value not in words.BOOLEANS:
+                return True
+        elif not node.value.isprintable() or (
+            not node.style and readers.readings(node.value)
+        ):
+            return True
+    return has_doubled_key(root)
+
+
+def has_doubled_key(node):
+    if isinstance(node, yaml.MappingNode):
+        keys = [key.value for key, _ in node.value]
+        return len(keys) != len(set(keys)) or any(
+            has_doubled_key(value) for _, value in node.value
+        )
+    return False
+
+
+class AgreementTest(unittest.TestCase):
+    def check(self, text, load=yaml.safe_load):
+        valid = VALIDATOR.is_valid(load(text))
+        taken = accepted(text)
+        if taken:
+            self.assertTrue(valid, text)
+        elif valid:
+            self.assertTrue(is_beyond(text), text)
+
+    @settings(max_examples=500)
+    @given(files)
+    def test_files_as_a_machine_writes_them(self, value):
+        self.check(yaml.safe_dump(value))
+
+    @settings(max_examples=500)
+    @given(files)
+    def test_files_as_people_write_them(self, value):
+        self.check(yaml.dump(value, Dumper=_Unquoted))
+
+    @given(
+        st.dictionaries(
+            st.sampled_from(('p', 'q')), likely_paragraphs, max_size=2
+        )
+    )
+    def test_files_as_a_reader_of_yaml_1_2_sees_them(self, value):
+        reader = ruamel.yaml.YAML(typ='safe', pure=True)
+        self.check(yaml.dump(value, Dumper=_Unquoted), reader.load)
+
+    @given(st.sampled_from(list(policy.PROPERTIES)), texts)
+    def test_values_in_quotes_are_judged_alike(self, key, value):
+        quoted = "'" + value.replace("'", "''") + "'"
+        text = f'p:\n  identification:\n    {key}: {quoted}\n'
+        if value.isprintable():
+            valid = VALIDATOR.is_valid(yaml.safe_load(text))
+            self.assertIs(valid, accepted(text))
+
+    @given(st.lists(texts, max_size=3))
+    def test_traits_are_judged_alike(self, names):
+        value = {'p': {'identification': {'class': 'ABCD'}, 'traits': names}}
+        if all(name.isprintable() for name in names):
+            text = yaml.safe_dump(value, default_style="'")
+            self.assertIs(VALIDATOR.is_valid(value), accepted(text))
+
+    @given(texts)
+    def test_resource_classes_are_judged_alike(self, name):
+        value = {
+            'p': {'identification': {'class': 'ABCD'}, 'resource_class': name}
+        }
+        if name.isprintable():
+            text = yaml.safe_dump(value, default_style="'")
+            self.assertIs(VALIDATOR.is_valid(value), accepted(text))

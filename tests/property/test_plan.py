@@ -1,0 +1,258 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Properties of the plan."""
+
+import unittest
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nova_powervm.devices import names
+from nova_powervm.devices import planning
+from nova_powervm.devices import slot_providers
+from nova_powervm.devices.planned import Action
+from tests.property import strategies
+
+REMAINING = (
+    Action.CREATE,
+    Action.PUBLISH,
+    Action.KEEP_CLASS,
+    Action.WITHDRAW,
+)
+
+
+@st.composite
+def situations(draw):
+    """Draw devices, providers, and Placement's answer about these."""
+    providers = draw(strategies.providers)
+    consumers = {
+        provider.uuid: dict.fromkeys(
+            draw(st.sampled_from(((), ('instance',), ('a', 'b')))),
+            frozenset(provider.inventory),
+        )
+        for provider in providers
+        if draw(st.booleans())
+    }
+    return draw(strategies.devices), providers, consumers
+
+
+def plan_for(devices, providers, consumers, held=()):
+    return planning.make_plan(
+        slot_providers.pair(devices, providers),
+        slot_providers.Allocations(consumers),
+        lambda index: names.provider_name('host1', index),
+        (),
+        held,
+    )
+
+
+def apply(plan, providers):
+    """Do what the plan says to a list of providers."""
+    after = {provider.uuid: provider for provider in providers}
+    for entry in plan.entries:
+        uuid = entry.uuid or f'new {entry.name}'
+        if entry.action is Action.DELETE:
+            del after[uuid]
+        else:
+            after[uuid] = slot_providers.Provider(
+                uuid, entry.name, entry.inventory, entry.traits
+            )
+    return list(after.values())
+
+
+def reserved(provider):
+    return max(
+        (r.get('reserved', 0) for r in provider.inventory.values()), default=0
+    )
+
+
+class PlanTest(unittest.TestCase):
+    @given(situations())
+    def test_planning_again_changes_nothing(self, situation):
+        devices, providers, consumers = situation
+        # What is withdrawn takes two: first the mark, then the reserve.
+        after = providers
+        for _ in range(2):
+            after = apply(plan_for(devices, after, consumers), after)
+        again = plan_for(devices, after, consumers)
+        self.assertEqual(
+            {provider.uuid: provider for provider in after},
+            {provider.uuid: provider for provider in apply(again, after)},
+        )
+        self.assertEqual((), again.of(Action.CREATE, Action.DELETE))
+
+    @given(situations())
+    def test_a_provider_in_use_or_in_doubt_stays(self, situation):
+        devices, providers, consumers = situation
+        plan = plan_for(devices, providers, consumers)
+        for entry in plan.of(Action.DELETE):
+            self.assertIn(entry.uuid, consumers)
+            self.assertEqual([], list(consumers[entry.uuid]))
+
+    @given(situations())
+    def test_a_provider_in_use_or_in_doubt_loses_no_class(self, situation):
+        devices, providers, consumers = situation
+        plan = plan_for(devices, providers, consumers)
+        before = {provider.uuid: provider for provider in providers}
+        for entry in plan.of(*REMAINING):
+            if entry.uuid and consumers.get(entry.uuid, ('doubt',)):
+                self.assertLessEqual(
+                    set(before[entry.uuid].inventory), set(entry.inventory)
+                )
+
+    @given(situations())
+    def test_what_is_free_becomes_what_the_file_says(self, situation):
+        devices, providers, _ = situation
+        nobody = {provider.uuid: {} for provider in providers}
+        plan = plan_for(devices, providers, nobody)
+        self.assertEqual((), plan.of(Action.KEEP_CLASS))
+        # Nothing but an operator's reserve keeps a free provider.
+        kept = {entry.drc_index for entry in plan.of(Action.WITHDRAW)}
+        reserved = {
+            names.slot_of_provider(provider.name)
+            for provider in providers
+            if not provider.is_withdrawn
+            and any(
+                record.get('reserved')
+                for record in provider.inventory.values()
+            )
+        }
+        self.assertLessEqual(kept, reserved)
+        offered = plan.of(Action.CREATE, Action.PUBLISH)
+        free = [d for d in devices if d.slot.drc_index not in kept]
+        self.assertEqual(
+            {d.slot.drc_index: (d.resource_class,) for d in free},
+            {entry.drc_index: entry.resource_classes for entry in offered},
+        )
+        for device, entry in zip(free, offered, strict=True):
+            self.assertLessEqual(device.traits, entry.traits)
+
+    @given(situations())
+    def test_an_answer_is_needed_about_the_questionable_only(self, situation):
+        devices, providers, consumers = situation
+        pairing = slot_providers.pair(devices, providers)
+        asked = {provider.uuid for provider in pairing.questionable}
+        some = {u: held for u, held in consumers.items() if u in asked}
+        self.assertEqual(
+            plan_for(devices, providers, consumers),
+            plan_for(devices, providers, some),
+        )
+
+    @given(situations())
+    def test_reserved_by_others_is_never_lowered(self, situation):
+        devices, providers, consumers = situation
+        plan = plan_for(devices, providers, consumers)
+        before = {provider.uuid: provider for provider in providers}
+        for entry in plan.of(Action.PUBLISH, Action.KEEP_CLASS):
+            there = before[entry.uuid]
+            if reserved(there) and names.WITHDRAWN_TRAIT not in there.traits:
+                for record in entry.inventory.values():
+                    self.assertEqual(1, record['reserved'])
+
+    @given(situations())
+    def test_a_reserve_is_raised_only_where_the_mark_is(self, situation):
+        devices, providers, consumers = situation
+        plan = plan_for(devices, providers, consumers)
+        before = {provider.uuid: provider for provider in providers}
+        # Where one of two providers of a slot was used, so was the other.
+        used = {
+            names.slot_of_provider(provider.name)
+            for provider in providers
+            if reserved(provider) and not provider.is_withdrawn
+        } & {d.slot.drc_index for d in devices if d.one_time_use}
+        for entry in plan.of(*REMAINING):
+            if entry.drc_index in used:
+                continue
+            marked = names.WITHDRAWN_TRAIT in entry.traits
+            self.assertLessEqual(marked, entry.action is Action.WITHDRAW)
+            raised = [r for r in entry.inventory.values() if r['reserved']]
+            if entry.uuid is None:
+                self.assertEqual([], raised)
+            elif raised and not reserved(before[entry.uuid]):
+                self.assertIn(names.WITHDRAWN_TRAIT, before[entry.uuid].traits)
+                self.assertTrue(marked)
+
+    @given(situations(), st.data())
+    def test_only_what_lpars_hold_is_burned(self, situation, data):
+        devices, providers, consumers = situation
+        indexes = [device.slot.drc_index for device in devices]
+        held = data.draw(st.sets(st.sampled_from(indexes or [0])))
+        plan = plan_for(devices, providers, consumers, held)
+        before = {provider.uuid: provider for provider in providers}
+        once = {d.slot.drc_index for d in devices if d.one_time_use}
+        for entry in plan.of(*REMAINING):
+            index = entry.drc_index
+            if index in once & held and entry.inventory:
+                self.assertTrue(entry.burned)
+            elif entry.burned:
+                # It was, or the other provider of its slot.
+                self.assertTrue(
+                    any(
+                        reserved(provider)
+                        for provider in before.values()
+                        if names.slot_of_provider(provider.name) == index
+                    )
+                )
+
+    @given(situations())
+    def test_each_device_has_one_provider_that_offers_it(self, situation):
+        devices, providers, consumers = situation
+        plan = plan_for(devices, providers, consumers)
+        offering = plan.of(Action.CREATE, Action.PUBLISH, Action.KEEP_CLASS)
+        # ... or none, while another provider of the slot is not free.
+        withdrawn = {e.drc_index for e in plan.of(Action.WITHDRAW)}
+        self.assertEqual(
+            [
+                device.slot.drc_index
+                for device in devices
+                if device.slot.drc_index not in withdrawn
+            ],
+            [entry.drc_index for entry in offering],
+        )
+        self.assertEqual(
+            len(plan.entries), len({entry.name for entry in plan.entries})
+        )
+
+    @given(situations())
+    def test_only_providers_of_slots_are_touched(self, situation):
+        devices, providers, consumers = situation
+        plan = plan_for(devices, providers, consumers)
+        ours = {
+            provider.uuid
+            for provider in providers
+            if names.slot_of_provider(provider.name) is not None
+        }
+        self.assertEqual(
+            ours, {entry.uuid for entry in plan.entries if entry.uuid}
+        )
+
+    @given(situations())
+    def test_what_is_offered_has_the_traits_of_its_device(self, situation):
+        devices, providers, consumers = situation
+        plan = plan_for(devices, providers, consumers)
+        wanted = {d.slot.drc_index: d.traits for d in devices}
+        for entry in plan.of(*REMAINING[:3]):
+            self.assertEqual(
+                wanted[entry.drc_index] - {names.ONE_TIME_USE_TRAIT},
+                entry.traits - {names.ONE_TIME_USE_TRAIT},
+            )
+
+    @given(situations())
+    def test_the_order_of_what_is_given_does_not_matter(self, situation):
+        devices, providers, consumers = situation
+        plan = plan_for(devices, providers, consumers)
+        turned = plan_for(devices[::-1], providers[::-1], consumers)
+        self.assertEqual(
+            {entry.name: entry for entry in plan.entries},
+            {entry.name: entry for entry in turned.entries},
+        )

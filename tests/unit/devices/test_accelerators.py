@@ -1,0 +1,206 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Accelerator requests of Cyborg's, read and refused."""
+
+import unittest
+
+import ddt
+
+from nova_powervm import exception
+from nova_powervm.devices import accelerators
+from nova_powervm.devices import claims
+
+INSTANCE = '0a1b2c3d-0000-4000-8000-000000000001'
+
+
+def arq(uuid='arq-1', index='21010020', **changes):
+    """Describe a bound request as Cyborg's API does."""
+    return {
+        'uuid': uuid,
+        'device_profile_name': 'gpus',
+        'device_profile_group_id': 0,
+        'state': 'Bound',
+        'device_rp_uuid': 'device',
+        'hostname': 'host1',
+        'instance_uuid': INSTANCE,
+        'attach_handle_type': 'PCI',
+        'attach_handle_info': {'bus': '00', 'drc_index': index},
+    } | changes
+
+
+def parse(*items, profile='gpus'):
+    return accelerators.parse(INSTANCE, 'host1', profile, items)
+
+
+@ddt.ddt
+class ParseTest(unittest.TestCase):
+    def test_a_slot(self):
+        self.assertEqual(
+            (accelerators.Request('arq-1', 'device', 0x21010020),),
+            parse(arq()),
+        )
+
+    def test_n_groups_of_m(self):
+        found = parse(
+            arq('a', '21010020'),
+            arq('b', '2101002a'),
+            arq('c', '21010022', device_profile_group_id=1),
+        )
+
+        self.assertEqual(
+            [0x21010020, 0x2101002A, 0x21010022],
+            [request.drc_index for request in found],
+        )
+
+    @ddt.named_data(
+        ['none', None],
+        ['empty', []],
+    )
+    def test_no_profile_and_no_requests(self, value):
+        self.assertEqual(
+            (), accelerators.parse(INSTANCE, 'host1', None, value)
+        )
+
+    @ddt.named_data(
+        ['none', None],
+        ['empty', []],
+    )
+    def test_a_profile_without_requests(self, value):
+        with self.assertRaises(exception.AcceleratorRefused) as caught:
+            accelerators.parse(INSTANCE, 'host1', 'gpus', value)
+        self.assertIn("'gpus'", str(caught.exception))
+        self.assertIn(INSTANCE, str(caught.exception))
+
+    def test_test_pci_gives_nothing(self):
+        found = parse(
+            arq(attach_handle_type='TEST_PCI', attach_handle_info={})
+        )
+
+        self.assertEqual(
+            (accelerators.Request('arq-1', 'device', None),), found
+        )
+        self.assertEqual((), accelerators.claimed(found))
+
+    def test_what_cyborg_leaves_open(self):
+        (found,) = parse(
+            arq(instance_uuid=None, hostname=None, device_rp_uuid=None)
+        )
+
+        self.assertIsNone(found.provider_uuid)
+
+    @ddt.named_data(
+        ['text', 'junk', 'is none'],
+        ['nothing', None, 'is none'],
+        ['number', 7, 'is none'],
+        ['no uuid', {'state': 'Bound'}, 'is none'],
+        ['initial', arq(state='Initial'), "bound yet, its state is 'Initial'"],
+        ['started', arq(state='BindStarted'), 'not bound yet'],
+        ['failed', arq(state='BindFailed'), "'BindFailed'"],
+        ['no state', {'uuid': 'arq-1'}, "'None'"],
+        ['instance', arq(instance_uuid='another'), 'instance, another'],
+        ['host', arq(hostname='host2'), 'on host host2, not on host1'],
+        ['mdev', arq(attach_handle_type='MDEV'), "type 'MDEV'"],
+        ['no type', arq(attach_handle_type=''), "type ''"],
+        ['lower case', arq(attach_handle_type='pci'), "type 'pci'"],
+        ['no info', arq(attach_handle_info=None), 'without drc_index'],
+        ['text info', arq(attach_handle_info='{}'), 'without drc_index'],
+        ['no index', arq(attach_handle_info={'bus': '0'}), 'without drc_in'],
+        ['short', arq(index='2101002'), "'2101002', which is not eight"],
+        ['long', arq(index='210100200'), 'not eight'],
+        ['number index', arq(index=21), "'21', which"],
+        ['prefix', arq(index='0x210100'), 'not eight'],
+        ['line end', arq(index='21010020\n'), 'not eight'],
+        ['none index', arq(index=None), "'None'"],
+        ['unbound test', arq(state='Initial', attach_handle_type='TEST_PCI'),
+         'not bound'],
+    )  # fmt: skip
+    def test_refused(self, item, words):
+        with self.assertRaises(exception.AcceleratorRefused) as caught:
+            parse(item)
+        self.assertIn(words, str(caught.exception))
+        self.assertFalse(caught.exception.elsewhere)
+
+    def test_all_problems_at_once(self):
+        with self.assertRaises(exception.AcceleratorRefused) as caught:
+            parse(
+                arq('a', attach_handle_type='MDEV'),
+                arq('b', state='Unbound'),
+                arq('c'),
+            )
+        self.assertRegex(str(caught.exception), 'request a .*request b ')
+        self.assertNotIn('request c', str(caught.exception))
+
+    def test_one_slot_twice(self):
+        with self.assertRaises(exception.AcceleratorRefused) as caught:
+            parse(arq('a'), arq('b'))
+        self.assertIn(
+            'requests a and b both name slot 21010020', str(caught.exception)
+        )
+
+
+@ddt.ddt
+class ClaimTest(unittest.TestCase):
+    def test_source(self):
+        (claim,) = accelerators.claimed(parse(arq()))
+
+        self.assertEqual(claims.Source.ACCELERATOR, claim.source)
+        self.assertEqual(
+            '21010020 (ACCELERATOR), 21010021 (COMPUTE)',
+            claims.describe([claim, claims.Claim('p1', 0x21010021)]),
+        )
+        self.assertIn('arq-1', claim.origin)
+
+    def test_what_nova_manages_is_refused(self):
+        ours = claims.SlotProvider('p1', 0x21010020, frozenset())
+        with self.assertRaises(exception.AcceleratorRefused) as caught:
+            accelerators.refuse_novas(INSTANCE, parse(arq()), [ours])
+        self.assertRegex(
+            str(caught.exception),
+            r'arq-1 .*21010020 \(provider p1\).*Nova manages',
+        )
+
+    @ddt.named_data(
+        ['slot of cyborgs', arq(device_rp_uuid='p1', index='21010030')],
+        ['its own slot', arq(device_rp_uuid='p1')],
+        ['no slot', arq(device_rp_uuid='p1', attach_handle_type='TEST_PCI')],
+    )
+    def test_a_provider_of_novas_is_refused_with_the_cure(self, item):
+        ours = claims.SlotProvider('p1', 0x21010020, frozenset())
+        twin = claims.SlotProvider('p2', 0x21010020, frozenset())
+        with self.assertRaises(exception.AcceleratorRefused) as caught:
+            accelerators.refuse_novas(INSTANCE, parse(item), [ours, twin])
+        message = caught.exception.summary
+        self.assertIn('slot 21010020 (provider p1)', message)
+        # Nova says who was not built before, and cuts the rest.
+        self.assertIn('"trait:CUSTOM_<mark>=required"', message[:100])
+
+    def test_what_is_cyborgs_is_no_conflict(self):
+        other = claims.SlotProvider('p2', 0x21010021, frozenset())
+        accelerators.refuse_novas(INSTANCE, parse(arq()), [other])
+
+
+@ddt.ddt
+class UnsettledTest(unittest.TestCase):
+    @ddt.named_data(
+        ['nothing', None, False],
+        ['none', [], False],
+        ['bound', [arq()], False],
+        ['failed', [arq(state='BindFailed')], False],
+        ['failed beside', [arq(state='Initial'), arq(state='BindFailed')],
+         False],
+        ['initial', [arq(), arq(state='Initial')], True],
+        ['started', [arq(state='BindStarted')], True],
+        ['junk', ['junk'], False],
+    )  # fmt: skip
+    def test_whether_to_wait(self, found, expected):
+        self.assertEqual(expected, accelerators.unsettled(found))

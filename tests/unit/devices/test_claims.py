@@ -1,0 +1,244 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""From an instance's allocations to its slots."""
+
+import unittest
+
+import ddt
+
+from nova_powervm import exception
+from nova_powervm.devices import claims
+
+
+def gpu(uuid, index):
+    return claims.SlotProvider(uuid, index, frozenset({'CUSTOM_GPU'}))
+
+
+PROVIDERS = {
+    'p1': gpu('p1', 0x21010020),
+    'p2': gpu('p2', 0x21010010),
+    'n1': claims.SlotProvider('n1', 0x30000000, frozenset({'CUSTOM_NVME'})),
+}
+ROOT = {'resources': {'VCPU': 2, 'MEMORY_MB': 2048}}
+
+
+def held(resource_class='CUSTOM_GPU', amount=1):
+    return {'resources': {resource_class: amount}, 'generation': 4}
+
+
+def resolve(allocations, requested, accelerators=()):
+    found = claims.resolve(
+        'the-instance',
+        allocations,
+        PROVIDERS,
+        requested,
+        claims.Others(frozenset(accelerators), frozenset(accelerators)),
+    )
+    return [str(claim) for claim in found]
+
+
+@ddt.ddt
+class RequestedTest(unittest.TestCase):
+    @ddt.named_data(
+        ['nothing', {}, {}],
+        ['unnumbered', {'resources:CUSTOM_GPU': '1'}, {'CUSTOM_GPU': 1}],
+        ['numbered', {'resources1:CUSTOM_GPU': '2'}, {'CUSTOM_GPU': 2}],
+        ['named', {'resources_a-B9:CUSTOM_GPU': '2'}, {'CUSTOM_GPU': 2}],
+        [
+            'sum of groups',
+            {
+                'resources:CUSTOM_GPU': '1',
+                'resources1:CUSTOM_GPU': '1',
+                'resources2:CUSTOM_GPU': '3',
+                'resources2:VCPU': '0',
+            },
+            {'CUSTOM_GPU': 5, 'VCPU': 0},
+        ],
+        ['number', {'resources1:CUSTOM_GPU': 1}, {'CUSTOM_GPU': 1}],
+        ['spaces', {'resources1:CUSTOM_GPU': ' 1 '}, {'CUSTOM_GPU': 1}],
+        ['traits', {'trait1:CUSTOM_GPU': 'required'}, {}],
+        ['other scope', {'x:resources1:CUSTOM_GPU': '1'}, {}],
+        ['no number', {'resources1:CUSTOM_GPU': 'one'}, {}],
+        ['negative', {'resources1:CUSTOM_GPU': '-1'}, {}],
+        ['superscript', {'resources1:CUSTOM_GPU': '\u00b2'}, {}],
+        ['long suffix', {f'resources{"a" * 65}:CUSTOM_GPU': '1'}, {}],
+        ['lower case', {'resources1:custom_gpu': '1'}, {}],
+    )
+    def test_amounts(self, extra_specs, expected):
+        self.assertEqual(expected, claims.requested_amounts(extra_specs))
+
+
+@ddt.ddt
+class ResolveTest(unittest.TestCase):
+    @ddt.named_data(
+        ['no devices', {'root': ROOT}, {}, []],
+        ['one', {'root': ROOT, 'p1': held()}, {'CUSTOM_GPU': 1},
+         ['21010020']],
+        ['by index', {'p1': held(), 'p2': held()}, {'CUSTOM_GPU': 2},
+         ['21010010', '21010020']],
+        [
+            'two classes',
+            {'n1': held('CUSTOM_NVME'), 'p2': held()},
+            {'CUSTOM_GPU': 1, 'CUSTOM_NVME': 1},
+            ['21010010', '30000000'],
+        ],
+        [
+            "the source host's while evacuating",
+            {'p1': held(), 'elsewhere': held()},
+            {'CUSTOM_GPU': 1},
+            ['21010020'],
+        ],
+        ['a class that is not ours', {'root': ROOT}, {'VCPU': 2}, []],
+        ['more than the flavor says', {'p1': held()}, {}, ['21010020']],
+        ['asked for none', {'root': ROOT}, {'CUSTOM_GPU': 0}, []],
+    )  # fmt: skip
+    def test_claims(self, allocations, requested, expected):
+        self.assertEqual(expected, resolve(allocations, requested))
+
+    def test_claim(self):
+        self.assertEqual(
+            (claims.Claim('p1', 0x21010020),),
+            claims.resolve('i', {'p1': held()}, PROVIDERS, {}),
+        )
+
+    @ddt.named_data(
+        ['no answer', None, {}, 'no allocations from Placement'],
+        ['empty answer', {}, {}, 'no allocations from Placement'],
+        ['too few', {'p1': held()}, {'CUSTOM_GPU': 2},
+         'asks for 2 CUSTOM_GPU but 1 '],
+        ['none', {'root': ROOT}, {'CUSTOM_GPU': 1},
+         'asks for 1 CUSTOM_GPU but 0 '],
+        ["only the source host's", {'elsewhere': held()}, {'CUSTOM_GPU': 1},
+         'but 0 of its allocations'],
+        ['of another class', {'n1': held('CUSTOM_NVME')}, {'CUSTOM_GPU': 1},
+         'but 0 of its allocations'],
+        ['twice the same', {'p1': held(amount=2)}, {'CUSTOM_GPU': 2},
+         'slot 21010020 is allocated 2 times'],
+    )  # fmt: skip
+    def test_refused(self, allocations, requested, words):
+        with self.assertRaises(exception.ClaimFailed) as caught:
+            resolve(allocations, requested)
+        self.assertIn(words, str(caught.exception))
+        self.assertIn('the-instance', str(caught.exception))
+
+    def test_a_device_of_cyborg(self):
+        allocations = {'p1': held(), 'c1': held('FPGA')}
+        with self.assertRaises(exception.ForeignDevice) as caught:
+            resolve(allocations, {'CUSTOM_GPU': 1}, ['c0', 'c1'])
+        self.assertRegex(str(caught.exception), r'Cyborg.*OWNER_NOVA.*\bc1\b')
+        self.assertNotIn('c0', str(caught.exception))
+        self.assertEqual(
+            ['21010020'], resolve(allocations, {'CUSTOM_GPU': 1}, ['c0'])
+        )
+
+    def test_a_class_of_the_file_that_no_known_provider_has(self):
+        allocations = {'unknown': {'resources': {'CUSTOM_GPU': 1}}}
+        with self.assertRaisesRegex(exception.ClaimFailed, 'asks for 1'):
+            claims.resolve(
+                'instance',
+                allocations,
+                {},
+                {'CUSTOM_GPU': 1},
+                device_classes=('CUSTOM_GPU',),
+            )
+
+    def test_a_class_that_is_no_devices(self):
+        allocations = {'root': {'resources': {'CUSTOM_LICENSE': 1}}}
+        self.assertEqual(
+            (),
+            claims.resolve(
+                'instance',
+                allocations,
+                {},
+                {'CUSTOM_LICENSE': 1},
+                device_classes=('CUSTOM_GPU',),
+            ),
+        )
+
+    def test_a_device_of_a_stranger(self):
+        others = claims.Others(strangers=frozenset({'s1'}))
+        for name, refused in (('FPGA', True), ('NET_BW_EGR_KILOBIT', False)):
+            allocations = {'s1': {'resources': {name: 1}}}
+            with self.subTest(name):
+                arguments = ('i', allocations, {}, {name: 1}, others)
+                if refused:
+                    with self.assertRaisesRegex(
+                        exception.ForeignDevice, 'OWNER_NOVA.*s1'
+                    ):
+                        claims.resolve(*arguments)
+                else:
+                    self.assertEqual((), claims.resolve(*arguments))
+
+    def test_a_strangers_class_that_no_group_asked_for(self):
+        others = claims.Others(strangers=frozenset({'s1'}))
+        allocations = {'s1': {'resources': {'CUSTOM_PCI_8086': 1}}}
+        self.assertEqual((), claims.resolve('i', allocations, {}, {}, others))
+
+
+class BoundTest(unittest.TestCase):
+    """Cyborg's devices are in order if a request stands for them."""
+
+    def resolve(self, allocations, requested, bound):
+        return claims.resolve(
+            'the-instance',
+            allocations,
+            PROVIDERS,
+            requested,
+            claims.Others(frozenset({'c1', 'c2'}), frozenset({'c1', 'c2'})),
+            bound=bound,
+        )
+
+    def test_a_request_stands_for_it(self):
+        found = self.resolve(
+            {'p1': held(), 'c1': held('CUSTOM_GPU')},
+            {'CUSTOM_GPU': 1},
+            {'c1', None},
+        )
+        self.assertEqual((claims.Claim('p1', 0x21010020),), found)
+
+    def test_none_stands_for_another(self):
+        with self.assertRaises(exception.ForeignDevice) as caught:
+            self.resolve({'c1': held(), 'c2': held()}, {}, {'c1'})
+        self.assertIn('c2', str(caught.exception))
+        self.assertNotIn('c1', str(caught.exception))
+
+    def test_it_does_not_count_as_a_slot_of_ours(self):
+        with self.assertRaises(exception.ClaimFailed):
+            self.resolve({'c1': held()}, {'CUSTOM_GPU': 1}, {'c1'})
+
+
+class StoredTest(unittest.TestCase):
+    """What Nova stored with an instance is what it has to have."""
+
+    def stored(self, requested, *uuids):
+        found = claims.stored(
+            'the-instance',
+            {uuid: PROVIDERS[uuid] for uuid in uuids},
+            requested,
+            {'CUSTOM_GPU'},
+        )
+        return [str(claim) for claim in found]
+
+    def test_by_index(self):
+        self.assertEqual(
+            ['21010010', '21010020', '30000000'],
+            self.stored({'CUSTOM_GPU': 2, 'VCPU': 1}, 'p1', 'p2', 'n1'),
+        )
+
+    def test_nothing(self):
+        self.assertEqual([], self.stored({'VCPU': 1}))
+
+    def test_too_few(self):
+        with self.assertRaises(exception.ClaimFailed) as caught:
+            self.stored({'CUSTOM_GPU': 2}, 'p1')
+        self.assertIn('asks for 2 CUSTOM_GPU but 1', str(caught.exception))

@@ -1,0 +1,72 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""What a managed system offers."""
+
+import unittest
+
+import ddt
+
+from nova_powervm.devices import host
+from tests.unit.devices.values import slot
+from tests.unit.devices.values import view
+
+
+@ddt.ddt
+class HostTest(unittest.TestCase):
+    @ddt.named_data(
+        ['some used', 16.0, 12.5, 16, 4],
+        ['nothing used', 16.0, 16.0, 16, 0],
+        ['a hundredth used', 16.0, 15.99, 16, 1],
+        ['part of a processor', 7.75, 7.75, 7, 0],
+        ['noise of floats', 0.3, 0.1 + 0.2 - 1e-15, 0, 0],
+    )
+    def test_processors(self, units, free, vcpus, used):
+        seen = view(proc_units=units, proc_units_free=free)
+        self.assertEqual((vcpus, used), (seen.vcpus, seen.vcpus_used))
+
+    def test_memory(self):
+        self.assertEqual(16384, view().memory_used_mb)
+
+    def test_slot(self):
+        one, two = slot(drc_index=1), slot(drc_index=2)
+        seen = view(io_slots=(one, two))
+        self.assertEqual(two, seen.slot(2))
+        self.assertIsNone(seen.slot(3))
+
+    def test_disk(self):
+        self.assertEqual(host.DiskCapacity(0, 0), host.DiskCapacity())
+
+
+@ddt.ddt
+class OvercommitmentTest(unittest.TestCase):
+    @ddt.named_data(
+        ['exactly full', 16.0, 0.5, 2.0],
+        ['whole processors', 16.0, 1.0, 1.0],
+        ['no processors', 0.5, 1.0, 16.0],
+        ['rest of a processor', 16.8, 0.1, 10.5],
+    )
+    def test_fits(self, units, factor, ratio):
+        self.assertIsNone(
+            host.overcommitment(view(proc_units=units), factor, ratio)
+        )
+
+    @ddt.named_data(
+        ["nova's default", 16.0, 0.5, 4.0, '32.0', '2.0'],
+        ['just too much', 16.0, 1.0, 1.01, '16.16', '1.0'],
+        ['small units', 10.0, 0.3, 4.0, '12.0', '3.33'],
+    )
+    def test_too_much(self, units, factor, ratio, promised, fitting):
+        text = host.overcommitment(view(proc_units=units), factor, ratio)
+        self.assertIn(f'promise {promised} processing units', text)
+        self.assertIn(f'has {units}', text)
+        self.assertIn(f'cpu_allocation_ratio to {fitting} or', text)

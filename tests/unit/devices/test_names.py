@@ -1,0 +1,122 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Names of providers and traits."""
+
+import unittest
+
+import ddt
+import os_traits
+
+from nova_powervm.devices import names
+from tests.unit.devices.values import slot
+
+
+@ddt.ddt
+class ProviderNameTest(unittest.TestCase):
+    def test_form(self):
+        self.assertEqual(
+            'PowerVM IOSlot host1.example.org 1C0FFEE1',
+            names.provider_name('host1.example.org', 0x1C0FFEE1),
+        )
+
+    def test_form_of_the_specification(self):
+        self.assertEqual(
+            'PowerVM IOSlot 1C0FFEE1',
+            names.provider_name('host1', 0x1C0FFEE1, 'spec'),
+        )
+
+    def test_longest_nodename_that_stays_whole(self):
+        name = names.provider_name('n' * 176, 1)
+        self.assertEqual(200, len(name))
+        self.assertEqual(f'PowerVM IOSlot {"n" * 176} 00000001', name)
+
+    def test_longer_nodename_is_cut_but_told_apart(self):
+        one, two = (
+            names.provider_name('n' * 177 + end, 1) for end in ('a', 'b')
+        )
+        self.assertEqual({200}, {len(one), len(two)})
+        self.assertNotEqual(one, two)
+        self.assertEqual(1, names.slot_of_provider(one))
+
+    @ddt.named_data(
+        ['ours', 'PowerVM IOSlot host1 21010020', 0x21010020],
+        ["the specification's", 'PowerVM IOSlot 1C0FFEE1', 0x1C0FFEE1],
+        ['nodename with spaces', 'PowerVM IOSlot a b 00000001', 1],
+        ['nodename like an index', 'PowerVM IOSlot 12345678 00000001', 1],
+        ['nodename with a line break', 'PowerVM IOSlot a\nb 00000001', 1],
+        ['no space', 'PowerVM IOSlot host121010020', None],
+        ['lower case', 'PowerVM IOSlot 1c0ffee1', None],
+        ['nine digits', 'PowerVM IOSlot 121010020', None],
+        ['seven digits', 'PowerVM IOSlot 1010020', None],
+        ['text behind', 'PowerVM IOSlot 21010020 ', None],
+        ['text before', 'x PowerVM IOSlot 21010020', None],
+        ['something smaller', 'PowerVM PF 21010020', None],
+        ['only the prefix', 'PowerVM IOSlot ', None],
+        ['PCI device', 'host1_0000:81:00.0', None],
+        ['compute node', 'host1', None],
+    )
+    def test_slot_of(self, name, expected):
+        self.assertEqual(expected, names.slot_of_provider(name))
+
+
+@ddt.ddt
+class TraitTest(unittest.TestCase):
+    def test_all_eight(self):
+        self.assertEqual(
+            {
+                'CUSTOM_POWERVM_IOSLOT_VENDOR_ID_10DE',
+                'CUSTOM_POWERVM_IOSLOT_DEVICE_ID_1EB8',
+                'CUSTOM_POWERVM_IOSLOT_SUBSYS_VENDOR_ID_10DE',
+                'CUSTOM_POWERVM_IOSLOT_SUBSYS_DEVICE_ID_12A2',
+                'CUSTOM_POWERVM_IOSLOT_CLASS_0302',
+                'CUSTOM_POWERVM_IOSLOT_REVISION_ID_A1',
+                'CUSTOM_POWERVM_IOSLOT_DRC_INDEX_21010020',
+                'CUSTOM_POWERVM_IOSLOT_DRC_NAME_U78CB_001_WZS0JZB_P1_C2',
+            },
+            names.generated_traits(slot()),
+        )
+
+    @ddt.named_data(
+        ['vendor_id', 'vendor_id', 'VENDOR_ID'],
+        ['device_id', 'device_id', 'DEVICE_ID'],
+        ['subsys_vendor_id', 'subsys_vendor_id', 'SUBSYS_VENDOR_ID'],
+        ['subsys_device_id', 'subsys_device_id', 'SUBSYS_DEVICE_ID'],
+        ['pci_class', 'pci_class', 'CLASS'],
+        ['revision_id', 'revision_id', 'REVISION_ID'],
+        ['drc_name', 'drc_name', 'DRC_NAME'],
+    )
+    def test_unreported_property(self, attribute, word):
+        prefix = f'CUSTOM_POWERVM_IOSLOT_{word}_'
+        gone = names.generated_traits(slot()) - names.generated_traits(
+            slot(**{attribute: None})
+        )
+        self.assertEqual([prefix], [trait[: len(prefix)] for trait in gone])
+
+    def test_zero_is_reported(self):
+        self.assertIn(
+            'CUSTOM_POWERVM_IOSLOT_SUBSYS_DEVICE_ID_0000',
+            names.generated_traits(slot(subsys_device_id=0)),
+        )
+
+    def test_empty_location_code(self):
+        self.assertEqual(7, len(names.generated_traits(slot(drc_name=''))))
+
+    def test_long_location_code(self):
+        longest = max(
+            names.generated_traits(slot(drc_name='U' * 300)), key=len
+        )
+        self.assertEqual(255, len(longest))
+
+    def test_marks(self):
+        self.assertIn(names.OWNER_TRAIT, os_traits.get_traits())
+        self.assertTrue(names.WITHDRAWN_TRAIT.startswith('CUSTOM_POWERVM_'))

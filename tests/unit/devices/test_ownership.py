@@ -1,0 +1,160 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Slots that Cyborg has, too, or that instances hold without allocation."""
+
+import unittest
+
+import ddt
+
+from nova_powervm.devices import accelerators
+from nova_powervm.devices import matching
+from nova_powervm.devices import ownership
+from nova_powervm.devices import planning
+from nova_powervm.devices import policy
+from nova_powervm.devices import slot_providers
+from tests.unit.devices import values
+
+TRAIT = 'CUSTOM_POWERVM_IOSLOT_DRC_INDEX_21010020'
+PARAGRAPH = values.paragraph()
+POLICY = policy.Policy((PARAGRAPH,), source='/etc/nova/inventory.yaml')
+
+
+@ddt.ddt
+class SlotTest(unittest.TestCase):
+    @ddt.named_data(
+        ['trait', 'a card', {TRAIT, 'OWNER_CYBORG'}, {0x21010020}],
+        ['our form', 'PowerVM IOSlot 21010020', (), {0x21010020}],
+        ['our form with a node', values.NAME, (), {0x21010020}],
+        ['both', 'PowerVM IOSlot 21010021', {TRAIT},
+         {0x21010020, 0x21010021}],
+        ['neither', 'host1_0000:81:00.0', {'OWNER_CYBORG'}, set()],
+        ['digits alone', 'card 21010020', (), set()],
+        ['another trait', 'a', {TRAIT + '0', 'X' + TRAIT}, set()],
+    )  # fmt: skip
+    def test_slots(self, name, traits, expected):
+        self.assertEqual(expected, ownership.slots_of_cyborg(name, traits))
+
+
+class EvidenceTest(unittest.TestCase):
+    def setUp(self):
+        super().setUp()
+        self.evidence = ownership.Evidence()
+
+    def shown(self, **names):
+        return self.evidence.of(ownership.Neighbours(names=names))
+
+    def test_a_request_shows_a_slot_while_its_provider_stands(self):
+        self.evidence.add([accelerators.Request('a', 'rp', 0x21010020)])
+        self.evidence.add([accelerators.Request('b', 'rp', 0x21010021)])
+
+        self.assertEqual(
+            {0x21010020: 'card', 0x21010021: 'card'}, self.shown(rp='card')
+        )
+        self.assertEqual({}, self.shown(other='card'))
+
+    def test_nothing_is_shown_by_test_pci_or_without_a_provider(self):
+        self.evidence.add(
+            [
+                accelerators.Request('a', 'rp', None),
+                accelerators.Request('b', None, 0x21010020),
+            ]
+        )
+
+        self.assertEqual({}, self.shown(rp='card'))
+
+    def test_providers_say_it_themselves(self):
+        neighbours = ownership.Neighbours(slots={7: 'card'})
+
+        self.assertEqual({7: 'card'}, self.evidence.of(neighbours))
+
+
+class WithholdTest(unittest.TestCase):
+    def judge(self, slot=None, cyborgs=(), unallocated=()):
+        verdicts = matching.judge(
+            POLICY, [slot or values.slot()], [values.LPAR]
+        )
+        (verdict,) = ownership.withhold(
+            verdicts, dict(cyborgs), dict(unallocated), POLICY.source
+        )
+        return verdict
+
+    def test_what_nobody_else_has_is_offered(self):
+        self.assertTrue(self.judge(cyborgs={1: 'x'}).offered)
+
+    def test_what_cyborg_has_names_both_configurations(self):
+        reason = self.judge(cyborgs={values.INDEX: 'card'}).reason
+
+        self.assertEqual('cyborg', reason.code)
+        for word in (str(PARAGRAPH), POLICY.source, "'card'", 'Cyborg'):
+            self.assertIn(word, reason.text)
+
+    def test_what_an_instance_holds_names_it(self):
+        reason = self.judge(unallocated={values.INDEX: 'partition vm'}).reason
+
+        self.assertEqual('held', reason.code)
+        self.assertIn('partition vm', reason.text)
+
+    def test_what_is_not_offered_keeps_its_reason(self):
+        empty = values.slot(vendor_id=0xFFFF)
+
+        reason = self.judge(empty, cyborgs={values.INDEX: 'card'}).reason
+
+        self.assertEqual('empty', reason.code)
+
+    def test_both_use_it(self):
+        provider = values.provider()
+        verdict = self.judge(cyborgs={values.INDEX: 'card'})
+
+        def plan(consumers):
+            return planning.make_plan(
+                slot_providers.pair((), [provider]),
+                slot_providers.Allocations({provider.uuid: consumers}),
+                str,
+                (verdict,),
+            )
+
+        (entry,) = ownership.in_use_by_both(plan(['instance']))
+        self.assertEqual(values.INDEX, entry.drc_index)
+        self.assertEqual((), ownership.in_use_by_both(plan([])))
+
+
+class UnallocatedTest(unittest.TestCase):
+    PROVIDER = values.provider()
+
+    def held(self, holdings, **changes):
+        return ownership.unallocated(
+            [values.slot(owner=values.client(**changes))],
+            [self.PROVIDER, values.provider('a stranger')],
+            holdings,
+        )
+
+    def test_its_own(self):
+        self.assertEqual({}, self.held({values.LPAR: {self.PROVIDER.uuid}}))
+
+    def test_of_another_provider(self):
+        self.assertEqual(
+            {values.INDEX: f'partition {values.LPAR}'},
+            self.held({values.LPAR: {'on another host'}}),
+        )
+
+    def test_of_a_deleted_instance(self):
+        self.assertIn(values.INDEX, self.held({values.LPAR: frozenset()}))
+
+    def test_lower_case(self):
+        self.assertIn(
+            values.INDEX,
+            self.held({values.LPAR: ()}, uuid=values.LPAR.lower()),
+        )
+
+    def test_a_foreign_partition_is_another_reason(self):
+        self.assertEqual({}, self.held({values.OTHER_LPAR: ()}))

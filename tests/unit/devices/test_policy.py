@@ -1,0 +1,193 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""What a paragraph identifies, and the rules for its values."""
+
+import unittest
+
+import ddt
+
+from nova_powervm.devices import policy
+from tests.unit.devices.values import slot
+
+# In the order of the specification's table.
+VALUES = {
+    'vendor_id': '10DE',
+    'device_id': '1EB8',
+    'subsys_vendor_id': '10DF',
+    'subsys_device_id': '12A2',
+    'class': '0302',
+    'revision_id': '0A',
+    'drc_index': '01010020',
+    'drc_name': 'U78CB.001.WZS0JZB-P1-C2',
+}
+SLOT = slot(subsys_vendor_id=0x10DF, revision_id=0x0A, drc_index=0x01010020)
+LEAST = slot(
+    drc_name=None,
+    vendor_id=None,
+    device_id=None,
+    subsys_vendor_id=None,
+    subsys_device_id=None,
+    pci_class=None,
+    revision_id=None,
+)
+
+
+def identifies(slot, **identification):
+    return policy.Paragraph('p', identification).identifies(slot)
+
+
+@ddt.ddt
+class IdentificationTest(unittest.TestCase):
+    def test_properties(self):
+        self.assertEqual(
+            list(VALUES.items()),
+            [(key, p.of(SLOT)) for key, p in policy.PROPERTIES.items()],
+        )
+
+    def test_each_property_alone(self):
+        for key, value in VALUES.items():
+            self.assertTrue(identifies(SLOT, **{key: value}), key)
+            other = value[:-1] + '7'
+            self.assertFalse(identifies(SLOT, **{key: other}), key)
+
+    def test_all_must_match(self):
+        self.assertTrue(identifies(SLOT, **VALUES))
+        for key in VALUES:
+            wrong = {**VALUES, key: VALUES[key][:-1] + '7'}
+            self.assertFalse(identifies(SLOT, **wrong), key)
+
+    def test_an_unreported_property_never_matches(self):
+        for key, value in VALUES.items():
+            self.assertFalse(identifies(LEAST, **{key: value}), key)
+        self.assertFalse(identifies(LEAST, drc_name='None'))
+        self.assertFalse(identifies(LEAST, drc_index='21010020', **{
+            'class': '0302',
+        }))  # fmt: skip
+
+    def test_zero_is_a_value(self):
+        self.assertTrue(
+            identifies(slot(subsys_device_id=0), subsys_device_id='0000')
+        )
+
+    def test_no_keys_identify_nothing(self):
+        self.assertFalse(identifies(SLOT))
+
+    def test_text(self):
+        self.assertEqual(
+            "paragraph 'gpus' (line 3)",
+            str(policy.Paragraph('gpus', {}, line=3)),
+        )
+
+    def test_empty_policy(self):
+        self.assertEqual((), policy.Policy().paragraphs)
+
+
+@ddt.ddt
+class ValueTest(unittest.TestCase):
+    @ddt.named_data(
+        ['hex', 'vendor_id', '10de', '10DE'],
+        ['location code', 'drc_name', 'u78-p1', 'u78-p1'],
+    )
+    def test_normal_value(self, key, value, expected):
+        self.assertEqual(expected, policy.normal_value(key, value))
+
+    def test_good_values(self):
+        for key, value in VALUES.items():
+            self.assertIsNone(policy.problem_with_value(key, value), key)
+            if key != 'drc_name':
+                lower = value.lower()
+                self.assertIsNone(policy.problem_with_value(key, lower))
+
+    @ddt.named_data(
+        ['short', 'vendor_id', '10D'],
+        ['long', 'vendor_id', '10DE0'],
+        ['prefix', 'vendor_id', '0x10'],
+        ['sign', 'vendor_id', '-10D'],
+        ['line break', 'vendor_id', '10DE\n'],
+        ['underscore', 'vendor_id', '1_DE'],
+        ['other digits', 'vendor_id', '\uff11\uff10\uff11\uff14'],
+        ['revision', 'revision_id', '0A1'],
+        ['index', 'drc_index', '1010020'],
+        ['empty', 'class', ''],
+    )
+    def test_bad_hex(self, key, value):
+        digits = policy.PROPERTIES[key].digits
+        self.assertEqual(
+            f"{key} '{value}' is not {digits} hexadecimal digits",
+            policy.problem_with_value(key, value),
+        )
+
+    @ddt.named_data(
+        ['empty', ''],
+        ['spaces', '  '],
+        ['space in front', ' U78'],
+        ['line break behind', 'U78\n'],
+        ['null character', 'U\x0078'],
+    )
+    def test_bad_location_code(self, value):
+        self.assertIn('drc_name', policy.problem_with_value('drc_name', value))
+
+
+@ddt.ddt
+class NameTest(unittest.TestCase):
+    @ddt.named_data(
+        ['custom', 'CUSTOM_GPU', None],
+        ['default', policy.DEFAULT_RESOURCE_CLASS, None],
+        ['one character', 'CUSTOM_1', None],
+        ['longest', 'CUSTOM_' + 'A' * 248, None],
+        ['physical GPU', 'PGPU', None],
+        ['FPGA', 'FPGA', None],
+        ['too long', 'CUSTOM_' + 'A' * 249, 'no resource class'],
+        ['prefix only', 'CUSTOM_', 'no resource class'],
+        ['lower case', 'CUSTOM_gpu', 'no resource class'],
+        ['hyphen', 'CUSTOM_A-B', 'no resource class'],
+        ['line break', 'CUSTOM_A\n', 'no resource class'],
+        ['unknown', 'GPU', 'no resource class'],
+        ['empty', '', 'no resource class'],
+        ['processors', 'VCPU', 'satisfy requests for VCPU'],
+        ['memory', 'MEMORY_MB', 'satisfy requests for MEMORY_MB'],
+        ['disk', 'DISK_GB', 'satisfy requests for DISK_GB'],
+        ['virtual GPU', 'VGPU', 'satisfy requests for VGPU'],
+    )
+    def test_resource_class(self, name, words):
+        problem = policy.problem_with_resource_class(name)
+        if words is None:
+            self.assertIsNone(problem)
+        else:
+            self.assertIn(words, problem)
+            self.assertIn('CUSTOM_', problem)
+
+    @ddt.named_data(
+        ['custom', 'CUSTOM_FAST', None],
+        ['standard', 'HW_GPU_API_VULKAN', None],
+        ['almost the prefix', 'CUSTOM_POWERVMX', None],
+        ['longest', 'CUSTOM_' + 'A' * 248, None],
+        ['too long', 'CUSTOM_' + 'A' * 249, 'neither'],
+        ['prefix only', 'CUSTOM_', 'neither'],
+        ['lower case', 'custom_fast', 'neither'],
+        ['unknown', 'HW_GPU_API_VULCAN', 'neither'],
+        ['empty', '', 'neither'],
+        ['generated', 'CUSTOM_POWERVM_IOSLOT_CLASS_0302', 'to the driver'],
+        ['withdrawn', 'CUSTOM_POWERVM_WITHDRAWN', 'to the driver'],
+        ['generated prefix', 'CUSTOM_POWERVM_', 'to the driver'],
+        ['owner', 'OWNER_NOVA', 'who owns'],
+        ['other owner', 'OWNER_CYBORG', 'who owns'],
+        ['one time use', 'HW_PCI_ONE_TIME_USE', 'where it applies'],
+        ['PCI tracker', 'COMPUTE_MANAGED_PCI_DEVICE', 'PCI tracker'],
+    )
+    def test_trait(self, name, words):
+        problem = policy.problem_with_trait(name)
+        if words is None:
+            self.assertIsNone(problem)
+        else:
+            self.assertIn(words, problem)

@@ -1,0 +1,134 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Values that the tests of the core begin with."""
+
+from nova_powervm.devices import host
+from nova_powervm.devices import matching
+from nova_powervm.devices import policy
+from nova_powervm.devices import slot_providers
+from nova_powervm.devices import slots
+from nova_powervm.instance import partition
+
+LPAR = '4B1C2D3E-0000-4000-8000-000000000001'
+OTHER_LPAR = '5B1C2D3E-0000-4000-8000-000000000002'
+INDEX = 0x21010020
+NAME = 'PowerVM IOSlot host1 21010020'
+
+
+def slot(**changes):
+    """Make the slot of a GPU that nobody owns."""
+    values = {
+        'drc_index': INDEX,
+        'drc_name': 'U78CB.001.WZS0JZB-P1-C2',
+        'description': 'GPU',
+        'vendor_id': 0x10DE,
+        'device_id': 0x1EB8,
+        'subsys_vendor_id': 0x10DE,
+        'subsys_device_id': 0x12A2,
+        'pci_class': 0x0302,
+        'revision_id': 0xA1,
+    }
+    return slots.Slot(**{**values, **changes})
+
+
+def client(uuid=LPAR, **changes):
+    """Make an owner that is an LPAR with an ordinary system in it."""
+    return slots.Owner(
+        **{'kind': slots.PartitionKind.CLIENT, 'uuid': uuid, **changes}
+    )
+
+
+def paragraph(name='gpus', line=1, **identification):
+    """Make a paragraph; NVIDIA's if nothing is said."""
+    return policy.Paragraph(
+        name=name,
+        identification=identification or {'vendor_id': '10DE'},
+        resource_class='CUSTOM_GPU',
+        traits=('CUSTOM_FAST',),
+        line=line,
+    )
+
+
+def device(index=INDEX, resource_class='CUSTOM_GPU', traits=('OWNER_NOVA',)):
+    """Make a device that is offered."""
+    return matching.Device(
+        slot(drc_index=index), resource_class, frozenset(traits)
+    )
+
+
+def record(reserved=0):
+    """Make an inventory record as the specification has it."""
+    return {
+        'total': 1,
+        'reserved': reserved,
+        'min_unit': 1,
+        'max_unit': 1,
+        'step_size': 1,
+        'allocation_ratio': 1.0,
+    }
+
+
+def provider(name=NAME, classes=('CUSTOM_GPU',), reserved=0, traits=()):
+    """Make a provider as Nova's tree has it; its name serves as uuid."""
+    return slot_providers.Provider(
+        uuid=f'uuid of {name}',
+        name=name,
+        inventory={rc: record(reserved) for rc in classes},
+        traits=frozenset(traits),
+    )
+
+
+def view(**changes):
+    """Make a host of 16 processors and 64 GiB."""
+    values = {
+        'name': 'Server-8247-22L',
+        'uuid': 'c889bf0d-9996-33ac-84c5-d16727083a77',
+        'machine': '8247-22L*1234567',
+        'memory_mb': 65536,
+        'memory_free_mb': 49152,
+        'memory_region_mb': 256,
+        'proc_units': 16.0,
+        'proc_units_free': 12.5,
+        'min_units_per_vcpu': 0.05,
+    }
+    return host.HostView(**{**values, **changes})
+
+
+def spec(**changes):
+    """Make what an LPAR with two slots shall be."""
+    values = {
+        'uuid': LPAR,
+        'name': 'instance-00000001',
+        'memory_mb': 2048,
+        'vcpus': 2,
+        'proc_units': 1.0,
+        'slots': (
+            partition.SlotAssignment(0x21010020),
+            partition.SlotAssignment(0x21010021, True),
+        ),
+    }
+    return partition.PartitionSpec(**{**values, **changes})
+
+
+def lpar(**changes):
+    """Make the LPAR of :func:`spec`, as the host reports it."""
+    values = {
+        'uuid': LPAR,
+        'name': 'instance-00000001',
+        'state': 'not activated',
+        'memory_mb': 2048,
+        'vcpus': 2,
+        'proc_units': 1.0,
+        'slots': {0x21010020: True, 0x21010021: True},
+    }
+    return partition.Partition(**{**values, **changes})

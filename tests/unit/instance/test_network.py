@@ -1,0 +1,155 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+import unittest
+
+from nova_powervm import exception
+from nova_powervm.instance import network
+
+
+def port(**changes):
+    values = {
+        'id': 'port-1',
+        'mac': 'fa:16:3e:00:00:01',
+        'vif_type': network.VIF_TYPE,
+        'vlan': 100,
+    }
+    return network.Port(**values | changes)
+
+
+def bridge(name='b1', switch='ETHERNET0', pvid=1, vlans=()):
+    return network.Bridge(name, switch, pvid, frozenset((pvid, *vlans)))
+
+
+class Refusal(unittest.TestCase):
+    def test_a_port_of_our_mechanism_driver_is_fine(self):
+        self.assertIsNone(port().refusal())
+
+    def test_a_failed_binding_is_neutrons_matter(self):
+        reason = port(vif_type='binding_failed').refusal()
+        self.assertIn('Neutron could not bind port port-1', reason)
+
+    def test_other_bindings_name_the_mechanism_driver(self):
+        for vif_type in ('ovs', 'unbound', 'bridge', 'hw_veb'):
+            with self.subTest(vif_type):
+                reason = port(vif_type=vif_type).refusal()
+                self.assertIn(f'bound as {vif_type} and not', reason)
+                self.assertIn('ML2 mechanism driver pvm_sea', reason)
+
+    def test_other_vnic_types_are_named(self):
+        for vnic_type in ('direct', 'macvtap', 'baremetal'):
+            with self.subTest(vnic_type):
+                reason = port(vnic_type=vnic_type, vif_type='any').refusal()
+                self.assertIn(f'vnic_type {vnic_type}', reason)
+
+    def test_a_failed_binding_goes_first(self):
+        reason = port(vnic_type='direct', vif_type='binding_failed').refusal()
+        self.assertIn('could not bind', reason)
+
+
+class Connect(unittest.TestCase):
+    def refused(self, wanted, bridges, mappings):
+        with self.assertRaises(exception.PortRefused) as caught:
+            network.connect(wanted, bridges, mappings)
+        self.assertEqual('port-1', caught.exception.fields['port'])
+        return caught.exception.fields['reason']
+
+    def test_the_only_bridge_serves_every_network(self):
+        for name in (None, 'default', 'other'):
+            with self.subTest(name):
+                wanted = port(physical_network=name)
+                made = network.connect(wanted, [bridge()], {})
+                self.assertEqual(
+                    network.Adapter('fa:16:3e:00:00:01', 100, 'ETHERNET0'),
+                    made.adapter,
+                )
+                self.assertFalse(made.is_provisioned)
+
+    def test_a_carried_vlan_is_provisioned(self):
+        made = network.connect(port(), [bridge(vlans=[100])], {})
+        self.assertTrue(made.is_provisioned)
+
+    def test_a_flat_network_is_the_pvid(self):
+        made = network.connect(port(vlan=None), [bridge(pvid=7)], {})
+        self.assertEqual(7, made.vlan)
+        self.assertTrue(made.is_provisioned)
+
+    def test_mappings_choose_by_switch(self):
+        bridges = [bridge(), bridge('b2', 'ETHERNET1')]
+        mappings = {
+            'front': network.BridgeName('ETHERNET0'),
+            'back': network.BridgeName('ETHERNET1'),
+        }
+        for name, expected in (('front', 'b1'), ('back', 'b2')):
+            with self.subTest(name):
+                made = network.connect(
+                    port(physical_network=name), bridges, mappings
+                )
+                self.assertEqual(expected, made.bridge.uuid)
+
+    def test_mappings_choose_by_pvid(self):
+        bridges = [bridge(), bridge('b2', pvid=2)]
+        mappings = {'back': network.BridgeName('ETHERNET0', 2)}
+        made = network.connect(
+            port(physical_network='back'), bridges, mappings
+        )
+        self.assertEqual('b2', made.bridge.uuid)
+
+    def test_a_mapped_host_does_not_guess(self):
+        mappings = {'front': network.BridgeName('ETHERNET0')}
+        for name in (None, 'back'):
+            with self.subTest(name):
+                reason = self.refused(
+                    port(physical_network=name), [bridge()], mappings
+                )
+                self.assertIn(f"'{name}' is none of", reason)
+                self.assertIn('bridge_mappings (front)', reason)
+
+    def test_a_mapping_to_what_is_not_there(self):
+        mappings = {'front': network.BridgeName('ETHERNET9')}
+        reason = self.refused(
+            port(physical_network='front'), [bridge()], mappings
+        )
+        self.assertIn('no Shared Ethernet bridge for front', reason)
+        self.assertIn('ETHERNET0/1', reason)
+
+    def test_no_bridge_at_all(self):
+        reason = self.refused(port(), [], {})
+        self.assertIn('there are: none', reason)
+
+    def test_several_bridges_need_a_name(self):
+        reason = self.refused(
+            port(), [bridge(), bridge('b2', 'ETHERNET1')], {}
+        )
+        self.assertIn('2 Shared Ethernet bridges', reason)
+        self.assertIn('SWITCH/PVID in [powervm]bridge_mappings', reason)
+
+    def test_a_vlan_of_a_switch_has_one_bridge(self):
+        bridges = [bridge(), bridge('b2', pvid=2, vlans=[100])]
+        mappings = {'front': network.BridgeName('ETHERNET0', 1)}
+        for vlan in (100, 2):
+            with self.subTest(vlan):
+                reason = self.refused(
+                    port(physical_network='front', vlan=vlan),
+                    bridges,
+                    mappings,
+                )
+                self.assertIn(f'VLAN {vlan} belongs to', reason)
+                self.assertIn('ETHERNET0/2', reason)
+
+    def test_a_vlan_of_another_switch_is_another_vlan(self):
+        bridges = [bridge(), bridge('b2', 'ETHERNET1', vlans=[100])]
+        mappings = {'front': network.BridgeName('ETHERNET0')}
+        made = network.connect(
+            port(physical_network='front'), bridges, mappings
+        )
+        self.assertEqual('b1', made.bridge.uuid)

@@ -1,0 +1,160 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""How an instance's size and identity become those of an LPAR."""
+
+import unittest
+
+import ddt
+
+from nova_powervm import exception
+from nova_powervm.instance import partition
+from tests.unit.devices.values import lpar
+from tests.unit.devices.values import spec
+
+
+@ddt.ddt
+class IdentityTest(unittest.TestCase):
+    @ddt.named_data(
+        ['digit below 8', '7', '7'],
+        ['8', '8', '0'],
+        ['9', '9', '1'],
+        ['letter', 'f', '7'],
+        ['capital', 'A', '2'],
+        ['zero', '0', '0'],
+    )
+    def test_uuid(self, first, expected):
+        rest = 'b1c2d3e-0000-4000-8000-00000000abcd'
+        self.assertEqual(
+            expected + rest.upper(), partition.lpar_uuid(first + rest)
+        )
+
+    def test_way_back(self):
+        self.assertEqual(
+            ('2b1c-ab', 'ab1c-ab'), partition.instance_uuids('2B1C-AB')
+        )
+
+    @ddt.named_data(
+        ['short', 'instance-00000001', 'instance-00000001'],
+        ['longest', 'n' * 31, 'n' * 31],
+        ['too long', 'n' * 31 + 'x', 'n' * 22 + '-4330a103'],
+        ['refused characters', 'a*b|c', 'a_b_c'],
+    )
+    def test_name(self, name, expected):
+        self.assertEqual(expected, partition.lpar_name(name))
+
+    def test_long_names_with_one_beginning_stay_different(self):
+        names = {
+            partition.lpar_name(f'production-frankfurt-zone-1-{number:08x}')
+            for number in range(100)
+        }
+        self.assertEqual(100, len(names))
+        self.assertEqual({31}, set(map(len, names)))
+
+
+@ddt.ddt
+class MemoryTest(unittest.TestCase):
+    @ddt.named_data(
+        ['multiple', 2048, 256],
+        ['one region', 256, 256],
+        ['region not reported', 1000, 0],
+    )
+    def test_accepted(self, memory_mb, region_mb):
+        self.assertIsNone(partition.check_memory(memory_mb, region_mb))
+
+    @ddt.named_data(
+        ['between', 1000, 256, '768 or 1024'],
+        ['below the first', 100, 256, '256'],
+        ['one too many', 257, 256, '256 or 512'],
+    )
+    def test_refused(self, memory_mb, region_mb, choices):
+        with self.assertRaises(exception.MemorySizeRefused) as caught:
+            partition.check_memory(memory_mb, region_mb)
+        self.assertEqual(choices, caught.exception.fields['choices'])
+        self.assertIn(f'work are {choices} MiB', str(caught.exception))
+
+
+@ddt.ddt
+class ProcessorsTest(unittest.TestCase):
+    @ddt.named_data(
+        ['half', 2, 0.5, 0.05, 1.0],
+        ['hundredths', 3, 0.1, 0.05, 0.3],
+        ['exactly the least', 3, 0.05, 0.05, 0.15],
+        ['whole', 4, 1.0, 0.1, 4.0],
+        ['more digits than PowerVM takes', 1, 0.333, 0.05, 0.33],
+    )
+    def test_units(self, vcpus, factor, minimum, expected):
+        self.assertEqual(
+            expected, partition.proc_units(vcpus, factor, minimum)
+        )
+
+    def test_refused(self):
+        with self.assertRaises(exception.ProcessorsRefused) as caught:
+            partition.proc_units(4, 0.04, 0.05)
+        self.assertEqual(
+            {'vcpus': 4, 'factor': 0.04, 'units': 0.16, 'minimum': 0.05},
+            caught.exception.fields,
+        )
+
+
+@ddt.ddt
+class DifferencesTest(unittest.TestCase):
+    def test_as_specified(self):
+        self.assertEqual([], lpar().differences(spec()))
+
+    @ddt.named_data(
+        ['name', {'name': 'x'}, 'name x instead of instance-00000001'],
+        ['memory', {'memory_mb': 1024}, 'memory 1024 instead of 2048'],
+        ['processors', {'vcpus': 1}, 'virtual processors 1 instead of 2'],
+        ['units', {'proc_units': 0.5}, 'processing units 0.5 instead of 1.0'],
+        [
+            'missing',
+            {'slots': {0x21010020: True}},
+            'slot 21010021 is missing',
+        ],
+        [
+            'not asked for',
+            {'slots': {0x21010020: True, 0x21010021: True, 0xA: True}},
+            'slot 0000000A was not asked for',
+        ],
+        [
+            'not required',
+            {'slots': {0x21010020: False, 0x21010021: True}},
+            'slot 21010020 is not required',
+        ],
+    )
+    def test_one(self, changes, expected):
+        self.assertEqual([expected], lpar(**changes).differences(spec()))
+
+    def test_many(self):
+        self.assertEqual(
+            [
+                'slot 21010021 is missing',
+                'slot 00000001 was not asked for',
+                'slot 00000002 was not asked for',
+                'slot 21010020 is not required',
+            ],
+            lpar(
+                slots={2: True, 1: False, 0x21010020: False}
+            ).slot_differences(spec()),
+        )
+
+    def test_state_does_not_matter(self):
+        self.assertEqual([], lpar(state='running').differences(spec()))
+
+    def test_bus_groups_are_not_required_unless_the_host_says_so(self):
+        self.assertEqual(
+            [False, True], [slot.bus_group_required for slot in spec().slots]
+        )
+
+    def test_indexes(self):
+        self.assertEqual({0x21010020, 0x21010021}, spec().drc_indexes)

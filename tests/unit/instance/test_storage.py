@@ -1,0 +1,85 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Names and sizes of disks and media."""
+
+import unittest
+
+import ddt
+
+from nova_powervm import exception
+from nova_powervm.instance import storage
+
+LPAR = '4B1C2D3E-0F00-4000-8000-000000000001'
+OTHER = '4B1C2D3E-0F01-4000-8000-000000000001'
+GIB = storage.GIB
+
+
+class NameTest(unittest.TestCase):
+    def test_a_name_fits_a_virtual_io_server(self):
+        self.assertEqual('nv4b1c2d3e0f00r', storage.root_disk_name(LPAR, 20))
+        self.assertEqual(15, len(storage.root_disk_name(LPAR, 20)))
+
+    def test_the_name_tells_what_placement_counts(self):
+        counted = storage.root_disk_name(LPAR, 1)
+        uncounted = storage.root_disk_name(LPAR, 0)
+        self.assertNotEqual(counted, uncounted)
+        self.assertTrue(storage.is_counted(counted))
+        self.assertTrue(storage.is_counted(f'0300f8d6.3/{counted}'))
+        self.assertFalse(storage.is_counted(uncounted))
+
+    def test_disks_of_others_are_not_counted(self):
+        for name in (
+            'lv01',
+            'nvram',
+            'nv4b1c2d3e0f00',
+            'nv4b1c2d3e0f00rr',
+            'xnv4b1c2d3e0f0r',
+            'nv4B1C2D3E0F00r',
+            storage.config_drive_name(LPAR),
+        ):
+            self.assertFalse(storage.is_counted(name), name)
+
+    def test_whose_it_is(self):
+        for name in (
+            storage.root_disk_name(LPAR, 0),
+            storage.root_disk_name(LPAR, 1),
+            storage.config_drive_name(LPAR),
+            f'a/path/{storage.config_drive_name(LPAR)}',
+        ):
+            self.assertTrue(storage.belongs_to(name, LPAR))
+            self.assertTrue(storage.belongs_to(name, LPAR.lower()))
+            self.assertFalse(storage.belongs_to(name, OTHER))
+
+    def test_a_path_is_no_name(self):
+        path = f'{storage.stem(LPAR)}/lv01'
+        self.assertFalse(storage.belongs_to(path, LPAR))
+        self.assertEqual('lv01', storage.base_name(path))
+
+
+@ddt.ddt
+class SizeTest(unittest.TestCase):
+    @ddt.named_data(
+        ['one byte', 0, 1, 1],
+        ['a byte less', 0, GIB - 1, 1],
+        ['exactly', 0, GIB, 1],
+        ['a byte more', 0, GIB + 1, 2],
+        ['fits exactly', 2, 2 * GIB, 2],
+        ['larger than the image', 20, GIB, 20],
+    )
+    def test_size(self, flavor, image, size):
+        self.assertEqual(size, storage.root_disk_gb(flavor, image, 'it'))
+
+    def test_too_small(self):
+        with self.assertRaises(exception.RootDiskTooSmall) as caught:
+            storage.root_disk_gb(2, 2 * GIB + 1, 'it')
+        self.assertIn('needs a root disk of 3 GB', str(caught.exception))

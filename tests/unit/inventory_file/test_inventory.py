@@ -1,0 +1,211 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The inventory file of a running service, on a real file system."""
+
+import logging
+import os
+import pathlib
+import tempfile
+import unittest
+from unittest import mock
+
+from nova_powervm import exception
+from nova_powervm import inventory_file
+from nova_powervm.inventory_file import files
+
+FIRST = 'first: {identification: {class: ABCD}}\n'
+SECOND = 'second: {identification: {class: ABCE}}\n'
+BAD = 'second: {identification: {class: 0302}}\n'
+LOG = 'nova_powervm.inventory_file.inventory'
+
+
+class InventoryFileTest(unittest.TestCase):
+    def setUp(self):
+        super().setUp()
+        place = tempfile.TemporaryDirectory()
+        self.addCleanup(place.cleanup)
+        self.directory = pathlib.Path(place.name).resolve()
+        self.path = self.directory / 'inventory.yaml'
+
+    def start(self, content=FIRST):
+        if content is not None:
+            self.path.write_text(content)
+            self.path.chmod(0o640)
+        self.file = inventory_file.InventoryFile(str(self.path))
+
+    def refresh(self, times=2):
+        """Give the names of the paragraphs in force, and what is logged."""
+        with self.assertLogs(LOG) as caught:
+            # Something has to be logged for the assertion to hold.
+            logging.getLogger(LOG).info('begin')
+            for _ in range(times):
+                self.file.refresh()
+        names = [paragraph.name for paragraph in self.file.policy.paragraphs]
+        return names, caught.records[1:]
+
+    def taken(self, *names):
+        found, records = self.refresh()
+        self.assertEqual(list(names), found)
+        (record,) = records
+        self.assertEqual(logging.INFO, record.levelno)
+        self.assertIn('was read again', record.getMessage())
+        self.assertEqual((list(names), []), self.refresh())
+
+    def refused(self, *words, names=('first',)):
+        found, records = self.refresh()
+        self.assertEqual(list(names), found)
+        (record,) = records
+        self.assertEqual(logging.ERROR, record.levelno)
+        for word in words:
+            self.assertIn(word, record.getMessage())
+        self.assertEqual((list(names), []), self.refresh(5))
+
+    def replace(self, content, mode=0o640):
+        """Put another file in its place, as editors do."""
+        other = self.directory / 'other'
+        other.write_text(content)
+        other.chmod(mode)
+        other.rename(self.path)
+
+    def test_a_bad_file_stops_a_starting_service(self):
+        with self.assertRaises(exception.PolicyInvalid):
+            self.start(BAD)
+
+    def test_an_unchanged_file_is_looked_at_and_not_opened(self):
+        self.start()
+        with mock.patch.object(files.os, 'open') as opened:
+            self.assertEqual((['first'], []), self.refresh(5))
+        opened.assert_not_called()
+
+    def test_one_look_is_not_enough(self):
+        self.start()
+        self.path.write_text(SECOND)
+        self.assertEqual((['first'], []), self.refresh(1))
+        self.assertEqual(['second'], self.refresh(1)[0])
+
+    def test_written_in_place(self):
+        self.start()
+        self.path.write_text(SECOND)
+        self.taken('second')
+
+    def test_replaced(self):
+        self.start()
+        self.replace(SECOND)
+        self.taken('second')
+
+    def test_same_size_and_time(self):
+        self.start(FIRST.replace('first', 'elder'))
+        before = after = self.path.stat()
+        while after.st_ctime_ns == before.st_ctime_ns:
+            # The clock of a file system ticks some hundred times a second.
+            self.path.write_text(FIRST)
+            os.utime(self.path, ns=(before.st_atime_ns, before.st_mtime_ns))
+            after = self.path.stat()
+        self.assertEqual(before.st_mtime_ns, after.st_mtime_ns)
+        self.assertEqual(before.st_size, after.st_size)
+        self.taken('first')
+
+    def test_a_link_is_switched(self):
+        versions = []
+        for content in (FIRST, SECOND):
+            version = self.directory / f'version{len(versions)}'
+            version.mkdir()
+            (version / 'inventory.yaml').write_text(content)
+            versions.append(version)
+        current = self.directory / 'current'
+        current.symlink_to(versions[0])
+        self.path.symlink_to(current / 'inventory.yaml')
+        self.start(None)
+        new = self.directory / 'new'
+        new.symlink_to(versions[1])
+        new.rename(current)
+        self.taken('second')
+
+    def test_a_link_that_leads_nowhere(self):
+        target = self.directory / 'target'
+        target.write_text(FIRST)
+        self.path.symlink_to(target)
+        self.start(None)
+        target.rename(self.directory / 'away')
+        self.refused('symbolic link', 'does not exist')
+
+    def test_growing(self):
+        self.start()
+        for end in range(1, len(SECOND) + 1):
+            self.path.write_text(SECOND[:end])
+            self.assertEqual((['first'], []), self.refresh(1))
+        self.assertEqual(['second'], self.refresh(1)[0])
+
+    def test_written_while_it_is_read(self):
+        self.start()
+        self.path.write_text(SECOND)
+        check = files._check_directories
+
+        def write_and_check(path):
+            with self.path.open('a') as file:
+                file.write('# more\n')
+            check(path)
+
+        with mock.patch.object(files, '_check_directories', write_and_check):
+            self.assertEqual((['first'], []), self.refresh())
+        self.taken('second')
+
+    def test_removed(self):
+        self.start()
+        self.path.unlink()
+        self.refused('no such file', 'has no paragraph', 'allow: false')
+
+    def test_emptied(self):
+        self.start()
+        for content in ('', '# nothing\n', ' \n---\n'):
+            self.path.write_text(content)
+            self.refused('has no paragraph', '1 paragraph(s)')
+
+    def test_bad_text(self):
+        self.start()
+        self.path.write_text(BAD)
+        self.refused('1 problem(s)', 'line 1, column 34', "quote it: '0302'")
+        self.path.write_text(SECOND)
+        self.taken('second')
+
+    def test_good_again_as_before(self):
+        self.start()
+        self.replace(BAD)
+        self.refused('1 problem(s)')
+        self.replace(FIRST)
+        self.taken('first')
+
+    def test_anybody_may_write_it(self):
+        self.start()
+        self.path.chmod(0o666)
+        self.refused('every user can write', 'chmod o-w')
+        self.path.chmod(0o640)
+        self.taken('first')
+
+    def test_anybody_may_replace_it(self):
+        self.start()
+        self.directory.chmod(0o777)
+        self.replace(SECOND)
+        self.refused(f'chmod o-w {self.directory}')
+        # Nothing about the file itself tells that it is in order now.
+        self.directory.chmod(0o755)
+        self.assertEqual(['second'], self.refresh(1)[0])
+        self.assertEqual((['second'], []), self.refresh())
+
+    def test_no_file_at_start(self):
+        self.start(None)
+        self.assertEqual(([], []), self.refresh())
+        self.replace(BAD)
+        self.refused('1 problem(s)', names=())
+        self.replace(SECOND)
+        self.taken('second')

@@ -1,0 +1,142 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""When a changed inventory file is read, and when it is taken over."""
+
+import unittest
+
+from nova_powervm import exception
+from nova_powervm.devices import policy
+from nova_powervm.inventory_file import watching
+from nova_powervm.inventory_file.watching import Look
+from nova_powervm.inventory_file.watching import News
+from nova_powervm.inventory_file.watching import Reading
+
+OLD = Look(inode=1, size=10)
+NEW = Look(inode=2, size=20)
+OTHER = Look(inode=3, size=30)
+GONE = Look(error='No such file or directory')
+
+
+def paragraphs(name):
+    return policy.Policy(
+        (policy.Paragraph(name, {'vendor_id': '10DE'}),), 'inv'
+    )
+
+
+FIRST, SECOND = paragraphs('first'), paragraphs('second')
+NOTHING = policy.Policy(source='inv (no such file)')
+
+
+def bad(look, reason='bad', passing=False):
+    error = exception.PolicyInvalid(path='inv', count=1, problems=reason)
+    return Reading(look, error=error, passing=passing)
+
+
+class WatchTest(unittest.TestCase):
+    def setUp(self):
+        super().setUp()
+        self.watch = watching.Watch(FIRST, OLD)
+
+    def look(self, look):
+        self.watch, due = self.watch.seen(look)
+        return due
+
+    def read(self, reading):
+        self.assertTrue(self.look(reading.look))
+        self.watch, news = self.watch.read(reading)
+        return news
+
+    def change(self, reading):
+        """Show a change twice, and give the reading."""
+        self.assertFalse(self.look(reading.look))
+        return self.read(reading)
+
+    def test_unchanged(self):
+        for _ in range(3):
+            self.assertFalse(self.look(OLD))
+
+    def test_a_change_is_read_when_two_looks_agree(self):
+        self.assertFalse(self.look(NEW))
+        self.assertTrue(self.look(NEW))
+        self.watch, news = self.watch.read(Reading(NEW, policy=SECOND))
+        self.assertEqual((News.TAKEN, SECOND), (news, self.watch.policy))
+        self.assertFalse(self.look(NEW))
+
+    def test_a_file_that_goes_on_changing_is_not_read(self):
+        for look in (NEW, OTHER, NEW, GONE, OTHER):
+            self.assertFalse(self.look(look))
+        self.assertEqual(FIRST, self.watch.policy)
+
+    def test_a_change_that_is_undone_is_not_read(self):
+        for look in (NEW, OLD, NEW, OLD):
+            self.assertFalse(self.look(look))
+
+    def test_another_file_than_the_looks_showed_is_not_taken(self):
+        self.look(NEW)
+        self.look(NEW)
+        self.watch, news = self.watch.read(Reading(OTHER, policy=SECOND))
+        self.assertEqual((News.NONE, FIRST), (news, self.watch.policy))
+        self.assertEqual(
+            News.TAKEN, self.change(Reading(OTHER, policy=SECOND))
+        )
+
+    def test_a_file_that_changes_while_it_is_read_is_not_taken(self):
+        news = self.change(Reading(NEW, steady=False, policy=SECOND))
+        self.assertEqual((News.NONE, FIRST), (news, self.watch.policy))
+        self.assertEqual(News.TAKEN, self.change(Reading(NEW, policy=SECOND)))
+
+    def test_a_bad_file_leaves_the_last_good_one_in_force(self):
+        self.assertEqual(News.REFUSED, self.change(bad(NEW)))
+        self.assertEqual(FIRST, self.watch.policy)
+        self.assertIn('1 problem(s)', self.watch.complaint)
+        # Said once; nothing is read before it changes.
+        self.assertFalse(self.look(NEW))
+        self.assertEqual(News.REFUSED, self.change(bad(OTHER)))
+
+    def test_a_bad_file_that_is_as_before_again_is_good_again(self):
+        self.change(bad(NEW))
+        self.assertEqual(News.TAKEN, self.change(Reading(OLD, policy=FIRST)))
+        self.assertEqual('', self.watch.complaint)
+
+    def test_what_is_not_in_the_text_is_tried_in_each_look(self):
+        self.assertEqual(News.REFUSED, self.change(bad(NEW, passing=True)))
+        self.assertEqual(News.NONE, self.read(bad(NEW, passing=True)))
+        self.assertEqual(
+            News.REFUSED, self.read(bad(NEW, 'worse', passing=True))
+        )
+        self.assertEqual(News.TAKEN, self.read(Reading(NEW, policy=SECOND)))
+        self.assertFalse(self.look(NEW))
+
+    def test_a_file_that_vanishes_or_empties(self):
+        for look in (GONE, NEW):
+            self.assertEqual(
+                News.REFUSED, self.change(Reading(look, policy=NOTHING))
+            )
+            self.assertEqual(FIRST, self.watch.policy)
+            self.assertIn('has no paragraph', self.watch.complaint)
+            self.assertFalse(self.look(look))
+
+    def test_a_service_that_started_without_a_file(self):
+        self.watch = watching.Watch(NOTHING, GONE)
+        self.assertFalse(self.look(GONE))
+        self.assertEqual(News.TAKEN, self.change(Reading(NEW, policy=SECOND)))
+        self.assertEqual(
+            News.REFUSED, self.change(Reading(GONE, policy=NOTHING))
+        )
+
+    def test_nothing_follows_nothing(self):
+        self.watch = watching.Watch(NOTHING, GONE)
+        self.assertEqual(News.REFUSED, self.change(bad(NEW)))
+        self.assertEqual(
+            News.TAKEN, self.change(Reading(GONE, policy=NOTHING))
+        )

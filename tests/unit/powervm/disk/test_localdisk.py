@@ -1,0 +1,313 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Virtual disks on the emulated Virtual I/O Server."""
+
+import dataclasses
+import functools
+import unittest
+from unittest import mock
+
+from pypowervm.wrappers import vios_file
+
+from nova_powervm import exception
+from nova_powervm.conf import powervm as options
+from nova_powervm.devices import host
+from nova_powervm.emulator import fixture
+from nova_powervm.emulator import worlds
+from nova_powervm.instance import image
+from nova_powervm.instance import storage
+from nova_powervm.powervm import session
+from nova_powervm.powervm.disk import localdisk
+from nova_powervm.powervm.disk import volume_groups
+
+DATA = b'\x01boot sector' + bytes(1000)
+NAME = 'nv4b1c2d3e0f00r'
+LPAR = '4B1C2D3E-0F00-4000-8000-000000000001'
+CONTENTS = image.Contents(len(DATA), 'raw', len(DATA))
+DAMAGED = exception.ImageDamaged(image='it', reason='its sha512 is 1...')
+
+
+def opened(*chunks):
+    """Give chunks as an image does that was opened; an error is raised."""
+    for chunk in chunks:
+        if isinstance(chunk, Exception):
+            raise chunk
+        yield chunk
+
+
+class RootTest(unittest.TestCase):
+    def setUp(self):
+        super().setUp()
+        self.start()
+
+    def start(self, **group):
+        """Start a host whose volume group is another."""
+        world = worlds.default()
+        vioses = world['systems'][0]['virtual_io_servers']
+        vioses[0]['volume_groups'][1].update(group)
+        vioses.append(
+            {
+                'name': 'vios2',
+                'state': 'running',
+                'rmc_state': 'active',
+                'memory': 4096,
+                'processors': 1,
+                'volume_groups': [{'name': 'other_pool', 'capacity': 100}],
+            }
+        )
+        emulator = fixture.Emulator(world)
+        emulator.start()
+        self.addCleanup(emulator.stop)
+        self.control = emulator.control
+        server = options.Server(
+            url=emulator.url,
+            username=emulator.username,
+            password=emulator.password,
+            connect_timeout=0,
+        )
+        self.adapter = session.connect(server)
+        self.addCleanup(self.adapter.session.close)
+        self.settings = options.Settings(server, volume_group='image_pool')
+        self.disks = localdisk.LocalDisk(self.adapter, self.settings)
+
+    def shown(self):
+        """Give the disks as the control plane tells them."""
+        (system,) = self.control.state()['systems']
+        return [
+            disk
+            for partition in system['partitions']
+            for group in partition.get('volume_groups', ())
+            for disk in group['disks']
+        ]
+
+    def make(self, *chunks, size=1):
+        source = functools.partial(opened, *chunks)
+        return self.disks.make_root(LPAR, NAME, size, CONTENTS, source)
+
+    def test_it_is_made_and_filled(self):
+        self.make(DATA)
+        (disk,) = self.shown()
+        self.assertEqual((NAME, 1), (disk['name'], disk['capacity']))
+        self.assertEqual(DATA, self.control.contents(disk['udid']))
+
+    def test_one_that_can_not_be_filled_is_removed(self):
+        with self.assertRaises(exception.ImageDamaged):
+            self.make(DATA[:5], DAMAGED)
+        self.assertEqual([], self.shown())
+
+    def test_the_first_error_stays_if_it_can_not_be_removed(self):
+        self.control.add_fault(
+            match='VolumeGroup.update', nth=2, every=True, status=500
+        )
+        with self.assertRaises(exception.ImageDamaged):
+            self.make(DATA[:5], DAMAGED)
+
+    def test_one_that_is_there_already_is_made_anew(self):
+        lpar = self.lpar_named('archive')
+        name = storage.root_disk_name(lpar, 1)
+        for size in (1, 2):
+            made = self.disks.make_root(
+                lpar, name, size, CONTENTS, lambda: opened(DATA)
+            )
+            self.disks.attach(lpar, [made])
+        (disk,) = self.shown()
+        self.assertEqual(2, disk['capacity'])
+        (mapping,) = self.vios()['scsi_mappings']
+        self.assertEqual(disk['udid'], mapping['udid'])
+
+    def test_what_was_answered_last_saves_a_reading(self):
+        self.make(DATA)
+        self.disks.remove(LPAR)
+        self.control.clear_journal()
+        self.make(DATA)
+        labels = [record['label'] for record in self.control.journal()]
+        self.assertEqual(['VolumeGroup.update', 'File.create'], labels[:2])
+
+    def test_what_somebody_changed_meanwhile_is_not_undone(self):
+        self.make(DATA)
+        self.disks.remove(LPAR)
+        other = localdisk.LocalDisk(self.adapter, self.settings)
+        lpar = self.lpar_named('archive')
+        other.make_root(
+            lpar,
+            storage.root_disk_name(lpar, 1),
+            1,
+            CONTENTS,
+            lambda: opened(DATA),
+        )
+        self.make(DATA)
+        self.assertEqual(2, len(self.shown()))
+
+    def test_a_group_that_was_made_anew_is_read_again(self):
+        self.make(DATA)
+        self.disks.remove(LPAR)
+        self.control.add_fault(match='VolumeGroup.update', status=404)
+        self.make(DATA)
+        self.assertEqual(1, len(self.shown()))
+
+    def test_a_lost_answer_makes_no_second_disk(self):
+        self.control.add_fault(
+            match='VolumeGroup.update', drop=True, phase='after'
+        )
+        self.make(DATA)
+        self.assertEqual(1, len(self.shown()))
+
+    def test_removing_nothing_writes_nothing(self):
+        self.control.clear_journal()
+        self.disks.remove('4B1C2D3E-0F00-4000-8000-000000000001')
+        methods = {record['method'] for record in self.control.journal()}
+        self.assertEqual({'GET'}, methods)
+
+    def test_a_disk_that_placement_counts_reserves_nothing(self):
+        self.start(
+            capacity=5.9, free=3.9, disks=[{'name': NAME, 'capacity': 2}]
+        )
+        # 5.9 - 3.9 - 2 is not quite nothing.
+        self.assertEqual(
+            host.DiskCapacity(total_gb=5, used_gb=2, reserved_gb=0),
+            self.disks.capacity(),
+        )
+
+    def test_a_group_of_large_units_rounds_up(self):
+        self.start(unit=4)
+        self.make(DATA, size=10)
+        (disk,) = self.shown()
+        self.assertEqual(12, disk['capacity'])
+        # 48 GB are taken by others, and of 12 GB up to 3 are not counted.
+        self.assertEqual(48 + 3, self.disks.capacity().reserved_gb)
+
+    def test_a_busy_server_is_waited_for(self):
+        waits = self.patch_waits()
+        self.control.add_fault(
+            match='VolumeGroup.update',
+            status=500,
+            message='HSCL3205 The VIOS is busy processing some other request',
+        )
+        self.make(DATA)
+        self.assertEqual(1, len(self.shown()))
+        self.assertEqual([5.0], waits)
+
+    def test_a_server_that_stays_busy_is_given_up(self):
+        waits = self.patch_waits()
+        self.control.add_fault(
+            match='VolumeGroup.update',
+            every=True,
+            status=500,
+            message='VIOS0014 busy',
+        )
+        with self.assertRaises(exception.ViosBusy):
+            self.disks._groups.change(lambda group: True)
+        self.assertEqual([5.0, 10.0], waits)
+
+    def patch_waits(self):
+        """Let no try wait, and give the seconds that they would."""
+        waits = []
+        sleep = mock.patch('tenacity.nap.time.sleep', waits.append)
+        sleep.start()
+        self.addCleanup(sleep.stop)
+        return waits
+
+    def test_a_source_with_a_broken_pipe_ends_at_once(self):
+        # The HTTP library would take it for the server's.
+        self.control.clear_journal()
+        with self.assertRaises(exception.ImageUnreadable) as caught:
+            self.make(DATA[:5], BrokenPipeError(32, 'Corrupt image download'))
+        self.assertIn('Corrupt image download', str(caught.exception))
+        self.assertEqual([], self.shown())
+
+    def test_storage_on_a_server_that_is_no_longer_ours_is_removed(self):
+        elsewhere = localdisk.LocalDisk(
+            self.adapter,
+            dataclasses.replace(self.settings, volume_group='other_pool'),
+        )
+        lpar = self.lpar_named('archive')
+        stored = elsewhere.make_root(
+            lpar,
+            storage.root_disk_name(lpar, 1),
+            1,
+            CONTENTS,
+            lambda: opened(DATA),
+        )
+        elsewhere.attach(lpar, [stored])
+        self.disks.remove(lpar)
+        self.assertEqual([], self.shown())
+
+    def test_storage_that_is_to_stay_is_only_unmapped(self):
+        lpar = self.lpar_named('archive')
+        self.disks.attach(lpar, [self.make(DATA)])
+        self.disks.remove(lpar, delete=False)
+        self.assertEqual(1, len(self.shown()))
+        self.assertEqual([], self.vios()['scsi_mappings'])
+
+    def vios(self):
+        (system,) = self.control.state()['systems']
+        return next(p for p in system['partitions'] if p['name'] == 'vios1')
+
+    def test_room_that_the_instance_has_by_now_counts(self):
+        self.start(capacity=5, free=5)
+        self.make(DATA, size=4)
+        self.disks.check_room(LPAR, 5, None)
+        with self.assertRaises(exception.NoRoom) as caught:
+            self.disks.check_room(LPAR, 6, None)
+        self.assertIn('image_pool has 5 GB free', str(caught.exception))
+        with self.assertRaises(exception.NoRoom):
+            self.disks.check_room(self.lpar_named('archive'), 2, None)
+
+    def test_a_group_of_large_units_needs_more_room(self):
+        self.start(capacity=12, free=11, unit=4)
+        self.disks.check_room(LPAR, 8, None)
+        with self.assertRaises(exception.NoRoom):
+            self.disks.check_room(LPAR, 9, None)
+
+    def test_a_medium_needs_room_in_the_repository(self):
+        self.disks.check_room(LPAR, 1, 1024)
+        self.disks.make_medium('nv4b1c2d3e0f00.iso', b'iso')
+        self.disks.check_room(LPAR, 1, storage.GIB)
+        with self.assertRaises(exception.NoRoom) as caught:
+            self.disks.check_room(LPAR, 1, 4 * storage.GIB)
+        self.assertIn('the media repository vopt', str(caught.exception))
+
+    def lpar_named(self, name):
+        (system,) = self.control.state()['systems']
+        return next(
+            partition['uuid']
+            for partition in system['partitions']
+            if partition['name'] == name
+        )
+
+    def test_descriptions_of_a_killed_service_are_taken_back(self):
+        # Media need a repository.
+        self.disks.make_medium('first.iso', b'iso')
+        for name in (NAME, 'nv4b1c2d3e0f00.iso', 'somebody'):
+            file = vios_file.File.bld(
+                self.adapter,
+                name,
+                vios_file.FileType.MEDIA_ISO,
+                self.disks._groups.vios,
+            )
+            file.create()
+        self.disks.prepare()
+        feed = self.adapter.read('File', service='web').feed
+        names = [
+            vios_file.File.wrap(entry).file_name for entry in feed.entries
+        ]
+        self.assertEqual(['somebody'], names)
+
+    def test_a_server_that_does_not_tell_its_groups_is_waited_for(self):
+        self.control.add_fault(match='VolumeGroup.feed', status=500)
+        with self.assertRaises(exception.RestBusy):
+            volume_groups.VolumeGroups(self.adapter, 'image_pool')._find()
+
+    def test_the_other_of_two_servers_may_be_down(self):
+        self.control.add_fault(match='VolumeGroup.feed', nth=2, status=500)
+        self.assertEqual(2048, self.disks.capacity().total_gb)

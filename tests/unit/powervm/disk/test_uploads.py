@@ -1,0 +1,210 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Sending files to the emulated Virtual I/O Server."""
+
+import dataclasses
+import hashlib
+import threading
+import unittest
+
+from pypowervm.wrappers import virtual_io_server
+
+from nova_powervm import exception
+from nova_powervm.conf import powervm as options
+from nova_powervm.emulator import fixture
+from nova_powervm.emulator import worlds
+from nova_powervm.powervm import session
+from nova_powervm.powervm.disk import uploads
+
+DATA = bytes(range(256)) * 1000
+
+
+class Chunks:
+    """Gives chunks and remembers whether it was closed."""
+
+    def __init__(self, *chunks, error=None):
+        self.closed = False
+        self._chunks = chunks
+        self._error = error
+
+    def __call__(self):
+        try:
+            yield from self._chunks
+            if self._error:
+                raise self._error
+        finally:
+            self.closed = True
+
+
+class UploadTest(unittest.TestCase):
+    def setUp(self):
+        super().setUp()
+        world = worlds.default()
+        (vios,) = world['systems'][0]['virtual_io_servers']
+        vios['volume_groups'][0]['media_repository'] = {'size': 1}
+        emulator = fixture.Emulator(world)
+        emulator.start()
+        self.addCleanup(emulator.stop)
+        self.control = emulator.control
+        self.adapter = session.connect(
+            options.Server(
+                url=emulator.url,
+                username=emulator.username,
+                password=emulator.password,
+                connect_timeout=0,
+            )
+        )
+        self.addCleanup(self.adapter.session.close)
+        (self.vios,) = virtual_io_server.VIOS.get(self.adapter)
+        self.uploads = uploads.Uploads(self.adapter)
+
+    def send(self, *chunks, promised=DATA, error=None):
+        """Send chunks as a medium of which other bytes may be promised."""
+        source = Chunks(*chunks, error=error)
+        try:
+            self.uploads.send(self.upload(promised), source())
+        finally:
+            self.assertEqual([], self.files())
+        return source
+
+    def upload(self, promised=DATA, name='medium.iso'):
+        """Describe a medium of which some bytes are promised."""
+        return uploads.Upload(
+            vios=self.vios.uuid,
+            name=name,
+            kind=uploads.MEDIUM,
+            size=len(promised),
+            sha256=hashlib.sha256(promised).hexdigest(),
+        )
+
+    def files(self):
+        """Give the announced files."""
+        answer = self.adapter.read('File', service='web')
+        return list(answer.feed.entries) if answer.feed else []
+
+    def media(self):
+        (system,) = self.control.state()['systems']
+        return [
+            medium
+            for partition in system['partitions']
+            for group in partition.get('volume_groups', ())
+            if group['media_repository']
+            for medium in group['media_repository']['media']
+        ]
+
+    def refused(self, kind, *chunks, **options):
+        with self.assertRaises(kind) as caught:
+            self.send(*chunks, **options)
+        self.assertEqual([], self.media())
+        return caught.exception
+
+    def assert_arrived(self):
+        (medium,) = self.media()
+        self.assertEqual(DATA, self.control.contents(medium['udid']))
+
+    def test_all_of_it_arrives(self):
+        source = self.send(DATA[:1000], DATA[1000:])
+        self.assert_arrived()
+        self.assertTrue(source.closed)
+
+    def test_empty_chunks_do_not_end_it(self):
+        self.send(b'', DATA[:1000], b'', b'', DATA[1000:], b'')
+        self.assert_arrived()
+
+    def test_too_little(self):
+        error = self.refused(exception.RestError, DATA[:-1])
+        self.assertIn('were promised', str(error))
+
+    def test_other_bytes_than_were_promised(self):
+        error = self.refused(exception.RestError, bytes(len(DATA)))
+        self.assertIn('SHA-256', str(error))
+
+    def test_nobody_has_to_know_the_hash_before(self):
+        upload = dataclasses.replace(self.upload(), sha256=None)
+        self.uploads.send(upload, iter([DATA]))
+        self.assert_arrived()
+
+    def test_what_the_chunks_raise_is_raised(self):
+        gone = exception.ImageRefused(image='it', reason='gone')
+        self.assertIs(
+            gone,
+            self.refused(exception.ImageRefused, DATA[:1000], error=gone),
+        )
+
+    def test_an_ended_session(self):
+        self.control.add_fault(match='File.upload', status=401)
+        error = self.refused(exception.RestBusy, DATA)
+        self.assertTrue(error.retryable)
+        # The next one is sent in a session that is there.
+        self.send(DATA)
+        self.assert_arrived()
+
+    def test_a_lost_announcement_is_taken_back(self):
+        self.control.add_fault(match='File.create', drop=True, phase='after')
+        self.refused(exception.RestUnreachable, DATA)
+
+    def test_an_announcement_that_did_not_arrive(self):
+        self.control.add_fault(match='File.create', drop=True)
+        self.refused(exception.RestUnreachable, DATA)
+
+    def test_three_are_sent_at_a_time(self):
+        together = threading.Barrier(3)
+        lock = threading.Lock()
+        sending = []
+        most = []
+
+        def chunks():
+            with lock:
+                sending.append(1)
+                most.append(len(sending))
+            # Nobody goes on before three have begun.
+            together.wait(30)
+            yield DATA
+            with lock:
+                sending.pop()
+
+        threads = [
+            threading.Thread(
+                target=self.uploads.send,
+                args=[self.upload(name=f'{number}.iso'), chunks()],
+            )
+            for number in range(9)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(60)
+        self.assertEqual(9, len(self.media()))
+        self.assertEqual(3, max(most))
+
+    def test_files_of_others_stay(self):
+        upload = self.upload(name='other.iso')
+        with self.uploads._announced(upload):
+            self.control.add_fault(
+                match='File.create', drop=True, phase='after'
+            )
+            with self.assertRaises(exception.RestUnreachable):
+                self.uploads.send(self.upload(), iter([DATA]))
+            self.assertEqual(1, len(self.files()))
+
+    def test_an_error_of_the_server(self):
+        self.control.add_fault(
+            match='File.upload', status=500, message='No more.'
+        )
+        error = self.refused(exception.RestError, DATA)
+        self.assertIn('No more.', str(error))
+
+    def test_a_dropped_connection(self):
+        self.control.add_fault(match='File.upload', drop=True)
+        error = self.refused(exception.RestUnreachable, DATA)
+        self.assertIn('uploading medium.iso', str(error))

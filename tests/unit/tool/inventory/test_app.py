@@ -1,0 +1,331 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The tool as a whole: configuration, output, errors, help."""
+
+import configparser
+import importlib
+import os
+import re
+import subprocess
+import sys
+import unittest
+from unittest import mock
+
+from oslo_config import cfg
+
+from nova_powervm.tool.inventory import app
+from nova_powervm.tool.inventory import config
+from tests.unit.docs import pages
+from tests.unit.tool.inventory import base
+
+#: The commands whose examples need no more than a host.
+COMMANDS = ('validate', 'show', 'generate')
+
+
+def entry_points():
+    """Give name and target of each command, as setup.cfg has them."""
+    setup = configparser.ConfigParser()
+    setup.read(pages.ROOT / 'setup.cfg')
+    for line in setup['entry_points'][app.NAMESPACE].strip().splitlines():
+        name, target = line.split(' = ')
+        yield name.replace('_', ' '), target
+
+
+class HelpTest(base.ToolTestCase):
+    def test_each_command_is_found_by_its_entry_point(self):
+        found = dict(entry_points())
+        self.assertLessEqual(set(COMMANDS), set(found))
+        for name in COMMANDS:
+            module, attribute = found[name].split(':')
+            command = getattr(importlib.import_module(module), attribute)
+            tool = app.InventoryApp()
+            self.assertIs(
+                command, tool.command_manager.find_command([name])[0]
+            )
+
+    def test_the_help_of_each_command_has_an_example(self):
+        for name, _ in entry_points():
+            with self.subTest(command=name):
+                result = base.run(*name.split(), '--help')
+                self.assertEqual(0, result.status)
+                _, _, examples = result.out.partition('\nExamples:\n')
+                self.assertIn(f'  {app.NAME} {name}', examples)
+                self.assertIn('\n  # ', examples)
+
+    def test_without_a_command_the_help_is_printed(self):
+        for arguments in ((), ('--help',)):
+            result = base.run(*arguments)
+            self.assertEqual(0, result.status)
+            for name in COMMANDS:
+                self.assertIn(f'  {name} ', result.out)
+
+    def test_version(self):
+        done = subprocess.run(
+            [
+                sys.executable,
+                '-c',
+                'from nova_powervm.tool.inventory import app; app.main()',
+                '--version',
+            ],
+            capture_output=True,
+            text=True,
+            check=True,
+            cwd=pages.ROOT,
+        )
+        self.assertRegex(done.stdout, rf'^{app.NAME} \d+\.\d+')
+        self.assertEqual('', done.stderr)
+
+    def test_bash_completion(self):
+        result = base.run('complete')
+        self.assertEqual(0, result.status)
+        # The function of the package bash-completion that cliff needs.
+        for typed, expected in (
+            (f'({app.NAME} val)', 'validate'),
+            (f'({app.NAME} show --sys)', '--system-xml'),
+        ):
+            words = '_get_comp_words_by_ref() { words=("${COMP_WORDS[@]}"); }'
+            program = (
+                f'{words}\n{result.out}\nCOMP_WORDS={typed}\n'
+                'cur=${COMP_WORDS[-1]}\n'
+                '_nova_powervm_inventory\necho ${COMPREPLY[@]}'
+            )
+            done = subprocess.run(
+                ['/bin/bash', '-c', program.replace('local cur ', 'local ')],
+                capture_output=True,
+                text=True,
+                check=True,
+            )
+            self.assertIn(expected, done.stdout.split())
+
+    def test_an_unknown_command(self):
+        result = base.run('validatee')
+        self.assertEqual(2, result.status)
+        self.assertIn('validate', result.out)
+
+
+class ExamplesTest(base.HostTestCase):
+    """Every example of the help and the documents is run."""
+
+    def test_every_example_runs(self):
+        examples = self.examples()
+        self.assertGreaterEqual(len(examples), 12)
+        system = base.capture('sys_with_sriov.txt')
+        for example in examples:
+            with self.subTest(example=example):
+                output = self.directory / 'new'
+                output.unlink(missing_ok=True)
+                arguments = [
+                    {
+                        'inventory.yaml': self.inventory,
+                        'new.yaml': self.inventory,
+                        'system.xml': system,
+                        '/etc/nova/inventory.yaml': output,
+                    }.get(word, word)
+                    for word in example.split()[1:]
+                ]
+                result = self.run_tool(*arguments)
+                # Of the stored host no slot has a GPU, which is a warning.
+                expected = 1 if '--system-xml' in arguments else 0
+                if arguments[0] != 'validate':
+                    expected = 0
+                self.assertEqual(expected, result.status, result)
+                self.assertTrue(result.out)
+
+    def examples(self):
+        """Give the command lines of help and documents."""
+        texts = [base.run(name, '--help').out for name in COMMANDS]
+        texts = [text.partition('Examples:')[2] for text in texts]
+        texts += [
+            text
+            for name, text in pages.blocks('console')
+            if name.startswith('cli/')
+        ]
+        found = []
+        for text in texts:
+            whole = re.sub(r'\\\n\s*', '', text)
+            for line in re.findall(rf'{app.NAME} [^\n|>)]*', whole):
+                if line.split()[1] in (*COMMANDS, 'complete'):
+                    found.append(line)
+        return sorted(set(found))
+
+
+class ErrorTest(base.ToolTestCase):
+    def test_errors_are_one_line_with_the_cure(self):
+        result = self.run_tool('show', '--system-xml', 'missing.xml')
+        self.assertEqual((1, ''), (result.status, result.out))
+        self.assert_one_line(result.err, 'missing.xml', 'Give the path')
+
+    def test_debug_shows_a_traceback(self):
+        result = self.run_tool(
+            '--debug', 'show', '--system-xml', 'missing.xml'
+        )
+        self.assertEqual(1, result.status)
+        self.assertIn('Traceback', result.err)
+
+    def test_an_error_of_the_program_says_so(self):
+        tool = app.InventoryApp()
+        tool.options = tool.parser.parse_args([])
+        command = tool.command_manager.find_command(['show'])[0]
+
+        class Broken(command):
+            def take_action(self, parsed_args):
+                raise KeyError('oops')
+
+        broken = Broken(tool, tool.options)
+        complaints = []
+        broken.complain = complaints.append
+        parsed = broken.get_parser('show').parse_args([])
+        self.assertEqual(1, broken.run(parsed))
+        (complaint,) = complaints
+        self.assertIn('error of the program', complaint)
+        self.assertIn('--debug', complaint)
+
+    def test_libraries_are_quiet(self):
+        # pypowervm logs the whole body of what it can't read.
+        bad = self.write('bad.xml', '<feed/>')
+        result = self.run_tool('show', '--system-xml', bad)
+        self.assert_one_line(result.err, 'no REST answer')
+
+
+class ConfigTest(base.ToolTestCase):
+    def test_nova_conf_is_not_needed_where_nothing_needs_it(self):
+        result = base.run(
+            '--config-file',
+            '/nonexistent/nova.conf',
+            'validate',
+            self.inventory,
+            '--offline',
+        )
+        self.assertEqual((0, ''), (result.status, result.err))
+
+    def test_a_named_file_has_to_be_there(self):
+        result = base.run('--config-file', '/nonexistent/nova.conf', 'show')
+        self.assertEqual(1, result.status)
+        self.assert_one_line(result.err, '/nonexistent/nova.conf')
+
+    def test_options_may_follow_the_command(self):
+        result = base.run('validate', '--offline', '--config-file', self.conf)
+        self.assertEqual(0, result.status)
+        self.assertIn(self.inventory, result.out)
+
+    def test_a_bad_option_is_one_line(self):
+        self.write('nova.conf', '[powervm]\nrest_url = ftp://host\n')
+        result = self.run_tool('show')
+        self.assertEqual(1, result.status)
+        self.assert_one_line(result.err, '[powervm]rest_url', 'looks like')
+
+    def test_a_file_that_is_no_configuration(self):
+        self.write('nova.conf', 'nonsense\n')
+        result = self.run_tool('show')
+        self.assertEqual(1, result.status)
+        self.assertNotIn('Traceback', result.err)
+        self.assertIn('nova.conf', result.err)
+
+    def test_a_directory_of_files(self):
+        base_inventory = self.write('other.yaml', base.GPUS)
+        drop = self.directory / 'conf.d'
+        drop.mkdir()
+        (drop / 'own.conf').write_text(
+            f'[powervm]\ninventory_file = {base_inventory}\n'
+        )
+        result = self.run_tool('--config-dir', drop, 'validate', '--offline')
+        self.assertIn(base_inventory, result.out)
+
+
+class PermissionTest(base.ToolTestCase):
+    """Who is not root can do what the files permit."""
+
+    def setUp(self):
+        super().setUp()
+        # All modules are loaded before this user may not read them.
+        with self.assertNoLogs():
+            self.run_tool('validate', '--offline')
+        self.directory.chmod(0o755)
+        if os.geteuid() == 0:
+            self.addCleanup(os.seteuid, 0)
+            os.seteuid(65534)
+
+    def forbid(self, path):
+        """Let nobody read a file."""
+        user = os.geteuid()
+        os.seteuid(os.getuid())
+        os.chmod(path, 0)
+        os.seteuid(user)
+
+    def test_a_file_that_everybody_may_read(self):
+        self.forbid(self.conf)
+        result = base.run('validate', self.inventory, '--offline')
+        self.assertEqual((0, ''), (result.status, result.err))
+
+    def test_an_inventory_file_that_this_user_may_not_read(self):
+        self.forbid(self.inventory)
+        result = self.run_tool('validate', '--offline')
+        self.assertEqual(2, result.status)
+        self.assertIn('can not be read', result.out)
+        self.assertIn('chgrp nova', result.out)
+
+    def test_a_named_nova_conf_that_this_user_may_not_read(self):
+        self.forbid(self.conf)
+        result = self.run_tool('show')
+        self.assertEqual(1, result.status)
+        self.assert_one_line(result.err, self.conf)
+
+    def test_the_default_nova_conf_that_this_user_may_not_read(self):
+        self.forbid(self.conf)
+        with (
+            mock.patch.object(
+                cfg, 'find_config_files', return_value=[self.conf]
+            ),
+            self.assertLogs('nova_powervm.tool') as logs,
+        ):
+            found = config.read()
+        self.assertEqual((), found.files)
+        self.assertEqual('/etc/nova/inventory.yaml', found.inventory_file)
+        self.assertIn('can not be read by this user', logs.output[0])
+
+
+class SilentHostTest(base.ToolTestCase):
+    def test_a_host_that_does_not_answer(self):
+        with open(self.conf, 'a') as conf:
+            conf.write(
+                'rest_url = http://127.0.0.1:1\n'
+                'rest_username = admin\nrest_password = secret\n'
+            )
+        for command, status in (('show', 1), ('generate', 1), ('validate', 2)):
+            with self.subTest(command=command):
+                result = self.run_tool(command)
+                self.assertEqual(status, result.status)
+                self.assert_one_line(
+                    result.err,
+                    'http://127.0.0.1:1',
+                    'Connection refused',
+                    self.conf,
+                    '--system-xml',
+                )
+                self.assertNotIn('secret', result.err)
+                self.assertEqual(
+                    command == 'validate', '--offline' in result.err
+                )
+
+
+class WrongPasswordTest(base.HostTestCase):
+    def test_a_host_that_refuses_the_login(self):
+        with open(self.conf, 'a') as conf:
+            conf.write('rest_password = wrong\n')
+        result = self.run_tool('show')
+        self.assertEqual(1, result.status)
+        self.assert_one_line(result.err, 'refused the login', 'rest_password')
+
+
+if __name__ == '__main__':
+    unittest.main()

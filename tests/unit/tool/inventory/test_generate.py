@@ -1,0 +1,257 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The command generate."""
+
+import os
+import re
+import stat
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nova_powervm import inventory_file
+from nova_powervm.devices import host
+from nova_powervm.devices import matching
+from nova_powervm.powervm import captures
+from nova_powervm.tool.inventory import hosts
+from nova_powervm.tool.inventory import pci_ids
+from nova_powervm.tool.inventory import starter
+from nova_powervm.tool.rules import device_kinds
+from tests.property import strategies
+from tests.unit.devices import values
+from tests.unit.tool.inventory import base
+
+
+def reading(*slots, owners_known=True):
+    """Make a reading of a host with these slots."""
+    view = host.HostView('host', 'u', 'm', 0, 0, 0, 0, 0, 0, tuple(slots))
+    return hosts.Reading(view, 'here', owners_known)
+
+
+def generate(*slots, **options):
+    """Make a file for these slots."""
+    return starter.text(reading(*slots), pci_ids.Names(), **options)
+
+
+def uncommented(text):
+    """Take the # away from all paragraphs."""
+    lines = [
+        line[1:] if re.match(r'#(\S|  )', line) and _is_yaml(line) else line
+        for line in text.splitlines()
+    ]
+    return '\n'.join(lines)
+
+
+def _is_yaml(line):
+    return bool(
+        re.match(r'#(  )?(  )?[a-z_0-9-]+:( "[0-9A-F]+"| [A-Z_]+)?$', line)
+    )
+
+
+class StarterTest(base.ToolTestCase):
+    def offered(self, text, *slots):
+        policy = inventory_file.parse(text, 'generated')
+        verdicts = matching.judge(policy, slots)
+        self.assertEqual((), matching.conflicts(verdicts))
+        return {
+            v.slot.drc_index: v.paragraphs[0] for v in verdicts if v.offered
+        }
+
+    def test_devices_by_pci_class(self):
+        slots = [
+            values.slot(drc_index=n, pci_class=pci_class)
+            for n, pci_class in enumerate((0x0302, 0x0108, 0x1000, 0x1200), 1)
+        ]
+        text = generate(*slots, resource_class='auto')
+        offered = self.offered(text, *slots)
+        self.assertEqual(
+            [
+                'CUSTOM_GPU',
+                'CUSTOM_NVME',
+                'CUSTOM_CRYPTO',
+                'CUSTOM_ACCELERATOR',
+            ],
+            [offered[n].resource_class for n in (1, 2, 3, 4)],
+        )
+        for kind in (
+            device_kinds.GPU,
+            device_kinds.NVME,
+            device_kinds.CRYPTO,
+            device_kinds.ACCELERATOR,
+        ):
+            self.assertIn(f'# ---- {kind.title}\n', text)
+
+    def test_one_paragraph_for_each_type(self):
+        slots = [
+            values.slot(drc_index=1, drc_name='P1-C1'),
+            values.slot(drc_index=2, drc_name='P1-C2'),
+            values.slot(drc_index=3, drc_name='P1-C3', device_id=0x1DB6),
+        ]
+        text = generate(*slots)
+        self.assertEqual(2, len(inventory_file.parse(text, 'x').paragraphs))
+        self.assertEqual({1, 2, 3}, set(self.offered(text, *slots)))
+        self.assertIn('# 2 x GPU (10DE:1EB8): P1-C1, P1-C2\n', text)
+
+    def test_wired_adapters_are_commented_out_with_the_reason(self):
+        slot = values.slot(pci_class=0x0200)
+        text = generate(slot)
+        self.assertEqual((), inventory_file.parse(text, 'x').paragraphs)
+        self.assertIn('not offered, because they are connected to a', text)
+        self.assertIn('\n#network-10de-1eb8-0200:\n', text)
+        self.assertEqual(
+            {slot.drc_index}, set(self.offered(uncommented(text), slot))
+        )
+
+    def test_what_can_not_be_assigned_is_left_out(self):
+        slots = [
+            values.slot(drc_index=1, drc_name='P1-C1', sriov=True),
+            values.slot(
+                drc_index=2, device_id=2, owner=values.client(name='db')
+            ),
+            values.slot(drc_index=3, pci_class=0xFFFF),
+        ]
+        text = generate(*slots)
+        self.assertEqual((), inventory_file.parse(text, 'x').paragraphs)
+        self.assertNotIn('vendor_id', text)
+        words = ' '.join(text.replace('#', ' ').split())
+        self.assertIn(
+            'P1-C1, GPU (10DE:1EB8): the adapter is in SR-IOV', words
+        )
+        self.assertIn('it is owned by partition db', words)
+        self.assertIn('# Empty slots: 1', text)
+
+    def test_a_device_of_an_instance_is_in_the_file(self):
+        slot = values.slot(owner=values.client())
+        self.assertNotIn('vendor_id', generate(slot))
+        text = generate(slot, instance_lpars=[values.LPAR])
+        self.assertEqual(1, len(inventory_file.parse(text, 'x').paragraphs))
+
+    def test_one_of_a_type_is_taken(self):
+        free = values.slot(drc_index=1)
+        taken = values.slot(
+            drc_index=2, drc_name='P9', owner=values.client(name='db')
+        )
+        text = generate(free, taken)
+        self.assertIn('# not now: P9, it is owned by partition db', text)
+        self.assertEqual({1}, set(self.offered(text, free, taken)))
+
+    def test_unknown_owners_are_told(self):
+        text = starter.text(
+            reading(values.slot(), owners_known=False), pci_ids.Names()
+        )
+        self.assertIn('does not tell who owns each slot', text)
+
+    def test_words_of_the_host_stay_in_comments(self):
+        slot = values.slot(description='x\ny: z\r\u2028w', drc_name='a\nb: c')
+        self.assertEqual(
+            {slot.drc_index}, set(self.offered(generate(slot), slot))
+        )
+
+    @given(
+        st.lists(strategies.any_slots, max_size=6),
+        st.sampled_from((None, 'auto', 'CUSTOM_X')),
+    )
+    def test_the_file_is_valid_for_any_host(self, slots, resource_class):
+        text = generate(*slots, resource_class=resource_class)
+        for version in (text, uncommented(text)):
+            self.offered(version, *slots)
+        # With every paragraph in force each free device is offered.
+        duplicated = {
+            s.drc_index
+            for s in slots
+            if sum(t.drc_index == s.drc_index for t in slots) > 1
+        }
+        free = {
+            s.drc_index
+            for s in slots
+            if not (s.is_empty or s.sriov or s.owner)
+        } - duplicated
+        self.assertEqual(free, set(self.offered(uncommented(text), *slots)))
+
+
+class CapturesTest(base.ToolTestCase):
+    def test_round_trip_over_all_captures(self):
+        for name, system in base.CAPTURES:
+            with self.subTest(capture=name, system=system):
+                options = ['--system-name', system] if system else []
+                source = ['--system-xml', base.capture(name), *options]
+                result = self.run_tool('generate', *source)
+                self.assertEqual(0, result.status, result)
+                view = captures.read([base.capture(name)], system).view
+                for text in (result.out, uncommented(result.out)):
+                    policy = inventory_file.parse(text, 'generated')
+                    verdicts = matching.judge(policy, view.io_slots)
+                    self.assertEqual((), matching.conflicts(verdicts))
+                    self.assertEqual(
+                        (), matching.unused(policy, view.io_slots)
+                    )
+
+
+class HostTest(base.HostTestCase):
+    def test_the_emulated_host(self):
+        result = self.succeed('generate', '--resource-class', 'auto')
+        policy = inventory_file.parse(result.out, 'generated')
+        self.assertEqual(
+            {'CUSTOM_GPU', 'CUSTOM_NVME', 'CUSTOM_CRYPTO'},
+            policy.resource_classes,
+        )
+        path = self.write('own.yaml', result.out)
+        self.assertIn('no problems', self.succeed('validate', path).out)
+
+    def test_the_default_resource_class(self):
+        text = self.succeed('generate').out
+        policy = inventory_file.parse(text, 'generated')
+        self.assertEqual({'CUSTOM_IOSLOT'}, policy.resource_classes)
+
+    def test_a_resource_class_by_name(self):
+        text = self.succeed('generate', '--resource-class', 'CUSTOM_X').out
+        policy = inventory_file.parse(text, 'generated')
+        self.assertEqual({'CUSTOM_X'}, policy.resource_classes)
+        result = self.run_tool('generate', '--resource-class', 'VCPU')
+        self.assertEqual(1, result.status)
+        self.assert_one_line(result.err, 'VCPU', 'auto')
+
+    def test_output_has_mode_0640(self):
+        output = self.directory / 'new.yaml'
+        old = os.umask(0o777)
+        self.addCleanup(os.umask, old)
+        result = self.succeed('generate', '--output', output)
+        os.umask(old)
+        self.assertIn('chgrp nova', result.out)
+        self.assertEqual(0o640, stat.S_IMODE(output.stat().st_mode))
+        self.assertEqual(self.succeed('generate').out, output.read_text())
+
+    def test_output_is_not_overwritten_without_force(self):
+        result = self.run_tool('generate', '--output', self.inventory)
+        self.assertEqual(1, result.status)
+        self.assert_one_line(result.err, self.inventory, '--force')
+        with open(self.inventory) as kept:
+            self.assertEqual(base.GPUS, kept.read())
+        self.succeed('generate', '--output', self.inventory, '--force')
+        with open(self.inventory) as replaced:
+            self.assertIn('gpu-10de-1db6-0302', replaced.read())
+        self.assertEqual(0o640, stat.S_IMODE(os.stat(self.inventory).st_mode))
+
+    def test_force_follows_a_link_and_leaves_nothing_behind(self):
+        link = self.directory / 'link.yaml'
+        link.symlink_to(self.inventory)
+        before = set(os.listdir(self.directory))
+        self.succeed('generate', '--output', link, '--force')
+        self.assertTrue(link.is_symlink())
+        self.assertIn('gpu-10de', link.read_text())
+        self.assertEqual(before, set(os.listdir(self.directory)))
+
+    def test_a_directory_that_is_not_there(self):
+        result = self.run_tool('generate', '--output', '/nonexistent/x.yaml')
+        self.assertEqual(1, result.status)
+        self.assert_one_line(result.err, '/nonexistent/x.yaml')

@@ -1,0 +1,381 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The command show."""
+
+import json
+
+import os_traits
+
+from nova_powervm.devices import host
+from nova_powervm.devices import names
+from nova_powervm.devices import policy as policies
+from nova_powervm.instance import partition
+from nova_powervm.tool.inventory import hosts
+from nova_powervm.tool.inventory import pci_ids
+from nova_powervm.tool.inventory import rows
+from nova_powervm.tool.inventory import survey as surveys
+from nova_powervm.tool.inventory import trees
+from nova_powervm.tool.rules import placement_tree
+from tests.unit.devices import values
+from tests.unit.tool.inventory import base
+from tests.unit.tool.inventory import test_pci_ids
+
+#: Its first digit is not that of its LPAR: PowerVM clears a bit.
+INSTANCE = 'f0a1c2d3-0000-4000-8000-000000000001'
+LPAR = partition.lpar_uuid(INSTANCE)
+ROOT = placement_tree.Observed('root', 'host1', None, 1)
+POLICY = policies.Policy((values.paragraph(line=3),), 'inv.yaml')
+
+
+def provider(reserved=0, total=1, traits=(), consumers=(), **changes):
+    """Make the provider of the usual slot as Placement has it."""
+    return placement_tree.Observed(
+        **{
+            'uuid': 'p1',
+            'name': values.NAME,
+            'parent_uuid': 'root',
+            'generation': 1,
+            'inventory': {
+                'CUSTOM_GPU': {'total': total, 'reserved': reserved}
+            },
+            'traits': frozenset(traits),
+            'consumers': {c: {'CUSTOM_GPU': 1} for c in consumers},
+            **changes,
+        }
+    )
+
+
+def survey(*slots, below=None, policy=POLICY, owners_known=True):
+    """Bring together these slots and providers."""
+    view = host.HostView('host', 'u', 'm', 0, 0, 0, 0, 0, 0, tuple(slots))
+    reading = hosts.Reading(view, 'here', owners_known)
+    tree = None
+    if below is not None:
+        tree = placement_tree.Tree('host1', ROOT, tuple(below))
+    return surveys.make(policy, reading, tree, 'host1')
+
+
+def row_of(*slots, **options):
+    """Give the only row."""
+    (row,) = rows.rows(survey(*slots, **options), pci_ids.Names())
+    return row
+
+
+class ReasonTest(base.ToolTestCase):
+    """The reasons are the plan's own."""
+
+    def test_why_a_slot_is_not_offered(self):
+        for changes, reason in (
+            ({'pci_class': 0xFFFF}, 'the slot is empty'),
+            ({'sriov': True}, 'SR-IOV mode'),
+            ({'vendor_id': 1}, 'no paragraph of inv.yaml identifies it'),
+            ({'owner': values.client(name='db')}, 'owned by partition db'),
+        ):
+            with self.subTest(reason=reason):
+                row = row_of(values.slot(**changes))
+                self.assertFalse(row.offered)
+                self.assertIn(reason, row.reason)
+                self.assertEqual(f'not offered: {row.reason}', row.offer)
+
+    def test_denied(self):
+        deny = policies.Paragraph(
+            'no-gpu', {'class': '0302'}, allow=False, line=7
+        )
+        policy = policies.Policy((*POLICY.paragraphs, deny), 'inv.yaml')
+        row = row_of(values.slot(), policy=policy)
+        self.assertIn("paragraph 'no-gpu' (line 7)", row.reason)
+
+    def test_offered(self):
+        row = row_of(values.slot())
+        self.assertTrue(row.offered)
+        self.assertEqual("CUSTOM_GPU by 'gpus'", row.offer)
+        self.assertEqual('', row.reason)
+
+    def test_the_owner_is_not_known(self):
+        row = row_of(values.slot(), owners_known=False)
+        self.assertEqual('not known', row.owner)
+        self.assertIn('owner not known', row.offer)
+
+    def test_a_withdrawn_provider(self):
+        row = row_of(
+            values.slot(owner=values.client(name='db')),
+            below=[provider(consumers=[INSTANCE])],
+        )
+        self.assertIn('owned by partition db', row.reason)
+        self.assertEqual(f'allocated to {INSTANCE}', row.state)
+
+
+class PlacementTest(base.ToolTestCase):
+    """What Placement holds."""
+
+    def state(self, *slots, **changes):
+        return row_of(*(slots or [values.slot()]), below=[provider(**changes)])
+
+    def test_states(self):
+        for changes, state in (
+            ({}, 'free'),
+            ({'reserved': 1}, 'reserved'),
+            (
+                {'reserved': 1, 'traits': [os_traits.HW_PCI_ONE_TIME_USE]},
+                'needs cleaning',
+            ),
+            (
+                {
+                    'reserved': 1,
+                    'traits': [os_traits.HW_PCI_ONE_TIME_USE],
+                    'consumers': [INSTANCE],
+                },
+                f'allocated to {INSTANCE}',
+            ),
+            (
+                {'reserved': 1, 'traits': [names.WITHDRAWN_TRAIT]},
+                'withdrawn',
+            ),
+        ):
+            with self.subTest(state=state):
+                self.assertEqual(state, self.state(**changes).state)
+
+    def test_not_published_yet(self):
+        row = row_of(values.slot(), below=[])
+        self.assertEqual('not in Placement yet', row.state)
+
+    def test_placement_was_not_asked(self):
+        self.assertEqual('', row_of(values.slot()).state)
+
+    def test_the_lpar_of_an_instance_is_known_by_its_consumer(self):
+        owner = values.client(LPAR, name='instance-00000001')
+        row = self.state(values.slot(owner=owner), consumers=[INSTANCE])
+        self.assertTrue(row.offered)
+        self.assertEqual('instance-00000001', row.instance)
+        self.assertEqual('allocated to instance-00000001', row.state)
+        cells = {c: of(row) for c, of in rows.PLACEMENT_COLUMNS.items()}
+        self.assertEqual([INSTANCE], cells['Consumers'])
+
+    def test_by_whom_an_instance_got_its_slot(self):
+        held = values.slot(owner=values.client(LPAR, name='instance-00000001'))
+        row = self.state(held, consumers=[INSTANCE])
+        self.assertEqual('COMPUTE', rows.PLACEMENT_COLUMNS['Source'](row))
+        cyborg = provider(
+            name=f'host1_{values.INDEX:08X}',
+            traits=[
+                os_traits.OWNER_CYBORG,
+                f'CUSTOM_POWERVM_IOSLOT_DRC_INDEX_{values.INDEX:08X}',
+            ],
+            consumers=[INSTANCE],
+        )
+        row = row_of(held, below=[cyborg], policy=policies.Policy())
+        self.assertEqual('ACCELERATOR', rows.PLACEMENT_COLUMNS['Source'](row))
+        self.assertEqual('instance-00000001', row.instance)
+        self.assertEqual('allocated to instance-00000001 by Cyborg', row.state)
+        for other in ([], [provider()]):
+            row = row_of(held, below=other, policy=policies.Policy())
+            self.assertIsNone(rows.PLACEMENT_COLUMNS['Source'](row))
+
+    def test_without_placement_it_is_owned_by_a_partition(self):
+        owner = values.client(LPAR, name='instance-00000001')
+        row = row_of(values.slot(owner=owner))
+        self.assertEqual(
+            'it is owned by partition instance-00000001, which Nova may run: '
+            'only Placement knows',
+            row.reason,
+        )
+
+    def test_a_provider_whose_slot_is_gone(self):
+        row = row_of(below=[provider()])
+        self.assertFalse(row.offered)
+        self.assertIn('no longer reports the slot', row.reason)
+        self.assertEqual(values.INDEX, row.drc_index)
+
+    def test_two_providers_of_one_slot(self):
+        short = provider(uuid='p2', name='PowerVM IOSlot 21010020')
+        found = list(
+            rows.rows(
+                survey(values.slot(), below=[provider(), short]),
+                pci_ids.Names(),
+            )
+        )
+        self.assertEqual({'p1', 'p2'}, {row.observed.uuid for row in found})
+
+    def test_the_tree(self):
+        found = survey(
+            values.slot(owner=values.client(LPAR, name='instance-00000001')),
+            values.slot(drc_index=1, drc_name='P1-C1'),
+            values.slot(drc_index=2, sriov=True),
+            below=[provider(consumers=[INSTANCE])],
+        )
+        drawn = '\n'.join(
+            trees.lines('host1', rows.rows(found, pci_ids.Names()))
+        )
+        self.assertEqual(
+            """\
+host1 (compute node)
+├── PowerVM IOSlot host1 00000001
+│   CUSTOM_GPU: 1, not in Placement yet
+│   GPU (10DE:1EB8) at P1-C1
+│   traits: CUSTOM_FAST, OWNER_NOVA, and 8 that say what it is and where
+└── PowerVM IOSlot host1 21010020
+    CUSTOM_GPU: 1, allocated to instance-00000001
+    GPU (10DE:1EB8) at U78CB.001.WZS0JZB-P1-C2
+    traits: CUSTOM_FAST, OWNER_NOVA, and 8 that say what it is and where""",
+            drawn,
+        )
+
+
+class NameTest(base.ToolTestCase):
+    def test_how_a_slot_can_be_named(self):
+        row = row_of(values.slot())
+        for name, expected in (
+            ('21010020', True),
+            ('U78CB.001.WZS0JZB-P1-C2', True),
+            ('C2', True),
+            ('P1-C2', True),
+            ('U78CB*', True),
+            ('2101????', True),
+            ('2', False),
+            ('C', False),
+            ('C22', False),
+            ('P1', False),
+        ):
+            with self.subTest(name=name):
+                self.assertEqual(expected, rows.is_named(row, name))
+
+    def test_slots_are_sorted_as_people_count(self):
+        slots = [
+            values.slot(drc_index=n, drc_name=f'P1-C{n}') for n in (10, 9, 1)
+        ]
+        found = rows.rows(survey(*slots), pci_ids.Names())
+        self.assertEqual([1, 9, 10], [row.drc_index for row in found])
+
+
+class HostTest(base.HostTestCase):
+    def test_every_slot(self):
+        listed = self.succeed('show', '-f', 'json').json
+        self.assertEqual(14, len(listed))
+        by_slot = {row['Slot']: row for row in listed}
+        gpu = by_slot['21010020']
+        self.assertEqual('U78D2.001.EMU0001-P1-C3', gpu['Location'])
+        self.assertEqual('gpus', gpu['Paragraph'])
+        self.assertEqual(1, gpu['Line'])
+        self.assertEqual('CUSTOM_GPU', gpu['Resource Class'])
+        self.assertIn('CUSTOM_TESLA_V100', gpu['Traits'])
+        self.assertIs(True, gpu['Offered'])
+        owned = by_slot['21010011']
+        self.assertEqual('VIOS vios1', owned['Owner'])
+        self.assertEqual('it is owned by VIOS vios1', owned['Reason'])
+        self.assertIs(False, owned['Offered'])
+
+    def test_the_table_fits_120_columns(self):
+        lines = self.succeed('show').out.splitlines()
+        self.assertLessEqual(max(map(len, lines)), 120)
+        self.assertEqual('| Slot     | Location ', lines[1][:22])
+        self.assertNotIn('Traits', lines[1])
+        self.assertIn('Traits', self.succeed('show', '--long').out)
+
+    def test_formats_and_columns(self):
+        result = self.succeed(
+            'show', '--offered', '-f', 'value', '-c', 'Slot', '-c', 'Traits'
+        )
+        self.assertEqual(4, len(result.out.splitlines()))
+        self.assertIn('21010020 CUSTOM_POWERVM_IOSLOT_CLASS_0302 ', result.out)
+        table = self.succeed('show', '--slot', 'C3', '-c', 'Traits').out
+        self.assertIn('| CUSTOM_TESLA_V100 ', table)
+        csv_lines = self.succeed('show', '-f', 'csv').out.splitlines()
+        self.assertEqual(15, len(csv_lines))
+        self.assertIn('"Resource Class"', csv_lines[0])
+        self.assertNotIn('None', csv_lines[1])
+        by_slot = self.succeed(
+            'show', '-f', 'json', '--sort-column', 'Slot'
+        ).json
+        self.assertEqual(
+            sorted(row['Slot'] for row in by_slot),
+            [row['Slot'] for row in by_slot],
+        )
+
+    def test_one_slot(self):
+        (row,) = self.succeed('show', '--slot', 'P1-C3', '-f', 'json').json
+        self.assertEqual('21010020', row['Slot'])
+        result = self.run_tool('show', '--slot', 'C77')
+        self.assertEqual(1, result.status)
+        self.assert_one_line(result.err, 'no slot C77')
+
+    def test_the_tree(self):
+        lines = self.succeed('show', '--tree').out.splitlines()
+        self.assertEqual('host1 (compute node)', lines[0])
+        drawn = [line for line in lines if 'PowerVM IOSlot host1' in line]
+        self.assertEqual(4, len(drawn))
+
+    def test_names_of_devices(self):
+        for arguments, name in (
+            ((), '3D Controller (10DE:1DB6)'),
+            (
+                ('--pci-ids', test_pci_ids.LIST),
+                'Example Graphics EX90 (10DE:1DB6)',
+            ),
+        ):
+            (row,) = self.succeed(
+                'show', '--slot', 'C3', '-f', 'json', *arguments
+            ).json
+            if arguments or not any(map(_exists, pci_ids.PATHS)):
+                self.assertEqual(name, row['Device'])
+        result = self.run_tool('show', '--pci-ids', '/nonexistent')
+        self.assertEqual(1, result.status)
+        self.assert_one_line(result.err, '/nonexistent')
+
+    def test_an_invalid_file(self):
+        bad = self.write('bad.yaml', 'x: 1\n')
+        result = self.run_tool('show', bad)
+        self.assertEqual(1, result.status)
+        self.assertIn('line 1, column 1', result.err)
+
+    def test_placement_that_does_not_answer_is_left_out(self):
+        with open(self.conf, 'a') as conf:
+            conf.write(
+                '[placement]\nauth_type = none\n'
+                'endpoint_override = http://127.0.0.1:1\n'
+            )
+        result = self.run_tool('show', '-f', 'json')
+        self.assertEqual(0, result.status)
+        self.assert_one_line(result.err, 'Placement does not answer')
+        self.assertNotIn('State', result.json[0])
+        self.succeed('show', '--no-placement')
+
+
+class StoredAnswerTest(base.ToolTestCase):
+    def test_every_capture(self):
+        for name, system in base.CAPTURES:
+            with self.subTest(capture=name, system=system):
+                options = ['--system-name', system] if system else []
+                result = self.run_tool(
+                    'show',
+                    '-f',
+                    'json',
+                    '--system-xml',
+                    base.capture(name),
+                    *options,
+                )
+                self.assertEqual(0, result.status, result)
+                known = system == 'HV4'
+                self.assertEqual(not known, 'warning' in result.err)
+                for row in json.loads(result.out):
+                    if row['Owner'] is None:
+                        self.assertTrue(known)
+                    elif not known:
+                        self.assertEqual('not known', row['Owner'])
+
+
+def _exists(path):
+    try:
+        with open(path):
+            return True
+    except OSError:
+        return False

@@ -1,0 +1,301 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The command validate."""
+
+import contextlib
+import csv
+import io
+import os
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nova_powervm import exception
+from nova_powervm import inventory_file
+from nova_powervm.tool.inventory import excerpts
+from nova_powervm.tool.inventory import findings
+from tests.unit.tool.inventory import base
+
+BAD = """\
+gpus:
+  identification:
+    vendor_id: 1014
+  resource_class: VCPU
+"""
+CLASHING = """\
+gpus:
+  identification: {class: "0302"}
+nvidia:
+  identification: {vendor_id: "10DE"}
+"""
+WIRED = """\
+ports:
+  identification: {class: "0200"}
+"""
+NOWHERE = """\
+other:
+  identification: {vendor_id: "ABCD"}
+"""
+
+
+class OfflineTest(base.ToolTestCase):
+    def check(self, text, *arguments):
+        path = self.write('checked.yaml', text)
+        return self.run_tool('validate', path, '--offline', *arguments)
+
+    def test_exit_codes(self):
+        for text, arguments, status in (
+            (base.GPUS, (), 0),
+            ('', (), 1),
+            ('', ('--fatal-warnings',), 2),
+            (BAD, (), 2),
+            (base.GPUS, ('--fatal-warnings',), 0),
+        ):
+            for output in ((), ('-f', 'json')):
+                with self.subTest(text=text, arguments=arguments + output):
+                    result = self.check(text, *arguments, *output)
+                    self.assertEqual(status, result.status, result)
+                    self.assertEqual('', result.err)
+
+    def test_a_pipe_is_refused_and_not_waited_for(self):
+        path = str(self.directory / 'pipe')
+        os.mkfifo(path, mode=0o644)
+
+        result = self.run_tool('validate', path, '--offline')
+
+        self.assertEqual(2, result.status)
+        self.assertIn('it is not a regular file', result.out)
+
+    def test_the_problems_are_those_of_the_service(self):
+        result = self.check(BAD, '-f', 'json')
+        with self.assertRaises(exception.PolicyInvalid) as caught:
+            inventory_file.parse(BAD, 'x')
+        self.assertEqual(
+            [
+                ('error', p.line, p.column, p.paragraph, p.what, p.hint)
+                for p in caught.exception.fields['problems']
+            ],
+            [tuple(row.values()) for row in result.json],
+        )
+
+    def test_the_file_is_reprinted_around_each_problem(self):
+        lines = self.check(BAD).out.splitlines()
+        self.assertIn('checked.yaml:3:16: error: ', lines[0])
+        self.assertEqual(
+            [
+                '  1 | gpus:',
+                '  2 |   identification:',
+                '  3 |     vendor_id: 1014',
+                '    |                ^',
+                '  4 |   resource_class: VCPU',
+            ],
+            lines[1:6],
+        )
+        self.assertIn("quote it: '1014'", lines[6])
+        self.assertIn('2 errors, 0 warnings', lines[-1])
+
+    def test_no_problems(self):
+        self.assertIn('checked.yaml: no problems.', self.check(base.GPUS).out)
+
+    def test_a_file_that_is_missing_or_empty_is_a_warning(self):
+        result = self.run_tool('validate', 'missing.yaml', '--offline')
+        self.assertEqual(1, result.status)
+        self.assertIn('there is no such file', result.out)
+        result = self.check('# nothing\n')
+        self.assertEqual(1, result.status)
+        self.assertIn('the file has no paragraph', result.out)
+
+    def test_standard_input(self):
+        result = self.run_tool('validate', '-', '--offline', stdin=BAD)
+        self.assertEqual(2, result.status)
+        self.assertIn('<stdin>:3:16: error', result.out)
+        self.assertIn('3 |     vendor_id: 1014', result.out)
+
+    def test_a_file_that_every_user_can_write(self):
+        path = self.write('checked.yaml', base.GPUS)
+        os.chmod(path, 0o666)  # noqa: S103  that is the point
+        result = self.run_tool('validate', path, '--offline')
+        self.assertEqual(2, result.status)
+        self.assertIn('chmod o-w', result.out)
+
+    def test_a_directory(self):
+        result = self.run_tool('validate', self.directory, '--offline')
+        self.assertEqual(2, result.status)
+        self.assertIn('error', result.out)
+
+    def test_bytes_that_are_no_text(self):
+        path = self.directory / 'checked.yaml'
+        path.write_bytes(b'gpus:\n  \xff: 1\n')
+        path.chmod(0o644)
+        result = self.run_tool('validate', path, '--offline')
+        self.assertEqual(2, result.status)
+        self.assertIn('checked.yaml:2:3: error: byte 0xFF', result.out)
+
+    def test_the_default_is_the_file_of_nova_conf(self):
+        result = self.succeed('validate', '--offline')
+        self.assertIn(self.inventory, result.out)
+
+    def test_formats(self):
+        rows = list(csv.reader(self.check(BAD, '-f', 'csv').out.splitlines()))
+        self.assertEqual(3, len(rows))
+        self.assertEqual('Severity', rows[0][0])
+        result = self.check(BAD, '-f', 'value', '-c', 'Line')
+        self.assertEqual('3\n4\n', result.out)
+        result = self.check(BAD, '-f', 'table', '--sort-column', 'Line')
+        self.assertIn('| Severity |', result.out)
+
+
+class HostTest(base.HostTestCase):
+    def check(self, text, *arguments):
+        path = self.write('checked.yaml', text)
+        return self.run_tool('validate', path, *arguments)
+
+    def test_what_it_offers(self):
+        result = self.succeed('validate')
+        self.assertRegex(
+            result.out, r'offers 4 of the 14 slots of http://\S+: 4 CUSTOM_GPU'
+        )
+
+    def test_two_paragraphs_for_one_device(self):
+        result = self.check(CLASHING, '-f', 'json')
+        self.assertEqual(2, result.status)
+        (row,) = result.json
+        self.assertEqual(('error', 3), (row['Severity'], row['Line']))
+        for words in (
+            'slot 21010020 at U78D2.001.EMU0001-P1-C3',
+            "paragraph 'gpus' (line 1)",
+            "paragraph 'nvidia' (line 3)",
+        ):
+            self.assertIn(words, row['Problem'])
+        self.assertNotIn('It offers', self.check(CLASHING).out)
+
+    def test_a_paragraph_that_matches_no_slot(self):
+        result = self.check(base.GPUS + NOWHERE, '-f', 'json')
+        self.assertEqual(1, result.status)
+        (row,) = result.json
+        self.assertEqual(('warning', 'other'), _named(row))
+        self.assertIn('identifies no device', row['Problem'])
+
+    def test_nothing_matches_at_all(self):
+        result = self.check(NOWHERE, '-f', 'json')
+        self.assertEqual(1, result.status)
+        self.assertIn(
+            'no paragraph offers a device', result.json[0]['Problem']
+        )
+
+    def test_an_adapter_with_a_wire_out_the_back(self):
+        result = self.check(WIRED, '-f', 'json')
+        self.assertEqual(1, result.status)
+        (row,) = result.json
+        self.assertEqual(('warning', 'ports'), _named(row))
+        self.assertIn('connected to a network', row['Problem'])
+
+    def test_what_is_allowed_but_not_free(self):
+        result = self.check(WIRED)
+        self.assertIn('It offers 0 of the 14 slots', result.out)
+        self.assertRegex(
+            result.out,
+            r'not free now: slot 21010028 .*: it is owned by VIOS vios1',
+        )
+
+    def test_an_owner_that_may_be_an_instance_is_not_called_foreign(self):
+        self.emulator.control.set_owner('21010020', 'database')
+        result = self.succeed('validate')
+        self.assertIn(
+            'it is owned by partition database, which Nova may run: only '
+            'Placement knows',
+            result.out,
+        )
+
+    def test_a_slot_that_no_partition_can_get(self):
+        self.emulator.control.plug('21010020', {'assignable': False})
+        result = self.succeed('validate')
+        self.assertIn('offers 3 of the 14 slots', result.out)
+        self.assertRegex(
+            result.out,
+            r'not free now: slot 21010020 .*: the host does not let a part',
+        )
+
+    def test_a_file_with_errors_needs_no_host(self):
+        self.emulator.stop()
+        result = self.check(BAD)
+        self.assertEqual((2, ''), (result.status, result.err))
+        self.assertIn('2 errors', result.out)
+
+
+class StoredAnswerTest(base.ToolTestCase):
+    def test_against_every_capture(self):
+        path = self.write(
+            'all.yaml', 'all:\n  identification: {class: "0200"}'
+        )
+        for name, system in base.CAPTURES:
+            with self.subTest(capture=name, system=system):
+                options = ['--system-name', system] if system else []
+                result = self.run_tool(
+                    'validate',
+                    path,
+                    '--system-xml',
+                    base.capture(name),
+                    *options,
+                )
+                self.assertIn(result.status, (0, 1), result)
+                self.assertIn('It offers', result.out)
+
+    def test_not_together_with_offline(self):
+        with contextlib.redirect_stderr(io.StringIO()) as err:
+            result = self.run_tool(
+                'validate', '--offline', '--system-xml', 'x'
+            )
+        self.assertEqual(2, result.status)
+        self.assertIn('not allowed with', err.getvalue())
+
+
+class ExcerptTest(base.ToolTestCase):
+    def excerpt(self, text, line, column):
+        problem = inventory_file.Problem(line, column, '', 'what', '')
+        finding = findings.Finding(findings.Severity.ERROR, problem)
+        lines = list(excerpts.report([finding], 'f', text))
+        return lines[1:-1]
+
+    def test_the_marker_stands_under_the_column(self):
+        for line, column, expected in (
+            ('abc', 2, ' ^'),
+            ('\tabc', 2, ' ^'),
+            ('日本: x', 5, '      ^'),
+            ('e\u0301: x', 5, '   ^'),
+            ('a\x1b[1m', 2, ' ^'),
+        ):
+            with self.subTest(line=line):
+                shown, marker = self.excerpt(line, 1, column)
+                self.assertEqual(f'    | {expected}', marker)
+                self.assertTrue(shown.isprintable())
+
+    def test_a_long_line_is_cut_around_the_column(self):
+        line = 'x' * 5000 + 'HERE' + 'y' * 5000
+        shown, marker = self.excerpt(line, 1, 5001)
+        self.assertLess(len(shown), 130)
+        self.assertEqual('HERE', shown[marker.index('^') :][:4])
+
+    def test_a_line_that_is_not_there(self):
+        self.assertEqual([], self.excerpt('a\n', 9, 1))
+        self.assertEqual([], self.excerpt('', 0, 0))
+
+    @given(st.text(), st.integers(0, 20), st.integers(0, 300))
+    def test_any_text_and_place(self, text, line, column):
+        for shown in self.excerpt(text, line, column):
+            self.assertTrue(shown.isprintable())
+            self.assertLess(len(shown), 250)
+
+
+def _named(row):
+    return row['Severity'], row['Paragraph']

@@ -1,0 +1,292 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""What does not agree, for each kind of difference."""
+
+import dataclasses
+import unittest
+
+from nova_powervm.devices import matching
+from nova_powervm.devices import names
+from nova_powervm.devices import planning
+from nova_powervm.devices import policy as policies
+from nova_powervm.devices import slot_providers
+from nova_powervm.tool.rules import differences
+from nova_powervm.tool.rules import placement_tree
+from tests.unit.devices import values
+
+INSTANCE = '4b1c2d3e-0000-4000-8000-000000000001'
+OTHER = '5b1c2d3e-0000-4000-8000-000000000002'
+ROOT = placement_tree.Observed('root', 'host1', None, 3)
+POLICY = policies.Policy((values.paragraph(),), 'inventory.yaml')
+
+
+def offered(index=values.INDEX, **changes):
+    """Make the provider of a slot as the service leaves it."""
+    slot = values.slot(drc_index=index)
+    return placement_tree.Observed(
+        **{
+            'uuid': f'uuid of {index:08X}',
+            'name': names.provider_name('host1', index),
+            'parent_uuid': 'root',
+            'generation': 2,
+            'inventory': {'CUSTOM_GPU': values.record()},
+            'traits': names.generated_traits(slot)
+            | {'OWNER_NOVA', 'CUSTOM_FAST'},
+            **changes,
+        }
+    )
+
+
+def held(consumer=INSTANCE):
+    return {consumer: {'CUSTOM_GPU': 1}}
+
+
+def compare(below=(), slots=None, lpars=(values.LPAR,), policy=POLICY):
+    """Compare as the command does, on a host with one GPU."""
+    slots = (values.slot(),) if slots is None else slots
+    tree = placement_tree.Tree('host1', ROOT, tuple(below))
+    verdicts = matching.judge(policy, slots, tree.instance_lpars)
+    plan = planning.make_plan(
+        slot_providers.pair(matching.devices(verdicts), tree.children),
+        tree.allocations,
+        lambda index: names.provider_name('host1', index),
+        verdicts,
+    )
+    return differences.compare(plan, tree, slots, lpars)
+
+
+class DifferencesTest(unittest.TestCase):
+    def assert_one(self, kind, words, found):
+        (difference,) = found
+        self.assertEqual(kind, str(difference.kind))
+        self.assertIn(words, difference.what)
+        self.assertTrue(difference.cure)
+        return difference
+
+    def test_in_step(self):
+        self.assertEqual((), compare([offered()]))
+
+    def test_in_step_with_an_instance_that_has_its_device(self):
+        self.assertEqual(
+            (),
+            compare(
+                [offered(consumers=held())],
+                [values.slot(owner=values.client())],
+            ),
+        )
+
+    def test_missing(self):
+        found = self.assert_one(
+            'missing', 'offered as CUSTOM_GPU, but Placement', compare()
+        )
+        self.assertEqual(values.INDEX, found.drc_index)
+        self.assertIsNone(found.uuid)
+
+    def test_stale_and_free(self):
+        found = self.assert_one(
+            'stale',
+            'the slot is empty',
+            compare([offered()], [values.slot(vendor_id=0xFFFF)]),
+        )
+        self.assertIn('nova-compute', found.cure)
+
+    def test_stale_and_allocated(self):
+        found = self.assert_one(
+            'stale',
+            'no paragraph of none.yaml identifies it: lacks '
+            'CUSTOM_POWERVM_WITHDRAWN',
+            compare(
+                [offered(consumers=held())],
+                [values.slot(owner=values.client())],
+                policy=policies.Policy(source='none.yaml'),
+            ),
+        )
+        self.assertIn(INSTANCE, found.cure)
+
+    def test_what_has_been_withdrawn_is_no_difference_any_more(self):
+        withdrawn = offered(
+            consumers=held(),
+            inventory={'CUSTOM_GPU': values.record(1)},
+            traits=offered().traits | {names.WITHDRAWN_TRAIT},
+        )
+        self.assertEqual(
+            (),
+            compare(
+                [withdrawn],
+                [values.slot(owner=values.client())],
+                policy=policies.Policy(),
+            ),
+        )
+
+    def test_changed_traits(self):
+        traits = offered().traits - {'OWNER_NOVA'} | {
+            'CUSTOM_POWERVM_IOSLOT_CLASS_0200'
+        }
+        self.assert_one(
+            'changed',
+            'lacks OWNER_NOVA; has CUSTOM_POWERVM_IOSLOT_CLASS_0200',
+            compare([offered(traits=traits)]),
+        )
+
+    def test_changed_class(self):
+        self.assert_one(
+            'changed',
+            'has inventory of PGPU; lacks inventory of CUSTOM_GPU',
+            compare([offered(inventory={'PGPU': values.record()})]),
+        )
+
+    def test_changed_reserved(self):
+        marked = offered().traits | {names.WITHDRAWN_TRAIT}
+        self.assert_one(
+            'changed',
+            'CUSTOM_GPU reserved is 1, should be 0',
+            compare(
+                [
+                    offered(
+                        inventory={'CUSTOM_GPU': values.record(1)},
+                        traits=marked,
+                    )
+                ]
+            ),
+        )
+
+    def test_what_an_operator_reserved_is_no_difference(self):
+        self.assertEqual(
+            (),
+            compare(
+                [
+                    offered(
+                        inventory={'CUSTOM_GPU': values.record(1)},
+                    )
+                ]
+            ),
+        )
+
+    def test_foreign_of_cyborg_for_the_same_slot(self):
+        for changes in (
+            {'name': 'host1_21010020'},
+            {
+                'name': 'gpu',
+                'traits': {
+                    'OWNER_CYBORG',
+                    'CUSTOM_POWERVM_IOSLOT_DRC_INDEX_21010020',
+                },
+            },
+        ):
+            other = offered(
+                uuid='other',
+                **{'traits': frozenset({'OWNER_CYBORG'}), **changes},
+            )
+            with self.subTest(changes):
+                found = self.assert_one(
+                    'foreign',
+                    'of Cyborg, for the same slot',
+                    compare([offered(), other]),
+                )
+                self.assertEqual(values.INDEX, found.drc_index)
+                self.assertTrue(found.counts)
+
+    def test_foreign_that_could_be_taken_for_a_slot(self):
+        other = offered(uuid='other', name='fpga', traits=frozenset())
+        found = self.assert_one(
+            'foreign', 'with the class CUSTOM_GPU', compare([offered(), other])
+        )
+        self.assertIn('traitN:OWNER_NOVA=required', found.cure)
+
+    def test_foreign_that_does_no_harm_does_not_count(self):
+        other = offered(
+            uuid='other',
+            name='bandwidth',
+            inventory={'NET_BW_EGR_KILOBIT_PER_SEC': values.record()},
+            traits=frozenset(),
+        )
+        found = self.assert_one(
+            'foreign', 'offers nothing', compare([offered(), other])
+        )
+        self.assertFalse(found.counts)
+
+    def test_foreign_that_has_a_slots_name_in_the_wrong_place(self):
+        self.assert_one(
+            'foreign',
+            'no direct child',
+            compare([offered(parent_uuid='elsewhere')]),
+        )
+
+    def test_leaked_allocation_without_an_lpar(self):
+        found = self.assert_one(
+            'leaked',
+            f'allocated to {INSTANCE}, which has no LPAR',
+            compare([offered(consumers=held())], lpars=()),
+        )
+        self.assertIn(f'allocation delete {INSTANCE}', found.cure)
+
+    def test_leaked_allocation_whose_lpar_does_not_hold_the_slot(self):
+        self.assert_one(
+            'leaked',
+            'but the slot is free',
+            compare([offered(consumers=held())]),
+        )
+
+    def test_leaked_is_not_said_of_lpars_that_nobody_listed(self):
+        found = compare(
+            [offered(consumers=held())],
+            [values.slot(owner=values.client())],
+            lpars=None,
+        )
+        self.assertEqual((), found)
+
+    def test_leaked_slot_that_was_not_allocated_to_its_lpar(self):
+        here = dataclasses.replace(ROOT, consumers={INSTANCE: {'VCPU': 1}})
+        slots = [values.slot(owner=values.client(name='vm1'))]
+        tree = placement_tree.Tree('host1', here, (offered(),))
+        verdicts = matching.judge(POLICY, slots, tree.instance_lpars)
+        plan = planning.make_plan(
+            slot_providers.pair(matching.devices(verdicts), tree.children),
+            tree.allocations,
+            str,
+            verdicts,
+        )
+        self.assert_one(
+            'leaked',
+            f'held by partition vm1 of instance {INSTANCE}, which was not',
+            differences.compare(plan, tree, slots, (values.LPAR,)),
+        )
+
+    def test_leaked_is_not_a_slot_that_an_instance_has_by_cyborg(self):
+        other = offered(
+            uuid='other',
+            name='gpu 21010020',
+            traits=frozenset({'OWNER_CYBORG'}),
+            consumers=held(),
+        )
+        slots = [values.slot(owner=values.client())]
+        found = compare([other], slots, policy=policies.Policy())
+        self.assert_one('foreign', 'of Cyborg', found)
+
+    def test_they_are_sorted_by_kind_and_slot(self):
+        found = compare(
+            [offered(0x21010022, consumers=held(OTHER))],
+            [
+                values.slot(drc_index=0x21010023),
+                values.slot(),
+                values.slot(drc_index=0x21010022),
+            ],
+        )
+        self.assertEqual(
+            [
+                ('missing', 0x21010020),
+                ('missing', 0x21010023),
+                ('leaked', 0x21010022),
+            ],
+            [(str(d.kind), d.drc_index) for d in found],
+        )

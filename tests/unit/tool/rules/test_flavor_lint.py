@@ -1,0 +1,299 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""What is found in flavors, rule by rule."""
+
+import unittest
+
+from nova_powervm.tool.rules import flavor_lint
+from nova_powervm.tool.rules import flavors
+from nova_powervm.tool.rules import placement_cost
+
+VENDOR = 'CUSTOM_POWERVM_IOSLOT_VENDOR_ID_10DE'
+GPU = flavors.Wish('CUSTOM_GPU', frozenset({VENDOR, 'OWNER_NOVA'}))
+FILE = flavor_lint.Offers(frozenset({'CUSTOM_GPU', 'PGPU'}))
+CLOUD = flavor_lint.Offers(
+    frozenset({'CUSTOM_GPU'}),
+    traits=frozenset({VENDOR, 'OWNER_NOVA'}),
+    devices=(GPU,) * 4,
+    foreign=frozenset({'CUSTOM_BAREMETAL'}),
+    used_up=frozenset({'CUSTOM_RARE'}),
+    whole=True,
+    source='the cloud',
+)
+GOOD = {
+    'resources1:CUSTOM_GPU': '1',
+    f'trait1:{VENDOR}': 'required',
+    'trait1:OWNER_NOVA': 'required',
+}
+
+
+def many(number):
+    """Make a flavor of many equal groups."""
+    return flavors.extra_specs([GPU] * number)
+
+
+class LintTest(unittest.TestCase):
+    def assert_found(self, severity, key, words, specs, offers=FILE):
+        (finding,) = flavor_lint.lint(specs, offers)
+        self.assertEqual((severity, key), (str(finding.severity), finding.key))
+        self.assertIn(words, finding.what)
+        return finding
+
+    def test_a_good_flavor_has_no_finding(self):
+        self.assertEqual((), flavor_lint.lint(GOOD, FILE))
+        self.assertEqual((), flavor_lint.lint(GOOD, CLOUD))
+        self.assertEqual((), flavor_lint.lint(many(2), CLOUD))
+
+    def test_what_asks_for_no_device_is_left_alone(self):
+        for specs in (
+            {},
+            {
+                'hw:cpu_policy': 'shared',
+                'trait:HW_CPU_X86_AVX2': 'required',
+            },
+            {'resources:VCPU': '0', 'resources:CUSTOM_BAREMETAL': '1'},
+            {'resources_NIC:NET_BW_EGR_KILOBIT_PER_SEC': '2000'},
+        ):
+            with self.subTest(specs):
+                self.assertEqual((), flavor_lint.lint(specs, CLOUD))
+
+    def test_traits1(self):
+        finding = self.assert_found(
+            'error',
+            f'traits1:{VENDOR}',
+            "group named 's1'",
+            {**GOOD, f'traits1:{VENDOR}': 'required'},
+        )
+        self.assertEqual(f'write trait1:{VENDOR}', finding.hint)
+
+    def test_resource1(self):
+        finding = self.assert_found(
+            'error',
+            'resource1:CUSTOM_GPU',
+            'nothing at all',
+            {'resource1:CUSTOM_GPU': '1'},
+        )
+        self.assertEqual('write resources1:CUSTOM_GPU', finding.hint)
+
+    def test_product_id(self):
+        key = 'trait1:CUSTOM_POWERVM_IOSLOT_PRODUCT_ID_1DB6'
+        finding = self.assert_found(
+            'error', key, 'DEVICE_ID', {**GOOD, key: 'required'}, CLOUD
+        )
+        self.assertIn(
+            'trait1:CUSTOM_POWERVM_IOSLOT_DEVICE_ID_1DB6=required',
+            finding.hint,
+        )
+
+    def test_what_the_driver_refuses(self):
+        specs = {'hw:cpu_policy': 'dedicated'}
+        for others, severity in (({}, 'warning'), (GOOD, 'error')):
+            finding = self.assert_found(
+                severity,
+                'hw:cpu_policy',
+                "'dedicated' is refused: LPARs share the processors",
+                {**others, **specs},
+            )
+            self.assertIn('take it out', finding.hint)
+
+    def test_spellings_of_a_device_profile(self):
+        right = {'accel:device_profile': 'gpu'}
+        self.assertEqual((), flavor_lint.lint(right, FILE))
+        for key in ('accel:device-profile', 'accel:device_profile_name'):
+            finding = self.assert_found(
+                'error', key, 'no accelerator is given', {key: 'gpu'}
+            )
+            self.assertEqual('write accel:device_profile=gpu', finding.hint)
+
+    def test_missing_group_policy(self):
+        specs = many(2)
+        del specs['group_policy']
+        self.assert_found('error', 'group_policy', 'missing', specs)
+
+    def test_wrong_group_policy(self):
+        self.assert_found(
+            'error',
+            'group_policy',
+            "'isolated' is no policy",
+            {**many(2), 'group_policy': 'isolated'},
+        )
+
+    def test_two_of_a_slot_class(self):
+        finding = self.assert_found(
+            'error',
+            'resources1:CUSTOM_GPU',
+            'nothing is added up over providers',
+            {**GOOD, 'resources1:CUSTOM_GPU': '2'},
+        )
+        self.assertIn('write 2 groups', finding.hint)
+
+    def test_missing_owner(self):
+        specs = {k: v for k, v in GOOD.items() if 'OWNER' not in k}
+        finding = self.assert_found(
+            'warning', 'trait1:OWNER_NOVA', 'missing', specs
+        )
+        self.assertEqual('add trait1:OWNER_NOVA=required', finding.hint)
+
+    def test_class_that_no_host_offers(self):
+        specs = {
+            'resources1:CUSTOM_GPUS': '1',
+            'trait1:OWNER_NOVA': 'required',
+        }
+        for offers, severity in ((FILE, 'warning'), (CLOUD, 'error')):
+            finding = self.assert_found(
+                severity,
+                'resources1:CUSTOM_GPUS',
+                'offers no device of class CUSTOM_GPUS',
+                specs,
+                offers,
+            )
+            self.assertIn('CUSTOM_GPU', finding.hint)
+
+    def test_class_that_is_used_up(self):
+        self.assert_found(
+            'warning',
+            'resources1:CUSTOM_RARE',
+            'no free device',
+            {'resources1:CUSTOM_RARE': '1', 'trait1:OWNER_NOVA': 'required'},
+            CLOUD,
+        )
+
+    def test_trait_that_no_host_offers(self):
+        self.assert_found(
+            'error',
+            'trait1:CUSTOM_NOWHERE',
+            'no device with this trait',
+            {**GOOD, 'trait1:CUSTOM_NOWHERE': 'required'},
+            CLOUD,
+        )
+
+    def test_value_that_nova_does_not_know(self):
+        self.assert_found(
+            'error',
+            f'trait1:{VENDOR}',
+            "'require' is not a value",
+            {**GOOD, f'trait1:{VENDOR}': 'require'},
+        )
+
+    def test_class_and_traits_that_no_device_has_together(self):
+        offers = flavor_lint.Offers(
+            frozenset({'CUSTOM_GPU', 'CUSTOM_NVME'}),
+            traits=frozenset({VENDOR}),
+            devices=(GPU,),
+        )
+        self.assert_found(
+            'warning',
+            'resources1:CUSTOM_NVME',
+            'no device of this host',
+            {
+                'resources1:CUSTOM_NVME': '1',
+                f'trait1:{VENDOR}': 'required',
+                'trait1:OWNER_NOVA': 'required',
+            },
+            offers,
+        )
+
+    def test_a_device_in_the_group_without_a_number(self):
+        finding = self.assert_found(
+            'warning',
+            'resources:CUSTOM_GPU',
+            'without a number',
+            {'resources:CUSTOM_GPU': '1'},
+        )
+        self.assertIn('resources1:CUSTOM_GPU=1', finding.hint)
+
+    def test_groups_that_explode_candidate_generation(self):
+        offers = flavor_lint.Offers(
+            frozenset({'CUSTOM_GPU'}), devices=(GPU,) * 32
+        )
+        finding = self.assert_found(
+            'warning',
+            'resources*:CUSTOM_GPU',
+            '863040 ways to place them on this host alone, which take '
+            'Placement about 93 s',
+            many(4),
+            offers,
+        )
+        for option in (
+            'max_allocation_candidates',
+            'breadth-first',
+            'optimize_for_wide_provider_trees',
+        ):
+            self.assertIn(option, finding.hint)
+
+    def test_few_groups_or_few_devices_do_not_explode(self):
+        offers = flavor_lint.Offers(
+            frozenset({'CUSTOM_GPU'}), devices=(GPU,) * 32
+        )
+        self.assertEqual((), flavor_lint.lint(many(2), offers))
+        self.assertEqual((), flavor_lint.lint(many(4), CLOUD))
+
+    def test_many_groups_on_hosts_of_unknown_size(self):
+        self.assertEqual((), flavor_lint.lint(many(2), FILE))
+        self.assert_found(
+            'warning',
+            'resources*:CUSTOM_GPU',
+            '3 equal groups take Placement about 3 s for each server with 32 '
+            'such devices on a host, about 29 minutes and gigabytes of '
+            'memory with 256',
+            many(3),
+        )
+
+    def test_three_groups_on_a_host_of_256_devices(self):
+        offers = flavor_lint.Offers(
+            frozenset({'CUSTOM_GPU'}), devices=(GPU,) * 256
+        )
+        self.assert_found(
+            'warning',
+            'resources*:CUSTOM_GPU',
+            '16581120 ways to place them',
+            many(3),
+            offers,
+        )
+
+    def test_errors_come_first(self):
+        found = flavor_lint.lint(
+            {
+                'resources1:CUSTOM_GPU': '1',
+                'traits1:CUSTOM_X': 'required',
+                'resources2:CUSTOM_GPU': '3',
+            },
+            FILE,
+        )
+        severities = [str(f.severity) for f in found]
+        self.assertEqual(sorted(severities), severities)
+        self.assertEqual({'error', 'warning'}, set(severities))
+
+
+class CostTest(unittest.TestCase):
+    def test_measured_figures(self):
+        # Measured with real Placement: 93 s and 26 s.
+        self.assertEqual(93, placement_cost.Cost('X', 4, 32).seconds)
+        self.assertEqual(27, placement_cost.Cost('X', 3, 64).seconds)
+
+    def test_long_times_are_in_words(self):
+        self.assertIn('minutes', str(placement_cost.Cost('X', 4, 64)))
+        self.assertIn('many hours', str(placement_cost.Cost('X', 8, 32)))
+
+    def test_more_groups_than_devices_cost_nothing(self):
+        self.assertFalse(placement_cost.Cost('X', 4, 3).high)
+
+    def test_groups_of_different_kinds_are_counted_apart(self):
+        groups = flavors.groups({**many(2), 'resources9:PGPU': '1'})
+        self.assertEqual(
+            [('CUSTOM_GPU', 2, 1), ('PGPU', 1, 0)],
+            [
+                (c.resource_class, c.groups, c.fitting)
+                for c in placement_cost.costs(groups, (GPU,))
+            ],
+        )

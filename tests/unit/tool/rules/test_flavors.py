@@ -1,0 +1,133 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""How a flavor's groups are made from the inventory file."""
+
+import unittest
+
+from nova_powervm import exception
+from nova_powervm.devices import policy as policies
+from nova_powervm.tool.rules import flavors
+
+PREFIX = 'CUSTOM_POWERVM_IOSLOT'
+POLICY = policies.Policy(
+    (
+        policies.Paragraph(
+            'gpus',
+            {'vendor_id': '10DE', 'device_id': '1DB6', 'drc_name': 'U78*'},
+            'CUSTOM_GPU',
+            ('CUSTOM_TESLA',),
+        ),
+        policies.Paragraph('nvme', {'vendor_id': '144D', 'class': '01??'}),
+        policies.Paragraph('rest', {'vendor_id': '1*'}, 'CUSTOM_REST'),
+        policies.Paragraph('never', {'vendor_id': '10DE'}, allow=False),
+    ),
+    'inventory.yaml',
+)
+
+
+class WishTest(unittest.TestCase):
+    def test_of_a_paragraph(self):
+        self.assertEqual(
+            flavors.Wish(
+                'CUSTOM_GPU',
+                frozenset(
+                    {
+                        'CUSTOM_TESLA',
+                        f'{PREFIX}_VENDOR_ID_10DE',
+                        f'{PREFIX}_DEVICE_ID_1DB6',
+                    }
+                ),
+            ),
+            flavors.wish_for_paragraph(POLICY, 'gpus'),
+        )
+
+    def test_wildcards_give_no_trait(self):
+        wish = flavors.wish_for_paragraph(POLICY, 'nvme')
+        self.assertEqual({f'{PREFIX}_VENDOR_ID_144D'}, wish.traits)
+        self.assertEqual('CUSTOM_IOSLOT', wish.resource_class)
+
+    def test_of_one_device_of_a_paragraph(self):
+        wish = flavors.wish_for_paragraph(POLICY, 'rest', '1014:034a')
+        self.assertEqual(
+            {f'{PREFIX}_VENDOR_ID_1014', f'{PREFIX}_DEVICE_ID_034A'},
+            wish.traits,
+        )
+
+    def test_of_a_device(self):
+        wish = flavors.wish_for_device(POLICY, '1014:034A')
+        self.assertEqual('CUSTOM_REST', wish.resource_class)
+
+    def test_a_paragraph_that_is_not_there_or_denies(self):
+        for name in ('gpu', 'never'):
+            with self.assertRaisesRegex(
+                exception.ConfigurationError, 'there are: gpus, nvme, rest'
+            ):
+                flavors.wish_for_paragraph(POLICY, name)
+
+    def test_a_device_that_the_paragraph_does_not_take(self):
+        with self.assertRaisesRegex(
+            exception.ConfigurationError, 'does not take devices 8086:0000'
+        ):
+            flavors.wish_for_paragraph(POLICY, 'gpus', '8086:0000')
+
+    def test_a_device_that_no_paragraph_takes(self):
+        with self.assertRaisesRegex(
+            exception.ConfigurationError, 'no paragraph of inventory.yaml'
+        ):
+            flavors.wish_for_device(POLICY, '8086:0000')
+
+    def test_a_device_of_two_classes(self):
+        with self.assertRaisesRegex(
+            exception.ConfigurationError, 'CUSTOM_GPU and CUSTOM_REST'
+        ):
+            flavors.wish_for_device(POLICY, '10DE:1DB6')
+
+    def test_ids_that_are_none(self):
+        for text in ('10DE', '10DE:', '10DE:1DB*', 'nvidia:v100', ''):
+            with (
+                self.subTest(text),
+                self.assertRaisesRegex(
+                    exception.ConfigurationError, 'as in 10DE:1DB6'
+                ),
+            ):
+                flavors.wish_for_device(POLICY, text)
+
+
+class ExtraSpecsTest(unittest.TestCase):
+    def test_one_device_needs_no_group_policy(self):
+        wish = flavors.Wish('PGPU', frozenset({'CUSTOM_FAST'}))
+        self.assertEqual(
+            {
+                'resources1:PGPU': '1',
+                'trait1:CUSTOM_FAST': 'required',
+                'trait1:OWNER_NOVA': 'required',
+            },
+            flavors.extra_specs([wish]),
+        )
+
+    def test_groups_that_are_there_already_are_in_the_way(self):
+        wanted = flavors.extra_specs([flavors.Wish('PGPU', frozenset())])
+        self.assertEqual((), flavors.in_the_way(wanted, wanted))
+        self.assertEqual(
+            ('group_policy', 'resources2:PGPU', 'trait2:CUSTOM_X'),
+            flavors.in_the_way(
+                {
+                    'resources:VCPU': '1',
+                    'hw:cpu_policy': 'shared',
+                    'resources2:PGPU': '1',
+                    'trait2:CUSTOM_X': 'required',
+                    'group_policy': 'isolate',
+                },
+                wanted,
+            ),
+        )

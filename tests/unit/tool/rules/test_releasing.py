@@ -1,0 +1,142 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Which devices may be given back, and the refusals."""
+
+import unittest
+
+from nova_powervm import exception
+from nova_powervm.devices import names
+from nova_powervm.tool.rules import placement_tree
+from nova_powervm.tool.rules import releasing
+from tests.unit.devices import values
+
+ROOT = placement_tree.Observed('root', 'host1', None, 3)
+UUID = '6a1c2d3e-0000-4000-8000-00000000000a'
+
+
+def burned(index=values.INDEX, uuid=UUID, **changes):
+    """Make the provider of a device that waits for its release."""
+    return placement_tree.Observed(
+        **{
+            'uuid': uuid,
+            'name': names.provider_name('host1', index),
+            'parent_uuid': 'root',
+            'generation': 7,
+            'inventory': {'CUSTOM_GPU': values.record(1)},
+            'traits': frozenset({'HW_PCI_ONE_TIME_USE', 'OWNER_NOVA'}),
+            **changes,
+        }
+    )
+
+
+def tree(*below):
+    return placement_tree.Tree('host1', ROOT, below)
+
+
+class ReleasingTest(unittest.TestCase):
+    def assert_refused(self, kind, words, function, *args):
+        with self.assertRaises(exception.ReleaseRefused) as caught:
+            function(*args)
+        self.assertEqual(kind, caught.exception.fields['kind'])
+        self.assertIn(words, str(caught.exception))
+
+    def test_a_used_device_may_be_given_back(self):
+        provider = burned()
+        releasing.check(provider)
+        self.assertEqual(
+            [('CUSTOM_GPU', values.record(0))], releasing.records(provider)
+        )
+
+    def test_it_is_found_by_slot_name_and_uuid(self):
+        here = tree(burned(), burned(0x21010021, 'other'))
+        for which in (
+            '21010020',
+            '0x21010020',
+            'PowerVM IOSlot host1 21010020',
+            UUID,
+        ):
+            self.assertEqual(UUID, releasing.find(which, here).uuid)
+
+    def test_unknown_is_refused(self):
+        here = tree(burned())
+        for which in ('21010029', 'nothing', ''):
+            self.assert_refused(
+                'unknown', '21010020', releasing.find, which, here
+            )
+
+    def test_ambiguous_is_refused(self):
+        short = burned(uuid='other', name='PowerVM IOSlot 21010020')
+        self.assert_refused(
+            'ambiguous',
+            'other',
+            releasing.find,
+            '21010020',
+            tree(burned(), short),
+        )
+
+    def test_foreign_is_refused(self):
+        for other in (
+            burned(name='host1_gpu'),
+            burned(parent_uuid='elsewhere'),
+        ):
+            self.assert_refused(
+                'foreign', 'did not make', releasing.find, UUID, tree(other)
+            )
+
+    def test_allocated_is_refused(self):
+        self.assert_refused(
+            'allocated',
+            'it is allocated to one, two',
+            releasing.check,
+            burned(consumers={'two': {}, 'one': {}}),
+        )
+
+    def test_withdrawn_is_refused(self):
+        traits = burned().traits | {names.WITHDRAWN_TRAIT}
+        self.assert_refused(
+            'withdrawn', 'the driver', releasing.check, burned(traits=traits)
+        )
+
+    def test_not_one_time_is_refused(self):
+        self.assert_refused(
+            'not-one-time',
+            f'--resource CUSTOM_GPU:reserved=0 {UUID}',
+            releasing.check,
+            burned(traits=frozenset({'OWNER_NOVA'})),
+        )
+
+    def test_not_burned_is_refused(self):
+        inventory = {'CUSTOM_GPU': values.record(0)}
+        self.assert_refused(
+            'not-burned',
+            'it is free',
+            releasing.check,
+            burned(inventory=inventory),
+        )
+
+    def test_each_refusal_is_in_the_help(self):
+        with self.assertRaises(ValueError):
+            releasing.refuse('whim', 'x', 'y')
+
+    def test_what_needs_cleaning(self):
+        waiting = burned(0x21010022, 'waiting')
+        here = tree(
+            waiting,
+            burned(0x21010023, consumers={'one': {'CUSTOM_GPU': 1}}),
+            burned(0x21010024, traits=frozenset()),
+            burned(0x21010025, inventory={'CUSTOM_GPU': values.record(0)}),
+            burned(0x21010021, 'first'),
+        )
+        self.assertEqual(
+            ['first', 'waiting'], [o.uuid for o in releasing.to_clean(here)]
+        )

@@ -1,0 +1,98 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""What Nova's records say of the LPARs on a host."""
+
+from nova import context as nova_context
+from nova import objects
+from nova import test
+from oslo_utils import uuidutils
+
+from nova_powervm.instance import partition
+from nova_powervm.virt import instance_records
+
+HERE = uuidutils.generate_uuid()
+THERE = uuidutils.generate_uuid()
+
+
+def resources(provider):
+    """Give what Nova stores of one slot."""
+    resource = objects.Resource(
+        provider_uuid=provider,
+        resource_class='CUSTOM_GPU',
+        identifier='21010020',
+    )
+    return objects.ResourceList(objects=[resource])
+
+
+class HoldingsTest(test.TestCase):
+    def setUp(self):
+        super().setUp()
+        self.context = nova_context.get_admin_context()
+        self.uuid = uuidutils.generate_uuid()
+        self.lpar = partition.lpar_uuid(self.uuid)
+
+    def instance(self, held=None):
+        instance = objects.Instance(
+            self.context,
+            uuid=self.uuid,
+            project_id='project',
+            user_id='user',
+            host='host1',
+            resources=resources(held) if held else None,
+        )
+        instance.create()
+        return instance
+
+    def holdings(self):
+        foreign = uuidutils.generate_uuid().upper()
+        found = instance_records.NovaRecords().holdings([self.lpar, foreign])
+        self.assertLessEqual(set(found), {self.lpar})
+        return found.get(self.lpar)
+
+    def test_what_was_stored_when_it_was_claimed(self):
+        self.assertIsNone(self.holdings())
+        self.instance(HERE)
+        self.assertEqual({HERE}, self.holdings())
+
+    def test_nothing_was(self):
+        self.instance()
+        self.assertEqual(set(), self.holdings())
+
+    def test_a_deleted_one_holds_nothing(self):
+        self.instance(HERE).destroy()
+        self.assertEqual(set(), self.holdings())
+
+    def test_one_whose_build_failed_holds_nothing(self):
+        # Nova leaves its resources as they were.
+        instance = self.instance(HERE)
+        instance.host = None
+        instance.save()
+        self.assertEqual(set(), self.holdings())
+
+    def test_while_it_moves_it_holds_what_it_has_on_both_hosts(self):
+        # An evacuation, or a resize that is not confirmed.
+        for old, new in ((HERE, THERE), (THERE, HERE)):
+            self.uuid = uuidutils.generate_uuid()
+            self.lpar = partition.lpar_uuid(self.uuid)
+            instance = self.instance()
+            instance.migration_context = objects.MigrationContext(
+                self.context,
+                instance_uuid=self.uuid,
+                migration_id=1,
+                old_resources=resources(old),
+                new_resources=resources(new),
+                old_numa_topology=None,
+                new_numa_topology=None,
+            )
+            instance.save()
+            self.assertEqual({HERE, THERE}, self.holdings())

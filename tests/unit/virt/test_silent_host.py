@@ -1,0 +1,67 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""How often a host that hangs is waited for."""
+
+import unittest
+
+from nova_powervm import exception
+from nova_powervm.virt import silent_host
+
+READ = 30
+
+
+class SilenceTest(unittest.TestCase):
+    def setUp(self):
+        super().setUp()
+        self.now = 0
+        self.asked = 0
+        self.answers = False
+        self.silence = silent_host.Silence(lambda: self.now)
+
+    def ask(self, times=1):
+        """Ask; give how often there was no answer."""
+        failed = 0
+        for _ in range(times):
+            try:
+                with self.silence.noted():
+                    self.asked += 1
+                    if not self.answers:
+                        self.now += READ
+                        raise exception.RestSilent(
+                            server='it', reason='no answer'
+                        )
+            except exception.RestSilent as error:
+                self.assertIn('no answer', str(error))
+                failed += 1
+        return failed
+
+    def test_many_instances_do_not_wait_in_turn(self):
+        self.assertEqual(200, self.ask(200))
+        self.assertEqual(2, self.asked)
+        self.assertEqual(2 * READ, self.now)
+
+    def test_one_wait_may_be_a_passing_thing(self):
+        for _ in range(2):
+            self.answers = False
+            self.assertEqual(1, self.ask())
+            self.answers = True
+            self.assertEqual(0, self.ask(5))
+
+    def test_it_is_asked_again_after_a_pause(self):
+        self.ask(3)
+        self.now += silent_host.PAUSE_SECONDS
+        self.ask(3)
+        self.assertEqual(3, self.asked)
+        self.now += silent_host.PAUSE_SECONDS
+        self.answers = True
+        self.assertEqual(0, self.ask(3))
