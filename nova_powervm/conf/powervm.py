@@ -226,21 +226,6 @@ If false, a port whose VLAN is not on its bridge is refused, and none is
 removed: for sites that provision the bridges by other means.
 """,
     ),
-    cfg.IntOpt(
-        'full_read_interval',
-        default=600,
-        min=0,
-        help="""
-After how many seconds the host is read again even if nothing seems to have
-changed.
-
-In between, the host's events tell whether anything has changed, and if they
-do not arrive, ETags do. An event that was lost is made up for after so many
-seconds.
-
-With 0 the host is read as a whole in each cycle.
-""",
-    ),
     cfg.BoolOpt(
         'skip_free_provider_reads',
         default=False,
@@ -309,7 +294,6 @@ class Settings:
         default_factory=dict
     )
     provision_vlans: bool = True
-    full_read_interval: int = 600
     skip_free_provider_reads: bool = False
 
 
@@ -337,7 +321,6 @@ def take(group: Any) -> Settings:
         media_repository_gb=group.media_repository_gb,
         bridge_mappings=_bridge_mappings(group.bridge_mappings),
         provision_vlans=group.provision_vlans,
-        full_read_interval=group.full_read_interval,
         skip_free_provider_reads=group.skip_free_provider_reads,
     )
     _check_server(settings.server)

@@ -26,6 +26,7 @@ from collections.abc import Sequence
 from typing import Any
 from typing import Protocol
 
+from nova_powervm.devices import claims
 from nova_powervm.devices import host
 from nova_powervm.devices import policy as policies
 from nova_powervm.devices import slot_providers
@@ -37,13 +38,9 @@ from nova_powervm.instance import partition
 class System(Protocol):
     """The managed system."""
 
-    def read(self, *, fresh: bool = False) -> host.HostView:
+    def read(self) -> host.HostView:
         """Read the host; an unchanged one costs one conditional request.
 
-        It costs none while the host tells of its changes. An unchanged host
-        gives the same object again.
-
-        :param fresh: Ask the host, whatever it has told.
         :raises exception.RestError: The server answered with an error.
         :raises exception.RestUnreachable: It did not answer.
         """
@@ -217,6 +214,12 @@ class Partitions(Protocol):
     def names(self) -> Mapping[str, str]:
         """Give upper-case uuid to name of all but the VIOSes."""
 
+    def states(self) -> Mapping[str, str]:
+        """Give upper-case uuid to the host's word for the state of each LPAR.
+
+        One request; the management partition and VIOSes are left out.
+        """
+
     def find(self, uuid: str) -> partition.Partition | None:
         """Read an LPAR, or give None if there is none.
 
@@ -294,13 +297,24 @@ class Records(Protocol):
     def hosted(self, host: str) -> Collection[str]:
         """Give the uuids of all instances of a host."""
 
-    def holdings(self, lpars: Iterable[str]) -> Mapping[str, frozenset[str]]:
-        """Find the providers whose resources instances were allocated.
+    def running(self, lpars: Iterable[str], host: str) -> Mapping[str, str]:
+        """Find the instances that should be running and are left alone.
 
         :param lpars: Upper-case PowerVM uuids.
-        :returns: LPAR uuid to the uuids of providers that Nova stored with
-            its instance. An LPAR that is missing from the answer is foreign.
-            A deleted instance holds nothing, nor does one without a host.
+        :param host: As in ``instance.host``.
+        :returns: LPAR uuid to instance uuid, of active instances of the host
+            that no operation of Nova is working on.
+        """
+
+    def holdings(
+        self, lpars: Iterable[str]
+    ) -> Mapping[str, Mapping[str, claims.SlotProvider]]:
+        """Find the slot providers that Nova stored with instances.
+
+        :param lpars: Upper-case PowerVM uuids.
+        :returns: LPAR uuid to slot providers by uuid. An LPAR that is missing
+            from the answer is foreign. A deleted instance holds nothing, nor
+            does one without a host.
         """
 
 
@@ -342,17 +356,16 @@ class Placement(Protocol):
         allocated.
         """
 
-    def with_room(
-        self, member: slot_providers.Provider, classes: Collection[str]
+    def holders(
+        self, providers: Collection[str]
     ) -> Mapping[str, Collection[str]]:
-        """Find the providers that have room for one unit, each class alone.
+        """Find who holds allocations of providers, with one request for each.
 
-        One request for each class.
+        Never raises.
 
-        :param member: Any provider of the tree.
-        :param classes: Resource classes.
-        :returns: Resource class to uuids of providers, for each class.
-        :raises exception.PlacementUnanswered: Placement did not answer.
+        :param providers: Uuids.
+        :returns: Uuid of each provider that Placement gave an answer about to
+            the uuids of its consumers.
         """
 
     def allocated_to(self, consumer: str) -> Collection[str]:

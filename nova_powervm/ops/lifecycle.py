@@ -34,7 +34,7 @@ from nova_powervm.instance import lpar_state
 from nova_powervm.instance import network
 from nova_powervm.instance import partition
 from nova_powervm.instance import storage
-from nova_powervm.ops import devices as device_ops
+from nova_powervm.ops import claims as claim_ops
 from nova_powervm.ops import host as host_ops
 from nova_powervm.ops import images as image_ops
 from nova_powervm.ops import interfaces
@@ -118,7 +118,7 @@ class LifecycleOps:
 
     :param partitions: The host's LPARs.
     :param host: Reads the host.
-    :param devices: Finds the slots.
+    :param slot_claims: Finds the slots of instances.
     :param images: Reads images.
     :param disks: Where disks are made.
     :param networks: Connects ports.
@@ -130,7 +130,7 @@ class LifecycleOps:
         self,
         partitions: interfaces.Partitions,
         host: host_ops.HostOps,
-        devices: device_ops.DeviceOps,
+        slot_claims: claim_ops.ClaimOps,
         images: image_ops.ImageOps,
         disks: interfaces.Disks,
         networks: network_ops.NetworkOps,
@@ -139,7 +139,7 @@ class LifecycleOps:
     ) -> None:
         self._partitions = partitions
         self._host = host
-        self._devices = devices
+        self._claims = slot_claims
         self._images = images
         self._disks = disks
         self._networks = networks
@@ -306,7 +306,7 @@ class LifecycleOps:
 
         :raises exception.ClaimFailed: They don't cover what was asked for.
         """
-        return self._devices.claim(
+        return self._claims.claim(
             build.instance,
             build.allocations,
             build.extra_specs,
@@ -341,12 +341,12 @@ class LifecycleOps:
         The image may have taken an hour since the slots were looked at. A
         build that fails because one is gone must not cost the others.
         """
-        if not self._devices.for_one_use(plan.claimed):
+        if not self._claims.burning(plan.claimed):
             return
-        self._devices.assignments(
+        self._claims.assignments(
             build.instance, plan.spec.uuid, plan.claimed, self._host.view()
         )
-        self._devices.confirm(build.instance, plan.claimed)
+        self._claims.burn(build.instance, plan.claimed)
 
     def _open(self, root: Root) -> image_ops.Reading:
         return self._images.open(root.image, root.source, inspect=root.inspect)
@@ -391,7 +391,7 @@ class LifecycleOps:
             proc_units=partition.proc_units(
                 build.vcpus, self._factor, view.min_units_per_vcpu
             ),
-            slots=self._devices.assignments(
+            slots=self._claims.assignments(
                 build.instance, uuid, claimed, view
             ),
         )

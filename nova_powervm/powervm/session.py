@@ -31,7 +31,6 @@ from pypowervm import exceptions as pvm
 
 from nova_powervm import exception
 from nova_powervm.conf import powervm as options
-from nova_powervm.powervm import changes
 from nova_powervm.powervm import templates
 
 LOG = logging.getLogger(__name__)
@@ -55,15 +54,12 @@ _PAUSE_SECONDS = 300
 _FORBIDDEN = (401, 403)
 _EVENTS = '/rest/api/uom/Event'
 _JOBS = '/rest/api/uom/jobs/'
-#: What is written here changes nothing that is read in a cycle.
-_HARMLESS = (const.LOGON_PATH, _EVENTS)
 
 
 class Session(pvm_adapter.Session):
     """A session that verifies the server in every request.
 
-    pypowervm verifies the certificate for the logon only. ``changes`` says
-    what may have changed on the host.
+    pypowervm verifies the certificate for the logon only.
 
     :param verify: What requests takes: a CA file, True, or False for http.
     :param read_timeout: Seconds that the server gets to answer a read or a
@@ -84,7 +80,6 @@ class Session(pvm_adapter.Session):
         self._read_timeout = read_timeout
         self._refused_at: float | None = None
         self._closed = False
-        self.changes = changes.Changes()
         super().__init__(certpath=None, timeout=ANSWER_SECONDS, **kwargs)
 
     def request(
@@ -110,12 +105,7 @@ class Session(pvm_adapter.Session):
             kwargs['relogin'] = False
         if kwargs.get('login') is not True:
             self._forgive()
-        try:
-            return super().request(method, path, *args, **kwargs)
-        finally:
-            # The event of what we did comes later than its answer.
-            if method != 'GET' and not path.startswith(_HARMLESS):
-                self.changes.touch()
+        return super().request(method, path, *args, **kwargs)
 
     def _limits(
         self, method: str, path: str, kwargs: Mapping[str, Any]

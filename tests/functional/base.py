@@ -290,28 +290,6 @@ class PowerVMTestCase(
         """Give the emulated host's control plane."""
         return self.hosts[name].emulator.control
 
-    def hear(self, name='host1'):
-        """Wait until a nova-compute knows what has happened on its host."""
-        host = self.hosts[name].emulator._application._emulation.host
-        last = host.events._last
-        for _ in range(500):
-            services = self.computes[name].manager.driver._running
-            # One that does not believe the stream asks the host anyway.
-            if (
-                services is None
-                or services.listener.last >= last
-                or not services.listener.believed
-            ):
-                return
-            time.sleep(0.02)
-        self.fail(f'{name} has not heard of event {last}')
-
-    def _run_periodics(self, raise_on_error=False):
-        # One that could not start hears nothing.
-        for name in self.hosts.keys() & self.computes.keys():
-            self.hear(name)
-        super()._run_periodics(raise_on_error)
-
     # Instances
 
     def create_image(self, data, **changes):

@@ -170,7 +170,6 @@ class Outages(base.PowerVMTestCase):
     def story_a_host_that_accepts_and_never_answers(self):
         """The last story: the service is started anew."""
         self.compute = self.restart_host(rest_read_timeout=1)
-        self.hear()
         before = self.threads()
         self.control().add_fault(match='.', every=True, delay=FOR_EVER)
         started = time.monotonic()

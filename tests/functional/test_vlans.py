@@ -190,7 +190,6 @@ class Removal(VlanTestCase):
         self.boot_with(self.make_port(vlan=100))
         for _ in range(2):
             self._run_periodics()
-        self.hear()
         self.control().clear_journal()
 
         self._run_periodics()

@@ -16,15 +16,14 @@ import unittest
 
 from hypothesis import given
 
-from nova_powervm.devices import matching
-from nova_powervm.devices import names
-from nova_powervm.devices import planning
-from nova_powervm.devices import slot_providers
+from nova_powervm.devices import assessment
+from nova_powervm.devices import plan as plans
 from nova_powervm.tool.rules import differences
 from nova_powervm.tool.rules import placement_tree
 from nova_powervm.tool.rules.differences import Kind
 from tests.property import strategies
 from tests.property import test_plan
+from tests.unit.devices import values
 
 ROOT = placement_tree.Observed('root', 'host1', None, 0)
 OF_THE_PLAN = (Kind.MISSING, Kind.STALE, Kind.CHANGED)
@@ -44,12 +43,15 @@ def tree_of(providers):
     )
 
 
-def plan_for(tree, verdicts):
-    return planning.make_plan(
-        slot_providers.pair(matching.devices(verdicts), tree.children),
+def plan_for(tree, policy, slots):
+    return plans.make_plan(
+        assessment.assess(
+            assessment.Facts(
+                policy, tuple(slots), tree.holdings, tree.providers
+            )
+        ),
         tree.allocations,
-        lambda index: names.provider_name('host1', index),
-        verdicts,
+        values.name_of,
     )
 
 
@@ -61,12 +63,11 @@ class DifferencesTest(unittest.TestCase):
     )
     def test_after_the_plan_nothing_is_left(self, policy, slots, providers):
         before = tree_of(providers)
-        verdicts = matching.judge(policy, slots)
-        plan = plan_for(before, verdicts)
+        plan = plan_for(before, policy, slots)
         found = differences.compare(plan, before, slots, None)
 
         after = tree_of(test_plan.apply(plan, before.children))
-        again = plan_for(after, verdicts)
+        again = plan_for(after, policy, slots)
         left = differences.compare(again, after, slots, None)
 
         self.assertEqual([], [d for d in left if d.kind in OF_THE_PLAN])
@@ -81,7 +82,7 @@ class DifferencesTest(unittest.TestCase):
     )
     def test_each_has_words_and_a_cure(self, policy, slots, providers):
         tree = tree_of(providers)
-        plan = plan_for(tree, matching.judge(policy, slots))
+        plan = plan_for(tree, policy, slots)
         for difference in differences.compare(plan, tree, slots, ()):
             self.assertTrue(difference.what)
             self.assertTrue(difference.cure)

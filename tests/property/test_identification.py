@@ -17,7 +17,7 @@ import unittest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nova_powervm.devices import identification
+from nova_powervm.devices import matching
 from nova_powervm.devices import policy
 from nova_powervm.devices import slots
 from tests.property import strategies
@@ -58,7 +58,7 @@ class IndexTest(unittest.TestCase):
     def test_it_finds_what_identifies_a_slot_in_file_order(
         self, written, host_slots
     ):
-        index = identification.Index(written)
+        index = matching.ParagraphIndex(written)
         # Twice: the second time much is known.
         for slot in host_slots * 2:
             self.assertEqual(
@@ -83,7 +83,7 @@ class FoundTest(unittest.TestCase):
             )
         ]
         slot = slots.Slot(1, 'U78-C1', vendor_id=0x10DE)
-        found = identification.Index(written).identifying(slot)
+        found = matching.ParagraphIndex(written).identifying(slot)
         self.assertEqual(
             ['wild', 'exact', 'both', 'again'], [p.name for p in found]
         )
@@ -94,6 +94,6 @@ class FoundTest(unittest.TestCase):
             for keys in (('vendor_id',), ('vendor_id', 'drc_name')):
                 written = [policy.Paragraph('p', dict.fromkeys(keys, value))]
                 self.assertFalse(written[0].identifies(slot))
-                index = identification.Index(written)
+                index = matching.ParagraphIndex(written)
                 self.assertEqual((), index.identifying(slot))
                 self.assertEqual((), index.identifying(slots.Slot(1)))

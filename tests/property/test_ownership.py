@@ -20,14 +20,13 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 from nova_powervm.conf import powervm as options
-from nova_powervm.devices import matching
+from nova_powervm.devices import assessment
 from nova_powervm.devices import names
-from nova_powervm.devices import ownership
-from nova_powervm.devices import planning
+from nova_powervm.devices import plan
 from nova_powervm.devices import policy
 from nova_powervm.devices import slot_providers
 from nova_powervm.devices import slots
-from nova_powervm.devices.planned import Action
+from nova_powervm.devices.plan import Action
 from nova_powervm.emulator import worlds
 from nova_powervm.powervm import session
 from nova_powervm.powervm import system
@@ -70,18 +69,31 @@ def situations(draw):
 
 
 def plan_for(file, host_slots, providers, holdings, cyborgs, consumers):
-    """Plan as the service does it."""
-    verdicts = ownership.withhold(
-        matching.judge(file, host_slots, holdings),
-        cyborgs,
-        ownership.unallocated(host_slots, providers, holdings),
-        'the file',
-    )
-    return planning.make_plan(
-        slot_providers.pair(matching.devices(verdicts), providers),
+    """Plan as the service and the command do it."""
+    neighbours = [
+        slot_providers.Provider(
+            uuid=f'cyborg {index:08X}',
+            name=f'{name} {index}',
+            traits=frozenset(
+                {
+                    f'CUSTOM_POWERVM_IOSLOT_DRC_INDEX_{index:08X}',
+                    'OWNER_CYBORG',
+                }
+            ),
+        )
+        for index, name in cyborgs.items()
+    ]
+    return plan.make_plan(
+        assessment.assess(
+            assessment.Facts(
+                policy=file,
+                io_slots=tuple(host_slots),
+                holdings=holdings,
+                below=(*providers, *neighbours),
+            )
+        ),
         slot_providers.Allocations(consumers),
         lambda index: names.provider_name('host1', index),
-        verdicts,
     )
 
 
@@ -98,8 +110,8 @@ class OfferTest(unittest.TestCase):
     @given(situations())
     def test_what_is_offered_is_nobody_elses(self, situation):
         _, host_slots, _, holdings, cyborgs, _ = situation
-        plan = plan_for(*situation)
-        for entry in available(plan):
+        made = plan_for(*situation)
+        for entry in available(made):
             (slot,) = (s for s in host_slots if s.drc_index == entry.drc_index)
             self.assertFalse(slot.is_empty)
             self.assertFalse(slot.sriov)

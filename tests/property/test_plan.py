@@ -18,10 +18,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nova_powervm.devices import names
-from nova_powervm.devices import planning
 from nova_powervm.devices import slot_providers
-from nova_powervm.devices.planned import Action
+from nova_powervm.devices.plan import Action
 from tests.property import strategies
+from tests.unit.devices import values
 
 REMAINING = (
     Action.CREATE,
@@ -47,12 +47,8 @@ def situations(draw):
 
 
 def plan_for(devices, providers, consumers, held=()):
-    return planning.make_plan(
-        slot_providers.pair(devices, providers),
-        slot_providers.Allocations(consumers),
-        lambda index: names.provider_name('host1', index),
-        (),
-        held,
+    return values.make_plan(
+        devices, providers, slot_providers.Allocations(consumers), (), held
     )
 
 

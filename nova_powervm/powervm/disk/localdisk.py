@@ -123,7 +123,6 @@ class LocalDisk:
         self._groups = volume_groups.VolumeGroups(
             adapter,
             settings.volume_group or '',
-            settings.full_read_interval,
         )
         # What was made of which wrapper.
         self._measured: tuple[Any, host.DiskCapacity] | None = None
@@ -167,7 +166,7 @@ class LocalDisk:
         :raises exception.NoRoom: There is too little.
         :raises exception.ConfigurationError: There is no such group.
         """
-        group = self._groups.read(fresh=True)
+        group = self._groups.read()
         freed = [
             disk.capacity
             for disk in group.virtual_disks

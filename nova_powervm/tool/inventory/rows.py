@@ -21,7 +21,7 @@ from typing import Any
 from nova_powervm.devices import claims
 from nova_powervm.devices import matching
 from nova_powervm.devices import names
-from nova_powervm.devices import planned
+from nova_powervm.devices import plan as planned
 from nova_powervm.devices import policy
 from nova_powervm.devices import slots
 from nova_powervm.tool.inventory import pci_ids

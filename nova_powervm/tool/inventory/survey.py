@@ -22,7 +22,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from nova_powervm import exception
-from nova_powervm.devices import planned
+from nova_powervm.devices import plan as planned
 from nova_powervm.devices import policy as policies
 from nova_powervm.tool.inventory import cloud
 from nova_powervm.tool.inventory import hosts

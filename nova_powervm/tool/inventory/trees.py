@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from collections.abc import Iterator
 from collections.abc import Sequence
 
-from nova_powervm.devices import planned
+from nova_powervm.devices import plan as planned
 from nova_powervm.devices import policy
 from nova_powervm.tool.inventory import rows
 

@@ -22,7 +22,7 @@ from collections.abc import Mapping
 import os_traits
 
 from nova_powervm.devices import names
-from nova_powervm.devices import planned
+from nova_powervm.devices import plan as planned
 from nova_powervm.devices import slot_providers
 from nova_powervm.devices import slots
 from nova_powervm.instance import partition

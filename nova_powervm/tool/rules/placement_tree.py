@@ -131,16 +131,39 @@ class Tree:
     )
 
     @property
-    def children(self) -> tuple[existing.Provider, ...]:
-        """The direct children of the node's provider, as the plan has them.
+    def providers(self) -> tuple[existing.Provider, ...]:
+        """All providers below the node, as the plan takes them.
 
-        What Nova adds by itself is left out.
+        What Nova's provider.yaml adds is left out.
         """
         return tuple(
-            existing.without_additions(observed.provider, self.additions)
+            dataclasses.replace(
+                existing.without_additions(observed.provider, self.additions),
+                is_direct=observed.parent_uuid == self.root.uuid,
+            )
             for observed in self.below
-            if observed.parent_uuid == self.root.uuid
         )
+
+    @property
+    def children(self) -> tuple[existing.Provider, ...]:
+        """The direct children of the node's provider."""
+        return tuple(p for p in self.providers if p.is_direct)
+
+    @property
+    def holdings(self) -> Mapping[str, frozenset[str]]:
+        """Upper-case LPAR uuid to the providers that its instance holds.
+
+        Placement alone tells: nova-compute asks Nova's records as well, and
+        takes away what Placement does not confirm.
+        """
+        return {
+            lpar: frozenset(
+                observed.uuid
+                for observed in self.below
+                if consumer in observed.consumers
+            )
+            for lpar, consumer in self.instance_lpars.items()
+        }
 
     @property
     def slot_providers(self) -> tuple[Observed, ...]:

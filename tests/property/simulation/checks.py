@@ -50,11 +50,10 @@ def after_cycle(world, node):
                 node.name,
                 row,
             )
-    if not node.compute.server.deaf:
-        world.require(
-            node.compute.services.host.last.view == node.host.view(),
-            'the host was read',
-        )
+    world.require(
+        node.compute.services.host.last.view == node.host.view(),
+        'the host was read',
+    )
 
 
 def _check_offer(world, node, row, paragraph):

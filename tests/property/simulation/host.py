@@ -189,9 +189,6 @@ class RestServer:
     def __init__(self, machine, process):
         self._host = machine
         self._process = process
-        # Events are lost: what changes is not heard of.
-        self.deaf = False
-        self._seen = None
 
     def _ask(self, work):
         self._process.step()
@@ -207,10 +204,8 @@ class RestServer:
 
     # System
 
-    def read(self, *, fresh=False):
-        if fresh or self._seen is None or not self.deaf:
-            self._seen = self._ask(self._host.view)
-        return self._seen
+    def read(self):
+        return self._ask(self._host.view)
 
     # Partitions
 

@@ -265,12 +265,10 @@ class Simulation(Instances, people.Hosts, people.Providers):
         data=st.data(),
         trouble=acting.TROUBLE,
         fresh=st.booleans(),
-        deaf=st.booleans(),
     )
-    def cycle(self, data, trouble, fresh, deaf):
+    def cycle(self, data, trouble, fresh):
         node = acting.pick(data, self.running())
         trouble = self.trouble(node, trouble)
-        node.compute.server.deaf = deaf and not fresh
         if fresh:
             node.compute.forget_providers()
         with self.world.troubled(node, trouble):

@@ -16,10 +16,8 @@ import unittest
 
 import ddt
 
-from nova_powervm.devices import accelerators
 from nova_powervm.devices import matching
 from nova_powervm.devices import ownership
-from nova_powervm.devices import planning
 from nova_powervm.devices import policy
 from nova_powervm.devices import slot_providers
 from tests.unit.devices import values
@@ -44,38 +42,10 @@ class SlotTest(unittest.TestCase):
     def test_slots(self, name, traits, expected):
         self.assertEqual(expected, ownership.slots_of_cyborg(name, traits))
 
+    def test_each_slot_is_mapped_to_the_name_of_cyborgs_provider(self):
+        card = slot_providers.Provider('rp', 'card', traits={TRAIT})
 
-class EvidenceTest(unittest.TestCase):
-    def setUp(self):
-        super().setUp()
-        self.evidence = ownership.Evidence()
-
-    def shown(self, **names):
-        return self.evidence.of(ownership.Neighbours(names=names))
-
-    def test_a_request_shows_a_slot_while_its_provider_stands(self):
-        self.evidence.add([accelerators.Request('a', 'rp', 0x21010020)])
-        self.evidence.add([accelerators.Request('b', 'rp', 0x21010021)])
-
-        self.assertEqual(
-            {0x21010020: 'card', 0x21010021: 'card'}, self.shown(rp='card')
-        )
-        self.assertEqual({}, self.shown(other='card'))
-
-    def test_nothing_is_shown_by_test_pci_or_without_a_provider(self):
-        self.evidence.add(
-            [
-                accelerators.Request('a', 'rp', None),
-                accelerators.Request('b', None, 0x21010020),
-            ]
-        )
-
-        self.assertEqual({}, self.shown(rp='card'))
-
-    def test_providers_say_it_themselves(self):
-        neighbours = ownership.Neighbours(slots={7: 'card'})
-
-        self.assertEqual({7: 'card'}, self.evidence.of(neighbours))
+        self.assertEqual({0x21010020: 'card'}, ownership.cyborg_slots([card]))
 
 
 class WithholdTest(unittest.TestCase):
@@ -116,16 +86,16 @@ class WithholdTest(unittest.TestCase):
         verdict = self.judge(cyborgs={values.INDEX: 'card'})
 
         def plan(consumers):
-            return planning.make_plan(
-                slot_providers.pair((), [provider]),
+            return values.make_plan(
+                (),
+                [provider],
                 slot_providers.Allocations({provider.uuid: consumers}),
-                str,
                 (verdict,),
             )
 
-        (entry,) = ownership.in_use_by_both(plan(['instance']))
+        (entry,) = plan(['instance']).in_use_by_both
         self.assertEqual(values.INDEX, entry.drc_index)
-        self.assertEqual((), ownership.in_use_by_both(plan([])))
+        self.assertEqual((), plan([]).in_use_by_both)
 
 
 class UnallocatedTest(unittest.TestCase):

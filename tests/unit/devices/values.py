@@ -12,8 +12,13 @@
 
 """Values that the tests of the core begin with."""
 
+import dataclasses
+
+from nova_powervm.devices import assessment
 from nova_powervm.devices import host
 from nova_powervm.devices import matching
+from nova_powervm.devices import names
+from nova_powervm.devices import plan
 from nova_powervm.devices import policy
 from nova_powervm.devices import slot_providers
 from nova_powervm.devices import slots
@@ -86,6 +91,43 @@ def provider(name=NAME, classes=('CUSTOM_GPU',), reserved=0, traits=()):
         inventory={rc: record(reserved) for rc in classes},
         traits=frozenset(traits),
     )
+
+
+def name_of(index):
+    """Name a provider of this host."""
+    return names.provider_name('host1', index)
+
+
+def make_plan(
+    devices=(), providers=(), allocations=None, verdicts=(), held=()
+):
+    """Plan for devices that are offered, whatever made them so.
+
+    :param allocations: Placement's answers; that nobody holds anything if
+        they are left out.
+    :param verdicts: Those of slots that are not offered.
+    :param held: DRC indexes of slots that LPARs of instances own.
+    """
+    once = dataclasses.replace(paragraph(), one_time_use=True)
+    flagged = [
+        matching.Verdict(device.slot, (once,), None)
+        for device in devices
+        if device.one_time_use
+        and device.slot.drc_index not in {v.slot.drc_index for v in verdicts}
+    ]
+    made = plan.make_plan(
+        assessment.Assessment(
+            assessment.Facts(policy.Policy()),
+            (*verdicts, *flagged),
+            slot_providers.pair(devices, providers),
+            frozenset(held),
+        ),
+        slot_providers.Allocations({p.uuid: {} for p in providers})
+        if allocations is None
+        else allocations,
+        name_of,
+    )
+    return dataclasses.replace(made, verdicts=tuple(verdicts))
 
 
 def view(**changes):

@@ -22,7 +22,7 @@ import unittest
 from nova_powervm import exception
 from nova_powervm.devices import matching
 from nova_powervm.devices import names
-from nova_powervm.devices import planned
+from nova_powervm.devices import plan as plans
 from nova_powervm.devices import policy
 from nova_powervm.devices import slots
 from nova_powervm.inventory_file import inventory
@@ -166,9 +166,9 @@ class WatchingTest(unittest.TestCase):
         self.assertGreater(found, 40)
 
     def test_lines_of_plans_are_there(self):
-        for action in planned.Action:
+        for action in plans.Action:
             for reserved, traits in ((1, {names.ONE_TIME_USE_TRAIT}), (0, ())):
-                entry = planned.Entry(
+                entry = plans.Entry(
                     action,
                     0x12345678,
                     '<name>',

@@ -291,10 +291,11 @@ class PartingTest(SilentTestCase):
 
     def test_the_event_stream(self):
         adapter = self.connect()
-        listener = events.Listener(adapter)
+        heard = threading.Event()
+        watcher = unittest.mock.Mock(check=lambda *_: heard.set())
+        listener = events.Listener(adapter, watcher)
         listener.start()
-        while not listener.believed:
-            time.sleep(0.005)
+        heard.wait(LONG)
         # The poll under way goes on as long as the server likes.
         self.hang('Event')
 

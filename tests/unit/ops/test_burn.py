@@ -16,7 +16,7 @@ import unittest
 
 from nova_powervm import exception
 from nova_powervm.devices import claims
-from nova_powervm.ops import burning
+from nova_powervm.ops import burn
 from tests.unit.devices.values import INDEX
 from tests.unit.devices.values import NAME
 
@@ -49,7 +49,7 @@ class Placement:
 class CheckTest(unittest.TestCase):
     def check(self, instance, *wanted, **answers):
         self.placement = Placement(**answers)
-        burning.BurnOps(self.placement).check(instance, wanted)
+        burn.BurnOps(self.placement).check_allocated(instance, wanted)
         return self.placement.asked
 
     def refused(self, *args, **answers):
@@ -79,18 +79,18 @@ class CheckTest(unittest.TestCase):
 class BurnTest(unittest.TestCase):
     def burn(self, *wanted, **answers):
         self.placement = Placement(**answers)
-        burning.BurnOps(self.placement).burn('i', wanted)
+        burn.BurnOps(self.placement).burn('i', wanted)
         return self.placement.asked
 
     def test_each_is_burned(self):
-        with self.assertLogs(burning.LOG.logger, 'INFO') as logs:
+        with self.assertLogs(burn.LOG.logger, 'INFO') as logs:
             self.burn(CLAIM)
         self.assertIn('21010020 is for one use and burned', logs.output[0])
         self.assertEqual({CLAIM.provider_uuid}, self.placement.burned)
 
     def test_what_is_burned_already_is_fine(self):
         uuid = CLAIM.provider_uuid
-        with self.assertNoLogs(burning.LOG.logger, 'INFO'):
+        with self.assertNoLogs(burn.LOG.logger, 'INFO'):
             self.assertEqual([uuid], self.burn(CLAIM, burned=[uuid]))
 
     def test_a_burn_that_nobody_confirms_is_refused(self):

@@ -10,7 +10,11 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Burning: one-time-use devices are reserved for good before they are used."""
+"""The burn: reserving a one-time-use device just before an LPAR gets it.
+
+Which devices are burned is decided in
+:mod:`nova_powervm.devices.one_time_use`.
+"""
 
 from collections.abc import Collection
 from collections.abc import Iterable
@@ -27,33 +31,36 @@ LOG = logging.getLogger(__name__)
 class BurnOps:
     """Burns the one-time-use devices that instances are about to get.
 
-    A burn is that all of a provider is reserved, in Placement and nowhere
-    else (specification "One-time-use devices", "Implementation"). It comes
-    last: what is refused or fails before costs no device.
+    Burning means reserving all inventory of a provider, in Placement and
+    nowhere else (specification "One-time-use devices", "Implementation"). It
+    is the last step before the LPAR gets the slot, so a build that is refused
+    or fails earlier costs no device.
 
-    :param placement: Where it is written.
+    :param placement: Where the burn is written.
     """
 
     def __init__(self, placement: interfaces.Placement) -> None:
         self._placement = placement
 
-    def check(self, instance: str, wanted: Collection[claims.Claim]) -> None:
-        """Make sure that devices are allocated to an instance, in Placement.
+    def check_allocated(
+        self, instance: str, burning: Collection[claims.Claim]
+    ) -> None:
+        """Verify in Placement that devices are allocated to an instance.
 
-        One request. What Nova hands over may be old, or made up by somebody
-        who went past the scheduler.
+        This takes one request. The allocations that Nova hands over may be
+        old, or made up by somebody who bypassed the scheduler.
 
         :param instance: The instance's uuid.
-        :param wanted: The claims whose devices are for one use.
-        :raises exception.ClaimFailed: One is not allocated to it.
+        :param burning: Its claims of one-time-use devices.
+        :raises exception.ClaimFailed: A device is not allocated to it.
         """
-        if not wanted:
+        if not burning:
             return
         try:
             held = self._placement.allocated_to(instance)
         except exception.PlacementUnanswered as error:
             raise _unknown(instance, error) from error
-        for claim in wanted:
+        for claim in burning:
             if claim.provider_uuid not in held:
                 raise exception.ClaimFailed(
                     instance=instance,
@@ -62,17 +69,17 @@ class BurnOps:
                     'scheduler',
                 )
 
-    def burn(self, instance: str, wanted: Iterable[claims.Claim]) -> None:
+    def burn(self, instance: str, burning: Iterable[claims.Claim]) -> None:
         """Burn devices, just before an LPAR gets them.
 
         A device that is burned already is fine: a rebuild uses it in place.
 
         :param instance: The instance's uuid.
-        :param wanted: The claims whose devices are for one use.
-        :raises exception.ClaimFailed: Placement does not say that one is
-            burned.
+        :param burning: Its claims of one-time-use devices.
+        :raises exception.ClaimFailed: Placement does not confirm that a
+            device is burned.
         """
-        for claim in wanted:
+        for claim in burning:
             try:
                 burned = self._placement.burn(
                     claim.provider_uuid or '', claim.resource_classes

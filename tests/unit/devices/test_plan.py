@@ -19,15 +19,15 @@ import ddt
 
 from nova_powervm.devices import matching
 from nova_powervm.devices import names
-from nova_powervm.devices import planned
-from nova_powervm.devices import planning
+from nova_powervm.devices import plan as plans
 from nova_powervm.devices import slot_providers
 from nova_powervm.devices import slots
-from nova_powervm.devices.planned import Action
+from nova_powervm.devices.plan import Action
 from tests.unit.devices import values
 from tests.unit.devices.values import INDEX
 from tests.unit.devices.values import NAME
 from tests.unit.devices.values import device
+from tests.unit.devices.values import name_of
 from tests.unit.devices.values import provider
 from tests.unit.devices.values import record
 
@@ -35,10 +35,6 @@ WITHDRAWN = names.WITHDRAWN_TRAIT
 ONCE = names.ONE_TIME_USE_TRAIT
 SHORT = 'PowerVM IOSlot 21010020'
 OWNED = slots.Reason('owned', 'it is owned by VIOS vios1')
-
-
-def name_of(index):
-    return names.provider_name('host1', index)
 
 
 def make_plan(devices=(), providers=(), consumers=None, reasons=None, held=()):
@@ -54,10 +50,10 @@ def make_plan(devices=(), providers=(), consumers=None, reasons=None, held=()):
         else {consumer: classes.get(name, ()) for consumer in found}
         for name, found in (consumers or {}).items()
     }
-    return planning.make_plan(
-        slot_providers.pair(devices, providers),
+    return values.make_plan(
+        devices,
+        providers,
         slot_providers.Allocations(answers),
-        name_of,
         [
             matching.Verdict(slots.Slot(index), (), reason)
             for index, reason in (reasons or {}).items()
@@ -75,7 +71,7 @@ class PublishTest(unittest.TestCase):
     def test_create(self):
         entry = only_entry([device()])
         self.assertEqual(
-            planned.Entry(
+            plans.Entry(
                 action=Action.CREATE,
                 drc_index=INDEX,
                 name=NAME,
@@ -218,7 +214,7 @@ class OrphanTest(unittest.TestCase):
     def test_not_free(self, consumers, expected):
         entry = only_entry([], [provider()], consumers, {INDEX: OWNED})
         self.assertEqual(
-            planned.Entry(
+            plans.Entry(
                 action=Action.WITHDRAW,
                 drc_index=INDEX,
                 name=NAME,
@@ -255,13 +251,12 @@ class OrphanTest(unittest.TestCase):
         self.assertIn('operator has reserved it', entry.reason)
 
     def test_reserved_by_the_operator_since_nova_last_looked(self):
-        plan = planning.make_plan(
-            slot_providers.pair((), [provider()]),
+        plan = values.make_plan(
+            (),
+            [provider()],
             slot_providers.Allocations(
                 {f'uuid of {NAME}': {}}, [f'uuid of {NAME}']
             ),
-            name_of,
-            (),
         )
         (entry,) = plan.entries
         self.assertEqual(Action.WITHDRAW, entry.action)
@@ -353,7 +348,7 @@ class PairTest(unittest.TestCase):
         self.assertEqual((), plan.of(Action.WITHDRAW))
 
     def test_nothing(self):
-        self.assertEqual(planned.Plan(), make_plan())
+        self.assertEqual(plans.Plan(), make_plan())
 
 
 def once(**changes):
@@ -421,11 +416,10 @@ class OneTimeUseTest(unittest.TestCase):
     def test_a_burned_orphan_stays(self):
         there = provider(reserved=1, traits=[ONCE])
         for reserved in (there, provider(traits=[ONCE])):
-            plan = planning.make_plan(
-                slot_providers.pair((), [reserved]),
-                slot_providers.Allocations({there.uuid: {}}, [there.uuid]),
-                name_of,
+            plan = values.make_plan(
                 (),
+                [reserved],
+                slot_providers.Allocations({there.uuid: {}}, [there.uuid]),
             )
             (entry,) = plan.entries
             self.assertEqual(Action.WITHDRAW, entry.action)
@@ -441,10 +435,10 @@ class OneTimeUseTest(unittest.TestCase):
         paragraph = dataclasses.replace(values.paragraph(), one_time_use=True)
         verdict = matching.Verdict(slots.Slot(INDEX), (paragraph,), OWNED)
         for traits in ([], [ONCE], [WITHDRAWN]):
-            plan = planning.make_plan(
-                slot_providers.pair((), [provider(traits=traits)]),
+            plan = values.make_plan(
+                (),
+                [provider(traits=traits)],
                 slot_providers.Allocations({f'uuid of {NAME}': {}}),
-                name_of,
                 [verdict],
                 [INDEX],
             )

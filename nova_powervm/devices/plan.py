@@ -10,101 +10,185 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""From what is offered and what Placement holds to a plan of changes."""
+"""The plan: what happens to each slot provider of a compute node, and why.
+
+The service applies it to Nova's provider tree, the log and the operator's
+commands print it, the tests compare it.
+"""
 
 import dataclasses
+import enum
 from collections.abc import Callable
 from collections.abc import Collection
-from collections.abc import Iterable
 from collections.abc import Mapping
-from collections.abc import Sequence
 from typing import Any
 
+from nova_powervm.devices import assessment as assessments
 from nova_powervm.devices import matching
 from nova_powervm.devices import names
-from nova_powervm.devices import planned
+from nova_powervm.devices import one_time_use
+from nova_powervm.devices import ownership
 from nova_powervm.devices import slot_providers
 from nova_powervm.devices import slots
 
 _SPARE = slots.Reason('spare', 'another provider stands for its slot')
 _TWIN = slots.Reason('twin', 'another provider of its slot is in use')
-_NONE: frozenset[int] = frozenset()
+
+
+class Action(enum.StrEnum):
+    """What is done with one provider."""
+
+    CREATE = 'create'
+    PUBLISH = 'publish'
+    KEEP_CLASS = 'keep-class'
+    WITHDRAW = 'withdraw'
+    DELETE = 'delete'
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Entry:
+    """What happens to one provider, and why.
+
+    :param action: What is done.
+    :param drc_index: The slot it stands for.
+    :param name: The provider's name.
+    :param uuid: Its uuid; None if it is yet to be made.
+    :param inventory: The inventory that it has afterwards.
+    :param traits: The traits that it has afterwards.
+    :param reason: Why, in words; empty where nothing needs to be said.
+    :param consumers: Who is known to hold an allocation of it.
+    """
+
+    action: Action
+    drc_index: int
+    name: str
+    uuid: str | None
+    inventory: slot_providers.Inventory = dataclasses.field(
+        default_factory=dict
+    )
+    traits: frozenset[str] = frozenset()
+    reason: str = ''
+    consumers: tuple[str, ...] = ()
+
+    @property
+    def burned(self) -> bool:
+        """Whether its device was used once and waits for its release."""
+        return names.ONE_TIME_USE_TRAIT in self.traits and any(
+            record['reserved'] for record in self.inventory.values()
+        )
+
+    @property
+    def resource_classes(self) -> tuple[str, ...]:
+        """The classes that the provider has inventory of afterwards."""
+        return tuple(sorted(self.inventory))
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Plan:
+    """All that is to happen to the slot providers of one compute node.
+
+    :param entries: One for each provider that is, or is to be made.
+    :param verdicts: One for each slot of the host, with why it is not
+        offered.
+    """
+
+    entries: tuple[Entry, ...] = ()
+    verdicts: tuple[matching.Verdict, ...] = ()
+
+    def of(self, *actions: Action) -> tuple[Entry, ...]:
+        """Pick the entries with one of these actions."""
+        return tuple(e for e in self.entries if e.action in actions)
+
+    @property
+    def contested(self) -> frozenset[int]:
+        """DRC indexes of what the file offers and Cyborg manages."""
+        return frozenset(
+            verdict.slot.drc_index
+            for verdict in self.verdicts
+            if verdict.reason and verdict.reason.code == ownership.CYBORG
+        )
+
+    @property
+    def in_use_by_both(self) -> tuple[Entry, ...]:
+        """Entries of what is allocated through us and managed by Cyborg."""
+        contested = self.contested
+        return tuple(
+            entry
+            for entry in self.entries
+            if entry.drc_index in contested and entry.consumers
+        )
+
+    @property
+    def one_time_use(self) -> frozenset[int]:
+        """DRC indexes of the devices that are, or were, for one use."""
+        return frozenset(
+            entry.drc_index
+            for entry in self.entries
+            if names.ONE_TIME_USE_TRAIT in entry.traits
+        )
 
 
 def make_plan(
-    pairing: slot_providers.Pairing,
+    assessment: assessments.Assessment,
     allocations: slot_providers.Allocations,
     name_of: Callable[[int], str],
-    verdicts: Sequence[matching.Verdict],
-    held: Collection[int] = _NONE,
-) -> planned.Plan:
+) -> Plan:
     """Decide what happens to each slot provider.
 
-    Nothing is burned here but what an LPAR holds already: a device is burned
+    A plan burns nothing but what an LPAR holds already: a device is burned
     just before its LPAR gets it, and a plan only repairs that.
 
-    :param pairing: Devices and providers.
-    :param allocations: Placement's answer about ``pairing.questionable``.
+    :param assessment: What the facts mean.
+    :param allocations: Placement's answers to ``assessment.questions``.
     :param name_of: Makes the name of a new provider from a DRC index.
-    :param verdicts: What the file and the host mean for each slot.
-    :param held: DRC indexes of the slots that LPARs of instances own.
     """
-    reasons = {v.slot.drc_index: v.reason for v in verdicts if v.reason}
-    taken = _slots_of(pairing.orphans, allocations.in_use)
-    # A device that is withheld can be in use as well.
-    once = {v.slot.drc_index for v in verdicts if v.one_time_use} | {
-        device.slot.drc_index
-        for device, _ in pairing.wanted
-        if device.one_time_use
-    }
-    # What one provider of a slot says of its device holds for the other.
-    used = once & {*held, *_slots_of(pairing.orphans, allocations.is_reserved)}
+    pairing, verdicts = assessment.pairing, assessment.verdicts
+    used = one_time_use.find_used(
+        one_time_use.find_devices(verdicts),
+        assessment.held,
+        pairing.orphans,
+        allocations,
+    )
+    taken = one_time_use.slots_of(pairing.orphans, allocations.in_use)
     published = (
-        # A slot of two providers must not be given away twice.
-        _withdraw(
-            _flagged_as(device, provider),
-            device.slot.drc_index,
-            _TWIN,
-            (),
-            used,
+        _publish_or_withdraw(
+            device, provider, allocations, name_of, used, taken
         )
-        if provider and device.slot.drc_index in taken
-        else _publish(device, provider, allocations, name_of, used)
         for device, provider in pairing.wanted
     )
-    spare = {
+    reasons = {v.slot.drc_index: v.reason for v in verdicts if v.reason} | {
         device.slot.drc_index: _SPARE
         for device, found in pairing.wanted
         if found
     }
     removed = (
-        _remove(provider, allocations, {**reasons, **spare}, used)
+        _remove(provider, allocations, reasons, used)
         for provider in pairing.orphans
     )
-    return planned.Plan((*published, *removed), tuple(verdicts))
+    return Plan((*published, *removed), verdicts)
 
 
-def _slots_of(
-    providers: Iterable[slot_providers.Provider],
-    condition: Callable[[slot_providers.Provider], bool],
-) -> frozenset[int]:
-    """Give the DRC indexes of the providers that meet a condition."""
-    found = (
-        names.slot_of_provider(provider.name)
-        for provider in providers
-        if condition(provider)
-    )
-    return frozenset(index for index in found if index is not None)
+def _publish_or_withdraw(
+    device: matching.Device,
+    provider: slot_providers.Provider | None,
+    allocations: slot_providers.Allocations,
+    name_of: Callable[[int], str],
+    used: Collection[int],
+    taken: Collection[int],
+) -> Entry:
+    """Publish a device, unless another provider of its slot is in use.
 
-
-def _flagged_as(
-    device: matching.Device, provider: slot_providers.Provider
-) -> slot_providers.Provider:
-    """Take the trait of one-time use away if nothing speaks for it."""
-    if device.one_time_use or provider.reserved:
-        return provider
-    return dataclasses.replace(
-        provider, traits=provider.traits - {names.ONE_TIME_USE_TRAIT}
+    A slot with two providers must not be given away twice.
+    """
+    index = device.slot.drc_index
+    if provider is None or index not in taken:
+        return _publish(device, provider, allocations, name_of, used)
+    return _withdraw(
+        one_time_use.drop_stale_trait(device, provider),
+        index,
+        _TWIN,
+        (),
+        used,
     )
 
 
@@ -114,27 +198,27 @@ def _publish(
     allocations: slot_providers.Allocations,
     name_of: Callable[[int], str],
     used: Collection[int],
-) -> planned.Entry:
+) -> Entry:
     index = device.slot.drc_index
     burned = slot_providers.TOTAL if index in used else 0
     if provider is None:
-        return planned.Entry(
-            action=planned.Action.CREATE,
+        return Entry(
+            action=Action.CREATE,
             drc_index=index,
             name=name_of(index),
             uuid=None,
             inventory={device.resource_class: _record(burned)},
             traits=device.traits,
         )
-    entry = planned.Entry(
-        action=planned.Action.PUBLISH,
+    entry = Entry(
+        action=Action.PUBLISH,
         drc_index=index,
         name=provider.name,
         uuid=provider.uuid,
         inventory={
             device.resource_class: _record(burned or provider.reserved)
         },
-        traits=device.traits | _still_once(provider),
+        traits=device.traits | one_time_use.kept_trait(provider),
     )
     others = allocations.classes(provider) & {
         *provider.other_classes(device.resource_class)
@@ -142,20 +226,11 @@ def _publish(
     return _keep_classes(entry, provider, allocations) if others else entry
 
 
-def _still_once(provider: slot_providers.Provider) -> frozenset[str]:
-    """Keep the trait of what was used once, whatever its paragraph says."""
-    return (
-        frozenset({names.ONE_TIME_USE_TRAIT}) & provider.traits
-        if provider.reserved
-        else frozenset()
-    )
-
-
 def _keep_classes(
-    entry: planned.Entry,
+    entry: Entry,
     provider: slot_providers.Provider,
     allocations: slot_providers.Allocations,
-) -> planned.Entry:
+) -> Entry:
     """Keep the allocated classes of a provider, and offer no other.
 
     Placement would refuse to drop them, and a class more would offer the
@@ -166,7 +241,7 @@ def _keep_classes(
     old = ', '.join(sorted(classes - {wanted}))
     return dataclasses.replace(
         entry,
-        action=planned.Action.KEEP_CLASS,
+        action=Action.KEEP_CLASS,
         inventory={
             name: _whole(provider.inventory[name], record['reserved'])
             for name in sorted(classes)
@@ -184,7 +259,7 @@ def _remove(
     allocations: slot_providers.Allocations,
     reasons: Mapping[int, slots.Reason],
     used: Collection[int],
-) -> planned.Entry:
+) -> Entry:
     index = names.slot_of_provider(provider.name) or 0
     reason = reasons.get(index) or slots.Reason(
         'gone', 'the host no longer reports the slot'
@@ -205,8 +280,8 @@ def _remove(
             entry, traits=entry.traits - {names.WITHDRAWN_TRAIT}
         )
     if allocations.is_free(provider) and index not in used:
-        return planned.Entry(
-            action=planned.Action.DELETE,
+        return Entry(
+            action=Action.DELETE,
             drc_index=index,
             name=provider.name,
             uuid=provider.uuid,
@@ -221,7 +296,7 @@ def _withdraw(
     reason: slots.Reason,
     consumers: tuple[str, ...],
     used: Collection[int],
-) -> planned.Entry:
+) -> Entry:
     """Keep a provider from being allocated, as far as that can be undone.
 
     Nova writes inventory before traits. So the mark goes first, and what is
@@ -242,8 +317,8 @@ def _withdraw(
         reserved = slot_providers.TOTAL
     elif not reserved:
         traits = traits | mark
-    return planned.Entry(
-        action=planned.Action.WITHDRAW,
+    return Entry(
+        action=Action.WITHDRAW,
         drc_index=index,
         name=provider.name,
         uuid=provider.uuid,
