@@ -17,6 +17,7 @@ import time
 from nova import context as nova_context
 from nova import utils
 
+from nova_powervm.ops import stopped_lpars
 from tests.functional import base
 
 
@@ -53,6 +54,35 @@ class Power(base.PowerVMTestCase):
         self._start_server(self.server)
         self.assertEqual('running', self.lpar(self.server).state)
         self.assertEqual(slots, self.lpar(self.server).slots)
+
+    def story_guest_that_shuts_down_is_shown_as_stopped(self):
+        self.stub_out(f'{stopped_lpars.__name__}.SETTLE_SECONDS', 0.3)
+        name = self.lpar(self.server).name
+
+        self.control().set_partition(name, state='not activated')
+
+        self._wait_for_state_change(self.server, 'SHUTOFF')
+        self.assertEqual('not activated', self.lpar(self.server).state)
+
+    def story_guest_that_restarts_keeps_running(self):
+        self.stub_out(f'{stopped_lpars.__name__}.SETTLE_SECONDS', 1.0)
+        name = self.lpar(self.server).name
+
+        self.control().set_partition(name, state='not activated')
+        self.wait_until_read('LogicalPartition.feed')
+        self.control().set_partition(name, state='running')
+
+        time.sleep(1.5)
+        self.assertEqual('running', self.lpar(self.server).state)
+        server = self.api.get_server(self.server['id'])
+        self.assertEqual('ACTIVE', server['status'])
+
+    def wait_until_read(self, label):
+        for _ in range(500):
+            if any(r['label'] == label for r in self.control().journal()):
+                return
+            time.sleep(0.02)
+        self.fail(f'{label} was not read')
 
     def story_soft_reboot_is_one_job(self):
         self._reboot_server(self.server)
