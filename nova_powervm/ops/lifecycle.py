@@ -77,7 +77,7 @@ class Build:
     :param root: Its root disk.
     :param requests: Its accelerator requests.
     :param ports: Its ports.
-    :param bearer: The instance, for the marks of VLANs.
+    :param marks: The marks of VIF drivers in its record.
     :param config_drive: Makes the contents of its config drive, given the
         slots that it gets; None for no config drive.
     :param plugging: What the ports are plugged in; it may wait at its end.
@@ -94,7 +94,7 @@ class Build:
     root: Root
     requests: Sequence[accelerators.Request] = ()
     ports: Sequence[network.Port] = ()
-    bearer: network_ops.Bearer = network_ops.NOBODY
+    marks: network_ops.InstanceMarks = network_ops.UNRECORDED
     config_drive: Callable[[Sequence[slots.Slot]], bytes] | None = None
     plugging: Callable[[], contextlib.AbstractContextManager[None]] = (
         contextlib.nullcontext
@@ -187,7 +187,7 @@ class LifecycleOps:
         lpar = self._create(plan.spec)
         _check_slots(lpar, plan.spec)
         with build.plugging():
-            self._networks.plug(lpar, plan.connections, build.bearer)
+            self._networks.plug(lpar, plan.connections, build.marks)
             self._disks.attach(lpar.uuid, stored)
         if build.power_on:
             self._partitions.power_on(lpar)

@@ -145,9 +145,9 @@ class Boot(networks.NetworkTestCase):
     def test_ports_that_no_adapter_can_be_made_for_are_refused(self):
         self.start_host()
         cases = {
-            'ovs': 'is bound as ovs and not as pvm_sea: Neutron needs the '
-            'ML2 mechanism driver',
-            'unbound': 'is bound as unbound',
+            'ovs': "its VIF type is 'ovs', and this host has VIF drivers for: "
+            'pvm_sea',
+            'unbound': "its VIF type is 'unbound'",
         }
         for vif_type, words in cases.items():
             with self.subTest(vif_type):
@@ -534,7 +534,7 @@ class Interfaces(networks.SharedTestCase):
         )
 
         self.assertEqual([self.port['mac_address']], self.macs())
-        self.assertIn('is bound as ovs', self.logged())
+        self.assertIn("its VIF type is 'ovs'", self.logged())
 
     def story_a_running_server_without_rmc_keeps_its_port(self):
         self.set_rmc('inactive')

@@ -34,7 +34,6 @@ from nova_powervm.ops import images
 from nova_powervm.ops import lifecycle
 from nova_powervm.ops import network
 from nova_powervm.ops import power
-from nova_powervm.ops import vlans
 from nova_powervm.virt import driver
 from nova_powervm.virt import services
 from nova_powervm.virt.provider_tree import placement as virt_placement
@@ -126,7 +125,7 @@ class Compute:
         """Do what services.start does, on this host."""
         services = self._assemble(records)
         services.devices.check(services.host.read())
-        services.prepare()
+        services.disks.prepare()
         return services
 
     def _assemble(self, records):
@@ -137,8 +136,7 @@ class Compute:
         device_ops = devices.DeviceOps(
             self._inventory, placement, devices.namer(self._node.name, 'node')
         )
-        bridged = vlans.VlanOps(server, None, provision=False)
-        networks = network.NetworkOps(server, server, {}, bridged)
+        networks = network.NetworkOps({}, server)
         slots = attached_slots.PossessionOps(server, reader, device_ops)
         return services.Services(
             host=reader,
@@ -155,10 +153,9 @@ class Compute:
             power=power.PowerOps(server, slots, networks),
             possession=slots,
             network=networks,
-            vlans=bridged,
             partitions=server,
             records=records,
-            prepare=server.prepare,
+            disks=server,
             close=lambda: None,
         )
 
