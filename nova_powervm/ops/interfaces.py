@@ -380,6 +380,10 @@ class InstanceMarks(Protocol):
     what a driver has to know after a restart of the service.
     """
 
+    @property
+    def instance(self) -> str:
+        """The instance's uuid, for log lines."""
+
     def read(self) -> Collection[str]:
         """Give the marks of the instance."""
 

@@ -42,6 +42,8 @@ _Driver = interfaces.VifDriver[Any, Any]
 class _Unrecorded:
     """Marks of an instance that Nova has no record of."""
 
+    instance = ''
+
     def read(self) -> Collection[str]:
         """Give none."""
         return ()
@@ -157,7 +159,7 @@ class NetworkOps:
         :param marks: The record of its instance.
         """
         self._provide(connections, marks)
-        self._make(lpar, connections)
+        self._make(lpar, connections, marks)
 
     def attach(
         self,
@@ -238,7 +240,7 @@ class NetworkOps:
                 'LPAR %(lpar)s has no adapter for port %(port)s; making it.',
                 {'lpar': lpar.name, 'port': connection.port.id},
             )
-        self._make(lpar, changes.connections)
+        self._make(lpar, changes.connections, changes.marks)
 
     def complete(self, lpar: str, instance: InstancePorts) -> None:
         """Give an LPAR the adapters that it lacks, whatever its state is.
@@ -306,6 +308,7 @@ class NetworkOps:
         self,
         lpar: partition.Partition,
         connections: Iterable[network.Connection],
+        marks: InstanceMarks,
     ) -> None:
         for connection in connections:
             self._drivers[connection.port.vif_type].plug(lpar, connection)
@@ -318,6 +321,7 @@ class NetworkOps:
                     'mac': connection.port.mac,
                     'type': connection.port.vif_type,
                 },
+                instance_uuid=marks.instance,
             )
 
     def _adapters(self, lpar: str) -> list[network.Adapter]:

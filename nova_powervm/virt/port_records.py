@@ -55,6 +55,11 @@ class NovaInstanceMarks:
         self._instance = instance
         self._host = host
 
+    @property
+    def instance(self) -> str:
+        """The instance's uuid."""
+        return str(self._instance.uuid)
+
     def read(self) -> Collection[str]:
         """Give the marks of the instance."""
         return _marks(self._instance, self._host)

@@ -39,6 +39,26 @@ class Boot(networks.NetworkTestCase):
         self.assertEqual([100], self.vlans())
         self.assertEqual('running', self.lpar(server).state)
 
+    def test_log_tells_each_step_of_a_boot(self):
+        self.start_host()
+        port = self.make_port(vlan=100)
+
+        server = self.boot_with(port, disk=1, request={'config_drive': True})
+
+        name = server['OS-EXT-SRV-ATTR:instance_name']
+        lines = iter(self.logged().splitlines())
+        for step in (
+            f'of 1 GB from image {self.image} (',
+            'ready after',
+            'Config drive',
+            f'LPAR {name} ({self.lpar_uuid(server)}) is created, with the '
+            'slots: none',
+            f'LPAR {name} has a network adapter for port {port["id"]}',
+            f'LPAR {name} has its disks',
+            f'LPAR {name} is started',
+        ):
+            self.assertTrue(any(step in line for line in lines), step)
+
     def test_a_vlan_that_the_bridge_carries_is_left_alone(self):
         self.start_host(world=world((SWITCH, 1, [100, 200])))
 
