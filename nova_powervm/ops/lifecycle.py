@@ -384,7 +384,7 @@ class LifecycleOps:
         name = storage.root_disk_name(lpar, build.root.flavor_gb)
         with _timed(
             build.instance,
-            f'Root disk {name} of {root_gb} GB from image '
+            f'root disk {name} of {root_gb} GB from image '
             f'{build.root.image.id} ({reading.contents.size} bytes)',
         ):
             stored = [
@@ -395,7 +395,7 @@ class LifecycleOps:
         if plan.iso is not None:
             name = storage.config_drive_name(lpar)
             with _timed(
-                build.instance, f'Config drive {name} ({len(plan.iso)} bytes)'
+                build.instance, f'config drive {name} ({len(plan.iso)} bytes)'
             ):
                 stored.append(self._disks.make_medium(name, plan.iso))
         return stored
@@ -526,11 +526,11 @@ def _root_gb(root: Root, contents: image.Contents) -> int:
 @contextlib.contextmanager
 def _timed(instance: str, what: str) -> Iterator[None]:
     """Log when a disk or medium begins to be made, and how long it took."""
-    LOG.info('%s: making and uploading it.', what, instance_uuid=instance)
+    LOG.info('Making %s.', what, instance_uuid=instance)
     with timeutils.StopWatch() as watch:
         yield
     LOG.info(
-        '%(what)s: ready after %(seconds).1f seconds.',
+        'Made %(what)s in %(seconds).1f seconds.',
         {'what': what, 'seconds': watch.elapsed()},
         instance_uuid=instance,
     )

@@ -48,9 +48,9 @@ class Boot(networks.NetworkTestCase):
         name = server['OS-EXT-SRV-ATTR:instance_name']
         lines = iter(self.logged().splitlines())
         for step in (
+            'Making root disk',
             f'of 1 GB from image {self.image} (',
-            'ready after',
-            'Config drive',
+            'Made config drive',
             f'LPAR {name} ({self.lpar_uuid(server)}) is created, with the '
             'slots: none',
             f'LPAR {name} has a network adapter for port {port["id"]}',

@@ -114,7 +114,7 @@ class ProvisionedVlans:
         # A second build on a new VLAN waits until the first has a mark.
         with self._adding:
             if missing:
-                self._add(missing)
+                self._add(missing, marks.instance)
             ours = {each.on_bridge for each in connections} & self._ours()
         if ours:
             marks.add([_mark(vlan) for vlan in ours])
@@ -163,7 +163,9 @@ class ProvisionedVlans:
         return True
 
     def _add(
-        self, missing: Mapping[shared_ethernet.Bridge, Collection[int]]
+        self,
+        missing: Mapping[shared_ethernet.Bridge, Collection[int]],
+        instance: str,
     ) -> None:
         # Somebody else may have been faster: then it is not ours.
         present = {each.uuid: each for each in self._ethernet.bridges()}
@@ -177,6 +179,7 @@ class ProvisionedVlans:
                     'vlans': ', '.join(map(str, sorted(vlans))),
                     'bridge': bridge,
                 },
+                instance_uuid=instance,
             )
             self._ethernet.provision(bridge, vlans)
             with self._changed:

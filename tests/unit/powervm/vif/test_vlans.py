@@ -140,6 +140,7 @@ class InstanceMarks:
     def __init__(self, world, instance):
         self._world = world
         self._instance = instance
+        self.instance = str(instance)
 
     def add(self, marks):
         self._world.step(
