@@ -22,7 +22,7 @@ from typing import Any
 from oslo_config import cfg
 
 from nova_powervm import exception
-from nova_powervm.instance import network
+from nova_powervm.instance import shared_ethernet
 
 _MAPPING = re.compile(
     r'(?P<network>[^:]+):(?P<switch>[^/]+?)(/(?P<pvid>\d{1,4}))?$'
@@ -290,8 +290,8 @@ class Settings:
     volume_group: str | None = None
     media_volume_group: str = 'rootvg'
     media_repository_gb: int = 1
-    bridge_mappings: Mapping[str, network.BridgeName] = dataclasses.field(
-        default_factory=dict
+    bridge_mappings: Mapping[str, shared_ethernet.BridgeName] = (
+        dataclasses.field(default_factory=dict)
     )
     provision_vlans: bool = True
     skip_free_provider_reads: bool = False
@@ -327,8 +327,10 @@ def take(group: Any) -> Settings:
     return settings
 
 
-def _bridge_mappings(items: Iterable[str]) -> dict[str, network.BridgeName]:
-    mappings: dict[str, network.BridgeName] = {}
+def _bridge_mappings(
+    items: Iterable[str],
+) -> dict[str, shared_ethernet.BridgeName]:
+    mappings: dict[str, shared_ethernet.BridgeName] = {}
     for item in items:
         found = _MAPPING.match(item)
         pvid = int(found['pvid']) if found and found['pvid'] else None
@@ -336,7 +338,9 @@ def _bridge_mappings(items: Iterable[str]) -> dict[str, network.BridgeName]:
             raise _bad_mapping(item, 'can not be understood')
         if found['network'] in mappings:
             raise _bad_mapping(item, 'is double')
-        mappings[found['network']] = network.BridgeName(found['switch'], pvid)
+        mappings[found['network']] = shared_ethernet.BridgeName(
+            found['switch'], pvid
+        )
     return mappings
 
 

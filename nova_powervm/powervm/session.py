@@ -17,6 +17,7 @@ import os
 import socket
 import threading
 import time
+import types
 from collections.abc import Callable
 from collections.abc import Iterator
 from collections.abc import Mapping
@@ -105,7 +106,9 @@ class Session(pvm_adapter.Session):
             kwargs['relogin'] = False
         if kwargs.get('login') is not True:
             self._forgive()
-        return super().request(method, path, *args, **kwargs)
+        with _logged(method, path) as answer:
+            answer.response = super().request(method, path, *args, **kwargs)
+        return answer.response
 
     def _limits(
         self, method: str, path: str, kwargs: Mapping[str, Any]
@@ -153,6 +156,41 @@ class Session(pvm_adapter.Session):
                 self._logoff()
             finally:
                 self._lock.release()
+
+
+@contextlib.contextmanager
+def _logged(method: str, path: str) -> Iterator[types.SimpleNamespace]:
+    """Log a request at DEBUG: path, status and time, no header and no body.
+
+    :returns: What takes the ``response`` of the request.
+    """
+    answer = types.SimpleNamespace(response=None)
+    outcome: object = 'no answer'
+    started = time.monotonic()
+    try:
+        yield answer
+        outcome = getattr(answer.response, 'status', outcome)
+    except pvm.Error as error:
+        outcome = getattr(error.response, 'status', type(error).__name__)
+        raise
+    finally:
+        LOG.debug(
+            'REST request %(method)s %(path)s: %(outcome)s after '
+            '%(milliseconds)d ms',
+            {
+                'method': method,
+                'path': _loggable(path),
+                'outcome': outcome,
+                'milliseconds': (time.monotonic() - started) * 1000,
+            },
+        )
+
+
+def _loggable(path: str) -> str:
+    """Give a request's path with no part of its query but the groups."""
+    path, _, query = path.partition('?')
+    groups = [item for item in query.split('&') if item.startswith('group=')]
+    return '?'.join([path, *groups[:1]])
 
 
 def _is_poll(method: str, path: str) -> bool:

@@ -46,13 +46,13 @@ from nova_powervm.virt import errors
 from nova_powervm.virt import images
 from nova_powervm.virt import instance_ports
 from nova_powervm.virt import live_migration
+from nova_powervm.virt import port_records
 from nova_powervm.virt import rebuild
 from nova_powervm.virt import services
 from nova_powervm.virt import silent_host
 from nova_powervm.virt import translation
 from nova_powervm.virt import unsupported
 from nova_powervm.virt import vifs
-from nova_powervm.virt import vlan_records
 from nova_powervm.virt.provider_tree import free_provider_reads
 from nova_powervm.virt.provider_tree import provider_config
 from nova_powervm.virt.provider_tree import writing
@@ -190,7 +190,7 @@ class PowerVMDriver(unsupported.Unsupported):
         running = self._ops()
         running.provider_tree.recover_deleted(self._local_uuid())
         self._tidy(running, with_orphans=is_first)
-        running.vlans.tidy()
+        running.network.tidy()
         running.inventory.refresh()
         snapshot = running.host.read()
         return {
@@ -371,7 +371,7 @@ class PowerVMDriver(unsupported.Unsupported):
                 accelerator_requests.given(instance, self._name(), accel_info),
                 power_on=power_on,
             )
-            with self._ops().vlans.using(build.ports):
+            with self._ops().network.using(build.ports):
                 self._ops().lifecycle.spawn(build)
         except exception.PowerVMError as error:
             raise errors.of_build(error, instance.uuid) from error
@@ -466,7 +466,7 @@ class PowerVMDriver(unsupported.Unsupported):
             translation.root(instance, glance),
             requests=requests,
             ports=vifs.ports(network_info),
-            bearer=vlan_records.InstanceBearer(instance, self._name()),
+            marks=port_records.NovaInstanceMarks(instance, self._name()),
             config_drive=_config_drive(
                 instance, network_info, injected_files, admin_password
             ),
@@ -494,10 +494,9 @@ class PowerVMDriver(unsupported.Unsupported):
         self._ops().lifecycle.destroy(
             instance.uuid, delete_disks=destroy_disks
         )
-        bridged = self._ops().vlans
-        bridged.adopt(vlan_records.marks(instance, self._name()))
-        bridged.released()
-        bridged.remove_idle()
+        self._ops().network.release(
+            port_records.NovaInstanceMarks(instance, self._name())
+        )
 
     def cleanup(
         self,
@@ -706,7 +705,7 @@ class PowerVMDriver(unsupported.Unsupported):
             self._ops().network.attach(
                 _lpar(instance),
                 vifs.port(vif),
-                vlan_records.InstanceBearer(instance, self._name()),
+                port_records.NovaInstanceMarks(instance, self._name()),
             )
         except exception.PowerVMError as error:
             LOG.error(

@@ -17,10 +17,7 @@ import dataclasses
 from collections.abc import Callable
 from collections.abc import Mapping
 from typing import Any
-from typing import cast
 
-import stevedore
-import stevedore.exception
 from oslo_log import log as logging
 
 from nova_powervm import exception
@@ -39,22 +36,19 @@ from nova_powervm.ops import network
 from nova_powervm.ops import power
 from nova_powervm.ops import readiness
 from nova_powervm.ops import stopped_lpars
-from nova_powervm.ops import vlans
+from nova_powervm.powervm import disk
 from nova_powervm.powervm import events
 from nova_powervm.powervm import partitions
 from nova_powervm.powervm import session
 from nova_powervm.powervm import system
-from nova_powervm.powervm.disk import localdisk
-from nova_powervm.powervm.vif import sea
+from nova_powervm.powervm import vif
+from nova_powervm.virt import drivers
 from nova_powervm.virt import instance_records
-from nova_powervm.virt import vlan_records
+from nova_powervm.virt import port_records
 from nova_powervm.virt.provider_tree import placement
 from nova_powervm.virt.provider_tree import updating
 
 LOG = logging.getLogger(__name__)
-
-#: Entry points that ``[powervm]disk_driver`` names.
-DISK_DRIVERS = 'nova_powervm.disk_drivers'
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -69,10 +63,9 @@ class Services:
     :param power: Runs and stops them.
     :param attached_slots: Verifies the slots of LPARs that exist.
     :param network: Connects them.
-    :param vlans: Looks after the VLANs of the bridges.
     :param partitions: The LPARs themselves.
     :param records: Nova's records of instances.
-    :param prepare: Clears up after a service that was killed.
+    :param disks: The disk driver.
     :param close: Stops listening to the host, and logs off.
     """
 
@@ -84,10 +77,9 @@ class Services:
     power: power.PowerOps
     attached_slots: attached_slots.AttachedSlotOps
     network: network.NetworkOps
-    vlans: vlans.VlanOps
     partitions: interfaces.Partitions
     records: interfaces.Records
-    prepare: Callable[[], None]
+    disks: interfaces.Disks
     close: Callable[[], None]
 
 
@@ -119,8 +111,8 @@ def start(
         )
         snapshot = _wait_for_host(settings.server, services)
         services.claims.check_file(snapshot)
-        services.prepare()
-        _warn(settings, snapshot.view, cpu_ratio)
+        services.disks.prepare()
+        _warn(settings, services.disks, snapshot.view, cpu_ratio)
         listener = events.Listener(
             adapter,
             stopped_lpars.StoppedLpars(
@@ -168,18 +160,20 @@ def _assemble(
     managed = system.RestSystem(adapter, settings.server)
     lpars = partitions.RestPartitions(adapter, managed)
     nova_records = instance_records.NovaRecords()
-    disks = _disks(adapter, settings)
+    disks = drivers.load_disk_driver(disk.Context(adapter, managed, settings))
     asked = placement.ReportClientPlacement(virtapi)
     reader = host.HostOps(managed, disks, nova_records, asked)
     slot_claims = claims.ClaimOps(inventory, asked)
-    ethernet = sea.SeaNetworks(adapter, managed)
-    bridged = vlans.VlanOps(
-        ethernet,
-        vlan_records.NovaVlanRecords(nodename),
-        provision=settings.provision_vlans,
-    )
     networks = network.NetworkOps(
-        ethernet, lpars, settings.bridge_mappings, bridged
+        drivers.load_vif_drivers(
+            vif.Context(
+                adapter,
+                managed,
+                settings,
+                port_records.NovaPortRecords(nodename),
+            )
+        ),
+        lpars,
     )
     slots = attached_slots.AttachedSlotOps(lpars, reader, slot_claims)
     return Services(
@@ -206,39 +200,18 @@ def _assemble(
         power=power.PowerOps(lpars, slots, networks),
         attached_slots=slots,
         network=networks,
-        vlans=bridged,
         partitions=lpars,
         records=nova_records,
-        prepare=disks.prepare,
+        disks=disks,
         close=adapter.session.close,
     )
 
 
-def _disks(adapter: Any, settings: options.Settings) -> interfaces.Disks:
-    """Load the disk driver, which is an entry point.
-
-    :raises exception.ConfigurationError: There is none of this name.
-    """
-    if not settings.volume_group:
-        return localdisk.NoDisks()
-    try:
-        manager: Any = stevedore.DriverManager(
-            DISK_DRIVERS,
-            settings.disk_driver,
-            invoke_on_load=True,
-            invoke_args=(adapter, settings),
-        )
-    except stevedore.exception.NoMatches as error:
-        known = stevedore.ExtensionManager(DISK_DRIVERS).entry_points_names()
-        raise exception.ConfigurationError(
-            reason=f"[powervm]disk_driver = '{settings.disk_driver}' is not "
-            f'installed; there are: {", ".join(sorted(known))}'
-        ) from error
-    return cast(interfaces.Disks, manager.driver)
-
-
 def _warn(
-    settings: options.Settings, view: host_values.HostView, cpu_ratio: float
+    settings: options.Settings,
+    disks: interfaces.Disks,
+    view: host_values.HostView,
+    cpu_ratio: float,
 ) -> None:
     LOG.info(
         'Managing system %(name)s (%(machine)s) with %(slots)d I/O slots.',
@@ -253,8 +226,9 @@ def _warn(
     )
     if promise:
         LOG.warning(promise)
-    if not settings.volume_group:
+    if disks.unavailable:
         LOG.warning(
-            '[powervm]volume_group_name is not set: this host offers no '
-            'DISK_GB and can not build instances.'
+            'The disk driver %(driver)s offers no disks: %(reason)s. This '
+            'host has no DISK_GB and can not build instances.',
+            {'driver': settings.disk_driver, 'reason': disks.unavailable},
         )

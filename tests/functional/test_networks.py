@@ -39,6 +39,26 @@ class Boot(networks.NetworkTestCase):
         self.assertEqual([100], self.vlans())
         self.assertEqual('running', self.lpar(server).state)
 
+    def test_log_tells_each_step_of_a_boot(self):
+        self.start_host()
+        port = self.make_port(vlan=100)
+
+        server = self.boot_with(port, disk=1, request={'config_drive': True})
+
+        name = server['OS-EXT-SRV-ATTR:instance_name']
+        lines = iter(self.logged().splitlines())
+        for step in (
+            'Making root disk',
+            f'of 1 GB from image {self.image} (',
+            'Made config drive',
+            f'LPAR {name} ({self.lpar_uuid(server)}) is created, with the '
+            'slots: none',
+            f'LPAR {name} has a network adapter for port {port["id"]}',
+            f'LPAR {name} has its disks',
+            f'LPAR {name} is started',
+        ):
+            self.assertTrue(any(step in line for line in lines), step)
+
     def test_a_vlan_that_the_bridge_carries_is_left_alone(self):
         self.start_host(world=world((SWITCH, 1, [100, 200])))
 
@@ -145,9 +165,9 @@ class Boot(networks.NetworkTestCase):
     def test_ports_that_no_adapter_can_be_made_for_are_refused(self):
         self.start_host()
         cases = {
-            'ovs': 'is bound as ovs and not as pvm_sea: Neutron needs the '
-            'ML2 mechanism driver',
-            'unbound': 'is bound as unbound',
+            'ovs': "its VIF type is 'ovs', and this host has VIF drivers for: "
+            'pvm_sea',
+            'unbound': "its VIF type is 'unbound'",
         }
         for vif_type, words in cases.items():
             with self.subTest(vif_type):
@@ -534,7 +554,7 @@ class Interfaces(networks.SharedTestCase):
         )
 
         self.assertEqual([self.port['mac_address']], self.macs())
-        self.assertIn('is bound as ovs', self.logged())
+        self.assertIn("its VIF type is 'ovs'", self.logged())
 
     def story_a_running_server_without_rmc_keeps_its_port(self):
         self.set_rmc('inactive')

@@ -262,23 +262,28 @@ class LifeCycleTest(base.NeutronTestCase):
         self.assertEqual(122, self.details(port)['vlan'])
         self.assertEqual('ACTIVE', port['status'])
 
-    def test_nova_is_told(self):
+    def test_nova_gets_no_plugged_event(self):
         port = self.port(self.vlan_network(123))
 
-        self.update(port, **{'binding:host_id': 'power1'})
-        event = self.server.nova.wait_for('network-vif-plugged', port['id'])
+        bound = self.update(port, **{'binding:host_id': 'power1'})
+        self.assertEqual('ACTIVE', bound['status'])
+        self.update(port, **{'binding:host_id': ''})
+
+        # Events arrive in their order.
+        event = self.server.nova.wait_for('network-vif-unplugged', port['id'])
         self.assertEqual(
             {
-                'name': 'network-vif-plugged',
+                'name': 'network-vif-unplugged',
                 'server_uuid': port['device_id'],
                 'status': 'completed',
                 'tag': port['id'],
             },
             event,
         )
-
-        self.update(port, **{'binding:host_id': ''})
-        self.server.nova.wait_for('network-vif-unplugged', port['id'])
+        self.assertNotIn(
+            ('network-vif-plugged', port['id']),
+            [(e['name'], e['tag']) for e in self.server.nova.events],
+        )
 
     def test_neutron_refuses_addresses_of_routed_networks(self):
         network = self.vlan_network(124, subnet=False)

@@ -35,7 +35,6 @@ from nova_powervm.ops import images
 from nova_powervm.ops import lifecycle
 from nova_powervm.ops import network
 from nova_powervm.ops import power
-from nova_powervm.ops import vlans
 from nova_powervm.virt import driver
 from nova_powervm.virt import services
 from nova_powervm.virt.provider_tree import placement as virt_placement
@@ -127,7 +126,7 @@ class Compute:
         """Do what services.start does, on this host."""
         services = self._assemble(records)
         services.claims.check_file(services.host.read())
-        services.prepare()
+        services.disks.prepare()
         return services
 
     def _assemble(self, records):
@@ -136,8 +135,7 @@ class Compute:
         placement = virt_placement.ReportClientPlacement(self.driver.virtapi)
         reader = host.HostOps(server, server, records, placement)
         slot_claims = claims.ClaimOps(self._inventory, placement)
-        bridged = vlans.VlanOps(server, None, provision=False)
-        networks = network.NetworkOps(server, server, {}, bridged)
+        networks = network.NetworkOps({}, server)
         slots = attached_slots.AttachedSlotOps(server, reader, slot_claims)
         return services.Services(
             host=reader,
@@ -163,10 +161,9 @@ class Compute:
             power=power.PowerOps(server, slots, networks),
             attached_slots=slots,
             network=networks,
-            vlans=bridged,
             partitions=server,
             records=records,
-            prepare=server.prepare,
+            disks=server,
             close=lambda: None,
         )
 

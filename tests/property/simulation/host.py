@@ -315,8 +315,3 @@ class RestServer:
     def remove(self, lpar, *, delete=True):
         gone = self._host.disks_of(lpar)
         self._ask(lambda: self._host.disks.difference_update(gone))
-
-    # Networks
-
-    def bridges(self):
-        return ()

@@ -19,9 +19,9 @@ from oslo_config import cfg
 
 from nova_powervm import conf
 from nova_powervm import exception
-from nova_powervm.instance import network
+from nova_powervm.instance import shared_ethernet
 
-Name = network.BridgeName
+Name = shared_ethernet.BridgeName
 
 
 def take(value):

@@ -20,7 +20,8 @@ from hypothesis import strategies as st
 
 from nova_powervm import exception
 from nova_powervm.instance import network
-from nova_powervm.ops import vlans
+from nova_powervm.instance import shared_ethernet
+from nova_powervm.powervm.vif import vlans
 
 SWITCH = 'ETHERNET0'
 FOREIGN = 50
@@ -39,11 +40,13 @@ class World:
     """
 
     def __init__(self):
-        self.bridge = network.Bridge('b1', SWITCH, 1, frozenset((1, FOREIGN)))
+        self.bridge = shared_ethernet.Bridge(
+            'b1', SWITCH, 1, frozenset((1, FOREIGN))
+        )
         self.theirs = {FOREIGN}
         self.wrongs = []
         self.adapters = {}
-        self.marks = {}
+        self.recorded = {}
         self.deleting = set()
         self.failing = set()
         self.left = None
@@ -105,39 +108,44 @@ class World:
 
     # Nova's records: an instance is a number, and so is its port's VLAN.
 
-    def marked(self):
+    def marks(self):
         return self.step(
-            'marked', lambda: frozenset().union(*self.marks.values())
+            'marks', lambda: frozenset().union(*self.recorded.values())
         )
 
-    def wanted(self):
+    def ports(self):
         return self.step(
-            'wanted',
-            lambda: {vlan for _, vlan in set(self.marks) - self.deleting},
+            'ports',
+            lambda: [
+                port_on(vlan) for _, vlan in set(self.recorded) - self.deleting
+            ],
         )
 
-    def unmark(self, vlan):
+    def remove_mark(self, mark):
         def change():
-            for found in self.marks.values():
-                found.discard(vlan)
+            for found in self.recorded.values():
+                found.discard(mark)
 
-        self.step('unmark', change)
-
-    def bearer(self, instance):
-        return Bearer(self, instance)
+        self.step('remove_mark', change)
 
 
-class Bearer:
-    """One instance of the world."""
+def port_on(vlan):
+    """Make a port on a VLAN."""
+    return network.Port('p', 'm', shared_ethernet.VIF_TYPE, vlan=vlan)
+
+
+class InstanceMarks:
+    """The marks of one instance of the world."""
 
     def __init__(self, world, instance):
         self._world = world
         self._instance = instance
+        self.instance = str(instance)
 
-    def mark(self, numbers):
+    def add(self, marks):
         self._world.step(
-            'mark',
-            lambda: self._world.marks[self._instance].update(numbers),
+            'add_mark',
+            lambda: self._world.recorded[self._instance].update(marks),
         )
 
 
@@ -146,7 +154,7 @@ class Service:
 
     def __init__(self, world):
         self.world = world
-        self.ops = vlans.VlanOps(world, world, provision=True)
+        self.ops = vlans.ProvisionedVlans(world, world, provision=True)
 
     def build(self, instance, *, race=False):
         """Connect an instance; it is its name and its VLAN.
@@ -154,15 +162,15 @@ class Service:
         :param race: Let somebody else add the VLAN meanwhile.
         """
         world = self.world
-        world.marks.setdefault(instance, set())
-        port = network.Port('p', 'm', network.VIF_TYPE, vlan=instance[1])
+        world.recorded.setdefault(instance, set())
+        port = port_on(instance[1])
         with self.ops.using([port]):
-            connection = network.Connection(
+            connection = shared_ethernet.Connection(
                 port, world.bridges()[0], instance[1]
             )
             if race:
                 world.add_by_hand(instance[1])
-            self.ops.provide([connection], world.bearer(instance))
+            self.ops.provide([connection], InstanceMarks(world, instance))
             world.step(
                 'plug', lambda: world.adapters.update({instance: instance[1]})
             )
@@ -172,10 +180,10 @@ class Service:
         world = self.world
         world.deleting.add(instance)
         world.step('unplug', lambda: world.adapters.pop(instance, None))
-        self.ops.adopt(world.marks.get(instance, ()))
+        self.ops.adopt(world.recorded.get(instance, ()))
         self.ops.released()
         self.ops.remove_idle()
-        world.step('forget', lambda: world.marks.pop(instance, None))
+        world.step('forget', lambda: world.recorded.pop(instance, None))
         world.deleting.discard(instance)
 
 
@@ -222,11 +230,11 @@ class KillTest(unittest.TestCase):
             self.assertLessEqual(set(world.adapters.values()), carried)
 
     def act(self, service, action, instance):
-        there = instance in service.world.marks
+        there = instance in service.world.recorded
         if action in ('build', 'race') and not there:
             service.build(instance, race=action == 'race')
-        elif action == 'delete' and service.world.marks:
-            service.delete(instance if there else min(service.world.marks))
+        elif action == 'delete' and service.world.recorded:
+            service.delete(instance if there else min(service.world.recorded))
         elif action == 'tidy':
             service.ops.tidy()
         elif action == 'vlan':
@@ -240,7 +248,7 @@ class KillTest(unittest.TestCase):
         service = Service(world)
         for action, instance in actions:
             self.act(service, action, instance)
-        for instance in list(world.marks):
+        for instance in list(world.recorded):
             service.delete(instance)
         world.adapters.clear()
         service.ops.tidy()
@@ -248,7 +256,7 @@ class KillTest(unittest.TestCase):
         self.assertEqual({1} | world.theirs, world.bridge.vlans)
 
 
-class VlanOpsTest(unittest.TestCase):
+class ProvisionedVlansTest(unittest.TestCase):
     def setUp(self):
         self.world = World()
         self.service = Service(self.world)
@@ -257,8 +265,8 @@ class VlanOpsTest(unittest.TestCase):
         for failing in (
             'bridges',
             'occupied',
-            'wanted',
-            'unmark',
+            'ports',
+            'remove_mark',
             'withdraw',
         ):
             with self.subTest(failing):
@@ -291,9 +299,8 @@ class VlanOpsTest(unittest.TestCase):
 
     def test_what_a_build_is_about_to_use_stays(self):
         self.service.build(('a', 100))
-        port = network.Port('p', 'm', network.VIF_TYPE, vlan=100)
 
-        with self.service.ops.using([port]):
+        with self.service.ops.using([port_on(100)]):
             self.service.delete(('a', 100))
             self.assertIn(100, self.world.bridge.vlans)
 
@@ -328,7 +335,7 @@ class VlanOpsTest(unittest.TestCase):
         self.assertIn(100, self.world.bridge.vlans)
         self.assertIn(('b', 100), self.world.adapters)
         self.assertEqual(
-            {network.Vlan('b1', 100)}, self.world.marks[('b', 100)]
+            {'powervm_vlan:b1:100'}, self.world.recorded[('b', 100)]
         )
 
     def test_a_bridge_that_is_not_reported_keeps_its_vlans(self):
@@ -347,14 +354,16 @@ class VlanOpsTest(unittest.TestCase):
     def test_little_room_is_warned_of(self):
         self.world.bridge = dataclasses.replace(self.world.bridge, room=20)
 
-        with self.assertLogs('nova_powervm.ops.vlans', 'WARNING') as logs:
+        with self.assertLogs(
+            'nova_powervm.powervm.vif.vlans', 'WARNING'
+        ) as logs:
             self.service.build(('a', 100))
 
         self.assertIn('has room for 19 more VLANs', logs.output[0])
 
     def test_without_provisioning_nothing_is_removed(self):
         self.service.build(('a', 100))
-        self.service.ops = vlans.VlanOps(
+        self.service.ops = vlans.ProvisionedVlans(
             self.world, self.world, provision=False
         )
 

@@ -14,52 +14,29 @@ import unittest
 
 from nova_powervm import exception
 from nova_powervm.instance import network
+from nova_powervm.instance import shared_ethernet
 
 
 def port(**changes):
     values = {
         'id': 'port-1',
         'mac': 'fa:16:3e:00:00:01',
-        'vif_type': network.VIF_TYPE,
+        'vif_type': shared_ethernet.VIF_TYPE,
         'vlan': 100,
     }
     return network.Port(**values | changes)
 
 
 def bridge(name='b1', switch='ETHERNET0', pvid=1, vlans=()):
-    return network.Bridge(name, switch, pvid, frozenset((pvid, *vlans)))
-
-
-class Refusal(unittest.TestCase):
-    def test_a_port_of_our_mechanism_driver_is_fine(self):
-        self.assertIsNone(port().refusal())
-
-    def test_a_failed_binding_is_neutrons_matter(self):
-        reason = port(vif_type='binding_failed').refusal()
-        self.assertIn('Neutron could not bind port port-1', reason)
-
-    def test_other_bindings_name_the_mechanism_driver(self):
-        for vif_type in ('ovs', 'unbound', 'bridge', 'hw_veb'):
-            with self.subTest(vif_type):
-                reason = port(vif_type=vif_type).refusal()
-                self.assertIn(f'bound as {vif_type} and not', reason)
-                self.assertIn('ML2 mechanism driver pvm_sea', reason)
-
-    def test_other_vnic_types_are_named(self):
-        for vnic_type in ('direct', 'macvtap', 'baremetal'):
-            with self.subTest(vnic_type):
-                reason = port(vnic_type=vnic_type, vif_type='any').refusal()
-                self.assertIn(f'vnic_type {vnic_type}', reason)
-
-    def test_a_failed_binding_goes_first(self):
-        reason = port(vnic_type='direct', vif_type='binding_failed').refusal()
-        self.assertIn('could not bind', reason)
+    return shared_ethernet.Bridge(
+        name, switch, pvid, frozenset((pvid, *vlans))
+    )
 
 
 class Connect(unittest.TestCase):
     def refused(self, wanted, bridges, mappings):
         with self.assertRaises(exception.PortRefused) as caught:
-            network.connect(wanted, bridges, mappings)
+            shared_ethernet.connect(wanted, bridges, mappings)
         self.assertEqual('port-1', caught.exception.fields['port'])
         return caught.exception.fields['reason']
 
@@ -67,45 +44,47 @@ class Connect(unittest.TestCase):
         for name in (None, 'default', 'other'):
             with self.subTest(name):
                 wanted = port(physical_network=name)
-                made = network.connect(wanted, [bridge()], {})
+                made = shared_ethernet.connect(wanted, [bridge()], {})
                 self.assertEqual(
-                    network.Adapter('fa:16:3e:00:00:01', 100, 'ETHERNET0'),
+                    shared_ethernet.Adapter(
+                        'fa:16:3e:00:00:01', 100, 'ETHERNET0'
+                    ),
                     made.adapter,
                 )
                 self.assertFalse(made.is_provisioned)
 
     def test_a_carried_vlan_is_provisioned(self):
-        made = network.connect(port(), [bridge(vlans=[100])], {})
+        made = shared_ethernet.connect(port(), [bridge(vlans=[100])], {})
         self.assertTrue(made.is_provisioned)
 
     def test_a_flat_network_is_the_pvid(self):
-        made = network.connect(port(vlan=None), [bridge(pvid=7)], {})
+        made = shared_ethernet.connect(port(vlan=None), [bridge(pvid=7)], {})
         self.assertEqual(7, made.vlan)
         self.assertTrue(made.is_provisioned)
 
     def test_mappings_choose_by_switch(self):
         bridges = [bridge(), bridge('b2', 'ETHERNET1')]
         mappings = {
-            'front': network.BridgeName('ETHERNET0'),
-            'back': network.BridgeName('ETHERNET1'),
+            'front': shared_ethernet.BridgeName('ETHERNET0'),
+            'back': shared_ethernet.BridgeName('ETHERNET1'),
         }
         for name, expected in (('front', 'b1'), ('back', 'b2')):
             with self.subTest(name):
-                made = network.connect(
+                made = shared_ethernet.connect(
                     port(physical_network=name), bridges, mappings
                 )
                 self.assertEqual(expected, made.bridge.uuid)
 
     def test_mappings_choose_by_pvid(self):
         bridges = [bridge(), bridge('b2', pvid=2)]
-        mappings = {'back': network.BridgeName('ETHERNET0', 2)}
-        made = network.connect(
+        mappings = {'back': shared_ethernet.BridgeName('ETHERNET0', 2)}
+        made = shared_ethernet.connect(
             port(physical_network='back'), bridges, mappings
         )
         self.assertEqual('b2', made.bridge.uuid)
 
     def test_a_mapped_host_does_not_guess(self):
-        mappings = {'front': network.BridgeName('ETHERNET0')}
+        mappings = {'front': shared_ethernet.BridgeName('ETHERNET0')}
         for name in (None, 'back'):
             with self.subTest(name):
                 reason = self.refused(
@@ -115,7 +94,7 @@ class Connect(unittest.TestCase):
                 self.assertIn('bridge_mappings (front)', reason)
 
     def test_a_mapping_to_what_is_not_there(self):
-        mappings = {'front': network.BridgeName('ETHERNET9')}
+        mappings = {'front': shared_ethernet.BridgeName('ETHERNET9')}
         reason = self.refused(
             port(physical_network='front'), [bridge()], mappings
         )
@@ -135,7 +114,7 @@ class Connect(unittest.TestCase):
 
     def test_a_vlan_of_a_switch_has_one_bridge(self):
         bridges = [bridge(), bridge('b2', pvid=2, vlans=[100])]
-        mappings = {'front': network.BridgeName('ETHERNET0', 1)}
+        mappings = {'front': shared_ethernet.BridgeName('ETHERNET0', 1)}
         for vlan in (100, 2):
             with self.subTest(vlan):
                 reason = self.refused(
@@ -148,8 +127,16 @@ class Connect(unittest.TestCase):
 
     def test_a_vlan_of_another_switch_is_another_vlan(self):
         bridges = [bridge(), bridge('b2', 'ETHERNET1', vlans=[100])]
-        mappings = {'front': network.BridgeName('ETHERNET0')}
-        made = network.connect(
+        mappings = {'front': shared_ethernet.BridgeName('ETHERNET0')}
+        made = shared_ethernet.connect(
             port(physical_network='front'), bridges, mappings
         )
         self.assertEqual('b1', made.bridge.uuid)
+
+
+class RoomTest(unittest.TestCase):
+    def test_each_trunk_adapter_carries_twenty_vlans(self):
+        self.assertEqual(300, shared_ethernet.room_of([]))
+        self.assertEqual(280 + 13, shared_ethernet.room_of([7]))
+        self.assertEqual(0, shared_ethernet.room_of([20] * 15))
+        self.assertEqual(0, shared_ethernet.room_of([21] * 16))

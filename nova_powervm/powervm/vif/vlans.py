@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""VLANs of the host's bridges: added when needed, removed when not."""
+"""VLANs that the driver adds to Shared Ethernet bridges and removes."""
 
 import collections
 import contextlib
@@ -23,40 +23,42 @@ from oslo_log import log as logging
 
 from nova_powervm import exception
 from nova_powervm.instance import network
+from nova_powervm.instance import shared_ethernet
 from nova_powervm.ops import interfaces
+from nova_powervm.powervm.vif import virtual_ethernet
 
 LOG = logging.getLogger(__name__)
 
 #: A bridge with less room than this is warned of: one trunk adapter.
-LITTLE_ROOM = network.VLANS_PER_TRUNK
+LITTLE_ROOM = shared_ethernet.VLANS_PER_TRUNK
 
-# Nova takes a port from its records after the driver took the adapter away:
-# the first look may come too early.
+# Nova removes a port from its records after the driver has removed the
+# adapter: the first look may come too early.
 _ROUNDS = 2
+_MARK = 'powervm_vlan'
 
 
-class VlanOps:
+class ProvisionedVlans:
     """Adds VLANs to bridges, and removes those that it has added.
 
-    Which ones it has added stands in Nova's records: each instance that is
-    connected to such a VLAN bears a mark. What the driver has no mark for is
-    somebody else's and stays. A VLAN gets its mark after it was added and
-    loses it before it is removed, so whatever is interrupted leaves a VLAN
-    too many at worst.
+    Nova's records say which ones it has added: each instance on such a VLAN
+    has a mark for it. A VLAN without a mark is not the driver's and stays. A
+    VLAN gets its mark after it was added, and loses the mark before it is
+    removed, so an interruption leaves one VLAN too many at worst.
 
-    :param networks: The virtual Ethernet of the host.
+    :param ethernet: The virtual Ethernet of the host.
     :param records: Nova's records; None if nothing is ever to be removed.
     :param provision: Whether VLANs are added and removed at all.
     """
 
     def __init__(
         self,
-        networks: interfaces.Networks,
-        records: interfaces.VlanRecords | None,
+        ethernet: virtual_ethernet.VirtualEthernet,
+        records: interfaces.PortRecords | None,
         *,
         provision: bool,
     ) -> None:
-        self._networks = networks
+        self._ethernet = ethernet
         self._records = records
         #: Whether VLANs are added to bridges.
         self.provision = provision
@@ -66,22 +68,22 @@ class VlanOps:
         self._changed = threading.Condition()
         self._users: collections.Counter[int] = collections.Counter()
         self._leaving: frozenset[int] = frozenset()
-        self._added: set[network.Vlan] = set()
+        self._added: set[shared_ethernet.Vlan] = set()
         self._loading = threading.Lock()
         self._loaded = False
-        self._failed: set[network.Vlan] = set()
+        self._failed: set[shared_ethernet.Vlan] = set()
         # A service that was killed may have left something to do.
         self._rounds = _ROUNDS
 
     @contextlib.contextmanager
-    def using(self, wanted: Sequence[network.Port]) -> Iterator[None]:
+    def using(self, ports: Sequence[network.Port]) -> Iterator[None]:
         """Keep the VLANs of ports while adapters are made for them.
 
         In this block a bridge is read, found to carry a VLAN, and an adapter
-        is made. The VLAN must not be removed meanwhile. If it is just being
-        removed, this waits until that has come to an end.
+        is made. The VLAN must not be removed meanwhile. If it is being
+        removed already, this waits for the end of that.
         """
-        numbers = [port.vlan for port in wanted if port.vlan is not None]
+        numbers = [port.vlan for port in ports if port.vlan is not None]
         with self._changed:
             self._changed.wait_for(lambda: self._leaving.isdisjoint(numbers))
             self._users.update(numbers)
@@ -96,12 +98,12 @@ class VlanOps:
 
     def provide(
         self,
-        connections: Sequence[network.Connection],
-        bearer: interfaces.Bearer,
+        connections: Sequence[shared_ethernet.Connection],
+        marks: interfaces.InstanceMarks,
     ) -> None:
         """Let bridges carry the VLANs of connections.
 
-        :param bearer: The instance that is to be connected.
+        :param marks: The record of the instance that is to be connected.
         """
         if not connections:
             return
@@ -109,28 +111,28 @@ class VlanOps:
         for connection in connections:
             if not connection.is_provisioned:
                 missing[connection.bridge].add(connection.vlan)
-        # A second build of a new VLAN waits until it is known whose it is.
+        # A second build on a new VLAN waits until the first has a mark.
         with self._adding:
             if missing:
-                self._add(missing)
+                self._add(missing, marks.instance)
             ours = {each.on_bridge for each in connections} & self._ours()
         if ours:
-            bearer.mark(ours)
+            marks.add([_mark(vlan) for vlan in ours])
 
-    def adopt(self, vlans: Collection[network.Vlan]) -> None:
-        """Take over what an instance that goes away is marked with."""
+    def adopt(self, marks: Collection[str]) -> None:
+        """Remember the VLANs that an instance is marked with."""
         with self._changed:
-            self._added.update(vlans)
+            self._added.update(_vlans(marks))
 
     def released(self) -> None:
-        """Note that an adapter went: its VLAN may be of no use any more."""
+        """Note that an adapter was removed: its VLAN may be unused now."""
         self._rounds = _ROUNDS
 
     def tidy(self) -> None:
-        """Remove what is of no use any more, once for each cycle.
+        """Remove unused VLANs, once for each cycle.
 
-        Does nothing if no adapter went for a while. Never raises: what could
-        not be removed is tried again in the next cycle.
+        Does nothing if no adapter was removed lately. Never raises: a VLAN
+        that can't be removed is tried again in the next cycle.
         """
         if self._rounds and self.remove_idle():
             self._rounds -= 1
@@ -140,8 +142,8 @@ class VlanOps:
 
         Never raises.
 
-        :returns: Whether it did what there was to do. It did not if another
-            thread is about it.
+        :returns: Whether all of them were removed. They were not if another
+            thread is doing it.
         """
         if not self._tidying.acquire(blocking=False):
             return False
@@ -160,9 +162,13 @@ class VlanOps:
             self._tidying.release()
         return True
 
-    def _add(self, missing: Mapping[network.Bridge, Collection[int]]) -> None:
+    def _add(
+        self,
+        missing: Mapping[shared_ethernet.Bridge, Collection[int]],
+        instance: str,
+    ) -> None:
         # Somebody else may have been faster: then it is not ours.
-        present = {each.uuid: each for each in self._networks.bridges()}
+        present = {each.uuid: each for each in self._ethernet.bridges()}
         for bridge, vlans in missing.items():
             now = present.get(bridge.uuid, bridge)
             new = set(vlans) - now.vlans
@@ -173,21 +179,22 @@ class VlanOps:
                     'vlans': ', '.join(map(str, sorted(vlans))),
                     'bridge': bridge,
                 },
+                instance_uuid=instance,
             )
-            self._networks.provision(bridge, vlans)
+            self._ethernet.provision(bridge, vlans)
             with self._changed:
                 self._added.update(
-                    network.Vlan(bridge.uuid, number) for number in new
+                    shared_ethernet.Vlan(bridge.uuid, number) for number in new
                 )
             _warn_of_little_room(now, len(new))
 
-    def _ours(self) -> frozenset[network.Vlan]:
+    def _ours(self) -> frozenset[shared_ethernet.Vlan]:
         """Give the VLANs that the driver has added, as far as it knows."""
         if not self.provision or self._records is None:
             return frozenset()
         with self._loading:
             if not self._loaded:
-                self.adopt(self._records.marked())
+                self.adopt(self._records.marks())
                 self._loaded = True
         with self._changed:
             return frozenset(self._added)
@@ -204,7 +211,13 @@ class VlanOps:
                     if self._users[vlan.number] <= 0
                 )
             # From here on nobody begins to use one of them.
-            self._stay(self._records.wanted())
+            self._stay(
+                {
+                    port.vlan
+                    for port in self._records.ports()
+                    if port.vlan is not None
+                }
+            )
             idle = [vlan for vlan in ours if vlan.number in self._leaving]
             if idle:
                 # One that can't be removed does not stand in others' way.
@@ -219,31 +232,33 @@ class VlanOps:
             self._changed.notify_all()
 
     def _remove(
-        self, idle: Sequence[network.Vlan], records: interfaces.VlanRecords
+        self,
+        idle: Sequence[shared_ethernet.Vlan],
+        records: interfaces.PortRecords,
     ) -> None:
         """Remove those of some VLANs that no adapter is on."""
-        bridges = {bridge.uuid: bridge for bridge in self._networks.bridges()}
-        occupied = self._networks.occupied()
+        bridges = {bridge.uuid: bridge for bridge in self._ethernet.bridges()}
+        occupied = self._ethernet.occupied()
         for vlan in idle:
             bridge = bridges.get(vlan.bridge)
             # A server that is down may keep its bridges out of the answer.
             if bridge is None or (bridge.switch, vlan.number) in occupied:
                 continue
             self._failed.add(vlan)
-            records.unmark(vlan)
+            records.remove_mark(_mark(vlan))
             if vlan.number in bridge.vlans:
                 LOG.info(
                     'Nobody uses VLAN %(vlan)d any more; taking it from the '
                     'Shared Ethernet bridge %(bridge)s.',
                     {'vlan': vlan.number, 'bridge': bridge},
                 )
-                self._networks.withdraw(bridge, vlan.number)
+                self._ethernet.withdraw(bridge, vlan.number)
             self._failed.discard(vlan)
             with self._changed:
                 self._added.discard(vlan)
 
 
-def _warn_of_little_room(bridge: network.Bridge, added: int) -> None:
+def _warn_of_little_room(bridge: shared_ethernet.Bridge, added: int) -> None:
     room = bridge.room - added
     if room < LITTLE_ROOM:
         LOG.warning(
@@ -252,3 +267,16 @@ def _warn_of_little_room(bridge: network.Bridge, added: int) -> None:
             'with `pvmctl networkbridge list` which ones can go.',
             {'bridge': bridge, 'room': max(room, 0)},
         )
+
+
+def _mark(vlan: shared_ethernet.Vlan) -> str:
+    return f'{_MARK}:{vlan.bridge}:{vlan.number}'
+
+
+def _vlans(marks: Collection[str]) -> Iterator[shared_ethernet.Vlan]:
+    """Give the VLANs of those marks that are marks of VLANs."""
+    for mark in marks:
+        prefix, _, rest = mark.partition(':')
+        bridge, _, number = rest.rpartition(':')
+        if prefix == _MARK and bridge and number.isdigit():
+            yield shared_ethernet.Vlan(bridge, int(number))

@@ -17,17 +17,16 @@ import unittest.mock
 from nova import objects
 from oslo_utils.fixture import uuidsentinel as uuids
 
-from nova_powervm.instance import network
-from nova_powervm.virt import vlan_records
+from nova_powervm.virt import port_records
 
 UUID = '5487ce1e-af19-422a-99b8-a714e61a441c'
-OURS = network.Vlan(UUID, 100)
+OURS = f'powervm_vlan:{UUID}:100'
 
 objects.register_all()
 
 
 class Instance(dict):
-    """What vlanrecords asks an instance for."""
+    """What port_records asks an instance for."""
 
     def __init__(self, metadata=None):
         super().__init__()
@@ -40,6 +39,11 @@ class Instance(dict):
         return self['system_metadata']
 
 
+def marks(instance):
+    """Give the marks of an instance for host1."""
+    return set(port_records.NovaInstanceMarks(instance, 'host1').read())
+
+
 class MarksTest(unittest.TestCase):
     def test_only_marks_of_this_host_count(self):
         instance = Instance(
@@ -47,15 +51,14 @@ class MarksTest(unittest.TestCase):
                 'image_os': 'linux',
                 f'powervm_vlan:{UUID}:100': 'host1',
                 f'powervm_vlan:{UUID}:200': 'host2',
-                f'powervm_vlan:{UUID}:many': 'host1',
-                'powervm_vlan': 'host1',
+                'image_ref': 'host1',
             }
         )
 
-        self.assertEqual({OURS}, vlan_records.marks(instance, 'host1'))
+        self.assertEqual({OURS}, marks(instance))
 
     def test_an_instance_without_its_metadata_has_none(self):
-        self.assertEqual(set(), vlan_records.marks(Instance(), 'host1'))
+        self.assertEqual(set(), marks(Instance()))
 
     def test_a_mark_that_can_not_be_written_fails_nothing(self):
         instance = Instance({})
@@ -67,8 +70,8 @@ class MarksTest(unittest.TestCase):
             )
         )
 
-        with self.assertLogs('nova_powervm.virt.vlan_records') as logs:
-            vlan_records.InstanceBearer(instance, 'host1').mark({OURS})
+        with self.assertLogs('nova_powervm.virt.port_records') as logs:
+            port_records.NovaInstanceMarks(instance, 'host1').add({OURS})
 
         self.assertIn('no database', logs.output[0])
 
@@ -101,17 +104,17 @@ class RecordTest(unittest.TestCase):
         self.recorded = dict(self.last.system_metadata)
 
     def test_a_mark_is_written_once(self):
-        bearer = vlan_records.InstanceBearer(self.loaded, 'host1')
+        record = port_records.NovaInstanceMarks(self.loaded, 'host1')
 
         for _ in range(2):
-            bearer.mark({OURS})
+            record.add({OURS})
 
         self.assertEqual(1, self.saved)
-        self.assertEqual({OURS}, vlan_records.marks(self.last, 'host1'))
-        self.assertEqual({OURS}, vlan_records.marks(self.loaded, 'host1'))
+        self.assertEqual({OURS}, marks(self.last))
+        self.assertEqual({OURS}, marks(self.loaded))
 
     def test_what_was_written_since_is_kept(self):
-        vlan_records.InstanceBearer(self.loaded, 'host1').mark({OURS})
+        port_records.NovaInstanceMarks(self.loaded, 'host1').add({OURS})
 
         self.assertEqual('yes', self.recorded['written_since'])
         self.assertEqual(self.recorded, self.loaded.system_metadata)
@@ -120,21 +123,21 @@ class RecordTest(unittest.TestCase):
     def test_what_the_caller_is_going_to_save_stays(self):
         self.loaded.system_metadata['mine'] = 'new'
 
-        vlan_records.InstanceBearer(self.loaded, 'host1').mark({OURS})
+        port_records.NovaInstanceMarks(self.loaded, 'host1').add({OURS})
 
         self.assertNotIn('mine', self.recorded)
         self.assertEqual('new', self.loaded.system_metadata['mine'])
         self.assertEqual({'system_metadata'}, self.loaded.obj_what_changed())
-        self.assertEqual({OURS}, vlan_records.marks(self.loaded, 'host1'))
+        self.assertEqual({OURS}, marks(self.loaded))
 
     def test_a_mark_is_taken_from_what_is_recorded_now(self):
-        vlan_records.InstanceBearer(self.loaded, 'host1').mark({OURS})
-        records = vlan_records.NovaVlanRecords('host1')
+        port_records.NovaInstanceMarks(self.loaded, 'host1').add({OURS})
+        records = port_records.NovaPortRecords('host1')
         self.recorded['written_later'] = 'yes'
         with unittest.mock.patch.object(
             objects.InstanceList, 'get_by_host', return_value=[self.loaded]
         ):
-            records.unmark(OURS)
+            records.remove_mark(OURS)
 
         self.assertEqual(
             {

@@ -9,16 +9,15 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Marks in Nova's records of the VLANs that the driver has added.
+"""Nova's records of ports, and the marks that VIF drivers keep in them.
 
-A mark is an item of an instance's system metadata: bridge and VLAN are its
-key, the host is its value. An instance that was moved may bear those of
-several hosts.
+A mark is an item of an instance's system metadata: its key is the mark, and
+its value the host. An instance that was moved may have those of several
+hosts.
 """
 
 from collections.abc import Callable
 from collections.abc import Collection
-from collections.abc import Iterator
 from typing import Any
 
 from nova import context as nova_context
@@ -31,62 +30,56 @@ from nova_powervm.virt import vifs
 
 LOG = logging.getLogger(__name__)
 
-_PREFIX = 'powervm_vlan'
+_PREFIX = 'powervm_'
 
 
-def marks(instance: Any, host: str) -> frozenset[network.Vlan]:
-    """Give the VLANs of a host that an instance is marked with.
+def _marks(instance: Any, host: str) -> frozenset[str]:
+    if 'system_metadata' not in instance:
+        return frozenset()
+    return frozenset(
+        key
+        for key, value in instance.system_metadata.items()
+        if key.startswith(_PREFIX) and value == host
+    )
+
+
+class NovaInstanceMarks:
+    """The marks of one instance.
 
     :param instance: nova.objects.Instance; one without its system metadata
         has no marks.
-    """
-    if 'system_metadata' not in instance:
-        return frozenset()
-    return frozenset(_marks(instance.system_metadata, host))
-
-
-def _marks(metadata: dict[str, str], host: str) -> Iterator[network.Vlan]:
-    for key, value in metadata.items():
-        prefix, _, rest = key.partition(':')
-        bridge, _, number = rest.rpartition(':')
-        if prefix == _PREFIX and value == host and number.isdigit():
-            yield network.Vlan(bridge, int(number))
-
-
-def _key(vlan: network.Vlan) -> str:
-    return f'{_PREFIX}:{vlan.bridge}:{vlan.number}'
-
-
-class InstanceBearer:
-    """An instance, as what bears marks.
-
-    :param instance: nova.objects.Instance.
-    :param host: The host that the VLANs are of.
+    :param host: The host that the marks are for.
     """
 
     def __init__(self, instance: Any, host: str) -> None:
         self._instance = instance
         self._host = host
 
-    def mark(self, vlans: Collection[network.Vlan]) -> None:
-        """Write into Nova's record that the driver has added these VLANs.
+    @property
+    def instance(self) -> str:
+        """The instance's uuid."""
+        return str(self._instance.uuid)
 
-        If that fails, they stay on their bridges for good after the next
+    def read(self) -> Collection[str]:
+        """Give the marks of the instance."""
+        return _marks(self._instance, self._host)
+
+    def add(self, marks: Collection[str]) -> None:
+        """Write marks into Nova's record of the instance.
+
+        If that fails, what they stand for is not cleaned up after the next
         start of the service, and nothing else is harmed.
         """
         try:
-            new = set(vlans) - marks(self._instance, self._host)
+            new = set(marks) - set(self.read())
             if new:
-                self._write(dict.fromkeys(map(_key, new), self._host))
+                self._write(dict.fromkeys(new, self._host))
         except Exception as error:
             LOG.warning(
-                'It can not be noted that the driver has added VLANs '
-                '%(vlans)s: %(error)s. They may stay on their bridges when '
-                'nobody uses them any more.',
-                {
-                    'vlans': ', '.join(str(v.number) for v in sorted(vlans)),
-                    'error': error,
-                },
+                'The marks %(marks)s can not be written to the instance: '
+                '%(error)s. What they stand for may stay on the host when '
+                'nobody uses it any more.',
+                {'marks': ', '.join(sorted(marks)), 'error': error},
                 instance=self._instance,
             )
 
@@ -123,8 +116,8 @@ def _change(
     return dict(instance.system_metadata)
 
 
-class NovaVlanRecords:
-    """Nova's records of who uses which VLANs on this host.
+class NovaPortRecords:
+    """Nova's records of the ports of this host's instances.
 
     :param host: Nova's name of it.
     """
@@ -132,33 +125,32 @@ class NovaVlanRecords:
     def __init__(self, host: str) -> None:
         self._host = host
 
-    def marked(self) -> Collection[network.Vlan]:
-        """Give the VLANs that instances of this host are marked with."""
+    def marks(self) -> Collection[str]:
+        """Give the marks that instances of this host have."""
         return frozenset().union(
             *(
-                marks(instance, self._host)
+                _marks(instance, self._host)
                 for instance in self._instances('system_metadata')
             )
         )
 
-    def wanted(self) -> Collection[int]:
-        """Give the VLANs of all ports of this host's instances.
+    def remove_mark(self, mark: str) -> None:
+        """Remove a mark from all instances of this host."""
+        for instance in self._instances('system_metadata'):
+            if mark in _marks(instance, self._host):
+                _change(instance.uuid, lambda old: old.pop(mark, None))
 
-        Instances that are being deleted do not count.
+    def ports(self) -> Collection[network.Port]:
+        """Give the ports of all instances of this host.
+
+        Those of instances that are being deleted are left out.
         """
-        return {
-            port.vlan
+        return [
+            port
             for instance in self._instances('info_cache')
             if instance.task_state != task_states.DELETING
             for port in vifs.ports(instance.get_network_info())
-            if port.vlan is not None
-        }
-
-    def unmark(self, vlan: network.Vlan) -> None:
-        """Take the mark of a VLAN from all instances of this host."""
-        for instance in self._instances('system_metadata'):
-            if vlan in marks(instance, self._host):
-                _change(instance.uuid, lambda old: old.pop(_key(vlan), None))
+        ]
 
     def _instances(self, attribute: str) -> Any:
         return objects.InstanceList.get_by_host(
