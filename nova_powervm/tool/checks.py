@@ -24,6 +24,7 @@ from oslo_config import cfg
 from oslo_upgradecheck import upgradecheck
 
 from nova_powervm import exception
+from nova_powervm.conf import powervm as options
 from nova_powervm.devices import names
 from nova_powervm.devices import policy as policies
 from nova_powervm.powervm import session
@@ -73,6 +74,18 @@ def failure(details: object) -> Result:
     return Result(Code.FAILURE, str(details))
 
 
+class NotChecked(Exception):
+    """What a check needs could not be read.
+
+    :param check: The check that says why.
+    """
+
+    def __init__(self, check: str) -> None:
+        super().__init__(
+            f'Not checked: see the result of the check "{check}".'
+        )
+
+
 def inventory_file(policy: policies.Policy) -> Result:
     """Say whether the file offers anything; that it is good is known."""
     if not policy.resource_classes:
@@ -97,12 +110,13 @@ class Host:
     reports_owners: bool
 
 
-def look_at_host(configured: config.Config) -> Host:
+def look_at_host(server: options.Server) -> Host:
     """Log on to the host and read it once.
 
+    :param server: The PowerVM REST server, which is tried once.
     :raises exception.PowerVMError: It can't be read.
     """
-    server = dataclasses.replace(configured.settings.server, connect_timeout=0)
+    server = dataclasses.replace(server, connect_timeout=0)
     with waiting.told(
         server,
         'nova-powervm-status',
@@ -130,15 +144,43 @@ def ownership(host: Host) -> Result:
     )
 
 
-def placement_release(
-    placement: cloud.Placement, policy: policies.Policy
-) -> Result:
+@dataclasses.dataclass(frozen=True, slots=True)
+class PlacementFacts:
+    """What the first requests to Placement told.
+
+    :param client: Asks further.
+    :param max_microversion: The newest that it knows.
+    :param slot_providers: Names of all slot providers of the cloud.
+    """
+
+    client: cloud.Placement
+    max_microversion: str
+    slot_providers: tuple[str, ...]
+
+
+def look_at_placement(client: cloud.Placement) -> PlacementFacts:
+    """Ask Placement for its versions, and as a user for providers.
+
+    The versions alone would be told to anybody.
+
+    :raises exception.PowerVMError: It can't be asked.
+    """
+    return PlacementFacts(
+        client,
+        client.max_microversion(),
+        client.named(names.PROVIDER_PREFIX),
+    )
+
+
+def placement_release(newest: str, policy: policies.Policy | None) -> Result:
     """Say whether Placement is new enough for burned devices.
 
     The release can't be asked for: 7.0 to 16.0 all have the same newest
     microversion. What is installed beside this command may tell.
+
+    :param newest: Its newest microversion.
+    :param policy: The inventory file; None if it can't be read.
     """
-    newest = placement.max_microversion()
     parse = microversion_parse.parse_version_string
     if parse(newest) < parse(PLACEMENT_API):
         return failure(
@@ -157,6 +199,11 @@ def placement_release(
         'devices that are kept back. Look on its host: '
         'pip show openstack-placement'
     )
+    if policy is None:
+        return ok(
+            f'Placement answers; {advice}. Whether that matters here is not '
+            'known before the inventory file can be read.'
+        )
     if any(p.one_time_use for p in policy.paragraphs):
         return warning(f'One-time-use devices are configured, but {advice}.')
     return ok(f'Placement answers; {advice}.')
@@ -236,7 +283,7 @@ def _not_set(files: Collection[str]) -> list[str]:
     conf = cfg.ConfigOpts()
     for group, options in _CANDIDATE_OPTIONS.items():
         conf.register_opts(options, group=group)
-    conf(args=[], default_config_files=list(files), default_config_dirs=[])
+    config.parse(conf, [], list(files))
     limit = conf.placement.max_allocation_candidates
     strategy = conf.placement.allocation_candidates_generation_strategy
     missing = []

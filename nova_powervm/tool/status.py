@@ -18,40 +18,81 @@ import sys
 from collections.abc import Callable
 from collections.abc import Sequence
 from typing import Any
+from typing import TypeVar
 
 from oslo_config import cfg
 from oslo_upgradecheck import upgradecheck
 
 from nova_powervm import exception
+from nova_powervm.conf import powervm as options
 from nova_powervm.devices import names
 from nova_powervm.devices import policy as policies
 from nova_powervm.inventory_file import load
 from nova_powervm.tool import checks
 from nova_powervm.tool import services
+from nova_powervm.tool import version
 from nova_powervm.tool.inventory import cloud
 from nova_powervm.tool.inventory import config
 
-#: Something that this command did not expect.
+NAME = 'nova-powervm-status'
+#: Exit code if the checks could not be run.
 UNEXPECTED = 255
+
+_OPTIONS = 'Options'
+_FILE = 'Inventory file'
+_REST = 'PowerVM REST API'
+_PLACEMENT = 'Placement'
+
+_T = TypeVar('_T')
 
 
 def _expecting(
     check: Callable[['Checks'], upgradecheck.Result],
 ) -> Callable[['Checks'], upgradecheck.Result]:
-    """Make a check fail with the error's own line, not with a traceback."""
+    """Report an expected error as the result of a check, in one line."""
 
     @functools.wraps(check)
     def wrapper(self: 'Checks') -> upgradecheck.Result:
         try:
             return check(self)
+        except checks.NotChecked as error:
+            return checks.warning(str(error))
         except checks.EXPECTED as error:
             return checks.failure(error)
 
     return wrapper
 
 
+def _attempt(read: Callable[[], _T]) -> _T | Exception:
+    """Read something that several checks need; keep an expected error."""
+    try:
+        return read()
+    except (*checks.EXPECTED, checks.NotChecked) as error:
+        return error
+
+
+def _own(outcome: _T | Exception) -> _T:
+    """Give what was read to the check that reports its errors."""
+    if isinstance(outcome, Exception):
+        raise outcome
+    return outcome
+
+
+def _needed(outcome: _T | Exception, check: str) -> _T:
+    """Give what was read to a check that another one goes before.
+
+    :raises checks.NotChecked: It could not be read.
+    """
+    if isinstance(outcome, Exception):
+        raise checks.NotChecked(check) from outcome
+    return outcome
+
+
 class Checks(upgradecheck.UpgradeCommands):
-    """Is all ready for this version of the driver?
+    """Checks whether all is ready for this version of the driver.
+
+    An error is reported by one check only. Those that need what could not be
+    read are warnings that name this check.
 
     :param conf: The configuration; it is read when the command line is.
     """
@@ -61,43 +102,56 @@ class Checks(upgradecheck.UpgradeCommands):
     def __init__(self, conf: cfg.ConfigOpts) -> None:
         self._config = config.Config(conf, ())
 
-    @functools.cached_property
-    def _policy(self) -> policies.Policy:
-        return load(self._config.inventory_file)
+    # What is read once, or the error of it
 
     @functools.cached_property
-    def _look(self) -> checks.Host | exception.PowerVMError:
-        """What one look at the host came to: it is not waited for twice."""
-        try:
-            return checks.look_at_host(self._config)
-        except exception.PowerVMError as error:
-            return error
-
-    @property
-    def _host(self) -> checks.Host:
-        if isinstance(self._look, exception.PowerVMError):
-            raise self._look
-        return self._look
+    def _settings(self) -> options.Settings | Exception:
+        return _attempt(lambda: self._config.settings)
 
     @functools.cached_property
-    def _placement(self) -> cloud.Placement:
-        return cloud.connect(self._config.conf)
+    def _policy(self) -> policies.Policy | Exception:
+        return _attempt(lambda: load(self._config.inventory_file))
+
+    @functools.cached_property
+    def _host(self) -> checks.Host | Exception:
+        return _attempt(
+            lambda: checks.look_at_host(
+                _needed(self._settings, _OPTIONS).server
+            )
+        )
+
+    @functools.cached_property
+    def _placement(self) -> checks.PlacementFacts | Exception:
+        return _attempt(
+            lambda: checks.look_at_placement(cloud.connect(self._config.conf))
+        )
+
+    # The checks
+
+    @_expecting
+    def _options(self) -> upgradecheck.Result:
+        _own(self._settings)
+        return checks.ok()
 
     @_expecting
     def _inventory_file(self) -> upgradecheck.Result:
-        return checks.inventory_file(self._policy)
+        return checks.inventory_file(_own(self._policy))
 
     @_expecting
     def _rest(self) -> upgradecheck.Result:
-        return checks.ok(f'{self._host.slots} slots at {self._host.server}')
+        host = _own(self._host)
+        return checks.ok(f'{host.slots} slots at {host.server}')
 
     @_expecting
     def _ownership(self) -> upgradecheck.Result:
-        return checks.ownership(self._host)
+        return checks.ownership(_needed(self._host, _REST))
 
     @_expecting
     def _placement_release(self) -> upgradecheck.Result:
-        return checks.placement_release(self._placement, self._policy)
+        newest = _own(self._placement).max_microversion
+        if isinstance(self._policy, Exception):
+            return checks.placement_release(newest, None)
+        return checks.placement_release(newest, self._policy)
 
     @_expecting
     def _compute_versions(self) -> upgradecheck.Result:
@@ -106,23 +160,32 @@ class Checks(upgradecheck.UpgradeCommands):
     @_expecting
     def _short_names(self) -> upgradecheck.Result:
         return checks.short_names(
-            self._placement.named(names.PROVIDER_PREFIX),
-            self._config.settings.provider_names,
+            _needed(self._placement, _PLACEMENT).slot_providers,
+            _needed(self._settings, _OPTIONS).provider_names,
         )
 
     @_expecting
     def _candidates(self) -> upgradecheck.Result:
+        placement = _needed(self._placement, _PLACEMENT).client
+        node = self._config.nodename
+        try:
+            tree = placement.tree(node)
+        except exception.NodeUnknown:
+            return checks.ok(
+                f"Placement has no provider '{node}' yet. Run this command "
+                'again when nova-compute has started.'
+            )
         files = cfg.find_config_files(project='placement', prog='placement')
         return checks.candidates(
-            self._placement.tree(self._config.nodename),
-            [path for path in files if os.access(path, os.R_OK)],
+            tree, [path for path in files if os.access(path, os.R_OK)]
         )
 
     _upgrade_checks: tuple[Any, ...] = (
-        ('Inventory file', _inventory_file),
-        ('PowerVM REST API', _rest),
+        (_OPTIONS, _options),
+        (_FILE, _inventory_file),
+        (_REST, _rest),
         ('Owners of slots', _ownership),
-        ('Placement', _placement_release),
+        (_PLACEMENT, _placement_release),
         ('Nova service versions', _compute_versions),
         ('Names of providers', _short_names),
         ('Candidates for many devices', _candidates),
@@ -137,16 +200,19 @@ def main(argv: Sequence[str] | None = None) -> int:
         checks could not be run.
     """
     conf = config.declare()
+    upgradecheck.register_cli_options(conf, Checks(conf))
     try:
-        return int(
-            upgradecheck.main(
-                conf,
-                'nova',
-                Checks(conf),
-                list(sys.argv[1:] if argv is None else argv),
-                config.default_files(),
-            )
+        config.parse(
+            conf,
+            list(sys.argv[1:] if argv is None else argv),
+            config.default_files(),
+            config.default_dirs(),
+            prog=NAME,
+            version=version.describe_version(NAME),
         )
-    except cfg.Error as error:
-        print(f'nova-powervm-status: {error}', file=sys.stderr)
+    except (cfg.Error, exception.ConfigurationError) as error:
+        print(f'{NAME}: {error}', file=sys.stderr)
         return UNEXPECTED
+    # Where the library looks for --json; its main() knows no --version.
+    upgradecheck.CONF = conf
+    return int(upgradecheck.run(conf))

@@ -19,11 +19,11 @@ from collections.abc import Sequence
 from typing import Any
 from typing import TextIO
 
-import pbr.version
 from cliff import app
 from cliff import commandmanager
 from cliff import help as cliff_help
 
+from nova_powervm.tool import version as versions
 from nova_powervm.tool.inventory import config
 
 NAME = 'nova-powervm-inventory'
@@ -55,7 +55,7 @@ class InventoryApp(app.App):
     ) -> None:
         super().__init__(
             description=_DESCRIPTION,
-            version=pbr.version.VersionInfo('nova-powervm').version_string(),
+            version=versions.describe_version(NAME),
             command_manager=commandmanager.CommandManager(NAMESPACE),
             # Without this, "show --help" would print the list of commands.
             deferred_help=True,
@@ -98,8 +98,8 @@ class InventoryApp(app.App):
         )
         for action in parser._actions:
             if '--version' in action.option_strings:
-                # cliff would say the name of its own base class.
-                action.version = f'{NAME} {version}'  # type: ignore
+                # cliff puts the name of its own base class first.
+                action.version = version  # type: ignore
         parser.add_argument(
             '--config-file',
             action='append',

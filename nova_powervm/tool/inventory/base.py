@@ -13,6 +13,7 @@
 """What all commands have in common: exit codes, errors, examples in help."""
 
 import argparse
+import os
 import shutil
 import textwrap
 import traceback
@@ -27,6 +28,8 @@ from cliff import show
 from oslo_config import cfg
 
 from nova_powervm import exception
+from nova_powervm.devices import policy as policies
+from nova_powervm.inventory_file import load
 
 if TYPE_CHECKING:
     from nova_powervm.tool.inventory import app as inventory_app
@@ -37,7 +40,6 @@ if TYPE_CHECKING:
 EXPECTED = (exception.PowerVMError, cfg.Error, OSError, ValueError)
 
 _WIDTH = 120
-_FOR_PEOPLE = ('table', 'value')
 _STRUCTURED = ('json', 'yaml')
 
 
@@ -87,7 +89,7 @@ class Reporting(command.Command):
             raise
         except EXPECTED as error:
             self._show_traceback()
-            self.complain(error)
+            self.complain(describe_error(error))
         except Exception as error:
             self._show_traceback()
             self.complain(
@@ -108,6 +110,38 @@ class Reporting(command.Command):
     def complain(self, error: object) -> None:
         """Print an error, where errors belong."""
         print(f'{self.app.NAME}: {error}', file=self.app.stderr)
+
+
+def load_inventory(app: 'App', named: str | None) -> policies.Policy:
+    """Read the inventory file that a command was given, or the default one.
+
+    :param app: Has the configuration.
+    :param named: The argument of the command; None for
+        ``[powervm]inventory_file``, which need not exist.
+    :raises exception.ConfigurationError: There is no file of this name.
+    :raises exception.PolicyInvalid: The file has problems.
+    """
+    if named is None:
+        return load(app.config.inventory_file)
+    if not os.path.lexists(named):
+        raise exception.ConfigurationError(
+            reason=f"there is no file '{named}'. Check the name of the "
+            'inventory file.'
+        )
+    return load(named)
+
+
+def read_stdin(app: 'App') -> bytes | str:
+    """Read all of standard input: its bytes, if it has them."""
+    content: bytes | str = getattr(app.stdin, 'buffer', app.stdin).read()
+    return content
+
+
+def describe_error(error: BaseException) -> str:
+    """Put an error into words; one about a file begins with its name."""
+    if isinstance(error, OSError) and error.filename and error.strerror:
+        return f'{error.filename}: {error.strerror}'
+    return str(error)
 
 
 class _HelpFormatter(argparse.RawDescriptionHelpFormatter):
@@ -139,7 +173,7 @@ class Lister(Reporting, lister.Lister):
     def is_short(self, parsed_args: argparse.Namespace) -> bool:
         """Whether only the columns are wanted that a terminal has room for."""
         return (
-            parsed_args.formatter in _FOR_PEOPLE
+            parsed_args.formatter == 'table'
             and not parsed_args.columns
             and not parsed_args.long
         )

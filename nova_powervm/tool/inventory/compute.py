@@ -57,7 +57,7 @@ class Flavors:
     """
 
     def __init__(self, cloud: str | None = None) -> None:
-        with _translated('the compute API'):
+        with _translated('choosing the cloud'):
             self._compute: Any = connect(cloud)
 
     def extra_specs(

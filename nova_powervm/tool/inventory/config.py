@@ -16,10 +16,14 @@ They are read into a configuration of their own, not into nova's: nothing of
 nova has to be loaded to check a file.
 """
 
+import argparse
+import glob
 import os
 import socket
+from collections.abc import Iterable
 from collections.abc import Mapping
 from collections.abc import Sequence
+from typing import Any
 
 from oslo_config import cfg
 from oslo_log import log as logging
@@ -83,6 +87,10 @@ class Config:
             raise exception.ConfigurationError(
                 reason=f'{location}: {error.format_message()}'
             ) from error
+        except (OSError, UnicodeDecodeError) as error:
+            raise _unreadable(
+                error, sorted(glob.glob(os.path.join(location, '*.yaml')))
+            ) from error
 
     @property
     def nodename(self) -> str:
@@ -98,21 +106,86 @@ def read(
     :param files: Their paths. By default those that nova-compute reads, as
         far as they exist and may be read.
     :param dirs: Directories of further ones.
-    :raises oslo_config.cfg.Error: One can't be read or understood.
+    :raises oslo_config.cfg.Error: One can't be found or understood.
+    :raises nova_powervm.exception.ConfigurationError: One can't be read.
     """
     if files is None and dirs is None:
-        files = default_files()
-        dirs = _readable(
-            cfg.find_config_dirs(project='nova', prog='nova-compute')
-        )
+        files, dirs = default_files(), default_dirs()
     conf = declare()
-    conf(
-        args=[],
-        project='nova',
-        default_config_files=list(files or ()),
-        default_config_dirs=list(dirs or ()),
-    )
+    parse(conf, [], files or (), dirs or ())
     return Config(conf, files or ())
+
+
+def parse(
+    conf: cfg.ConfigOpts,
+    args: Sequence[str],
+    files: Sequence[str],
+    dirs: Sequence[str] = (),
+    **options: Any,
+) -> None:
+    """Parse a command line and configuration files.
+
+    :param conf: Knows the options and gets the values.
+    :param args: The command line; its ``--config-file`` and ``--config-dir``
+        take the place of ``files`` and ``dirs``.
+    :param files: Paths of files.
+    :param dirs: Directories of further files.
+    :param options: Further arguments of ``conf``.
+    :raises oslo_config.cfg.Error: A file can't be found or understood.
+    :raises nova_powervm.exception.ConfigurationError: A file can't be read;
+        the error names it, which oslo.config does not.
+    """
+    try:
+        conf(
+            args=list(args),
+            default_config_files=list(files),
+            default_config_dirs=list(dirs),
+            **{'project': 'nova', **options},
+        )
+    except (OSError, UnicodeDecodeError) as error:
+        chosen = _config_parser().parse_known_args(list(args))[0]
+        paths = [*(chosen.files or files)]
+        for directory in chosen.dirs or dirs:
+            paths += sorted(glob.glob(os.path.join(directory, '*.conf')))
+        raise _unreadable(error, paths) from error
+
+
+def _config_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument('--config-file', action='append', dest='files')
+    parser.add_argument('--config-dir', action='append', dest='dirs')
+    return parser
+
+
+def _unreadable(
+    error: OSError | UnicodeDecodeError, paths: Iterable[str]
+) -> exception.ConfigurationError:
+    """Make the error that names the file that could not be read.
+
+    :param error: The error, which names no file if it is about the encoding.
+    :param paths: The files that were read.
+    """
+    if isinstance(error, OSError):
+        return exception.ConfigurationError(
+            reason=f'{error.filename} can not be read: {error.strerror}'
+        )
+    path = next(filter(_is_undecodable, paths), 'a configuration file')
+    return exception.ConfigurationError(
+        reason=f'{path} can not be read: byte '
+        f'0x{error.object[error.start]:02X} is not UTF-8. Save the file '
+        'with the encoding UTF-8.'
+    )
+
+
+def _is_undecodable(path: str) -> bool:
+    try:
+        with open(path, encoding='utf-8') as stream:
+            stream.read()
+    except UnicodeDecodeError:
+        return True
+    except OSError:
+        return False
+    return False
 
 
 def declare() -> cfg.ConfigOpts:
@@ -129,6 +202,11 @@ def default_files() -> list[str]:
     return _readable(
         cfg.find_config_files(project='nova', prog='nova-compute')
     )
+
+
+def default_dirs() -> list[str]:
+    """Give the directories whose files nova-compute reads, likewise."""
+    return _readable(cfg.find_config_dirs(project='nova', prog='nova-compute'))
 
 
 def _readable(paths: Sequence[str]) -> list[str]:

@@ -19,7 +19,6 @@ from typing import Any
 
 from nova_powervm import exception
 from nova_powervm.devices import slots
-from nova_powervm.inventory_file import load
 from nova_powervm.tool.inventory import base
 from nova_powervm.tool.inventory import cloud
 from nova_powervm.tool.inventory import hosts
@@ -81,7 +80,7 @@ class Diff(base.Lister):
         self, parsed_args: argparse.Namespace
     ) -> tuple[Sequence[str], Iterable[Any]]:
         """Read all three and list what does not agree."""
-        policy = load(parsed_args.file or self.app.config.inventory_file)
+        policy = base.load_inventory(self.app, parsed_args.file)
         reading = hosts.read(self.app, parsed_args, lpars=True)
         if not reading.owners_known:
             raise exception.ConfigurationError(

@@ -47,18 +47,33 @@ def report(
         yield ''
 
 
-def summary(found: Sequence[findings.Finding], source: str) -> str:
-    """Say in one line what the findings come to."""
+def summary(
+    found: Sequence[findings.Finding], source: str, access: findings.Access
+) -> str:
+    """Say in one line what the findings come to.
+
+    What nova-compute does with the file is said only if it is known.
+    """
     errors, warnings = (
         sum(finding.severity is severity for finding in found)
         for severity in findings.Severity
     )
+    if not found:
+        return f'{source}: no problems.'
     counts = f'{_count(errors, "error")}, {_count(warnings, "warning")}'
-    if errors:
-        return f'{source}: {counts}. nova-compute does not start with it.'
-    if warnings:
-        return f'{source}: {counts}. nova-compute starts with it.'
-    return f'{source}: no problems.'
+    return f'{source}: {counts}. {_verdict(access, bool(errors))}'
+
+
+def _verdict(access: findings.Access, refused: bool) -> str:
+    if access is findings.Access.UNREADABLE:
+        return 'The file was not checked.'
+    if access is findings.Access.MISSING:
+        if refused:
+            return 'Nothing was checked.'
+        return 'nova-compute starts without the file and offers no device.'
+    if refused:
+        return 'nova-compute does not start with it.'
+    return 'nova-compute starts with it.'
 
 
 def _count(number: int, noun: str) -> str:

@@ -38,6 +38,15 @@ class Severity(enum.StrEnum):
     WARNING = 'warning'
 
 
+class Access(enum.StrEnum):
+    """Whether there is a file to be checked."""
+
+    READ = 'read'
+    MISSING = 'missing'
+    #: This user may not read it; nova-compute perhaps may.
+    UNREADABLE = 'unreadable'
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Finding:
     """One thing to be said.
@@ -56,7 +65,7 @@ def of_problems(problems: Iterable[Problem]) -> tuple[Finding, ...]:
 
 
 def of_policy(policy: policies.Policy, exists: bool) -> Iterator[Finding]:
-    """Say what is odd about a file that has no problems.
+    """Say that a file without problems offers nothing.
 
     :param policy: What the file says.
     :param exists: Whether there is such a file.
@@ -67,6 +76,18 @@ def of_policy(policy: policies.Policy, exists: bool) -> Iterator[Finding]:
     yield _warning(
         f'{what}, so no device is offered',
         'nova-powervm-inventory generate writes one to start from',
+    )
+
+
+def missing_file() -> Finding:
+    """Say that there is no file of the name that somebody typed."""
+    return Finding(
+        Severity.ERROR,
+        Problem(
+            what='there is no such file',
+            hint='check the name; without it the file that '
+            '[powervm]inventory_file names is checked',
+        ),
     )
 
 

@@ -18,7 +18,6 @@ from collections.abc import Mapping
 
 from nova_powervm import exception
 from nova_powervm.devices import policy as policies
-from nova_powervm.inventory_file import load
 from nova_powervm.tool.inventory import base
 from nova_powervm.tool.inventory import compute
 from nova_powervm.tool.inventory import offers
@@ -96,7 +95,7 @@ class Create(base.Command):
     def take_action(self, parsed_args: argparse.Namespace) -> int:
         """Print the extra specs, or set them."""
         _check(parsed_args)
-        policy = load(parsed_args.file or self.app.config.inventory_file)
+        policy = base.load_inventory(self.app, parsed_args.file)
         wishes = _wishes(policy, parsed_args)
         specs = flavors.extra_specs(wishes * parsed_args.count)
         for finding in flavor_lint.lint(specs, offers.of_policy(policy)):

@@ -14,14 +14,12 @@
 
 import argparse
 import json
-import sys
 from collections.abc import Iterable
 from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
 
 from nova_powervm import exception
-from nova_powervm.inventory_file import load
 from nova_powervm.tool.inventory import base
 from nova_powervm.tool.inventory import compute
 from nova_powervm.tool.inventory import offers
@@ -101,7 +99,7 @@ class Lint(base.Lister):
         self, parsed_args: argparse.Namespace
     ) -> tuple[Sequence[str], Iterable[Any]]:
         """List what is wrong."""
-        policy = load(parsed_args.file or self.app.config.inventory_file)
+        policy = base.load_inventory(self.app, parsed_args.file)
         sources = self._read(parsed_args)
         known = offers.read(self.app, parsed_args, policy, sources.values())
         found = [
@@ -130,13 +128,20 @@ class Lint(base.Lister):
                 )
             return {'': _pairs(parsed_args.extra_spec)}
         if parsed_args.names == ['-']:
-            return {'-': _parse(sys.stdin.read())}
+            return {'-': _parse(base.read_stdin(self.app))}
         cloud = compute.Flavors(parsed_args.os_cloud)
         return cloud.extra_specs(parsed_args.names)
 
 
-def _parse(text: str) -> Mapping[str, str]:
+def _parse(content: bytes | str) -> Mapping[str, str]:
     """Read extra specs as lines, or as the openstack client prints them."""
+    try:
+        text = content.decode() if isinstance(content, bytes) else content
+    except UnicodeDecodeError as error:
+        raise exception.ConfigurationError(
+            reason=f'standard input is not UTF-8: byte {error.start} is '
+            f'0x{error.object[error.start]:02X}'
+        ) from error
     if not text.lstrip().startswith('{'):
         return _pairs(line for line in text.splitlines() if line.strip())
     try:

@@ -134,9 +134,13 @@ def write(path: str, text: str, replace: bool) -> None:
         _fill(descriptor, text)
         return
     target = os.path.realpath(path)
-    descriptor, temporary = tempfile.mkstemp(
-        prefix=os.path.basename(target), dir=os.path.dirname(target)
-    )
+    try:
+        descriptor, temporary = tempfile.mkstemp(
+            prefix=os.path.basename(target), dir=os.path.dirname(target)
+        )
+    except OSError as error:
+        # The temporary file's name tells nobody anything.
+        raise OSError(error.errno, error.strerror, path) from error
     try:
         with contextlib.suppress(FileNotFoundError, PermissionError):
             old = os.stat(target)

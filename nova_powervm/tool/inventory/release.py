@@ -103,18 +103,26 @@ class Release(base.Lister):
             if not waiting:
                 self.note(f'No device of {node} waits to be cleaned.')
             return _table((o, 'needs cleaning') for o in waiting)
-        try:
-            chosen = _choose(parsed_args.which, tree)
-        except exception.ReleaseRefused as error:
-            self.complain(error)
-            self.status = REFUSED
-            return _table(())
+        chosen, refused = _choose(parsed_args.which, tree)
+        if refused:
+            self._refuse(refused, len(parsed_args.which))
+            return _table((o, 'not released') for o in chosen)
         if parsed_args.dry_run:
             return _table((o, 'would be released') for o in chosen)
         if not parsed_args.yes and not self._agreed(chosen):
             self.status = REFUSED
             return _table((o, 'not released') for o in chosen)
         return _table([(o, self._release(placement, o)) for o in chosen])
+
+    def _refuse(
+        self, refused: Sequence[exception.ReleaseRefused], named: int
+    ) -> None:
+        for error in refused:
+            self.complain(error)
+        self.complain(
+            f'{len(refused)} of {named} refused, so nothing was changed.'
+        )
+        self.status = REFUSED
 
     def _agreed(self, chosen: Sequence[placement_tree.Observed]) -> bool:
         if not self.app.stdin.isatty():
@@ -134,13 +142,20 @@ class Release(base.Lister):
     def _release(
         self, placement: cloud.Placement, provider: placement_tree.Observed
     ) -> str:
-        """Release one; after each change by others it is judged again."""
+        """Release one device; the others go on if that fails.
+
+        :returns: What came of it, for the table.
+        """
         try:
             release(placement, provider)
         except exception.ReleaseRefused as error:
             self.complain(error)
-            self.status = REFUSED
+            self.status = self.status or REFUSED
             return 'not released'
+        except exception.PowerVMError as error:
+            self.complain(f'{provider}: {error}')
+            self.status = TROUBLE
+            return 'unknown'
         return 'released'
 
 
@@ -175,12 +190,22 @@ def release(
 
 def _choose(
     which: Iterable[str], tree: placement_tree.Tree
-) -> list[placement_tree.Observed]:
-    """Find all that are named; if one is refused, none is released."""
-    chosen = {o.uuid: o for o in (releasing.find(w, tree) for w in which)}
-    for provider in chosen.values():
-        releasing.check(provider)
-    return list(chosen.values())
+) -> tuple[list[placement_tree.Observed], list[exception.ReleaseRefused]]:
+    """Find all that are named.
+
+    :returns: Those that were found, each once, and all refusals.
+    """
+    chosen: dict[str, placement_tree.Observed] = {}
+    refused = []
+    for name in which:
+        try:
+            provider = releasing.find(name, tree)
+            if provider.uuid not in chosen:
+                chosen[provider.uuid] = provider
+                releasing.check(provider)
+        except exception.ReleaseRefused as error:
+            refused.append(error)
+    return list(chosen.values()), refused
 
 
 def _table(

@@ -18,10 +18,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from nova_powervm import exception
-from nova_powervm.inventory_file import load
 from nova_powervm.tool.inventory import base
 from nova_powervm.tool.inventory import hosts
 from nova_powervm.tool.inventory import pci_ids
+from nova_powervm.tool.inventory import record_formatter
 from nova_powervm.tool.inventory import rows
 from nova_powervm.tool.inventory import survey as surveys
 from nova_powervm.tool.inventory import trees
@@ -43,7 +43,7 @@ class Show(base.Lister):
 
         # All that is known of one slot, which "pvmctl ioslot list" calls
         # U78D2.001.EMU0001-P1-C3
-        nova-powervm-inventory show --slot P1-C3 -f yaml
+        nova-powervm-inventory show --slot P1-C3 --long
 
         # Which devices instances can get, and their traits
         nova-powervm-inventory show --offered -c Slot -c Device -c Traits
@@ -81,8 +81,8 @@ class Show(base.Lister):
         parser.add_argument(
             '--long',
             action='store_true',
-            help='show all columns in tables, too; other formats have them '
-            'anyway',
+            help='show all that is known of each slot, as a record instead '
+            'of a line of the table; formats for programs always have it all',
         )
         parser.add_argument(
             '--tree',
@@ -100,6 +100,22 @@ class Show(base.Lister):
         if not parsed_args.tree:
             return super().run(parsed_args)
         return self.guarded(self._draw, parsed_args)
+
+    def produce_output(
+        self,
+        parsed_args: argparse.Namespace,
+        column_names: Sequence[str],
+        data: Iterable[Sequence[Any]],
+    ) -> int:
+        """Write records where a table would be too wide for a terminal."""
+        if (
+            parsed_args.long
+            and parsed_args.formatter == 'table'
+            and not parsed_args.columns
+        ):
+            self.formatter = record_formatter.RecordFormatter()
+        status: int = super().produce_output(parsed_args, column_names, data)
+        return status
 
     def take_action(self, parsed_args: argparse.Namespace) -> _Listing:
         """List the slots."""
@@ -123,7 +139,7 @@ class Show(base.Lister):
 
     def _survey(self, parsed_args: argparse.Namespace) -> surveys.Survey:
         config = self.app.config
-        policy = load(parsed_args.file or config.inventory_file)
+        policy = base.load_inventory(self.app, parsed_args.file)
         reading = hosts.read(self.app, parsed_args)
         tree = surveys.read_tree(self.app, parsed_args)
         return surveys.make(

@@ -48,12 +48,14 @@ class _Checked:
     :param text: Its text, to show lines of it.
     :param found: What is to be said against it.
     :param offer: What it offers on the host, if one was read.
+    :param access: Whether there was a file to check.
     """
 
     source: str
     text: str
     found: Sequence[findings.Finding]
     offer: Sequence[str] = ()
+    access: findings.Access = findings.Access.READ
 
 
 class Validate(base.Lister):
@@ -139,7 +141,8 @@ class Validate(base.Lister):
         found, source = checked.found, checked.source
         for line in excerpts.report(found, source, checked.text):
             print(line, file=self.app.stdout)
-        print(excerpts.summary(found, source), file=self.app.stdout)
+        summary = excerpts.summary(found, source, checked.access)
+        print(summary, file=self.app.stdout)
         status = self._grade(found, parsed_args)
         if status != _ERRORS:
             for line in checked.offer:
@@ -159,30 +162,43 @@ class Validate(base.Lister):
         return self.status
 
     def _find(self, parsed_args: argparse.Namespace) -> _Checked:
-        path = parsed_args.file or self.app.config.inventory_file
+        named = parsed_args.file is not None
+        path = parsed_args.file if named else self.app.config.inventory_file
         if path == _STDIN:
-            source, text = '<stdin>', _all_of(self.app.stdin)
+            source, text = '<stdin>', base.read_stdin(self.app)
+            access = findings.Access.READ
         else:
             source, text = path, None
+            access = _access(path)
+        if named and access is findings.Access.MISSING:
+            return _Checked(
+                source, '', [findings.missing_file()], access=access
+            )
         try:
             policy = load(path) if text is None else parse(text, source)
         except exception.PolicyInvalid as error:
             problems = findings.of_problems(error.fields['problems'])
-            return _Checked(source, _shown(path, text), problems)
-        exists = text is not None or os.path.exists(path)
-        found = [*findings.of_policy(policy, exists)]
+            shown = _shown(path, text)
+            return _Checked(source, shown, problems, access=access)
+        found = [
+            *findings.of_policy(policy, access is not findings.Access.MISSING)
+        ]
         offer: Iterable[str] = ()
         if not parsed_args.offline:
             reading = hosts.read(self.app, parsed_args, or_offline=True)
             found += findings.of_host(policy, reading)
             offer = findings.offers(policy, reading)
-        return _Checked(source, _shown(path, text), found, tuple(offer))
+        return _Checked(
+            source, _shown(path, text), found, tuple(offer), access
+        )
 
 
-def _all_of(stream: Any) -> bytes | str:
-    """Read standard input; its bytes, if it has them."""
-    content: bytes | str = getattr(stream, 'buffer', stream).read()
-    return content
+def _access(path: str) -> findings.Access:
+    if not os.path.lexists(path):
+        return findings.Access.MISSING
+    if not os.access(path, os.R_OK, effective_ids=True):
+        return findings.Access.UNREADABLE
+    return findings.Access.READ
 
 
 def _shown(path: str, text: bytes | str | None) -> str:

@@ -47,16 +47,6 @@ def node(devices):
     )
 
 
-class Placement:
-    """Only the version document of a Placement that can't be run here."""
-
-    def __init__(self, newest):
-        self._newest = newest
-
-    def max_microversion(self):
-        return self._newest
-
-
 class ChecksTest(unittest.TestCase):
     def assert_result(self, code, words, result):
         self.assertEqual(code, result.code)
@@ -80,7 +70,7 @@ class ChecksTest(unittest.TestCase):
         self.assert_result(
             checks.Code.FAILURE,
             'older than 14.0',
-            checks.placement_release(Placement('1.36'), ONE_TIME),
+            checks.placement_release('1.36', ONE_TIME),
         )
 
     def test_placement_whose_release_nobody_tells(self):
@@ -92,12 +82,17 @@ class ChecksTest(unittest.TestCase):
             self.assert_result(
                 checks.Code.WARNING,
                 'pip show openstack-placement',
-                checks.placement_release(Placement('1.39'), ONE_TIME),
+                checks.placement_release('1.39', ONE_TIME),
             )
             self.assert_result(
                 checks.Code.SUCCESS,
                 'does not tell the release',
-                checks.placement_release(Placement('1.39'), policies.Policy()),
+                checks.placement_release('1.39', policies.Policy()),
+            )
+            self.assert_result(
+                checks.Code.SUCCESS,
+                'before the inventory file can be read',
+                checks.placement_release('1.39', None),
             )
 
     def test_service_versions(self):

@@ -14,6 +14,8 @@
 
 import configparser
 import importlib
+import importlib.metadata
+import io
 import os
 import re
 import subprocess
@@ -23,6 +25,8 @@ from unittest import mock
 
 from oslo_config import cfg
 
+from nova_powervm import exception
+from nova_powervm.tool import status
 from nova_powervm.tool.inventory import app
 from nova_powervm.tool.inventory import config
 from tests.unit.docs import pages
@@ -69,21 +73,27 @@ class HelpTest(base.ToolTestCase):
             for name in COMMANDS:
                 self.assertIn(f'  {name} ', result.out)
 
-    def test_version(self):
-        done = subprocess.run(
-            [
-                sys.executable,
-                '-c',
-                'from nova_powervm.tool.inventory import app; app.main()',
-                '--version',
-            ],
-            capture_output=True,
-            text=True,
-            check=True,
-            cwd=pages.ROOT,
-        )
-        self.assertRegex(done.stdout, rf'^{app.NAME} \d+\.\d+')
-        self.assertEqual('', done.stderr)
+    def test_version_is_that_of_the_installed_package(self):
+        installed = importlib.metadata.version('nova-powervm')
+        for program, module in (
+            (app.NAME, app),
+            (status.NAME, status),
+        ):
+            with self.subTest(program):
+                done = subprocess.run(
+                    [
+                        sys.executable,
+                        '-c',
+                        f'from {module.__name__} import main; main()',
+                        '--version',
+                    ],
+                    capture_output=True,
+                    text=True,
+                    check=True,
+                    cwd=pages.ROOT,
+                )
+                self.assertEqual(f'{program} {installed}\n', done.stdout)
+                self.assertEqual('', done.stderr)
 
     def test_bash_completion(self):
         result = base.run('complete')
@@ -165,6 +175,29 @@ class ErrorTest(base.ToolTestCase):
         self.assertEqual((1, ''), (result.status, result.out))
         self.assert_one_line(result.err, 'missing.xml', 'Give the path')
 
+    def test_named_inventory_file_has_to_exist(self):
+        for command in (
+            ('show', 'typo.yaml'),
+            ('diff', 'typo.yaml'),
+            ('flavor', 'create', '--print', '--file', 'typo.yaml'),
+            ('flavor', 'lint', '--extra-spec', 'a=b', '--file', 'typo.yaml'),
+        ):
+            with self.subTest(command):
+                arguments = (*command, '--paragraph', 'gpus')
+                result = self.run_tool(
+                    *(arguments if 'create' in command else command)
+                )
+                self.assertIn(result.status, (1, 4))
+                self.assert_one_line(result.err, "no file 'typo.yaml'")
+
+    def test_standard_input_that_is_not_utf8_is_named(self):
+        stdin = io.TextIOWrapper(io.BytesIO(b'a=\xe9\n'))
+        out, err = io.StringIO(), io.StringIO()
+        tool = app.InventoryApp(stdin, out, err)
+        code = tool.run(['--config-file', self.conf, 'flavor', 'lint', '-'])
+        self.assertEqual(4, code)
+        self.assert_one_line(err.getvalue(), 'standard input is not UTF-8')
+
     def test_debug_shows_a_traceback(self):
         result = self.run_tool(
             '--debug', 'show', '--system-xml', 'missing.xml'
@@ -231,6 +264,40 @@ class ConfigTest(base.ToolTestCase):
         self.assertNotIn('Traceback', result.err)
         self.assertIn('nova.conf', result.err)
 
+    def test_error_names_the_configuration_file_that_is_not_utf8(self):
+        drop = self.directory / 'conf.d'
+        drop.mkdir()
+        bad = drop / 'bad.conf'
+        bad.write_bytes(b'# \xe9\n')
+        for arguments in (
+            ('--config-dir', drop),
+            ('--config-file', self.conf, '--config-file', bad),
+        ):
+            with self.subTest(arguments):
+                result = base.run(*arguments, 'show')
+                self.assertEqual(1, result.status)
+                self.assert_one_line(
+                    result.err, str(bad), 'byte 0xE9 is not UTF-8'
+                )
+
+    def test_error_names_the_configuration_file_that_is_a_directory(self):
+        result = base.run('--config-file', self.directory, 'show')
+        self.assertEqual(1, result.status)
+        self.assert_one_line(result.err, f'{self.directory} can not be read')
+
+    def test_error_names_the_provider_file_that_is_not_utf8(self):
+        location = self.directory / 'provider_config'
+        location.mkdir()
+        bad = location / 'provider.yaml'
+        bad.write_bytes(b'# \xe9\n')
+        self.write(
+            'nova.conf', f'[compute]\nprovider_config_location = {location}\n'
+        )
+        with self.assertRaisesRegex(
+            exception.ConfigurationError, f'{bad} .* byte 0xE9 is not UTF-8'
+        ):
+            _ = config.read([self.conf]).additions
+
     def test_a_directory_of_files(self):
         base_inventory = self.write('other.yaml', base.GPUS)
         drop = self.directory / 'conf.d'
@@ -273,6 +340,9 @@ class PermissionTest(base.ToolTestCase):
         self.assertEqual(2, result.status)
         self.assertIn('can not be read', result.out)
         self.assertIn('chgrp nova', result.out)
+        # Another user, who runs nova-compute, may be able to read it.
+        self.assertIn('The file was not checked.', result.out)
+        self.assertNotIn('nova-compute does not start', result.out)
 
     def test_a_named_nova_conf_that_this_user_may_not_read(self):
         self.forbid(self.conf)

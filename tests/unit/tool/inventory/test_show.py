@@ -279,7 +279,41 @@ class HostTest(base.HostTestCase):
         self.assertLessEqual(max(map(len, lines)), 120)
         self.assertEqual('| Slot     | Location ', lines[1][:22])
         self.assertNotIn('Traits', lines[1])
-        self.assertIn('Traits', self.succeed('show', '--long').out)
+
+    def test_long_fits_120_columns_and_shows_each_column_and_value(self):
+        shown = self.succeed('show', '--long').out
+        self.assertLessEqual(max(map(len, shown.splitlines())), 120)
+        records = shown.split('\n\n')
+        self.assertEqual(14, len(records))
+        (gpu,) = self.succeed('show', '--slot', '21010020', '-f', 'json').json
+        (record,) = [r for r in records if '21010020' in r.splitlines()[0]]
+        titles = [line[:21].strip() for line in record.splitlines()]
+        self.assertEqual(list(gpu), [title for title in titles if title])
+        for value in (*gpu['Traits'], gpu['Offer'], gpu['Location']):
+            self.assertIn(value, record)
+
+    def test_long_sorts_and_picks_columns_as_a_table_does(self):
+        shown = self.succeed('show', '--long', '--sort-column', 'Slot').out
+        indexes = [
+            line.split()[1]
+            for line in shown.splitlines()
+            if line.startswith('Slot ')
+        ]
+        self.assertEqual(14, len(indexes))
+        self.assertEqual(sorted(indexes), indexes)
+        table = self.succeed('show', '--long', '-c', 'Slot', '-c', 'Traits')
+        self.assertIn('| Slot     | Traits ', table.out)
+
+    def test_formats_for_programs_have_all_columns_with_and_without_long(self):
+        (row,) = self.succeed('show', '--slot', 'C3', '-f', 'json').json
+        for output in ('json', 'value', 'csv', 'yaml'):
+            with self.subTest(output):
+                arguments = ('show', '--slot', 'C3', '-f', output)
+                short = self.succeed(*arguments).out
+                self.assertEqual(short, self.succeed(*arguments, '--long').out)
+                for trait in row['Traits']:
+                    self.assertIn(trait, short)
+                self.assertIn(row['Description'], short)
 
     def test_formats_and_columns(self):
         result = self.succeed(

@@ -107,13 +107,34 @@ class OfflineTest(base.ToolTestCase):
     def test_no_problems(self):
         self.assertIn('checked.yaml: no problems.', self.check(base.GPUS).out)
 
-    def test_a_file_that_is_missing_or_empty_is_a_warning(self):
-        result = self.run_tool('validate', 'missing.yaml', '--offline')
-        self.assertEqual(1, result.status)
-        self.assertIn('there is no such file', result.out)
+    def test_empty_file_is_a_warning_and_nova_compute_starts(self):
         result = self.check('# nothing\n')
         self.assertEqual(1, result.status)
         self.assertIn('the file has no paragraph', result.out)
+        self.assertIn('nova-compute starts with it.', result.out)
+
+    def test_missing_default_file_is_a_warning(self):
+        os.unlink(self.inventory)
+        result = self.run_tool('validate', '--offline')
+        self.assertEqual(1, result.status)
+        self.assertIn('there is no such file', result.out)
+        self.assertIn(
+            'nova-compute starts without the file and offers no device.',
+            result.out,
+        )
+
+    def test_missing_named_file_is_an_error_and_nothing_is_claimed(self):
+        for name in ('typo.yaml', ''):
+            for arguments in (('--offline',), ()):
+                with self.subTest(name=name, arguments=arguments):
+                    result = self.run_tool('validate', name, *arguments)
+                    self.assertEqual((2, ''), (result.status, result.err))
+                    self.assertIn(
+                        f'{name}: error: there is no such file', result.out
+                    )
+                    self.assertNotIn('nova-compute', result.out)
+        listed = self.run_tool('validate', 'typo.yaml', '-f', 'json').json
+        self.assertEqual(['error'], [row['Severity'] for row in listed])
 
     def test_standard_input(self):
         result = self.run_tool('validate', '-', '--offline', stdin=BAD)
