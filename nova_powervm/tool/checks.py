@@ -281,8 +281,8 @@ def candidates(tree: placement_tree.Tree, files: Collection[str]) -> Result:
 def _not_set(files: Collection[str]) -> list[str]:
     """Say what Placement's configuration lacks for many equal devices."""
     conf = cfg.ConfigOpts()
-    for group, options in _CANDIDATE_OPTIONS.items():
-        conf.register_opts(options, group=group)
+    for group, known in _CANDIDATE_OPTIONS.items():
+        conf.register_opts(known, group=group)
     config.parse(conf, [], list(files))
     limit = conf.placement.max_allocation_candidates
     strategy = conf.placement.allocation_candidates_generation_strategy

@@ -25,7 +25,6 @@ from oslo_upgradecheck import upgradecheck
 
 from nova_powervm import exception
 from nova_powervm.conf import powervm as options
-from nova_powervm.devices import names
 from nova_powervm.devices import policy as policies
 from nova_powervm.inventory_file import load
 from nova_powervm.tool import checks

@@ -371,10 +371,10 @@ class SilentHostTest(base.ToolTestCase):
                 'rest_url = http://127.0.0.1:1\n'
                 'rest_username = admin\nrest_password = secret\n'
             )
-        for command, status in (('show', 1), ('generate', 1), ('validate', 2)):
+        for command, code in (('show', 1), ('generate', 1), ('validate', 2)):
             with self.subTest(command=command):
                 result = self.run_tool(command)
-                self.assertEqual(status, result.status)
+                self.assertEqual(code, result.status)
                 self.assert_one_line(
                     result.err,
                     'http://127.0.0.1:1',
