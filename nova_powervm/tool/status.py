@@ -27,11 +27,11 @@ from nova_powervm import exception
 from nova_powervm.conf import powervm as options
 from nova_powervm.devices import policy as policies
 from nova_powervm.inventory_file import load
-from nova_powervm.tool import checks
-from nova_powervm.tool import services
+from nova_powervm.tool import nova_service_versions
+from nova_powervm.tool import upgrade_checks
 from nova_powervm.tool import version
-from nova_powervm.tool.inventory import cloud
 from nova_powervm.tool.inventory import config
+from nova_powervm.tool.inventory import placement_client
 
 NAME = 'nova-powervm-status'
 #: Exit code if the checks could not be run.
@@ -54,10 +54,10 @@ def _expecting(
     def wrapper(self: 'Checks') -> upgradecheck.Result:
         try:
             return check(self)
-        except checks.NotChecked as error:
-            return checks.warning(str(error))
-        except checks.EXPECTED as error:
-            return checks.failure(error)
+        except upgrade_checks.NotChecked as error:
+            return upgrade_checks.warning(str(error))
+        except upgrade_checks.EXPECTED as error:
+            return upgrade_checks.failure(error)
 
     return wrapper
 
@@ -66,7 +66,7 @@ def _attempt(read: Callable[[], _T]) -> _T | Exception:
     """Read something that several checks need; keep an expected error."""
     try:
         return read()
-    except (*checks.EXPECTED, checks.NotChecked) as error:
+    except (*upgrade_checks.EXPECTED, upgrade_checks.NotChecked) as error:
         return error
 
 
@@ -80,10 +80,10 @@ def _own(outcome: _T | Exception) -> _T:
 def _needed(outcome: _T | Exception, check: str) -> _T:
     """Give what was read to a check that another one goes before.
 
-    :raises checks.NotChecked: It could not be read.
+    :raises upgrade_checks.NotChecked: It could not be read.
     """
     if isinstance(outcome, Exception):
-        raise checks.NotChecked(check) from outcome
+        raise upgrade_checks.NotChecked(check) from outcome
     return outcome
 
 
@@ -112,17 +112,19 @@ class Checks(upgradecheck.UpgradeCommands):
         return _attempt(lambda: load(self._config.inventory_file))
 
     @functools.cached_property
-    def _host(self) -> checks.Host | Exception:
+    def _host(self) -> upgrade_checks.HostSummary | Exception:
         return _attempt(
-            lambda: checks.look_at_host(
+            lambda: upgrade_checks.read_host(
                 _needed(self._settings, _OPTIONS).server
             )
         )
 
     @functools.cached_property
-    def _placement(self) -> checks.PlacementFacts | Exception:
+    def _placement(self) -> upgrade_checks.PlacementSummary | Exception:
         return _attempt(
-            lambda: checks.look_at_placement(cloud.connect(self._config.conf))
+            lambda: upgrade_checks.read_placement(
+                placement_client.connect_placement(self._config.conf)
+            )
         )
 
     # The checks
@@ -130,35 +132,37 @@ class Checks(upgradecheck.UpgradeCommands):
     @_expecting
     def _options(self) -> upgradecheck.Result:
         _own(self._settings)
-        return checks.ok()
+        return upgrade_checks.success()
 
     @_expecting
     def _inventory_file(self) -> upgradecheck.Result:
-        return checks.inventory_file(_own(self._policy))
+        return upgrade_checks.check_inventory_file(_own(self._policy))
 
     @_expecting
     def _rest(self) -> upgradecheck.Result:
         host = _own(self._host)
-        return checks.ok(f'{host.slots} slots at {host.server}')
+        return upgrade_checks.success(f'{host.slots} slots at {host.server}')
 
     @_expecting
     def _ownership(self) -> upgradecheck.Result:
-        return checks.ownership(_needed(self._host, _REST))
+        return upgrade_checks.check_slot_ownership(_needed(self._host, _REST))
 
     @_expecting
     def _placement_release(self) -> upgradecheck.Result:
         newest = _own(self._placement).max_microversion
         if isinstance(self._policy, Exception):
-            return checks.placement_release(newest, None)
-        return checks.placement_release(newest, self._policy)
+            return upgrade_checks.check_placement_release(newest, None)
+        return upgrade_checks.check_placement_release(newest, self._policy)
 
     @_expecting
     def _compute_versions(self) -> upgradecheck.Result:
-        return services.check(self._config.conf.config_file or ())
+        return nova_service_versions.check_service_versions(
+            self._config.conf.config_file or ()
+        )
 
     @_expecting
     def _short_names(self) -> upgradecheck.Result:
-        return checks.short_names(
+        return upgrade_checks.check_provider_names(
             _needed(self._placement, _PLACEMENT).slot_providers,
             _needed(self._settings, _OPTIONS).provider_names,
         )
@@ -170,12 +174,12 @@ class Checks(upgradecheck.UpgradeCommands):
         try:
             tree = placement.tree(node)
         except exception.NodeUnknown:
-            return checks.ok(
+            return upgrade_checks.success(
                 f"Placement has no provider '{node}' yet. Run this command "
                 'again when nova-compute has started.'
             )
         files = cfg.find_config_files(project='placement', prog='placement')
-        return checks.candidates(
+        return upgrade_checks.check_candidate_limits(
             tree, [path for path in files if os.access(path, os.R_OK)]
         )
 
@@ -198,10 +202,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     :returns: 0 if all is ready, 1 for warnings, 2 for failures, 255 if the
         checks could not be run.
     """
-    conf = config.declare()
+    conf = config.declare_options()
     upgradecheck.register_cli_options(conf, Checks(conf))
     try:
-        config.parse(
+        config.parse_config(
             conf,
             list(sys.argv[1:] if argv is None else argv),
             config.default_files(),

@@ -24,10 +24,10 @@ from keystoneauth1 import token_endpoint
 from oslo_utils import uuidutils
 
 from nova_powervm import exception
-from nova_powervm.tool import services
+from nova_powervm.tool import nova_service_versions
 from nova_powervm.tool import status
 from nova_powervm.tool.inventory import app
-from nova_powervm.tool.inventory import compute
+from nova_powervm.tool.inventory import flavor_client
 from nova_powervm.tool.inventory import release
 from tests.functional import base
 
@@ -111,7 +111,9 @@ class CommandTestCase(base.PowerVMTestCase):
         )
         self.useFixture(
             fixtures.MockPatchObject(
-                compute, 'connect', lambda cloud: connection.compute
+                flavor_client,
+                'connect_compute',
+                lambda cloud: connection.compute,
             )
         )
 
@@ -453,7 +455,7 @@ class StatusTest(CommandTestCase):
         """Read service versions as the conductor does: from the records."""
         self.useFixture(
             fixtures.MockPatchObject(
-                services.rpcapi, 'ConductorAPI', lambda: None
+                nova_service_versions.rpcapi, 'ConductorAPI', lambda: None
             )
         )
 

@@ -26,7 +26,7 @@ from nova_powervm.tool.rules.differences import Kind
 from tests.property import strategies
 from tests.property import test_plan
 
-ROOT = placement_tree.Observed('root', 'host1', None, 0)
+ROOT = placement_tree.PlacementProvider('root', 'host1', None, 0)
 OF_THE_PLAN = (Kind.MISSING, Kind.STALE, Kind.CHANGED)
 
 
@@ -36,7 +36,7 @@ def tree_of(providers):
         'host1',
         ROOT,
         tuple(
-            placement_tree.Observed(
+            placement_tree.PlacementProvider(
                 p.uuid, p.name, 'root', 0, p.inventory, p.traits
             )
             for p in providers

@@ -73,7 +73,7 @@ class InventoryApp(app.App):
         :raises oslo_config.cfg.Error: A file can't be read or understood.
         """
         if self._config is None:
-            self._config = config.read(
+            self._config = config.read_config(
                 self.options.config_files, self.options.config_dirs
             )
         return self._config

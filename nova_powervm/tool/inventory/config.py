@@ -98,7 +98,7 @@ class Config:
         return str(self.conf.host)
 
 
-def read(
+def read_config(
     files: Sequence[str] | None = None, dirs: Sequence[str] | None = None
 ) -> Config:
     """Read configuration files.
@@ -111,12 +111,12 @@ def read(
     """
     if files is None and dirs is None:
         files, dirs = default_files(), default_dirs()
-    conf = declare()
-    parse(conf, [], files or (), dirs or ())
+    conf = declare_options()
+    parse_config(conf, [], files or (), dirs or ())
     return Config(conf, files or ())
 
 
-def parse(
+def parse_config(
     conf: cfg.ConfigOpts,
     args: Sequence[str],
     files: Sequence[str],
@@ -188,7 +188,7 @@ def _is_undecodable(path: str) -> bool:
     return False
 
 
-def declare() -> cfg.ConfigOpts:
+def declare_options() -> cfg.ConfigOpts:
     """Make a configuration that knows the options, but has read no file."""
     conf = cfg.ConfigOpts()
     conf.register_opts([_HOST])

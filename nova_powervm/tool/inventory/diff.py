@@ -20,8 +20,8 @@ from typing import Any
 from nova_powervm import exception
 from nova_powervm.devices import slots
 from nova_powervm.tool.inventory import base
-from nova_powervm.tool.inventory import cloud
-from nova_powervm.tool.inventory import hosts
+from nova_powervm.tool.inventory import host_reader
+from nova_powervm.tool.inventory import placement_client
 from nova_powervm.tool.inventory import plans
 from nova_powervm.tool.rules import differences
 
@@ -72,8 +72,8 @@ class Diff(base.Lister):
             nargs='?',
             help='the inventory file (default: [powervm]inventory_file)',
         )
-        hosts.add_options(parser)
-        cloud.add_options(parser)
+        host_reader.add_host_options(parser)
+        placement_client.add_node_option(parser)
         return parser
 
     def take_action(
@@ -81,14 +81,14 @@ class Diff(base.Lister):
     ) -> tuple[Sequence[str], Iterable[Any]]:
         """Read all three and list what does not agree."""
         policy = base.load_inventory(self.app, parsed_args.file)
-        reading = hosts.read(self.app, parsed_args, lpars=True)
+        reading = host_reader.read_host(self.app, parsed_args, lpars=True)
         if not reading.owners_known:
             raise exception.ConfigurationError(
                 reason=f'{reading.source} does not tell who owns the slots, '
                 'so nothing can be said of allocations. Give the stored '
                 'answers for LogicalPartition and VirtualIOServer, too.'
             )
-        tree = cloud.read(self.app, parsed_args)
+        tree = placement_client.read_tree(self.app, parsed_args)
         found = differences.compare(
             plans.make(policy, reading.view, tree, self.app.config),
             tree,

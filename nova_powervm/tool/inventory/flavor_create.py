@@ -19,8 +19,8 @@ from collections.abc import Mapping
 from nova_powervm import exception
 from nova_powervm.devices import policy as policies
 from nova_powervm.tool.inventory import base
-from nova_powervm.tool.inventory import compute
-from nova_powervm.tool.inventory import offers
+from nova_powervm.tool.inventory import flavor_client
+from nova_powervm.tool.inventory import flavor_offers
 from nova_powervm.tool.rules import flavor_lint
 from nova_powervm.tool.rules import flavors
 
@@ -89,16 +89,18 @@ class Create(base.Command):
             action='store_true',
             help='set them on the flavor NAME, which has to exist',
         )
-        compute.add_options(parser)
+        flavor_client.add_cloud_option(parser)
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> int:
         """Print the extra specs, or set them."""
         _check(parsed_args)
         policy = base.load_inventory(self.app, parsed_args.file)
-        wishes = _wishes(policy, parsed_args)
-        specs = flavors.extra_specs(wishes * parsed_args.count)
-        for finding in flavor_lint.lint(specs, offers.of_policy(policy)):
+        requests = _make_requests(policy, parsed_args)
+        specs = flavors.make_extra_specs(requests * parsed_args.count)
+        for finding in flavor_lint.lint_flavor(
+            specs, flavor_offers.offers_of_file(policy)
+        ):
             self.app.warn(f'{finding.what}; {finding.hint}')
         if parsed_args.apply:
             self._apply(parsed_args, specs)
@@ -113,9 +115,9 @@ class Create(base.Command):
         self, parsed_args: argparse.Namespace, specs: Mapping[str, str]
     ) -> None:
         name = parsed_args.name
-        cloud = compute.Flavors(parsed_args.os_cloud)
+        cloud = flavor_client.FlavorClient(parsed_args.os_cloud)
         (existing,) = cloud.extra_specs([name]).values()
-        hindering = flavors.in_the_way(existing, specs)
+        hindering = flavors.find_conflicting_keys(existing, specs)
         if hindering:
             unset = ' '.join(f'--property {shlex.quote(k)}' for k in hindering)
             raise exception.ConfigurationError(
@@ -147,13 +149,13 @@ def _check(parsed_args: argparse.Namespace) -> None:
         )
 
 
-def _wishes(
+def _make_requests(
     policy: policies.Policy, parsed_args: argparse.Namespace
-) -> list[flavors.Wish]:
+) -> list[flavors.DeviceRequest]:
     if not parsed_args.paragraph:
-        return [flavors.wish_for_device(policy, parsed_args.device)]
+        return [flavors.request_for_device(policy, parsed_args.device)]
     return [
-        flavors.wish_for_paragraph(policy, name, parsed_args.device)
+        flavors.request_for_paragraph(policy, name, parsed_args.device)
         for name in parsed_args.paragraph
     ]
 

@@ -21,8 +21,8 @@ from typing import Any
 
 from nova_powervm import exception
 from nova_powervm.tool.inventory import base
-from nova_powervm.tool.inventory import compute
-from nova_powervm.tool.inventory import offers
+from nova_powervm.tool.inventory import flavor_client
+from nova_powervm.tool.inventory import flavor_offers
 from nova_powervm.tool.rules import flavor_lint
 
 #: Exit codes; 0 means that nothing was found.
@@ -91,8 +91,8 @@ class Lint(base.Lister):
             metavar='FILE',
             help='the inventory file (default: [powervm]inventory_file)',
         )
-        compute.add_options(parser)
-        offers.add_options(parser)
+        flavor_client.add_cloud_option(parser)
+        flavor_offers.add_offer_options(parser)
         return parser
 
     def take_action(
@@ -101,11 +101,13 @@ class Lint(base.Lister):
         """List what is wrong."""
         policy = base.load_inventory(self.app, parsed_args.file)
         sources = self._read(parsed_args)
-        known = offers.read(self.app, parsed_args, policy, sources.values())
+        known = flavor_offers.read_offers(
+            self.app, parsed_args, policy, sources.values()
+        )
         found = [
             (name, finding)
             for name, specs in sources.items()
-            for finding in flavor_lint.lint(specs, known)
+            for finding in flavor_lint.lint_flavor(specs, known)
         ]
         if not found:
             self.note(f'Nothing found in {len(sources)} flavor(s).')
@@ -129,7 +131,7 @@ class Lint(base.Lister):
             return {'': _pairs(parsed_args.extra_spec)}
         if parsed_args.names == ['-']:
             return {'-': _parse(base.read_stdin(self.app))}
-        cloud = compute.Flavors(parsed_args.os_cloud)
+        cloud = flavor_client.FlavorClient(parsed_args.os_cloud)
         return cloud.extra_specs(parsed_args.names)
 
 

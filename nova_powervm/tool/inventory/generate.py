@@ -21,10 +21,10 @@ from nova_powervm import exception
 from nova_powervm.devices import policy
 from nova_powervm.inventory_file import parse
 from nova_powervm.tool.inventory import base
-from nova_powervm.tool.inventory import hosts
+from nova_powervm.tool.inventory import file_generator
+from nova_powervm.tool.inventory import host_reader
+from nova_powervm.tool.inventory import host_survey
 from nova_powervm.tool.inventory import pci_ids
-from nova_powervm.tool.inventory import starter
-from nova_powervm.tool.inventory import survey as surveys
 
 #: Who can write the file decides what instances get; nova-compute reads it
 #: as a member of the file's group.
@@ -76,14 +76,14 @@ class Generate(base.Command):
             help='replace the file if there is one',
         )
         pci_ids.add_option(parser)
-        hosts.add_options(parser)
-        surveys.add_options(parser)
+        host_reader.add_host_options(parser)
+        host_survey.add_placement_options(parser)
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> int:
         """Write the file."""
         resource_class = parsed_args.resource_class
-        if resource_class not in (None, starter.AUTO):
+        if resource_class not in (None, file_generator.AUTO_CLASS):
             problem = policy.problem_with_resource_class(resource_class)
             if problem:
                 raise exception.ConfigurationError(
@@ -92,10 +92,10 @@ class Generate(base.Command):
         if parsed_args.output and not parsed_args.force:
             # Said before the host is read, and again when it is written.
             _refuse_existing(parsed_args.output)
-        pci_names = pci_ids.chosen(parsed_args)
-        tree = surveys.read_tree(self.app, parsed_args)
-        text = starter.text(
-            hosts.read(self.app, parsed_args),
+        pci_names = pci_ids.read_chosen_names(parsed_args)
+        tree = host_survey.read_tree(self.app, parsed_args)
+        text = file_generator.generate_file(
+            host_reader.read_host(self.app, parsed_args),
             pci_names,
             resource_class,
             tree.instance_lpars if tree else (),

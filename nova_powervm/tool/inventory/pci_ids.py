@@ -43,7 +43,7 @@ _LEGAL_FORM = re.compile(
 )
 
 
-class Names:
+class DeviceNames:
     """Finds names of devices.
 
     :param vendors: Vendor id to name.
@@ -83,7 +83,7 @@ class Names:
         return f'{_short(self._vendors[slot.vendor_id])} {device}'
 
 
-def read(paths: Iterable[str] = PATHS) -> Names:
+def read_names(paths: Iterable[str] = PATHS) -> DeviceNames:
     """Read the first of these lists that there is.
 
     :param paths: Of files in the format of pci.ids.
@@ -92,10 +92,10 @@ def read(paths: Iterable[str] = PATHS) -> Names:
     for path in paths:
         try:
             with open(path, encoding='utf-8', errors='replace') as lines:
-                return parse(lines)
+                return parse_names(lines)
         except OSError:
             continue
-    return Names()
+    return DeviceNames()
 
 
 def add_option(parser: argparse.ArgumentParser) -> None:
@@ -108,18 +108,18 @@ def add_option(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def chosen(parsed_args: argparse.Namespace) -> Names:
+def read_chosen_names(parsed_args: argparse.Namespace) -> DeviceNames:
     """Read the list that the option names, or the distribution's.
 
     :raises OSError: The named one can't be read.
     """
     if not parsed_args.pci_ids:
-        return read()
+        return read_names()
     with open(parsed_args.pci_ids, encoding='utf-8', errors='replace') as own:
-        return parse(own)
+        return parse_names(own)
 
 
-def parse(lines: Iterable[str]) -> Names:
+def parse_names(lines: Iterable[str]) -> DeviceNames:
     """Read the lines of a list; what is not understood is passed over."""
     vendors: dict[int, str] = {}
     devices: dict[tuple[int, int], str] = {}
@@ -137,7 +137,7 @@ def parse(lines: Iterable[str]) -> Names:
             vendors[vendor] = name
         elif vendor is not None:
             devices[vendor, number] = name
-    return Names(vendors, devices)
+    return DeviceNames(vendors, devices)
 
 
 def printable(text: str) -> str:

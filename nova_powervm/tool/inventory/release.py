@@ -21,7 +21,7 @@ from typing import Any
 from nova_powervm import exception
 from nova_powervm.devices import slots
 from nova_powervm.tool.inventory import base
-from nova_powervm.tool.inventory import cloud
+from nova_powervm.tool.inventory import placement_client
 from nova_powervm.tool.rules import placement_tree
 from nova_powervm.tool.rules import releasing
 
@@ -88,18 +88,18 @@ class Release(base.Lister):
         parser.add_argument(
             '--yes', action='store_true', help='do not ask before the change'
         )
-        cloud.add_options(parser)
+        placement_client.add_node_option(parser)
         return parser
 
     def take_action(
         self, parsed_args: argparse.Namespace
     ) -> tuple[Sequence[str], Iterable[Any]]:
         """List what waits, or release what is named."""
-        placement = cloud.connect(self.app.config.conf)
+        placement = placement_client.connect_placement(self.app.config.conf)
         node = parsed_args.node or self.app.config.nodename
         tree = placement.tree(node)
         if not parsed_args.which:
-            waiting = releasing.to_clean(tree)
+            waiting = releasing.find_used_devices(tree)
             if not waiting:
                 self.note(f'No device of {node} waits to be cleaned.')
             return _table((o, 'needs cleaning') for o in waiting)
@@ -124,7 +124,9 @@ class Release(base.Lister):
         )
         self.status = REFUSED
 
-    def _agreed(self, chosen: Sequence[placement_tree.Observed]) -> bool:
+    def _agreed(
+        self, chosen: Sequence[placement_tree.PlacementProvider]
+    ) -> bool:
         if not self.app.stdin.isatty():
             raise exception.ConfigurationError(
                 reason='nobody can be asked, as the input is no terminal: '
@@ -140,7 +142,9 @@ class Release(base.Lister):
         return self.app.stdin.readline().strip().lower() in ('y', 'yes')
 
     def _release(
-        self, placement: cloud.Placement, provider: placement_tree.Observed
+        self,
+        placement: placement_client.PlacementClient,
+        provider: placement_tree.PlacementProvider,
     ) -> str:
         """Release one device; the others go on if that fails.
 
@@ -160,7 +164,8 @@ class Release(base.Lister):
 
 
 def release(
-    placement: cloud.Placement, provider: placement_tree.Observed
+    placement: placement_client.PlacementClient,
+    provider: placement_tree.PlacementProvider,
 ) -> None:
     """Release one device, on the generation that was judged.
 
@@ -169,19 +174,19 @@ def release(
     :raises exception.ReleaseRefused: It is not to be released, or not any
         more.
     """
-    now: placement_tree.Observed | None = provider
+    now: placement_tree.PlacementProvider | None = provider
     for _ in range(TRIES):
         if now is None:
-            raise releasing.refuse(
+            raise releasing.make_refusal(
                 'unknown', str(provider), 'it has gone meanwhile'
             )
-        releasing.check(now)
-        waiting = releasing.records(now)
+        releasing.check_releasable(now)
+        waiting = releasing.make_released_records(now)
         # A write changes the generation, so each is followed by a look.
         if placement.write_inventory(now, *waiting[0]) and len(waiting) == 1:
             return
         now = placement.provider(provider.uuid)
-    raise releasing.refuse(
+    raise releasing.make_refusal(
         'changed',
         str(provider),
         f'it was changed by others {TRIES} times meanwhile; try again',
@@ -190,26 +195,28 @@ def release(
 
 def _choose(
     which: Iterable[str], tree: placement_tree.Tree
-) -> tuple[list[placement_tree.Observed], list[exception.ReleaseRefused]]:
+) -> tuple[
+    list[placement_tree.PlacementProvider], list[exception.ReleaseRefused]
+]:
     """Find all that are named.
 
     :returns: Those that were found, each once, and all refusals.
     """
-    chosen: dict[str, placement_tree.Observed] = {}
+    chosen: dict[str, placement_tree.PlacementProvider] = {}
     refused = []
     for name in which:
         try:
-            provider = releasing.find(name, tree)
+            provider = releasing.find_provider(name, tree)
             if provider.uuid not in chosen:
                 chosen[provider.uuid] = provider
-                releasing.check(provider)
+                releasing.check_releasable(provider)
         except exception.ReleaseRefused as error:
             refused.append(error)
     return list(chosen.values()), refused
 
 
 def _table(
-    rows: Iterable[tuple[placement_tree.Observed, str]],
+    rows: Iterable[tuple[placement_tree.PlacementProvider, str]],
 ) -> tuple[Sequence[str], Iterable[Any]]:
     return ('Slot', 'Provider', 'UUID', 'Class', 'State'), [
         (
@@ -223,5 +230,5 @@ def _table(
     ]
 
 
-def _slot(provider: placement_tree.Observed) -> str:
+def _slot(provider: placement_tree.PlacementProvider) -> str:
     return slots.format_drc_index(provider.drc_index or 0)

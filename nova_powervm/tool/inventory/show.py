@@ -19,12 +19,12 @@ from typing import Any
 
 from nova_powervm import exception
 from nova_powervm.tool.inventory import base
-from nova_powervm.tool.inventory import hosts
+from nova_powervm.tool.inventory import host_reader
+from nova_powervm.tool.inventory import host_survey
 from nova_powervm.tool.inventory import pci_ids
 from nova_powervm.tool.inventory import record_formatter
-from nova_powervm.tool.inventory import rows
-from nova_powervm.tool.inventory import survey as surveys
-from nova_powervm.tool.inventory import trees
+from nova_powervm.tool.inventory import slot_rows
+from nova_powervm.tool.inventory import tree_drawing
 
 _Listing = tuple[Sequence[str], Iterable[Sequence[Any]]]
 
@@ -91,8 +91,8 @@ class Show(base.Lister):
             'a list',
         )
         pci_ids.add_option(parser)
-        hosts.add_options(parser)
-        surveys.add_options(parser)
+        host_reader.add_host_options(parser)
+        host_survey.add_placement_options(parser)
         return parser
 
     def run(self, parsed_args: argparse.Namespace) -> int:
@@ -120,11 +120,13 @@ class Show(base.Lister):
     def take_action(self, parsed_args: argparse.Namespace) -> _Listing:
         """List the slots."""
         survey = self._survey(parsed_args)
-        cells = dict(rows.COLUMNS)
+        cells = dict(slot_rows.COLUMNS)
         if survey.tree is not None:
-            cells.update(rows.PLACEMENT_COLUMNS)
+            cells.update(slot_rows.PLACEMENT_COLUMNS)
         if self.is_short(parsed_args):
-            cells = {c: cells[c] for c in rows.SHORT if c in cells}
+            cells = {
+                c: cells[c] for c in slot_rows.SHORT_COLUMNS if c in cells
+            }
         return tuple(cells), [
             [self.cell(cell(row), parsed_args) for cell in cells.values()]
             for row in self._rows(survey, parsed_args)
@@ -133,16 +135,16 @@ class Show(base.Lister):
     def _draw(self, parsed_args: argparse.Namespace) -> int:
         survey = self._survey(parsed_args)
         chosen = self._rows(survey, parsed_args)
-        for line in trees.lines(survey.node, chosen):
+        for line in tree_drawing.draw_tree(survey.node, chosen):
             print(line, file=self.app.stdout)
         return 0
 
-    def _survey(self, parsed_args: argparse.Namespace) -> surveys.Survey:
+    def _survey(self, parsed_args: argparse.Namespace) -> host_survey.Survey:
         config = self.app.config
         policy = base.load_inventory(self.app, parsed_args.file)
-        reading = hosts.read(self.app, parsed_args)
-        tree = surveys.read_tree(self.app, parsed_args)
-        return surveys.make(
+        reading = host_reader.read_host(self.app, parsed_args)
+        tree = host_survey.read_tree(self.app, parsed_args)
+        return host_survey.make_survey(
             policy,
             reading,
             tree,
@@ -151,14 +153,16 @@ class Show(base.Lister):
         )
 
     def _rows(
-        self, survey: surveys.Survey, parsed_args: argparse.Namespace
-    ) -> list[rows.Row]:
-        found = list(rows.rows(survey, pci_ids.chosen(parsed_args)))
+        self, survey: host_survey.Survey, parsed_args: argparse.Namespace
+    ) -> list[slot_rows.SlotRow]:
+        found = list(
+            slot_rows.make_rows(survey, pci_ids.read_chosen_names(parsed_args))
+        )
         if parsed_args.slot:
             unknown = [
                 name
                 for name in parsed_args.slot
-                if not any(rows.is_named(row, name) for row in found)
+                if not any(slot_rows.is_slot_named(row, name) for row in found)
             ]
             if unknown:
                 raise exception.ConfigurationError(
@@ -168,6 +172,9 @@ class Show(base.Lister):
             found = [
                 row
                 for row in found
-                if any(rows.is_named(row, name) for name in parsed_args.slot)
+                if any(
+                    slot_rows.is_slot_named(row, name)
+                    for name in parsed_args.slot
+                )
             ]
         return [row for row in found if row.offered or not parsed_args.offered]

@@ -20,13 +20,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from nova_powervm import exception
-from nova_powervm.inventory_file import excerpt
 from nova_powervm.inventory_file import load
 from nova_powervm.inventory_file import parse
+from nova_powervm.inventory_file import read_excerpt
 from nova_powervm.tool.inventory import base
-from nova_powervm.tool.inventory import excerpts
-from nova_powervm.tool.inventory import findings
-from nova_powervm.tool.inventory import hosts
+from nova_powervm.tool.inventory import file_findings
+from nova_powervm.tool.inventory import host_reader
+from nova_powervm.tool.inventory import problem_report
 
 _STDIN = '-'
 _WARNINGS, _ERRORS = 1, 2
@@ -53,9 +53,9 @@ class _Checked:
 
     source: str
     text: str
-    found: Sequence[findings.Finding]
+    found: Sequence[file_findings.Finding]
     offer: Sequence[str] = ()
-    access: findings.Access = findings.Access.READ
+    access: file_findings.Access = file_findings.Access.READ
 
 
 class Validate(base.Lister):
@@ -106,7 +106,7 @@ class Validate(base.Lister):
                     'the output format; without one it is a report with the '
                     'lines of the file around each problem'
                 )
-        hosts.add_options(parser, offline=True)
+        host_reader.add_host_options(parser, offline=True)
         return parser
 
     def run(self, parsed_args: argparse.Namespace) -> int:
@@ -139,9 +139,9 @@ class Validate(base.Lister):
     def _report(self, parsed_args: argparse.Namespace) -> int:
         checked = self._find(parsed_args)
         found, source = checked.found, checked.source
-        for line in excerpts.report(found, source, checked.text):
+        for line in problem_report.format_report(found, source, checked.text):
             print(line, file=self.app.stdout)
-        summary = excerpts.summary(found, source, checked.access)
+        summary = problem_report.format_summary(found, source, checked.access)
         print(summary, file=self.app.stdout)
         status = self._grade(found, parsed_args)
         if status != _ERRORS:
@@ -151,11 +151,11 @@ class Validate(base.Lister):
 
     def _grade(
         self,
-        found: Sequence[findings.Finding],
+        found: Sequence[file_findings.Finding],
         parsed_args: argparse.Namespace,
     ) -> int:
         severities = {finding.severity for finding in found}
-        if findings.Severity.ERROR in severities:
+        if file_findings.Severity.ERROR in severities:
             self.status = _ERRORS
         elif severities:
             self.status = _ERRORS if parsed_args.fatal_warnings else _WARNINGS
@@ -166,43 +166,52 @@ class Validate(base.Lister):
         path = parsed_args.file if named else self.app.config.inventory_file
         if path == _STDIN:
             source, text = '<stdin>', base.read_stdin(self.app)
-            access = findings.Access.READ
+            access = file_findings.Access.READ
         else:
             source, text = path, None
             access = _access(path)
-        if named and access is findings.Access.MISSING:
+        if named and access is file_findings.Access.MISSING:
             return _Checked(
-                source, '', [findings.missing_file()], access=access
+                source,
+                '',
+                [file_findings.make_missing_file_finding()],
+                access=access,
             )
         try:
             policy = load(path) if text is None else parse(text, source)
         except exception.PolicyInvalid as error:
-            problems = findings.of_problems(error.fields['problems'])
+            problems = file_findings.make_error_findings(
+                error.fields['problems']
+            )
             shown = _shown(path, text)
             return _Checked(source, shown, problems, access=access)
         found = [
-            *findings.of_policy(policy, access is not findings.Access.MISSING)
+            *file_findings.find_empty_file(
+                policy, access is not file_findings.Access.MISSING
+            )
         ]
         offer: Iterable[str] = ()
         if not parsed_args.offline:
-            reading = hosts.read(self.app, parsed_args, or_offline=True)
-            found += findings.of_host(policy, reading)
-            offer = findings.offers(policy, reading)
+            reading = host_reader.read_host(
+                self.app, parsed_args, or_offline=True
+            )
+            found += file_findings.find_host_mismatches(policy, reading)
+            offer = file_findings.describe_offer(policy, reading)
         return _Checked(
             source, _shown(path, text), found, tuple(offer), access
         )
 
 
-def _access(path: str) -> findings.Access:
+def _access(path: str) -> file_findings.Access:
     if not os.path.lexists(path):
-        return findings.Access.MISSING
+        return file_findings.Access.MISSING
     if not os.access(path, os.R_OK, effective_ids=True):
-        return findings.Access.UNREADABLE
-    return findings.Access.READ
+        return file_findings.Access.UNREADABLE
+    return file_findings.Access.READ
 
 
 def _shown(path: str, text: bytes | str | None) -> str:
     """Read the file again, to show lines of it; nothing if that fails."""
     if text is None:
-        text = excerpt(path)
+        text = read_excerpt(path)
     return text if isinstance(text, str) else text.decode(errors='replace')

@@ -23,7 +23,7 @@ from nova_powervm.devices import slots
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Kind:
+class DeviceKind:
     """What a device is, and whether it is fit to be passed through.
 
     :param code: Short name in lower case.
@@ -50,19 +50,21 @@ _DISKS = 'the disks of the host itself, or of a VIOS, may be behind them'
 _UNKNOWN = 'their PCI class does not tell that they are accelerators'
 
 
-def _wired(code: str, title: str, to: str) -> Kind:
-    return Kind(code, title, doubt=f'they are connected to {to}', wired=to)
+def _wired(code: str, title: str, to: str) -> DeviceKind:
+    return DeviceKind(
+        code, title, doubt=f'they are connected to {to}', wired=to
+    )
 
 
-GPU = Kind('gpu', 'Graphics processors (GPUs)', 'CUSTOM_GPU')
-NVME = Kind('nvme', 'NVMe drives', 'CUSTOM_NVME')
-CRYPTO = Kind('crypto', 'Cryptographic adapters', 'CUSTOM_CRYPTO')
-FPGA = Kind('fpga', 'FPGAs', 'FPGA')
-ACCELERATOR = Kind('accelerator', 'Accelerators', 'CUSTOM_ACCELERATOR')
+GPU = DeviceKind('gpu', 'Graphics processors (GPUs)', 'CUSTOM_GPU')
+NVME = DeviceKind('nvme', 'NVMe drives', 'CUSTOM_NVME')
+CRYPTO = DeviceKind('crypto', 'Cryptographic adapters', 'CUSTOM_CRYPTO')
+FPGA = DeviceKind('fpga', 'FPGAs', 'FPGA')
+ACCELERATOR = DeviceKind('accelerator', 'Accelerators', 'CUSTOM_ACCELERATOR')
 NETWORK = _wired('network', 'Network adapters', 'a network')
 FABRIC = _wired('fabric', 'Adapters of fabrics', 'a storage fabric')
-STORAGE = Kind('storage', 'Storage controllers', doubt=_DISKS)
-OTHER = Kind('other', 'Other adapters', doubt=_UNKNOWN)
+STORAGE = DeviceKind('storage', 'Storage controllers', doubt=_DISKS)
+OTHER = DeviceKind('other', 'Other adapters', doubt=_UNKNOWN)
 
 #: In the order in which they are listed.
 KINDS = (
@@ -99,7 +101,7 @@ _BY_GROUP = {
 }
 
 
-def kind_of(slot: slots.Slot) -> Kind:
+def kind_of(slot: slots.Slot) -> DeviceKind:
     """Say what kind of device a slot holds.
 
     :param slot: One that is not empty.

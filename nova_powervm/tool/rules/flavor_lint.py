@@ -62,7 +62,7 @@ class Finding:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Offers:
+class DeviceOffers:
     """What is known of the devices that flavors can ask for.
 
     :param classes: Resource classes of slots.
@@ -76,7 +76,7 @@ class Offers:
 
     classes: frozenset[str]
     traits: frozenset[str] | None = None
-    devices: tuple[flavors.Wish, ...] | None = None
+    devices: tuple[flavors.DeviceRequest, ...] | None = None
     foreign: frozenset[str] = frozenset()
     used_up: frozenset[str] = frozenset()
     whole: bool = False
@@ -88,8 +88,8 @@ class Offers:
         return Severity.ERROR if self.whole else Severity.WARNING
 
 
-def lint(
-    extra_specs: Mapping[str, str], offers: Offers
+def lint_flavor(
+    extra_specs: Mapping[str, str], offers: DeviceOffers
 ) -> tuple[Finding, ...]:
     """Look for all mistakes at once.
 
@@ -98,7 +98,7 @@ def lint(
     :param offers: What flavors can ask for.
     :returns: Findings, errors first, in the order of the extra specs.
     """
-    groups = flavors.groups(extra_specs)
+    groups = flavors.read_groups(extra_specs)
     devices = [g for g in groups if _asks_for_devices(g, offers)]
     found = [
         *_near_keys(extra_specs, groups),
@@ -110,7 +110,9 @@ def lint(
     return tuple(sorted(found, key=lambda f: f.severity != Severity.ERROR))
 
 
-def _asks_for_devices(group: flavors.Group, offers: Offers) -> bool:
+def _asks_for_devices(
+    group: flavors.FlavorGroup, offers: DeviceOffers
+) -> bool:
     """Whether a group is about slots, or may be meant to be.
 
     Other services have numbered groups and custom classes, too.
@@ -122,7 +124,7 @@ def _asks_for_devices(group: flavors.Group, offers: Offers) -> bool:
 
 
 def _near_keys(
-    extra_specs: Mapping[str, str], groups: Sequence[flavors.Group]
+    extra_specs: Mapping[str, str], groups: Sequence[flavors.FlavorGroup]
 ) -> Iterator[Finding]:
     meant = {group.suffix for group in groups if group.resources}
     for key in extra_specs:
@@ -148,7 +150,7 @@ def _near_keys(
 
 
 def _policy(
-    extra_specs: Mapping[str, str], groups: Sequence[flavors.Group]
+    extra_specs: Mapping[str, str], groups: Sequence[flavors.FlavorGroup]
 ) -> Iterator[Finding]:
     numbered = [g for g in groups if g.suffix and g.resources]
     value = extra_specs.get(flavors.GROUP_POLICY)
@@ -169,7 +171,9 @@ def _policy(
         )
 
 
-def _group(group: flavors.Group, offers: Offers) -> Iterator[Finding]:
+def _group(
+    group: flavors.FlavorGroup, offers: DeviceOffers
+) -> Iterator[Finding]:
     for name, amount in group.resources.items():
         yield from _resource(group, name, amount, offers)
     for name, value in group.traits.items():
@@ -179,7 +183,7 @@ def _group(group: flavors.Group, offers: Offers) -> Iterator[Finding]:
 
 
 def _resource(
-    group: flavors.Group, name: str, amount: str, offers: Offers
+    group: flavors.FlavorGroup, name: str, amount: str, offers: DeviceOffers
 ) -> Iterator[Finding]:
     key = f'resources{group.suffix}:{name}'
     if not policies.may_be_device(name) and name not in offers.classes:
@@ -218,7 +222,7 @@ def _resource(
 
 
 def _trait(
-    group: flavors.Group, name: str, value: str, offers: Offers
+    group: flavors.FlavorGroup, name: str, value: str, offers: DeviceOffers
 ) -> Iterator[Finding]:
     key = f'trait{group.suffix}:{name}'
     if name.startswith(_PRODUCT):
@@ -251,7 +255,9 @@ def _trait(
         )
 
 
-def _whole_group(group: flavors.Group, offers: Offers) -> Iterator[Finding]:
+def _whole_group(
+    group: flavors.FlavorGroup, offers: DeviceOffers
+) -> Iterator[Finding]:
     owners = [t for t in group.required if _OWNERS.fullmatch(t)]
     if not owners:
         yield Finding(
@@ -283,16 +289,16 @@ def _whole_group(group: flavors.Group, offers: Offers) -> Iterator[Finding]:
 
 
 def _explosion(
-    groups: Sequence[flavors.Group], offers: Offers
+    groups: Sequence[flavors.FlavorGroup], offers: DeviceOffers
 ) -> Iterator[Finding]:
-    for cost in placement_cost.costs(groups, offers.devices or ()):
+    for cost in placement_cost.estimate_costs(groups, offers.devices or ()):
         if cost.high:
             yield Finding(
                 Severity.WARNING,
                 f'resources*:{cost.resource_class}',
                 str(cost),
-                f'set in placement.conf {placement_cost.OPTIONS}; nothing to '
-                'do if they are set',
+                f'set in placement.conf {placement_cost.PLACEMENT_OPTIONS}; '
+                'nothing to do if they are set',
             )
 
 

@@ -34,7 +34,7 @@ _PLACES = ('drc_index', 'drc_name')
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Group:
+class FlavorGroup:
     """One group of a flavor's extra specs.
 
     :param suffix: What stands behind ``resources``; empty in the group
@@ -54,7 +54,7 @@ class Group:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Wish:
+class DeviceRequest:
     """A kind of device that a flavor shall ask for.
 
     :param resource_class: Class of its provider's inventory.
@@ -65,7 +65,7 @@ class Wish:
     traits: frozenset[str]
 
 
-def groups(extra_specs: Mapping[str, str]) -> tuple[Group, ...]:
+def read_groups(extra_specs: Mapping[str, str]) -> tuple[FlavorGroup, ...]:
     """Read the groups as Nova reads them.
 
     :param extra_specs: Of a flavor.
@@ -80,14 +80,14 @@ def groups(extra_specs: Mapping[str, str]) -> tuple[Group, ...]:
             parts = found.setdefault(suffix, {'resources': {}, 'trait': {}})
             parts[kind][name] = value
     return tuple(
-        Group(suffix, parts['resources'], parts['trait'])
+        FlavorGroup(suffix, parts['resources'], parts['trait'])
         for suffix, parts in found.items()
     )
 
 
-def wish_for_paragraph(
+def request_for_paragraph(
     policy: policies.Policy, name: str, device: str | None = None
-) -> Wish:
+) -> DeviceRequest:
     """Say how a flavor asks for the devices of a paragraph.
 
     Traits are taken from values without wildcards. Those that name a place
@@ -118,14 +118,14 @@ def wish_for_paragraph(
         for key, value in paragraph.identification.items()
         if key not in _PLACES and not policies.has_wildcard(value)
     }
-    return Wish(
+    return DeviceRequest(
         paragraph.resource_class,
         frozenset(paragraph.traits)
         | {names.property_trait(k, v) for k, v in {**exact, **ids}.items()},
     )
 
 
-def wish_for_device(policy: policies.Policy, device: str) -> Wish:
+def request_for_device(policy: policies.Policy, device: str) -> DeviceRequest:
     """Say how a flavor asks for devices with a vendor and device id.
 
     :param policy: The inventory file, which gives them their class.
@@ -147,7 +147,7 @@ def wish_for_device(policy: policies.Policy, device: str) -> Wish:
             f'{" and ".join(classes)}, by {" and ".join(map(str, taking))} '
             f'of {policy.source}. Say which with --paragraph, too'
         )
-    return Wish(
+    return DeviceRequest(
         classes[0],
         frozenset(names.property_trait(k, v) for k, v in ids.items()),
     )
@@ -175,25 +175,25 @@ def _takes(paragraph: policies.Paragraph, ids: Mapping[str, str]) -> bool:
     )
 
 
-def extra_specs(wishes: Sequence[Wish]) -> dict[str, str]:
-    """Make the extra specs that ask for one device for each wish.
+def make_extra_specs(requests: Sequence[DeviceRequest]) -> dict[str, str]:
+    """Make the extra specs that ask for one device for each request.
 
     Each device is a group of its own: nothing is added up over providers.
 
-    :param wishes: In the order of their groups.
+    :param requests: In the order of their groups.
     """
     made: dict[str, str] = {}
-    for number, wish in enumerate(wishes, start=1):
-        made[f'resources{number}:{wish.resource_class}'] = '1'
-        for trait in sorted(wish.traits):
+    for number, request in enumerate(requests, start=1):
+        made[f'resources{number}:{request.resource_class}'] = '1'
+        for trait in sorted(request.traits):
             made[f'trait{number}:{trait}'] = REQUIRED
         made[f'trait{number}:{names.OWNER_TRAIT}'] = REQUIRED
-    if len(wishes) > 1:
+    if len(requests) > 1:
         made[GROUP_POLICY] = 'none'
     return made
 
 
-def in_the_way(
+def find_conflicting_keys(
     existing: Mapping[str, str], wanted: Mapping[str, str]
 ) -> tuple[str, ...]:
     """Find what a flavor has already that would join or change the groups.

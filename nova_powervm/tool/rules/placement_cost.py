@@ -32,7 +32,7 @@ MANY_GROUPS = 3
 #: Equal devices of one host from which on some flavors are slow.
 MANY_DEVICES = 8
 #: What makes Placement stop in time, for messages about ``placement.conf``.
-OPTIONS = (
+PLACEMENT_OPTIONS = (
     '[placement]max_allocation_candidates = 1000, '
     '[placement]allocation_candidates_generation_strategy = breadth-first '
     'and [workarounds]optimize_for_wide_provider_trees = true'
@@ -41,7 +41,7 @@ _USUAL, _LARGE = 32, 256
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Cost:
+class PlacementCost:
     """What the groups of one kind cost.
 
     :param resource_class: What they ask for.
@@ -89,9 +89,10 @@ class Cost:
         )
 
 
-def costs(
-    groups: Iterable[flavors.Group], devices: Collection[flavors.Wish]
-) -> Iterator[Cost]:
+def estimate_costs(
+    groups: Iterable[flavors.FlavorGroup],
+    devices: Collection[flavors.DeviceRequest],
+) -> Iterator[PlacementCost]:
     """Work out the cost of each kind of group.
 
     :param groups: Those of a flavor that ask for devices.
@@ -107,7 +108,7 @@ def costs(
             device.resource_class == name and required <= device.traits
             for device in devices
         )
-        yield Cost(name, number, fitting)
+        yield PlacementCost(name, number, fitting)
 
 
 def _time(seconds: int) -> str:

@@ -26,7 +26,7 @@ from nova_powervm.instance import partition
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Observed:
+class PlacementProvider:
     """One provider with all that Placement says of it.
 
     :param uuid: Placement's uuid of it.
@@ -53,7 +53,7 @@ class Observed:
         return f"provider '{self.name}' ({self.uuid})"
 
     @property
-    def provider(self) -> existing.Provider:
+    def for_plan(self) -> existing.Provider:
         """The same as the plan takes it."""
         return existing.Provider(
             uuid=self.uuid,
@@ -124,8 +124,8 @@ class Tree:
     """
 
     node: str
-    root: Observed
-    below: tuple[Observed, ...] = ()
+    root: PlacementProvider
+    below: tuple[PlacementProvider, ...] = ()
     additions: Mapping[str, existing.Additions] = dataclasses.field(
         default_factory=dict
     )
@@ -137,19 +137,19 @@ class Tree:
         What Nova adds by itself is left out.
         """
         return tuple(
-            existing.without_additions(observed.provider, self.additions)
-            for observed in self.below
-            if observed.parent_uuid == self.root.uuid
+            existing.without_additions(provider.for_plan, self.additions)
+            for provider in self.below
+            if provider.parent_uuid == self.root.uuid
         )
 
     @property
-    def slot_providers(self) -> tuple[Observed, ...]:
+    def slot_providers(self) -> tuple[PlacementProvider, ...]:
         """The direct children whose names are those of slots."""
         return tuple(
-            observed
-            for observed in self.below
-            if observed.parent_uuid == self.root.uuid
-            and observed.drc_index is not None
+            provider
+            for provider in self.below
+            if provider.parent_uuid == self.root.uuid
+            and provider.drc_index is not None
         )
 
     @property
@@ -158,7 +158,7 @@ class Tree:
         return existing.Allocations(
             {o.uuid: o.consumers for o in self.below},
             frozenset(
-                o.uuid for o in self.below if self._is_reserved(o.provider)
+                o.uuid for o in self.below if self._is_reserved(o.for_plan)
             ),
         )
 
@@ -176,8 +176,8 @@ class Tree:
         """
         consumers = {
             consumer
-            for observed in (self.root, *self.below)
-            for consumer in observed.consumers
+            for provider in (self.root, *self.below)
+            for consumer in provider.consumers
         }
         return {partition.lpar_uuid(c): c for c in sorted(consumers)}
 
@@ -189,13 +189,13 @@ class Tree:
         """
         owner = slot.owner.uuid if slot.owner else None
         consumer = self.instance_lpars.get(owner or '')
-        for observed in self.below:
+        for provider in self.below:
             if (
-                consumer in observed.consumers
+                consumer in provider.consumers
                 and slot.drc_index
-                in ownership.slots_of_cyborg(observed.name, observed.traits)
+                in ownership.slots_of_cyborg(provider.name, provider.traits)
             ):
-                if os_traits.OWNER_CYBORG in observed.traits:
+                if os_traits.OWNER_CYBORG in provider.traits:
                     return claims.Source.ACCELERATOR
                 return claims.Source.COMPUTE
         return None

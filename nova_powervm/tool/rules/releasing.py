@@ -39,7 +39,9 @@ REFUSALS = {
 }
 
 
-def refuse(kind: str, which: str, detail: str) -> exception.ReleaseRefused:
+def make_refusal(
+    kind: str, which: str, detail: str
+) -> exception.ReleaseRefused:
     """Make the error of one kind of refusal.
 
     :param kind: A key of :data:`REFUSALS`.
@@ -51,7 +53,9 @@ def refuse(kind: str, which: str, detail: str) -> exception.ReleaseRefused:
     return exception.ReleaseRefused(kind=kind, which=which, reason=detail)
 
 
-def find(which: str, tree: placement_tree.Tree) -> placement_tree.Observed:
+def find_provider(
+    which: str, tree: placement_tree.Tree
+) -> placement_tree.PlacementProvider:
     """Find the provider that somebody means.
 
     :param which: The DRC index of a slot in hex digits (``0x`` may lead), or
@@ -71,14 +75,14 @@ def find(which: str, tree: placement_tree.Tree) -> placement_tree.Observed:
                 for o in tree.slot_providers
             )
         )
-        raise refuse(
+        raise make_refusal(
             'unknown',
             which,
             f'{tree.node} has no such slot or provider in Placement; its '
             f'slots are: {there or "none"}',
         )
     if len(meant) > 1:
-        raise refuse(
+        raise make_refusal(
             'ambiguous',
             which,
             'these providers stand for it: '
@@ -86,7 +90,9 @@ def find(which: str, tree: placement_tree.Tree) -> placement_tree.Observed:
             + '. Name one by its uuid',
         )
     if meant[0] not in tree.slot_providers:
-        raise refuse('foreign', which, 'this driver did not make the provider')
+        raise make_refusal(
+            'foreign', which, 'this driver did not make the provider'
+        )
     return meant[0]
 
 
@@ -97,7 +103,7 @@ def _index(which: str) -> int | None:
         return None
 
 
-def check(provider: placement_tree.Observed) -> None:
+def check_releasable(provider: placement_tree.PlacementProvider) -> None:
     """Refuse to release what must not be released.
 
     :param provider: As it is now.
@@ -105,7 +111,7 @@ def check(provider: placement_tree.Observed) -> None:
     """
     which = str(provider)
     if provider.consumers:
-        raise refuse(
+        raise make_refusal(
             'allocated',
             which,
             f'it is allocated to {", ".join(sorted(provider.consumers))}. '
@@ -113,7 +119,7 @@ def check(provider: placement_tree.Observed) -> None:
             'two users',
         )
     if names.WITHDRAWN_TRAIT in provider.traits:
-        raise refuse(
+        raise make_refusal(
             'withdrawn',
             which,
             'the driver keeps it back because its slot is not offered. '
@@ -121,7 +127,7 @@ def check(provider: placement_tree.Observed) -> None:
             'mends it when that has gone',
         )
     if not provider.one_time_use:
-        raise refuse(
+        raise make_refusal(
             'not-one-time',
             which,
             'it is not a one-time-use device. If an operator has reserved '
@@ -129,21 +135,21 @@ def check(provider: placement_tree.Observed) -> None:
             f'--resource {_classes(provider)}:reserved=0 {provider.uuid}',
         )
     if not provider.reserved:
-        raise refuse(
+        raise make_refusal(
             'not-burned', which, 'nothing of it is reserved; it is free'
         )
 
 
-def _classes(provider: placement_tree.Observed) -> str:
+def _classes(provider: placement_tree.PlacementProvider) -> str:
     return next(iter(sorted(provider.inventory)), 'CLASS')
 
 
-def records(
-    provider: placement_tree.Observed,
+def make_released_records(
+    provider: placement_tree.PlacementProvider,
 ) -> Sequence[tuple[str, dict[str, Any]]]:
     """Give the records of inventory that release the device.
 
-    :param provider: One that passed :func:`check`.
+    :param provider: One that passed :func:`check_releasable`.
     :returns: Resource class and whole record, for those that change.
     """
     return [
@@ -153,7 +159,9 @@ def records(
     ]
 
 
-def to_clean(tree: placement_tree.Tree) -> Sequence[placement_tree.Observed]:
+def find_used_devices(
+    tree: placement_tree.Tree,
+) -> Sequence[placement_tree.PlacementProvider]:
     """List the devices that wait for their release, by slot."""
     waiting = (o for o in tree.slot_providers if o.needs_cleaning)
     return sorted(waiting, key=lambda o: (o.drc_index or 0, o.uuid))

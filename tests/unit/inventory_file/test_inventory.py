@@ -21,7 +21,7 @@ from unittest import mock
 
 from nova_powervm import exception
 from nova_powervm import inventory_file
-from nova_powervm.inventory_file import files
+from nova_powervm.inventory_file import file_reader
 
 FIRST = 'first: {identification: {class: ABCD}}\n'
 SECOND = 'second: {identification: {class: ABCE}}\n'
@@ -83,7 +83,7 @@ class InventoryFileTest(unittest.TestCase):
 
     def test_an_unchanged_file_is_looked_at_and_not_opened(self):
         self.start()
-        with mock.patch.object(files.os, 'open') as opened:
+        with mock.patch.object(file_reader.os, 'open') as opened:
             self.assertEqual((['first'], []), self.refresh(5))
         opened.assert_not_called()
 
@@ -149,14 +149,16 @@ class InventoryFileTest(unittest.TestCase):
     def test_written_while_it_is_read(self):
         self.start()
         self.path.write_text(SECOND)
-        check = files._check_directories
+        check = file_reader._check_directories
 
         def write_and_check(path):
             with self.path.open('a') as file:
                 file.write('# more\n')
             check(path)
 
-        with mock.patch.object(files, '_check_directories', write_and_check):
+        with mock.patch.object(
+            file_reader, '_check_directories', write_and_check
+        ):
             self.assertEqual((['first'], []), self.refresh())
         self.taken('second')
 

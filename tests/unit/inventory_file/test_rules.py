@@ -23,8 +23,8 @@ import ddt
 
 from nova_powervm import exception
 from nova_powervm import inventory_file
-from nova_powervm.inventory_file import loader
 from nova_powervm.inventory_file import problems as problems_module
+from nova_powervm.inventory_file import yaml_loader
 from tests.unit.inventory_file import refusals
 from tests.unit.inventory_file.refusals import GOOD
 from tests.unit.inventory_file.refusals import problems_of
@@ -212,23 +212,23 @@ class BoundsTest(refusals.Case):
     """What a hostile file can't do."""
 
     def test_many_values_are_refused_before_they_are_kept(self):
-        text = '[' + 'a,' * (loader.MOST + 1000) + ']'
+        text = '[' + 'a,' * (yaml_loader.MAX_NODES + 1000) + ']'
         self.refused(
             text,
-            (1, 2 + 2 * (loader.MOST - 1)),
-            f'more than {loader.MOST} keys and values',
+            (1, 2 + 2 * (yaml_loader.MAX_NODES - 1)),
+            f'more than {yaml_loader.MAX_NODES} keys and values',
         )
 
     def test_as_many_values_as_permitted(self):
         # The list is the ninth.
         for more, words in ((0, 'twice'), (1, 'keys and values')):
-            items = 'HW_NUMA_ROOT, ' * (loader.MOST - 9 + more)
+            items = 'HW_NUMA_ROOT, ' * (yaml_loader.MAX_NODES - 9 + more)
             found = problems_of(f'p:\n{GOOD}  traits: [{items}]\n')
             self.assertIn(words, found[-1].what)
 
     def test_problems_are_counted_and_reading_stops(self):
         found = problems_of('x: 1\n' * 2000)
-        self.assertEqual(problems_module.MOST + 1, len(found))
+        self.assertEqual(problems_module.MAX_PROBLEMS + 1, len(found))
         self.assertEqual((0, 0), (found[0].line, found[0].column))
         self.assertIn('more than 500 problems', found[0].what)
 

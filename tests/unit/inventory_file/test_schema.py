@@ -22,11 +22,11 @@ import yaml
 from nova_powervm import exception
 from nova_powervm import inventory_file
 from nova_powervm.devices import policy
+from nova_powervm.inventory_file import file_keywords
 from nova_powervm.inventory_file import schema
-from nova_powervm.inventory_file import words
 from tests.unit.inventory_file import refusals
 
-BUILT = schema.build()
+BUILT = schema.build_schema()
 VALIDATOR = jsonschema.Draft202012Validator(BUILT)
 GOOD = refusals.GOOD
 
@@ -81,17 +81,17 @@ class SchemaTest(unittest.TestCase):
 
     def test_what_is_shipped_is_what_the_rules_give(self):
         self.assertEqual(
-            schema.as_text(BUILT),
-            schema.shipped(),
+            schema.format_schema(BUILT),
+            schema.read_shipped_schema(),
             'run python3 -m nova_powervm.inventory_file.schema > '
             'nova_powervm/inventory_file/inventory.schema.json',
         )
-        self.assertEqual(BUILT, json.loads(schema.shipped()))
+        self.assertEqual(BUILT, json.loads(schema.read_shipped_schema()))
 
     def test_every_key_is_described(self):
         paragraph = BUILT['$defs']['paragraph']['properties']
         identification = BUILT['$defs']['identification']['properties']
-        self.assertEqual(set(words.PARAGRAPH_KEYS), set(paragraph))
+        self.assertEqual(set(file_keywords.PARAGRAPH_KEYS), set(paragraph))
         self.assertEqual(list(policy.PROPERTIES), list(identification))
         for key, value in {**paragraph, **identification}.items():
             if '$ref' in value and key == 'identification':
@@ -106,7 +106,9 @@ class SchemaTest(unittest.TestCase):
 
     def test_every_rule_that_it_can_not_say_has_a_sentence(self):
         # Of the traits that a schema knows, none is beyond it here.
-        self.assertEqual({*schema.BEYOND}, {*BEYOND, 'standard traits'})
+        self.assertEqual(
+            {*schema.RULES_BEYOND_SCHEMA}, {*BEYOND, 'standard traits'}
+        )
 
     def test_it_can_not_say_them_indeed(self):
         for rule, texts in BEYOND.items():

@@ -296,7 +296,7 @@ class ConfigTest(base.ToolTestCase):
         with self.assertRaisesRegex(
             exception.ConfigurationError, f'{bad} .* byte 0xE9 is not UTF-8'
         ):
-            _ = config.read([self.conf]).additions
+            _ = config.read_config([self.conf]).additions
 
     def test_a_directory_of_files(self):
         base_inventory = self.write('other.yaml', base.GPUS)
@@ -358,7 +358,7 @@ class PermissionTest(base.ToolTestCase):
             ),
             self.assertLogs('nova_powervm.tool') as logs,
         ):
-            found = config.read()
+            found = config.read_config()
         self.assertEqual((), found.files)
         self.assertEqual('/etc/nova/inventory.yaml', found.inventory_file)
         self.assertIn('can not be read by this user', logs.output[0])

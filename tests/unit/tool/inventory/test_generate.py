@@ -23,9 +23,9 @@ from nova_powervm import inventory_file
 from nova_powervm.devices import host
 from nova_powervm.devices import matching
 from nova_powervm.powervm import captures
-from nova_powervm.tool.inventory import hosts
+from nova_powervm.tool.inventory import file_generator
+from nova_powervm.tool.inventory import host_reader
 from nova_powervm.tool.inventory import pci_ids
-from nova_powervm.tool.inventory import starter
 from nova_powervm.tool.rules import device_kinds
 from tests.property import strategies
 from tests.unit.devices import values
@@ -35,12 +35,14 @@ from tests.unit.tool.inventory import base
 def reading(*slots, owners_known=True):
     """Make a reading of a host with these slots."""
     view = host.HostView('host', 'u', 'm', 0, 0, 0, 0, 0, 0, tuple(slots))
-    return hosts.Reading(view, 'here', owners_known)
+    return host_reader.HostReading(view, 'here', owners_known)
 
 
 def generate(*slots, **options):
     """Make a file for these slots."""
-    return starter.text(reading(*slots), pci_ids.Names(), **options)
+    return file_generator.generate_file(
+        reading(*slots), pci_ids.DeviceNames(), **options
+    )
 
 
 def uncommented(text):
@@ -146,8 +148,8 @@ class StarterTest(base.ToolTestCase):
         self.assertEqual({1}, set(self.offered(text, free, taken)))
 
     def test_unknown_owners_are_told(self):
-        text = starter.text(
-            reading(values.slot(), owners_known=False), pci_ids.Names()
+        text = file_generator.generate_file(
+            reading(values.slot(), owners_known=False), pci_ids.DeviceNames()
         )
         self.assertIn('does not tell who owns each slot', text)
 

@@ -24,7 +24,7 @@ LIST = str(pathlib.Path(__file__).with_name('pci.ids'))
 class NamesTest(unittest.TestCase):
     def setUp(self):
         super().setUp()
-        self.names = pci_ids.read([LIST])
+        self.names = pci_ids.read_names([LIST])
 
     def describe(self, **changes):
         return self.names.describe(values.slot(**changes))
@@ -64,11 +64,11 @@ class NamesTest(unittest.TestCase):
         )
 
     def test_without_a_list(self):
-        names = pci_ids.read(['/nonexistent/pci.ids'])
+        names = pci_ids.read_names(['/nonexistent/pci.ids'])
         self.assertEqual('GPU (10DE:1EB8)', names.describe(values.slot()))
 
     def test_the_first_list_that_is_there(self):
-        names = pci_ids.read(['/nonexistent/pci.ids', LIST])
+        names = pci_ids.read_names(['/nonexistent/pci.ids', LIST])
         self.assertIn('Example', names.describe(values.slot()))
 
     def test_any_file_is_read_without_an_error(self):
@@ -77,5 +77,5 @@ class NamesTest(unittest.TestCase):
             ['\x00', '\t', '\n', '10de', '10de  ', '10de  V\n'],
             ['zzzz  Not hex'],
         ):
-            names = pci_ids.parse(lines)
+            names = pci_ids.parse_names(lines)
             self.assertEqual('GPU (10DE:1EB8)', names.describe(values.slot()))

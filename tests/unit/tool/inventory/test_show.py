@@ -20,11 +20,11 @@ from nova_powervm.devices import host
 from nova_powervm.devices import names
 from nova_powervm.devices import policy as policies
 from nova_powervm.instance import partition
-from nova_powervm.tool.inventory import hosts
+from nova_powervm.tool.inventory import host_reader
+from nova_powervm.tool.inventory import host_survey
 from nova_powervm.tool.inventory import pci_ids
-from nova_powervm.tool.inventory import rows
-from nova_powervm.tool.inventory import survey as surveys
-from nova_powervm.tool.inventory import trees
+from nova_powervm.tool.inventory import slot_rows
+from nova_powervm.tool.inventory import tree_drawing
 from nova_powervm.tool.rules import placement_tree
 from tests.unit.devices import values
 from tests.unit.tool.inventory import base
@@ -33,13 +33,13 @@ from tests.unit.tool.inventory import test_pci_ids
 #: Its first digit is not that of its LPAR: PowerVM clears a bit.
 INSTANCE = 'f0a1c2d3-0000-4000-8000-000000000001'
 LPAR = partition.lpar_uuid(INSTANCE)
-ROOT = placement_tree.Observed('root', 'host1', None, 1)
+ROOT = placement_tree.PlacementProvider('root', 'host1', None, 1)
 POLICY = policies.Policy((values.paragraph(line=3),), 'inv.yaml')
 
 
 def provider(reserved=0, total=1, traits=(), consumers=(), **changes):
     """Make the provider of the usual slot as Placement has it."""
-    return placement_tree.Observed(
+    return placement_tree.PlacementProvider(
         **{
             'uuid': 'p1',
             'name': values.NAME,
@@ -58,16 +58,18 @@ def provider(reserved=0, total=1, traits=(), consumers=(), **changes):
 def survey(*slots, below=None, policy=POLICY, owners_known=True):
     """Bring together these slots and providers."""
     view = host.HostView('host', 'u', 'm', 0, 0, 0, 0, 0, 0, tuple(slots))
-    reading = hosts.Reading(view, 'here', owners_known)
+    reading = host_reader.HostReading(view, 'here', owners_known)
     tree = None
     if below is not None:
         tree = placement_tree.Tree('host1', ROOT, tuple(below))
-    return surveys.make(policy, reading, tree, 'host1')
+    return host_survey.make_survey(policy, reading, tree, 'host1')
 
 
 def row_of(*slots, **options):
     """Give the only row."""
-    (row,) = rows.rows(survey(*slots, **options), pci_ids.Names())
+    (row,) = slot_rows.make_rows(
+        survey(*slots, **options), pci_ids.DeviceNames()
+    )
     return row
 
 
@@ -158,13 +160,13 @@ class PlacementTest(base.ToolTestCase):
         self.assertTrue(row.offered)
         self.assertEqual('instance-00000001', row.instance)
         self.assertEqual('allocated to instance-00000001', row.state)
-        cells = {c: of(row) for c, of in rows.PLACEMENT_COLUMNS.items()}
+        cells = {c: of(row) for c, of in slot_rows.PLACEMENT_COLUMNS.items()}
         self.assertEqual([INSTANCE], cells['Consumers'])
 
     def test_by_whom_an_instance_got_its_slot(self):
         held = values.slot(owner=values.client(LPAR, name='instance-00000001'))
         row = self.state(held, consumers=[INSTANCE])
-        self.assertEqual('COMPUTE', rows.PLACEMENT_COLUMNS['Source'](row))
+        self.assertEqual('COMPUTE', slot_rows.PLACEMENT_COLUMNS['Source'](row))
         cyborg = provider(
             name=f'host1_{values.INDEX:08X}',
             traits=[
@@ -174,12 +176,14 @@ class PlacementTest(base.ToolTestCase):
             consumers=[INSTANCE],
         )
         row = row_of(held, below=[cyborg], policy=policies.Policy())
-        self.assertEqual('ACCELERATOR', rows.PLACEMENT_COLUMNS['Source'](row))
+        self.assertEqual(
+            'ACCELERATOR', slot_rows.PLACEMENT_COLUMNS['Source'](row)
+        )
         self.assertEqual('instance-00000001', row.instance)
         self.assertEqual('allocated to instance-00000001 by Cyborg', row.state)
         for other in ([], [provider()]):
             row = row_of(held, below=other, policy=policies.Policy())
-            self.assertIsNone(rows.PLACEMENT_COLUMNS['Source'](row))
+            self.assertIsNone(slot_rows.PLACEMENT_COLUMNS['Source'](row))
 
     def test_without_placement_it_is_owned_by_a_partition(self):
         owner = values.client(LPAR, name='instance-00000001')
@@ -199,12 +203,12 @@ class PlacementTest(base.ToolTestCase):
     def test_two_providers_of_one_slot(self):
         short = provider(uuid='p2', name='PowerVM IOSlot 21010020')
         found = list(
-            rows.rows(
+            slot_rows.make_rows(
                 survey(values.slot(), below=[provider(), short]),
-                pci_ids.Names(),
+                pci_ids.DeviceNames(),
             )
         )
-        self.assertEqual({'p1', 'p2'}, {row.observed.uuid for row in found})
+        self.assertEqual({'p1', 'p2'}, {row.provider.uuid for row in found})
 
     def test_the_tree(self):
         found = survey(
@@ -214,7 +218,9 @@ class PlacementTest(base.ToolTestCase):
             below=[provider(consumers=[INSTANCE])],
         )
         drawn = '\n'.join(
-            trees.lines('host1', rows.rows(found, pci_ids.Names()))
+            tree_drawing.draw_tree(
+                'host1', slot_rows.make_rows(found, pci_ids.DeviceNames())
+            )
         )
         self.assertEqual(
             """\
@@ -247,13 +253,13 @@ class NameTest(base.ToolTestCase):
             ('P1', False),
         ):
             with self.subTest(name=name):
-                self.assertEqual(expected, rows.is_named(row, name))
+                self.assertEqual(expected, slot_rows.is_slot_named(row, name))
 
     def test_slots_are_sorted_as_people_count(self):
         slots = [
             values.slot(drc_index=n, drc_name=f'P1-C{n}') for n in (10, 9, 1)
         ]
-        found = rows.rows(survey(*slots), pci_ids.Names())
+        found = slot_rows.make_rows(survey(*slots), pci_ids.DeviceNames())
         self.assertEqual([1, 9, 10], [row.drc_index for row in found])
 
 

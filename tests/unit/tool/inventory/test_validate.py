@@ -22,8 +22,8 @@ from hypothesis import strategies as st
 
 from nova_powervm import exception
 from nova_powervm import inventory_file
-from nova_powervm.tool.inventory import excerpts
-from nova_powervm.tool.inventory import findings
+from nova_powervm.tool.inventory import file_findings
+from nova_powervm.tool.inventory import problem_report
 from tests.unit.tool.inventory import base
 
 BAD = """\
@@ -284,8 +284,8 @@ class StoredAnswerTest(base.ToolTestCase):
 class ExcerptTest(base.ToolTestCase):
     def excerpt(self, text, line, column):
         problem = inventory_file.Problem(line, column, '', 'what', '')
-        finding = findings.Finding(findings.Severity.ERROR, problem)
-        lines = list(excerpts.report([finding], 'f', text))
+        finding = file_findings.Finding(file_findings.Severity.ERROR, problem)
+        lines = list(problem_report.format_report([finding], 'f', text))
         return lines[1:-1]
 
     def test_the_marker_stands_under_the_column(self):

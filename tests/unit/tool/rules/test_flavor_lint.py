@@ -19,9 +19,9 @@ from nova_powervm.tool.rules import flavors
 from nova_powervm.tool.rules import placement_cost
 
 VENDOR = 'CUSTOM_POWERVM_IOSLOT_VENDOR_ID_10DE'
-GPU = flavors.Wish('CUSTOM_GPU', frozenset({VENDOR, 'OWNER_NOVA'}))
-FILE = flavor_lint.Offers(frozenset({'CUSTOM_GPU', 'PGPU'}))
-CLOUD = flavor_lint.Offers(
+GPU = flavors.DeviceRequest('CUSTOM_GPU', frozenset({VENDOR, 'OWNER_NOVA'}))
+FILE = flavor_lint.DeviceOffers(frozenset({'CUSTOM_GPU', 'PGPU'}))
+CLOUD = flavor_lint.DeviceOffers(
     frozenset({'CUSTOM_GPU'}),
     traits=frozenset({VENDOR, 'OWNER_NOVA'}),
     devices=(GPU,) * 4,
@@ -39,20 +39,20 @@ GOOD = {
 
 def many(number):
     """Make a flavor of many equal groups."""
-    return flavors.extra_specs([GPU] * number)
+    return flavors.make_extra_specs([GPU] * number)
 
 
 class LintTest(unittest.TestCase):
     def assert_found(self, severity, key, words, specs, offers=FILE):
-        (finding,) = flavor_lint.lint(specs, offers)
+        (finding,) = flavor_lint.lint_flavor(specs, offers)
         self.assertEqual((severity, key), (str(finding.severity), finding.key))
         self.assertIn(words, finding.what)
         return finding
 
     def test_a_good_flavor_has_no_finding(self):
-        self.assertEqual((), flavor_lint.lint(GOOD, FILE))
-        self.assertEqual((), flavor_lint.lint(GOOD, CLOUD))
-        self.assertEqual((), flavor_lint.lint(many(2), CLOUD))
+        self.assertEqual((), flavor_lint.lint_flavor(GOOD, FILE))
+        self.assertEqual((), flavor_lint.lint_flavor(GOOD, CLOUD))
+        self.assertEqual((), flavor_lint.lint_flavor(many(2), CLOUD))
 
     def test_what_asks_for_no_device_is_left_alone(self):
         for specs in (
@@ -65,7 +65,7 @@ class LintTest(unittest.TestCase):
             {'resources_NIC:NET_BW_EGR_KILOBIT_PER_SEC': '2000'},
         ):
             with self.subTest(specs):
-                self.assertEqual((), flavor_lint.lint(specs, CLOUD))
+                self.assertEqual((), flavor_lint.lint_flavor(specs, CLOUD))
 
     def test_traits1(self):
         finding = self.assert_found(
@@ -108,7 +108,7 @@ class LintTest(unittest.TestCase):
 
     def test_spellings_of_a_device_profile(self):
         right = {'accel:device_profile': 'gpu'}
-        self.assertEqual((), flavor_lint.lint(right, FILE))
+        self.assertEqual((), flavor_lint.lint_flavor(right, FILE))
         for key in ('accel:device-profile', 'accel:device_profile_name'):
             finding = self.assert_found(
                 'error', key, 'no accelerator is given', {key: 'gpu'}
@@ -186,7 +186,7 @@ class LintTest(unittest.TestCase):
         )
 
     def test_class_and_traits_that_no_device_has_together(self):
-        offers = flavor_lint.Offers(
+        offers = flavor_lint.DeviceOffers(
             frozenset({'CUSTOM_GPU', 'CUSTOM_NVME'}),
             traits=frozenset({VENDOR}),
             devices=(GPU,),
@@ -213,7 +213,7 @@ class LintTest(unittest.TestCase):
         self.assertIn('resources1:CUSTOM_GPU=1', finding.hint)
 
     def test_groups_that_explode_candidate_generation(self):
-        offers = flavor_lint.Offers(
+        offers = flavor_lint.DeviceOffers(
             frozenset({'CUSTOM_GPU'}), devices=(GPU,) * 32
         )
         finding = self.assert_found(
@@ -232,14 +232,14 @@ class LintTest(unittest.TestCase):
             self.assertIn(option, finding.hint)
 
     def test_few_groups_or_few_devices_do_not_explode(self):
-        offers = flavor_lint.Offers(
+        offers = flavor_lint.DeviceOffers(
             frozenset({'CUSTOM_GPU'}), devices=(GPU,) * 32
         )
-        self.assertEqual((), flavor_lint.lint(many(2), offers))
-        self.assertEqual((), flavor_lint.lint(many(4), CLOUD))
+        self.assertEqual((), flavor_lint.lint_flavor(many(2), offers))
+        self.assertEqual((), flavor_lint.lint_flavor(many(4), CLOUD))
 
     def test_many_groups_on_hosts_of_unknown_size(self):
-        self.assertEqual((), flavor_lint.lint(many(2), FILE))
+        self.assertEqual((), flavor_lint.lint_flavor(many(2), FILE))
         self.assert_found(
             'warning',
             'resources*:CUSTOM_GPU',
@@ -250,7 +250,7 @@ class LintTest(unittest.TestCase):
         )
 
     def test_three_groups_on_a_host_of_256_devices(self):
-        offers = flavor_lint.Offers(
+        offers = flavor_lint.DeviceOffers(
             frozenset({'CUSTOM_GPU'}), devices=(GPU,) * 256
         )
         self.assert_found(
@@ -262,7 +262,7 @@ class LintTest(unittest.TestCase):
         )
 
     def test_errors_come_first(self):
-        found = flavor_lint.lint(
+        found = flavor_lint.lint_flavor(
             {
                 'resources1:CUSTOM_GPU': '1',
                 'traits1:CUSTOM_X': 'required',
@@ -278,22 +278,24 @@ class LintTest(unittest.TestCase):
 class CostTest(unittest.TestCase):
     def test_measured_figures(self):
         # Measured with real Placement: 93 s and 26 s.
-        self.assertEqual(93, placement_cost.Cost('X', 4, 32).seconds)
-        self.assertEqual(27, placement_cost.Cost('X', 3, 64).seconds)
+        self.assertEqual(93, placement_cost.PlacementCost('X', 4, 32).seconds)
+        self.assertEqual(27, placement_cost.PlacementCost('X', 3, 64).seconds)
 
     def test_long_times_are_in_words(self):
-        self.assertIn('minutes', str(placement_cost.Cost('X', 4, 64)))
-        self.assertIn('many hours', str(placement_cost.Cost('X', 8, 32)))
+        self.assertIn('minutes', str(placement_cost.PlacementCost('X', 4, 64)))
+        self.assertIn(
+            'many hours', str(placement_cost.PlacementCost('X', 8, 32))
+        )
 
     def test_more_groups_than_devices_cost_nothing(self):
-        self.assertFalse(placement_cost.Cost('X', 4, 3).high)
+        self.assertFalse(placement_cost.PlacementCost('X', 4, 3).high)
 
     def test_groups_of_different_kinds_are_counted_apart(self):
-        groups = flavors.groups({**many(2), 'resources9:PGPU': '1'})
+        groups = flavors.read_groups({**many(2), 'resources9:PGPU': '1'})
         self.assertEqual(
             [('CUSTOM_GPU', 2, 1), ('PGPU', 1, 0)],
             [
                 (c.resource_class, c.groups, c.fitting)
-                for c in placement_cost.costs(groups, (GPU,))
+                for c in placement_cost.estimate_costs(groups, (GPU,))
             ],
         )

@@ -22,7 +22,7 @@ from collections.abc import Sequence
 from nova_powervm.devices import matching
 from nova_powervm.devices import policy as policies
 from nova_powervm.inventory_file import Problem
-from nova_powervm.tool.inventory import hosts
+from nova_powervm.tool.inventory import host_reader
 from nova_powervm.tool.rules import device_kinds
 
 # More would hide what is said of them.
@@ -59,12 +59,14 @@ class Finding:
     problem: Problem
 
 
-def of_problems(problems: Iterable[Problem]) -> tuple[Finding, ...]:
+def make_error_findings(problems: Iterable[Problem]) -> tuple[Finding, ...]:
     """Take over what the parser found, which the service says at start."""
     return tuple(Finding(Severity.ERROR, problem) for problem in problems)
 
 
-def of_policy(policy: policies.Policy, exists: bool) -> Iterator[Finding]:
+def find_empty_file(
+    policy: policies.Policy, exists: bool
+) -> Iterator[Finding]:
     """Say that a file without problems offers nothing.
 
     :param policy: What the file says.
@@ -79,7 +81,7 @@ def of_policy(policy: policies.Policy, exists: bool) -> Iterator[Finding]:
     )
 
 
-def missing_file() -> Finding:
+def make_missing_file_finding() -> Finding:
     """Say that there is no file of the name that somebody typed."""
     return Finding(
         Severity.ERROR,
@@ -91,8 +93,8 @@ def missing_file() -> Finding:
     )
 
 
-def of_host(
-    policy: policies.Policy, reading: hosts.Reading
+def find_host_mismatches(
+    policy: policies.Policy, reading: host_reader.HostReading
 ) -> Iterator[Finding]:
     """Hold a file without problems against a host.
 
@@ -128,7 +130,9 @@ def _conflicts(verdicts: Iterable[matching.Verdict]) -> Iterator[Finding]:
         )
 
 
-def _unused(paragraph: policies.Paragraph, reading: hosts.Reading) -> Problem:
+def _unused(
+    paragraph: policies.Paragraph, reading: host_reader.HostReading
+) -> Problem:
     what = (
         'identifies no device of'
         if paragraph.allow
@@ -186,7 +190,9 @@ def _problem(paragraph: policies.Paragraph, what: str, hint: str) -> Problem:
     )
 
 
-def offers(policy: policies.Policy, reading: hosts.Reading) -> Iterator[str]:
+def describe_offer(
+    policy: policies.Policy, reading: host_reader.HostReading
+) -> Iterator[str]:
     """Say in a few lines what a file offers on a host."""
     slots = reading.view.io_slots
     verdicts = matching.judge(policy, slots)

@@ -20,12 +20,12 @@ from collections.abc import Sequence
 
 from nova_powervm.devices import policy
 from nova_powervm.devices import slots
-from nova_powervm.tool.inventory import hosts
+from nova_powervm.tool.inventory import host_reader
 from nova_powervm.tool.inventory import pci_ids
 from nova_powervm.tool.rules import device_kinds
 
 #: Takes the resource class that says what a device is.
-AUTO = 'auto'
+AUTO_CLASS = 'auto'
 
 # What tells one type of device from all others.
 _TYPE = ('vendor_id', 'device_id', 'class')
@@ -43,7 +43,7 @@ class _Group:
     """
 
     identification: dict[str, str]
-    kind: device_kinds.Kind
+    kind: device_kinds.DeviceKind
     free: list[slots.Slot]
     taken: list[tuple[slots.Slot, slots.Reason]]
 
@@ -54,9 +54,9 @@ class _Group:
         return f'{self.kind.code}-{values}'.lower()
 
 
-def text(
-    reading: hosts.Reading,
-    pci_names: pci_ids.Names,
+def generate_file(
+    reading: host_reader.HostReading,
+    pci_names: pci_ids.DeviceNames,
     resource_class: str | None = None,
     instance_lpars: Collection[str] = (),
 ) -> str:
@@ -64,8 +64,8 @@ def text(
 
     :param reading: The host.
     :param pci_names: Names of devices, for comments.
-    :param resource_class: That of all paragraphs; :data:`AUTO` for one that
-        says what the device is; None leaves it to the file's default.
+    :param resource_class: That of all paragraphs; :data:`AUTO_CLASS` for
+        one that says what the device is; None for the default of the file.
     :param instance_lpars: Upper-case uuids of the LPARs of instances, whose
         devices are in the file, too.
     :returns: YAML that is valid as it is.
@@ -114,7 +114,9 @@ def _identification(slot: slots.Slot) -> dict[str, str]:
     return {key: str(value) for key, value in values.items()}
 
 
-def _head(reading: hosts.Reading, resource_class: str | None) -> Iterator[str]:
+def _head(
+    reading: host_reader.HostReading, resource_class: str | None
+) -> Iterator[str]:
     view = reading.view
     yield from _comment(
         f'Devices of {_clean(view.name)} ({_clean(view.machine)}) that '
@@ -143,7 +145,7 @@ def _head(reading: hosts.Reading, resource_class: str | None) -> Iterator[str]:
 
 
 def _sections(
-    kind: device_kinds.Kind, groups: Iterable[_Group]
+    kind: device_kinds.DeviceKind, groups: Iterable[_Group]
 ) -> Iterator[str]:
     """Give the heading of a kind, if there is any device of it."""
     if not _usable(kind, groups):
@@ -157,12 +159,14 @@ def _sections(
         )
 
 
-def _usable(kind: device_kinds.Kind, groups: Iterable[_Group]) -> list[_Group]:
+def _usable(
+    kind: device_kinds.DeviceKind, groups: Iterable[_Group]
+) -> list[_Group]:
     return [group for group in groups if group.kind is kind and group.free]
 
 
 def _paragraph(
-    group: _Group, pci_names: pci_ids.Names, resource_class: str | None
+    group: _Group, pci_names: pci_ids.DeviceNames, resource_class: str | None
 ) -> Iterator[str]:
     device = pci_names.describe(group.free[0])
     places = ', '.join(_place(slot) for slot in group.free)
@@ -175,7 +179,9 @@ def _paragraph(
     for key, value in group.identification.items():
         yield f'{mark}    {key}: "{value}"'
     chosen = (
-        group.kind.resource_class if resource_class == AUTO else resource_class
+        group.kind.resource_class
+        if resource_class == AUTO_CLASS
+        else resource_class
     )
     if chosen:
         yield f'{mark}  resource_class: {chosen}'
@@ -184,7 +190,7 @@ def _paragraph(
 def _left_out(
     groups: Iterable[_Group],
     host_slots: Iterable[slots.Slot],
-    pci_names: pci_ids.Names,
+    pci_names: pci_ids.DeviceNames,
 ) -> Iterator[str]:
     taken = [
         f'{_place(slot)}, {pci_names.describe(slot)}: {_clean(reason.text)}'

@@ -24,8 +24,8 @@ from typing import TYPE_CHECKING
 from nova_powervm import exception
 from nova_powervm.devices import planned
 from nova_powervm.devices import policy as policies
-from nova_powervm.tool.inventory import cloud
-from nova_powervm.tool.inventory import hosts
+from nova_powervm.tool.inventory import host_reader
+from nova_powervm.tool.inventory import placement_client
 from nova_powervm.tool.inventory import plans
 from nova_powervm.tool.rules import placement_tree
 
@@ -45,21 +45,21 @@ class Survey:
     """
 
     policy: policies.Policy
-    reading: hosts.Reading
+    reading: host_reader.HostReading
     node: str
     tree: placement_tree.Tree | None
     plan: planned.Plan
 
     @property
-    def observed(self) -> Mapping[str, placement_tree.Observed]:
+    def providers(self) -> Mapping[str, placement_tree.PlacementProvider]:
         """The providers that Placement holds below the node, by uuid."""
         below = self.tree.below if self.tree else ()
         return {provider.uuid: provider for provider in below}
 
 
-def make(
+def make_survey(
     policy: policies.Policy,
-    reading: hosts.Reading,
+    reading: host_reader.HostReading,
     tree: placement_tree.Tree | None,
     node: str,
     names: str = 'node',
@@ -77,7 +77,7 @@ def make(
     return Survey(policy, reading, node, tree, plan)
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
+def add_placement_options(parser: argparse.ArgumentParser) -> None:
     """Add the options that say what Placement is asked."""
     group = parser.add_argument_group(
         'Placement',
@@ -112,7 +112,7 @@ def read_tree(
         return None
     node = parsed_args.node or app.config.nodename
     try:
-        return cloud.of_node(app, node)
+        return placement_client.read_node_tree(app, node)
     except exception.PlacementNotConfigured as error:
         if parsed_args.node:
             raise

@@ -16,7 +16,7 @@ import threading
 import time
 import unittest
 
-from nova_powervm.tool import services
+from nova_powervm.tool import nova_service_versions
 
 
 class WithinTest(unittest.TestCase):
@@ -27,11 +27,11 @@ class WithinTest(unittest.TestCase):
         started = time.monotonic()
 
         with self.assertRaisesRegex(TimeoutError, 'within 0.05 seconds'):
-            services._within(0.05, for_ever.wait)
+            nova_service_versions._within(0.05, for_ever.wait)
 
         self.assertLess(time.monotonic() - started, 5)
 
     def test_what_is_found_and_what_is_raised(self):
-        self.assertEqual(74, services._within(60, lambda: 74))
+        self.assertEqual(74, nova_service_versions._within(60, lambda: 74))
         with self.assertRaises(ZeroDivisionError):
-            services._within(60, lambda: 1 // 0)
+            nova_service_versions._within(60, lambda: 1 // 0)

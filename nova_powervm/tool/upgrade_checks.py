@@ -29,9 +29,9 @@ from nova_powervm.devices import names
 from nova_powervm.devices import policy as policies
 from nova_powervm.powervm import session
 from nova_powervm.powervm import system
-from nova_powervm.tool import waiting
-from nova_powervm.tool.inventory import cloud
+from nova_powervm.tool import wait_notice
 from nova_powervm.tool.inventory import config
+from nova_powervm.tool.inventory import placement_client
 from nova_powervm.tool.rules import placement_cost
 from nova_powervm.tool.rules import placement_tree
 
@@ -59,7 +59,7 @@ Result = upgradecheck.Result
 Code = upgradecheck.Code
 
 
-def ok(details: str | None = None) -> Result:
+def success(details: str | None = None) -> Result:
     """Make the result of a check that found nothing."""
     return Result(Code.SUCCESS, details)
 
@@ -86,18 +86,18 @@ class NotChecked(Exception):
         )
 
 
-def inventory_file(policy: policies.Policy) -> Result:
+def check_inventory_file(policy: policies.Policy) -> Result:
     """Say whether the file offers anything; that it is good is known."""
     if not policy.resource_classes:
         return warning(
             f'{policy.source}: no device is offered. '
             '"nova-powervm-inventory generate" writes a file to begin with.'
         )
-    return ok(f'{len(policy.paragraphs)} paragraph(s) in {policy.source}')
+    return success(f'{len(policy.paragraphs)} paragraph(s) in {policy.source}')
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Host:
+class HostSummary:
     """What one look at the host told.
 
     :param slots: Number of its slots.
@@ -110,14 +110,14 @@ class Host:
     reports_owners: bool
 
 
-def look_at_host(server: options.Server) -> Host:
+def read_host(server: options.Server) -> HostSummary:
     """Log on to the host and read it once.
 
     :param server: The PowerVM REST server, which is tried once.
     :raises exception.PowerVMError: It can't be read.
     """
     server = dataclasses.replace(server, connect_timeout=0)
-    with waiting.told(
+    with wait_notice.announce_wait(
         server,
         'nova-powervm-status',
         sys.stderr,
@@ -127,15 +127,15 @@ def look_at_host(server: options.Server) -> Host:
         try:
             managed = system.RestSystem(adapter, server)
             slots = len(managed.read().io_slots)
-            return Host(slots, str(server), managed.reports_owners)
+            return HostSummary(slots, str(server), managed.reports_owners)
         finally:
             adapter.session.close()
 
 
-def ownership(host: Host) -> Result:
+def check_slot_ownership(host: HostSummary) -> Result:
     """Say whether the host itself tells who owns its slots."""
     if host.reports_owners:
-        return ok()
+        return success()
     return warning(
         'The host lacks ioslot_owner_assignment_capable: owners of slots are '
         "worked out from the partitions' profiles, with two more requests in "
@@ -145,7 +145,7 @@ def ownership(host: Host) -> Result:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class PlacementFacts:
+class PlacementSummary:
     """What the first requests to Placement told.
 
     :param client: Asks further.
@@ -153,26 +153,30 @@ class PlacementFacts:
     :param slot_providers: Names of all slot providers of the cloud.
     """
 
-    client: cloud.Placement
+    client: placement_client.PlacementClient
     max_microversion: str
     slot_providers: tuple[str, ...]
 
 
-def look_at_placement(client: cloud.Placement) -> PlacementFacts:
+def read_placement(
+    client: placement_client.PlacementClient,
+) -> PlacementSummary:
     """Ask Placement for its versions, and as a user for providers.
 
     The versions alone would be told to anybody.
 
     :raises exception.PowerVMError: It can't be asked.
     """
-    return PlacementFacts(
+    return PlacementSummary(
         client,
         client.max_microversion(),
         client.named(names.PROVIDER_PREFIX),
     )
 
 
-def placement_release(newest: str, policy: policies.Policy | None) -> Result:
+def check_placement_release(
+    newest: str, policy: policies.Policy | None
+) -> Result:
     """Say whether Placement is new enough for burned devices.
 
     The release can't be asked for: 7.0 to 16.0 all have the same newest
@@ -192,7 +196,7 @@ def placement_release(newest: str, policy: policies.Policy | None) -> Result:
     except importlib.metadata.PackageNotFoundError:
         installed = ''
     if installed and int(installed.split('.')[0]) >= PLACEMENT_RELEASE:
-        return ok(f'openstack-placement {installed} is installed here')
+        return success(f'openstack-placement {installed} is installed here')
     advice = (
         f'its API ({newest}) does not tell the release, which has to be '
         f'{PLACEMENT_RELEASE}.0 (2025.2) or later to move instances with '
@@ -200,24 +204,24 @@ def placement_release(newest: str, policy: policies.Policy | None) -> Result:
         'pip show openstack-placement'
     )
     if policy is None:
-        return ok(
+        return success(
             f'Placement answers; {advice}. Whether that matters here is not '
             'known before the inventory file can be read.'
         )
     if any(p.one_time_use for p in policy.paragraphs):
         return warning(f'One-time-use devices are configured, but {advice}.')
-    return ok(f'Placement answers; {advice}.')
+    return success(f'Placement answers; {advice}.')
 
 
-def compute_versions(lowest: int) -> Result:
+def check_compute_versions(lowest: int) -> Result:
     """Say whether Nova's scheduler asks for OWNER_NOVA by itself.
 
     :param lowest: Lowest version of a nova-compute service; 0 for none.
     """
     if lowest >= OWNER_VERSION:
-        return ok(f'the lowest nova-compute service version is {lowest}')
+        return success(f'the lowest nova-compute service version is {lowest}')
     if not lowest:
-        return ok('no nova-compute service has started yet')
+        return success('no nova-compute service has started yet')
     return warning(
         f'The lowest nova-compute service version is {lowest}; below '
         f'{OWNER_VERSION} the scheduler does not ask for OWNER_NOVA. Upgrade '
@@ -225,7 +229,7 @@ def compute_versions(lowest: int) -> Result:
     )
 
 
-def short_names(found: Collection[str], style: str) -> Result:
+def check_provider_names(found: Collection[str], style: str) -> Result:
     """Say whether names of providers can collide between hosts.
 
     :param found: Names of all slot providers of the cloud.
@@ -246,10 +250,12 @@ def short_names(found: Collection[str], style: str) -> Result:
             '[powervm]provider_names = spec makes names that are unique in '
             'a cloud of one host only. Set it to node.'
         )
-    return ok()
+    return success()
 
 
-def candidates(tree: placement_tree.Tree, files: Collection[str]) -> Result:
+def check_candidate_limits(
+    tree: placement_tree.Tree, files: Collection[str]
+) -> Result:
     """Say whether Placement is set up for many equal devices.
 
     :param tree: What Placement holds of this node.
@@ -260,12 +266,12 @@ def candidates(tree: placement_tree.Tree, files: Collection[str]) -> Result:
         rc: n for rc, n in counts.items() if n >= placement_cost.MANY_DEVICES
     }
     if not many:
-        return ok()
+        return success()
     where = ', '.join(f'{n} {rc}' for rc, n in sorted(many.items()))
     advice = (
         f'{where} on one host: flavors with several of them make very many '
         'candidates, which cost Placement minutes and gigabytes. Set in '
-        f'placement.conf {placement_cost.OPTIONS}'
+        f'placement.conf {placement_cost.PLACEMENT_OPTIONS}'
     )
     if not files:
         return warning(
@@ -274,7 +280,7 @@ def candidates(tree: placement_tree.Tree, files: Collection[str]) -> Result:
         )
     missing = _not_set(files)
     if not missing:
-        return ok()
+        return success()
     return warning(f'{advice}. In {", ".join(files)}: {"; ".join(missing)}.')
 
 
@@ -283,7 +289,7 @@ def _not_set(files: Collection[str]) -> list[str]:
     conf = cfg.ConfigOpts()
     for group, known in _CANDIDATE_OPTIONS.items():
         conf.register_opts(known, group=group)
-    config.parse(conf, [], list(files))
+    config.parse_config(conf, [], list(files))
     limit = conf.placement.max_allocation_candidates
     strategy = conf.placement.allocation_candidates_generation_strategy
     missing = []

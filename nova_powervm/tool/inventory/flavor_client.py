@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Flavors of the cloud, through the compute API as the openstack client."""
+"""Flavors of the cloud, read and changed through the compute API."""
 
 import argparse
 import contextlib
@@ -26,7 +26,7 @@ import openstack.exceptions
 from nova_powervm import exception
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
+def add_cloud_option(parser: argparse.ArgumentParser) -> None:
     """Add the options that say which cloud is asked.
 
     :param parser: Of the command.
@@ -39,7 +39,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def connect(cloud: str | None) -> Any:
+def connect_compute(cloud: str | None) -> Any:
     """Give the SDK's proxy of the compute API.
 
     :param cloud: Name of a cloud in clouds.yaml; None for what the
@@ -48,7 +48,7 @@ def connect(cloud: str | None) -> Any:
     return openstack.connect(cloud=cloud).compute
 
 
-class Flavors:
+class FlavorClient:
     """Reads and changes flavors.
 
     :param cloud: Name of a cloud in clouds.yaml; None for what the
@@ -58,7 +58,7 @@ class Flavors:
 
     def __init__(self, cloud: str | None = None) -> None:
         with _translated('choosing the cloud'):
-            self._compute: Any = connect(cloud)
+            self._compute: Any = connect_compute(cloud)
 
     def extra_specs(
         self, flavor_names: Sequence[str]

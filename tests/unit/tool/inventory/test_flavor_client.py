@@ -17,7 +17,7 @@ import unittest
 import fixtures
 
 from nova_powervm import exception
-from nova_powervm.tool.inventory import compute
+from nova_powervm.tool.inventory import flavor_client
 
 
 class FlavorsTest(unittest.TestCase):
@@ -26,7 +26,7 @@ class FlavorsTest(unittest.TestCase):
             fixtures.EnvironmentVariable('OS_CLIENT_CONFIG_FILE', '/dev/null'),
             self.assertRaises(exception.ComputeApiError) as caught,
         ):
-            compute.Flavors('nowhere')
+            flavor_client.FlavorClient('nowhere')
         text = str(caught.exception)
         self.assertEqual(1, text.lower().count('the compute api'), text)
         self.assertIn('Cloud nowhere was not found', text)

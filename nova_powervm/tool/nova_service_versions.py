@@ -28,14 +28,14 @@ from nova.conductor import rpcapi
 from nova.objects import base as nova_objects
 from oslo_upgradecheck import upgradecheck
 
-from nova_powervm.tool import checks
+from nova_powervm.tool import upgrade_checks
 
 CONF = nova.conf.CONF
 #: Seconds to wait for the conductor: a person waits, too.
-PATIENCE = 10
+ANSWER_TIMEOUT = 10
 
 
-def check(files: Sequence[str]) -> upgradecheck.Result:
+def check_service_versions(files: Sequence[str]) -> upgradecheck.Result:
     """Ask for the lowest version of a nova-compute service of the cell.
 
     A compute node has no access to Nova's database, so the conductor is
@@ -48,11 +48,11 @@ def check(files: Sequence[str]) -> upgradecheck.Result:
         nova_config.parse_args(['nova-powervm-status'], [*files] or None)
     conductor = rpcapi.ConductorAPI()
     # The option is there as soon as a client has been made.
-    CONF.set_override('rpc_response_timeout', PATIENCE)
+    CONF.set_override('rpc_response_timeout', ANSWER_TIMEOUT)
     try:
-        return checks.compute_versions(_lowest(conductor))
+        return upgrade_checks.check_compute_versions(_lowest(conductor))
     except (oslo_messaging.MessagingException, OSError) as error:
-        return checks.warning(
+        return upgrade_checks.warning(
             f"Nova's conductor can not be asked ({_kind(error)}). Look at "
             'transport_url in nova.conf, and whether nova-conductor runs.'
         )
@@ -64,7 +64,7 @@ def _lowest(conductor: Any) -> int:
     nova_objects.NovaObject.indirection_api = conductor
     try:
         return _within(
-            PATIENCE,
+            ANSWER_TIMEOUT,
             lambda: int(
                 objects.Service.get_minimum_version(
                     nova_context.get_admin_context(), 'nova-compute'

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from collections.abc import Sequence
 
 from nova_powervm.inventory_file import Problem
-from nova_powervm.tool.inventory import findings
+from nova_powervm.tool.inventory import file_findings
 
 #: Lines before and after the one that is meant.
 _BEFORE, _AFTER = 2, 1
@@ -26,8 +26,8 @@ _WIDTH = 100
 _CUT = '...'
 
 
-def report(
-    found: Sequence[findings.Finding], source: str, text: str
+def format_report(
+    found: Sequence[file_findings.Finding], source: str, text: str
 ) -> Iterator[str]:
     """Write findings with excerpts of the file.
 
@@ -47,8 +47,10 @@ def report(
         yield ''
 
 
-def summary(
-    found: Sequence[findings.Finding], source: str, access: findings.Access
+def format_summary(
+    found: Sequence[file_findings.Finding],
+    source: str,
+    access: file_findings.Access,
 ) -> str:
     """Say in one line what the findings come to.
 
@@ -56,7 +58,7 @@ def summary(
     """
     errors, warnings = (
         sum(finding.severity is severity for finding in found)
-        for severity in findings.Severity
+        for severity in file_findings.Severity
     )
     if not found:
         return f'{source}: no problems.'
@@ -64,10 +66,10 @@ def summary(
     return f'{source}: {counts}. {_verdict(access, bool(errors))}'
 
 
-def _verdict(access: findings.Access, refused: bool) -> str:
-    if access is findings.Access.UNREADABLE:
+def _verdict(access: file_findings.Access, refused: bool) -> str:
+    if access is file_findings.Access.UNREADABLE:
         return 'The file was not checked.'
-    if access is findings.Access.MISSING:
+    if access is file_findings.Access.MISSING:
         if refused:
             return 'Nothing was checked.'
         return 'nova-compute starts without the file and offers no device.'

@@ -24,14 +24,14 @@ from nova_powervm.powervm import captures
 from nova_powervm.powervm import partitions
 from nova_powervm.powervm import session
 from nova_powervm.powervm import system
-from nova_powervm.tool import waiting
+from nova_powervm.tool import wait_notice
 
 if TYPE_CHECKING:
     from nova_powervm.tool.inventory import base
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Reading:
+class HostReading:
     """A reading of the host.
 
     :param view: The managed system with its slots.
@@ -46,7 +46,7 @@ class Reading:
     lpars: Mapping[str, str] | None = None
 
 
-def add_options(
+def add_host_options(
     parser: argparse.ArgumentParser, offline: bool = False
 ) -> None:
     """Add the options that say where the host is read.
@@ -87,16 +87,16 @@ def add_options(
         )
 
 
-def read(
+def read_host(
     app: 'base.App',
     parsed_args: argparse.Namespace,
     lpars: bool = False,
     or_offline: bool = False,
-) -> Reading:
+) -> HostReading:
     """Read the host as the options say.
 
     :param app: Has the configuration.
-    :param parsed_args: With the options of :func:`add_options`.
+    :param parsed_args: With the options of :func:`add_host_options`.
     :param lpars: Whether to list the LPARs of a host that is asked, too.
     :param or_offline: Whether the command can do without a host.
     :raises nova_powervm.exception.PowerVMError: It can't be read.
@@ -112,7 +112,7 @@ def read(
                 "the stored answers for the same system's LogicalPartition "
                 'and VirtualIOServer with --system-xml, too.'
             )
-        return Reading(
+        return HostReading(
             capture.view,
             ', '.join(parsed_args.system_xml),
             capture.owners_known,
@@ -124,7 +124,7 @@ def read(
         connect_timeout=0,
         read_timeout=parsed_args.timeout or server.read_timeout,
     )
-    with waiting.told(
+    with wait_notice.announce_wait(
         once, app.NAME, app.stderr, '--timeout, or [powervm]rest_read_timeout'
     ):
         return _read_server(
@@ -144,12 +144,12 @@ def _seconds(text: str) -> int:
 
 def _read_server(
     app: 'base.App', server: options.Server, lpars: bool, cure: str
-) -> Reading:
+) -> HostReading:
     try:
         adapter = session.connect(server)
         try:
             managed = system.RestSystem(adapter, server)
-            found = Reading(managed.read(), str(server))
+            found = HostReading(managed.read(), str(server))
             if lpars:
                 listed = partitions.RestPartitions(adapter, managed).names()
                 found = dataclasses.replace(found, lpars=listed)

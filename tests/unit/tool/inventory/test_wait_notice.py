@@ -17,7 +17,7 @@ import io
 import time
 import unittest.mock
 
-from nova_powervm.tool import waiting
+from nova_powervm.tool import wait_notice
 from tests.unit.tool.inventory import base
 
 
@@ -25,7 +25,7 @@ class WaitingTest(base.HostTestCase):
     def moment(self, seconds):
         """Set when a person begins to wonder."""
         self.enterContext(
-            unittest.mock.patch.object(waiting, 'MOMENT', seconds)
+            unittest.mock.patch.object(wait_notice, 'NOTICE_DELAY', seconds)
         )
 
     def hang(self, match):

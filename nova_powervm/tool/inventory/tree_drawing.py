@@ -18,12 +18,12 @@ from collections.abc import Sequence
 
 from nova_powervm.devices import planned
 from nova_powervm.devices import policy
-from nova_powervm.tool.inventory import rows
+from nova_powervm.tool.inventory import slot_rows
 
 _FORK, _LAST, _BAR, _GAP = '├── ', '└── ', '│   ', '    '
 
 
-def lines(node: str, found: Iterable[rows.Row]) -> Iterator[str]:
+def draw_tree(node: str, found: Iterable[slot_rows.SlotRow]) -> Iterator[str]:
     """Draw the tree as it is once nova-compute has made its next update.
 
     :param node: The name of the root provider.
@@ -41,7 +41,7 @@ def lines(node: str, found: Iterable[rows.Row]) -> Iterator[str]:
         yield f'{_LAST}no device: nothing is offered'
 
 
-def _provider(row: rows.Row) -> Sequence[str]:
+def _provider(row: slot_rows.SlotRow) -> Sequence[str]:
     entry = row.entry
     assert entry is not None  # noqa: S101  the caller picked such rows
     facts = [f'{c}: 1' for c in entry.resource_classes]

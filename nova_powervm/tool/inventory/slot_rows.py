@@ -24,20 +24,20 @@ from nova_powervm.devices import names
 from nova_powervm.devices import planned
 from nova_powervm.devices import policy
 from nova_powervm.devices import slots
+from nova_powervm.tool.inventory import host_survey
 from nova_powervm.tool.inventory import pci_ids
-from nova_powervm.tool.inventory import survey as surveys
 from nova_powervm.tool.rules import placement_tree
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Row:
+class SlotRow:
     """One slot, with its provider; or a provider whose slot is gone.
 
     :param drc_index: The slot's DRC index.
     :param verdict: What the file and the host mean for it; None if the host
         does not report it any more.
     :param entry: What the plan does with its provider, if it has one.
-    :param observed: The provider as it is in Placement, if it is there.
+    :param provider: The provider as it is in Placement, if it is there.
     :param source: By whom the instance that holds it got it, if Placement
         was asked.
     :param asked: Whether Placement was asked.
@@ -48,7 +48,7 @@ class Row:
     drc_index: int
     verdict: matching.Verdict | None
     entry: planned.Entry | None
-    observed: placement_tree.Observed | None
+    provider: placement_tree.PlacementProvider | None
     source: claims.Source | None
     asked: bool
     owner_known: bool
@@ -119,7 +119,7 @@ class Row:
         """What Placement says of it, in one text."""
         if not self.asked:
             return ''
-        found = self.observed
+        found = self.provider
         if found is None:
             return self._state_without_provider
         if found.needs_cleaning:
@@ -138,15 +138,15 @@ class Row:
         return 'not in Placement yet' if self.entry else ''
 
 
-Cell = Callable[[Row], Any]
+Cell = Callable[[SlotRow], Any]
 
 
 def _of_slot(attribute: str) -> Cell:
     return lambda row: getattr(row.slot, attribute, None)
 
 
-def _of_observed(attribute: str) -> Cell:
-    return lambda row: getattr(row.observed, attribute, None)
+def _of_provider(attribute: str) -> Cell:
+    return lambda row: getattr(row.provider, attribute, None)
 
 
 def _property(key: str) -> Cell:
@@ -179,23 +179,25 @@ COLUMNS: Mapping[str, Cell] = {
 #: What is there if Placement was asked.
 PLACEMENT_COLUMNS: Mapping[str, Cell] = {
     'Provider': lambda row: row.entry.name if row.entry else None,
-    'Provider UUID': _of_observed('uuid'),
-    'Total': _of_observed('total'),
-    'Reserved': _of_observed('reserved'),
-    'Used': _of_observed('used'),
+    'Provider UUID': _of_provider('uuid'),
+    'Total': _of_provider('total'),
+    'Reserved': _of_provider('reserved'),
+    'Used': _of_provider('used'),
     'Consumers': lambda row: (
-        sorted(row.observed.consumers) if row.observed else []
+        sorted(row.provider.consumers) if row.provider else []
     ),
     'Instance': lambda row: row.instance or None,
     'Source': lambda row: row.source and row.source.value,
-    'Needs Cleaning': _of_observed('needs_cleaning'),
+    'Needs Cleaning': _of_provider('needs_cleaning'),
     'State': lambda row: row.state or None,
 }
 #: What a table shows that has to fit a terminal.
-SHORT = ('Slot', 'Location', 'Device', 'Offer', 'State')
+SHORT_COLUMNS = ('Slot', 'Location', 'Device', 'Offer', 'State')
 
 
-def rows(survey: surveys.Survey, pci_names: pci_ids.Names) -> Iterator[Row]:
+def make_rows(
+    survey: host_survey.Survey, pci_names: pci_ids.DeviceNames
+) -> Iterator[SlotRow]:
     """Give a row for each slot, and for each provider whose slot is gone.
 
     :param survey: What is known of the host.
@@ -217,11 +219,11 @@ def rows(survey: surveys.Survey, pci_names: pci_ids.Names) -> Iterator[Row]:
     for index, verdict in pairs:
         # A slot can have two providers, one with the specification's name.
         for found in entries.get(index, [None]):
-            yield Row(
+            yield SlotRow(
                 drc_index=index,
                 verdict=verdict,
                 entry=found,
-                observed=survey.observed.get(found.uuid or '')
+                provider=survey.providers.get(found.uuid or '')
                 if found
                 else None,
                 source=survey.tree.source(verdict.slot)
@@ -246,7 +248,7 @@ def _natural(text: str) -> tuple[tuple[int, str], ...]:
     )
 
 
-def is_named(row: Row, name: str) -> bool:
+def is_slot_named(row: SlotRow, name: str) -> bool:
     """Whether a user means this slot.
 
     :param name: A DRC index, a location code, the end of one after a dash,

@@ -16,15 +16,15 @@ import unittest
 
 from nova_powervm import exception
 from nova_powervm.devices import policy
-from nova_powervm.inventory_file import watching
-from nova_powervm.inventory_file.watching import Look
-from nova_powervm.inventory_file.watching import News
-from nova_powervm.inventory_file.watching import Reading
+from nova_powervm.inventory_file import file_change
+from nova_powervm.inventory_file.file_change import FileReading
+from nova_powervm.inventory_file.file_change import FileStatus
+from nova_powervm.inventory_file.file_change import ReadOutcome
 
-OLD = Look(inode=1, size=10)
-NEW = Look(inode=2, size=20)
-OTHER = Look(inode=3, size=30)
-GONE = Look(error='No such file or directory')
+OLD = FileStatus(inode=1, size=10)
+NEW = FileStatus(inode=2, size=20)
+OTHER = FileStatus(inode=3, size=30)
+GONE = FileStatus(error='No such file or directory')
 
 
 def paragraphs(name):
@@ -39,26 +39,26 @@ NOTHING = policy.Policy(source='inv (no such file)')
 
 def bad(look, reason='bad', passing=False):
     error = exception.PolicyInvalid(path='inv', count=1, problems=reason)
-    return Reading(look, error=error, passing=passing)
+    return FileReading(look, error=error, passing=passing)
 
 
 class WatchTest(unittest.TestCase):
     def setUp(self):
         super().setUp()
-        self.watch = watching.Watch(FIRST, OLD)
+        self.watch = file_change.FileWatch(FIRST, OLD)
 
     def look(self, look):
-        self.watch, due = self.watch.seen(look)
+        self.watch, due = self.watch.note_status(look)
         return due
 
     def read(self, reading):
-        self.assertTrue(self.look(reading.look))
-        self.watch, news = self.watch.read(reading)
+        self.assertTrue(self.look(reading.status))
+        self.watch, news = self.watch.take_reading(reading)
         return news
 
     def change(self, reading):
         """Show a change twice, and give the reading."""
-        self.assertFalse(self.look(reading.look))
+        self.assertFalse(self.look(reading.status))
         return self.read(reading)
 
     def test_unchanged(self):
@@ -68,8 +68,12 @@ class WatchTest(unittest.TestCase):
     def test_a_change_is_read_when_two_looks_agree(self):
         self.assertFalse(self.look(NEW))
         self.assertTrue(self.look(NEW))
-        self.watch, news = self.watch.read(Reading(NEW, policy=SECOND))
-        self.assertEqual((News.TAKEN, SECOND), (news, self.watch.policy))
+        self.watch, news = self.watch.take_reading(
+            FileReading(NEW, policy=SECOND)
+        )
+        self.assertEqual(
+            (ReadOutcome.TAKEN, SECOND), (news, self.watch.policy)
+        )
         self.assertFalse(self.look(NEW))
 
     def test_a_file_that_goes_on_changing_is_not_read(self):
@@ -84,59 +88,72 @@ class WatchTest(unittest.TestCase):
     def test_another_file_than_the_looks_showed_is_not_taken(self):
         self.look(NEW)
         self.look(NEW)
-        self.watch, news = self.watch.read(Reading(OTHER, policy=SECOND))
-        self.assertEqual((News.NONE, FIRST), (news, self.watch.policy))
+        self.watch, news = self.watch.take_reading(
+            FileReading(OTHER, policy=SECOND)
+        )
+        self.assertEqual((ReadOutcome.NONE, FIRST), (news, self.watch.policy))
         self.assertEqual(
-            News.TAKEN, self.change(Reading(OTHER, policy=SECOND))
+            ReadOutcome.TAKEN, self.change(FileReading(OTHER, policy=SECOND))
         )
 
     def test_a_file_that_changes_while_it_is_read_is_not_taken(self):
-        news = self.change(Reading(NEW, steady=False, policy=SECOND))
-        self.assertEqual((News.NONE, FIRST), (news, self.watch.policy))
-        self.assertEqual(News.TAKEN, self.change(Reading(NEW, policy=SECOND)))
+        news = self.change(FileReading(NEW, steady=False, policy=SECOND))
+        self.assertEqual((ReadOutcome.NONE, FIRST), (news, self.watch.policy))
+        self.assertEqual(
+            ReadOutcome.TAKEN, self.change(FileReading(NEW, policy=SECOND))
+        )
 
     def test_a_bad_file_leaves_the_last_good_one_in_force(self):
-        self.assertEqual(News.REFUSED, self.change(bad(NEW)))
+        self.assertEqual(ReadOutcome.REFUSED, self.change(bad(NEW)))
         self.assertEqual(FIRST, self.watch.policy)
         self.assertIn('1 problem(s)', self.watch.complaint)
         # Said once; nothing is read before it changes.
         self.assertFalse(self.look(NEW))
-        self.assertEqual(News.REFUSED, self.change(bad(OTHER)))
+        self.assertEqual(ReadOutcome.REFUSED, self.change(bad(OTHER)))
 
     def test_a_bad_file_that_is_as_before_again_is_good_again(self):
         self.change(bad(NEW))
-        self.assertEqual(News.TAKEN, self.change(Reading(OLD, policy=FIRST)))
+        self.assertEqual(
+            ReadOutcome.TAKEN, self.change(FileReading(OLD, policy=FIRST))
+        )
         self.assertEqual('', self.watch.complaint)
 
     def test_what_is_not_in_the_text_is_tried_in_each_look(self):
-        self.assertEqual(News.REFUSED, self.change(bad(NEW, passing=True)))
-        self.assertEqual(News.NONE, self.read(bad(NEW, passing=True)))
         self.assertEqual(
-            News.REFUSED, self.read(bad(NEW, 'worse', passing=True))
+            ReadOutcome.REFUSED, self.change(bad(NEW, passing=True))
         )
-        self.assertEqual(News.TAKEN, self.read(Reading(NEW, policy=SECOND)))
+        self.assertEqual(ReadOutcome.NONE, self.read(bad(NEW, passing=True)))
+        self.assertEqual(
+            ReadOutcome.REFUSED, self.read(bad(NEW, 'worse', passing=True))
+        )
+        self.assertEqual(
+            ReadOutcome.TAKEN, self.read(FileReading(NEW, policy=SECOND))
+        )
         self.assertFalse(self.look(NEW))
 
     def test_a_file_that_vanishes_or_empties(self):
         for look in (GONE, NEW):
             self.assertEqual(
-                News.REFUSED, self.change(Reading(look, policy=NOTHING))
+                ReadOutcome.REFUSED,
+                self.change(FileReading(look, policy=NOTHING)),
             )
             self.assertEqual(FIRST, self.watch.policy)
             self.assertIn('has no paragraph', self.watch.complaint)
             self.assertFalse(self.look(look))
 
     def test_a_service_that_started_without_a_file(self):
-        self.watch = watching.Watch(NOTHING, GONE)
+        self.watch = file_change.FileWatch(NOTHING, GONE)
         self.assertFalse(self.look(GONE))
-        self.assertEqual(News.TAKEN, self.change(Reading(NEW, policy=SECOND)))
         self.assertEqual(
-            News.REFUSED, self.change(Reading(GONE, policy=NOTHING))
+            ReadOutcome.TAKEN, self.change(FileReading(NEW, policy=SECOND))
+        )
+        self.assertEqual(
+            ReadOutcome.REFUSED, self.change(FileReading(GONE, policy=NOTHING))
         )
 
     def test_nothing_follows_nothing(self):
-        self.watch = watching.Watch(NOTHING, GONE)
-        self.assertEqual(News.REFUSED, self.change(bad(NEW)))
+        self.watch = file_change.FileWatch(NOTHING, GONE)
+        self.assertEqual(ReadOutcome.REFUSED, self.change(bad(NEW)))
         self.assertEqual(
-            News.TAKEN, self.change(Reading(GONE, policy=NOTHING))
+            ReadOutcome.TAKEN, self.change(FileReading(GONE, policy=NOTHING))
         )

@@ -42,7 +42,7 @@ MICROVERSION = '1.26'
 GROUP = 'placement'
 _HIDDEN = (401, 403)
 #: Seconds without an answer, unless [placement]timeout is set: a person waits.
-PATIENCE = 60
+DEFAULT_TIMEOUT = 60
 
 
 class Client(Protocol):
@@ -55,7 +55,7 @@ class Client(Protocol):
         """Send a PUT request; errors of HTTP are answers."""
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
+def add_node_option(parser: argparse.ArgumentParser) -> None:
     """Add the options that say which providers are read.
 
     :param parser: Of the command.
@@ -73,31 +73,31 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def read(
+def read_tree(
     app: 'base.App', parsed_args: argparse.Namespace
 ) -> placement_tree.Tree:
     """Read what stands below the compute node that the options name.
 
     :param app: Has the configuration.
-    :param parsed_args: With the options of :func:`add_options`.
+    :param parsed_args: With the options of :func:`add_node_option`.
     :raises exception.PowerVMError: Placement can't be asked.
     """
     node = parsed_args.node or app.config.nodename
-    return of_node(app, node)
+    return read_node_tree(app, node)
 
 
-def of_node(app: 'base.App', node: str) -> placement_tree.Tree:
+def read_node_tree(app: 'base.App', node: str) -> placement_tree.Tree:
     """Read what stands below a compute node.
 
     :param app: Has the configuration.
     :param node: Name of the node's provider.
     :raises exception.PowerVMError: Placement can't be asked.
     """
-    tree = connect(app.config.conf).tree(node)
+    tree = connect_placement(app.config.conf).tree(node)
     return dataclasses.replace(tree, additions=app.config.additions)
 
 
-def connect(conf: cfg.ConfigOpts) -> 'Placement':
+def connect_placement(conf: cfg.ConfigOpts) -> 'PlacementClient':
     """Make a client from section [placement] of nova.conf.
 
     The options are those that nova-compute reads, with Nova's defaults. No
@@ -126,15 +126,15 @@ def connect(conf: cfg.ConfigOpts) -> 'Placement':
         session = loading.load_session_from_conf_options(
             conf, GROUP, auth=auth
         )
-        session.timeout = session.timeout or PATIENCE
-        return Placement(
+        session.timeout = session.timeout or DEFAULT_TIMEOUT
+        return PlacementClient(
             loading.load_adapter_from_conf_options(
                 conf, GROUP, session=session, auth=auth, raise_exc=False
             )
         )
 
 
-class Placement:
+class PlacementClient:
     """Reads the providers of compute nodes.
 
     :param client: A keystoneauth1 Adapter for Placement.
@@ -167,20 +167,20 @@ class Placement:
             ),
         )
         consumers = self._consumers(root['uuid']) or {}
-        observations = (self._observe(member) for member in below)
+        providers = (self._read_provider(member) for member in below)
         return placement_tree.Tree(
             node=node,
-            root=_observed(root, consumers=consumers),
-            below=tuple(o for o in observations if o is not None),
+            root=_make_provider(root, consumers=consumers),
+            below=tuple(p for p in providers if p is not None),
         )
 
-    def provider(self, uuid: str) -> placement_tree.Observed | None:
+    def provider(self, uuid: str) -> placement_tree.PlacementProvider | None:
         """Read one provider, with four requests; None if there is none.
 
         :raises exception.PowerVMError: Placement can't be asked.
         """
         found = self._list(uuid=uuid)
-        return self._observe(found[0]) if found else None
+        return self._read_provider(found[0]) if found else None
 
     def named(self, prefix: str) -> tuple[str, ...]:
         """List the names of all providers that begin so; one request.
@@ -222,7 +222,7 @@ class Placement:
 
     def write_inventory(
         self,
-        provider: placement_tree.Observed,
+        provider: placement_tree.PlacementProvider,
         resource_class: str,
         record: Mapping[str, Any],
     ) -> bool:
@@ -249,9 +249,9 @@ class Placement:
         _check(answer, url + resource_class)
         return True
 
-    def _observe(
+    def _read_provider(
         self, record: Mapping[str, Any]
-    ) -> placement_tree.Observed | None:
+    ) -> placement_tree.PlacementProvider | None:
         base = f'/resource_providers/{record["uuid"]}'
         try:
             inventory = self._get(f'{base}/inventories')
@@ -263,7 +263,7 @@ class Placement:
         consumers = self._consumers(record['uuid'])
         if consumers is None:
             return None
-        return _observed(
+        return _make_provider(
             record,
             # That of the list may be older than the inventory.
             generation=inventory['resource_provider_generation'],
@@ -300,10 +300,10 @@ class Placement:
             )
 
 
-def _observed(
+def _make_provider(
     record: Mapping[str, Any], **rest: Any
-) -> placement_tree.Observed:
-    return placement_tree.Observed(
+) -> placement_tree.PlacementProvider:
+    return placement_tree.PlacementProvider(
         **{
             'uuid': record['uuid'],
             'name': record['name'],

@@ -21,11 +21,11 @@ from typing import TextIO
 from nova_powervm.conf import powervm as options
 
 #: Seconds after which somebody begins to wonder.
-MOMENT = 3.0
+NOTICE_DELAY = 3.0
 
 
 @contextlib.contextmanager
-def told(
+def announce_wait(
     server: options.Server, program: str, stream: TextIO, how: str
 ) -> Iterator[None]:
     """Say who is waited for, and until when, if this block takes a while.
@@ -41,7 +41,7 @@ def told(
         f'seconds ({how})'
     )
     timer = threading.Timer(
-        MOMENT, functools.partial(print, line, file=stream, flush=True)
+        NOTICE_DELAY, functools.partial(print, line, file=stream, flush=True)
     )
     timer.daemon = True
     timer.start()
