@@ -135,7 +135,7 @@ class DiffTest(CommandTestCase):
         code, rows = self.rows('diff', **options)
         return code, [(row['Kind'], row['Slot']) for row in rows]
 
-    def test_file_host_and_placement_drift_apart(self):
+    def test_diff_reports_each_kind_of_difference(self):
         self.start_host()
         server = self.boot(base.gpu_groups(1))
         (slot,) = self.allocated_slots(server)
@@ -202,7 +202,7 @@ class DiffTest(CommandTestCase):
         _, kinds = self.kinds()
         self.assertIn(('missing', f'{free[0]:08X}'), kinds)
 
-    def test_traits_of_the_file_and_what_nova_adds(self):
+    def test_diff_compares_traits_of_file_without_those_added_by_nova(self):
         self.start_host()
         path = self.inventory_path('host1')
         with open(path) as file:
@@ -241,7 +241,7 @@ class DiffTest(CommandTestCase):
 
 
 class FlavorTest(CommandTestCase):
-    def test_what_flavor_create_sets_is_what_gets_devices(self):
+    def test_flavor_made_by_flavor_create_gets_devices(self):
         self.start_host()
         self.compute_api()
         flavor = self._create_flavor(
@@ -298,7 +298,7 @@ class ReleaseTest(CommandTestCase):
     def reserved(self, uuid):
         return self._get_provider_inventory(uuid)['CUSTOM_GPU']['reserved']
 
-    def test_a_used_device_is_given_back(self):
+    def test_release_sets_reserved_of_used_device_to_zero(self):
         self.start_host()
         server = self.boot(base.gpu_groups(1))
         (used,) = self.allocated_slots(server)
@@ -388,7 +388,7 @@ class ReleaseTest(CommandTestCase):
         for uuid, reserved in burned.items():
             self.assertEqual(reserved, self.reserved(uuid))
 
-    def test_a_device_that_others_change_meanwhile_is_judged_again(self):
+    def test_release_checks_again_a_device_changed_meanwhile(self):
         self.start_host()
         index = min(self.slot_providers())
         uuid = self.burn(index)
@@ -413,7 +413,7 @@ class ReleaseTest(CommandTestCase):
 
 
 class CloudErrorsTest(CommandTestCase):
-    def test_each_way_not_to_reach_placement_has_its_cure(self):
+    def test_unreachable_placement_is_reported_with_its_cure(self):
         self.start_host()
         good = {
             'auth_type': 'admin_token',
@@ -498,7 +498,7 @@ class StatusTest(CommandTestCase):
         self.assertEqual((1, 1), (code, found['Names of providers'][0]))
         self.assertIn('IOSlot 21010099', found['Names of providers'][1])
 
-    def test_each_failure_is_reported_by_the_check_of_its_cause(self):
+    def test_failure_is_reported_by_the_check_of_its_cause_only(self):
         self.start_host()
         self.ask_records()
         good = self.nova_conf()

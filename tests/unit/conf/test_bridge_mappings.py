@@ -64,7 +64,7 @@ class BridgeMappingsTest(unittest.TestCase):
             {'a': Name('ETHERNET0', None), 'b': Name('ETHERNET0', None)},
         ],
     )
-    def test_good(self, value, expected):
+    def test_valid_mapping_is_read(self, value, expected):
         self.assertEqual(expected, take(value))
 
     @ddt.named_data(
@@ -78,7 +78,7 @@ class BridgeMappingsTest(unittest.TestCase):
         ['VLAN 0', 'default:ETHERNET0/0'],
         ['VLAN 4095', 'default:ETHERNET0/4095'],
     )
-    def test_bad(self, value):
+    def test_invalid_mapping_is_refused(self, value):
         with self.assertRaises(exception.ConfigurationError) as caught:
             take(value)
         self.assertIn(
@@ -86,7 +86,7 @@ class BridgeMappingsTest(unittest.TestCase):
             str(caught.exception),
         )
 
-    def test_double(self):
+    def test_network_mapped_twice_is_refused(self):
         with self.assertRaises(exception.ConfigurationError) as caught:
             take('default:ETHERNET0,default:ETHERNET1')
         self.assertIn("'default:ETHERNET1' is double", str(caught.exception))

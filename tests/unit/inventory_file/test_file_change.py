@@ -42,7 +42,7 @@ def bad(look, reason='bad', passing=False):
     return FileReading(look, error=error, passing=passing)
 
 
-class WatchTest(unittest.TestCase):
+class FileWatchTest(unittest.TestCase):
     def setUp(self):
         super().setUp()
         self.watch = file_change.FileWatch(FIRST, OLD)
@@ -61,11 +61,11 @@ class WatchTest(unittest.TestCase):
         self.assertFalse(self.look(reading.status))
         return self.read(reading)
 
-    def test_unchanged(self):
+    def test_unchanged_file_is_not_read(self):
         for _ in range(3):
             self.assertFalse(self.look(OLD))
 
-    def test_a_change_is_read_when_two_looks_agree(self):
+    def test_change_is_read_when_two_looks_agree(self):
         self.assertFalse(self.look(NEW))
         self.assertTrue(self.look(NEW))
         self.watch, news = self.watch.take_reading(
@@ -76,16 +76,16 @@ class WatchTest(unittest.TestCase):
         )
         self.assertFalse(self.look(NEW))
 
-    def test_a_file_that_goes_on_changing_is_not_read(self):
+    def test_file_that_keeps_changing_is_not_read(self):
         for look in (NEW, OTHER, NEW, GONE, OTHER):
             self.assertFalse(self.look(look))
         self.assertEqual(FIRST, self.watch.policy)
 
-    def test_a_change_that_is_undone_is_not_read(self):
+    def test_undone_change_is_not_read(self):
         for look in (NEW, OLD, NEW, OLD):
             self.assertFalse(self.look(look))
 
-    def test_another_file_than_the_looks_showed_is_not_taken(self):
+    def test_file_other_than_the_one_seen_is_not_used(self):
         self.look(NEW)
         self.look(NEW)
         self.watch, news = self.watch.take_reading(
@@ -96,14 +96,14 @@ class WatchTest(unittest.TestCase):
             ReadOutcome.TAKEN, self.change(FileReading(OTHER, policy=SECOND))
         )
 
-    def test_a_file_that_changes_while_it_is_read_is_not_taken(self):
+    def test_file_changed_while_read_is_not_used(self):
         news = self.change(FileReading(NEW, steady=False, policy=SECOND))
         self.assertEqual((ReadOutcome.NONE, FIRST), (news, self.watch.policy))
         self.assertEqual(
             ReadOutcome.TAKEN, self.change(FileReading(NEW, policy=SECOND))
         )
 
-    def test_a_bad_file_leaves_the_last_good_one_in_force(self):
+    def test_invalid_file_leaves_last_valid_policy_in_force(self):
         self.assertEqual(ReadOutcome.REFUSED, self.change(bad(NEW)))
         self.assertEqual(FIRST, self.watch.policy)
         self.assertIn('1 problem(s)', self.watch.complaint)
@@ -111,14 +111,14 @@ class WatchTest(unittest.TestCase):
         self.assertFalse(self.look(NEW))
         self.assertEqual(ReadOutcome.REFUSED, self.change(bad(OTHER)))
 
-    def test_a_bad_file_that_is_as_before_again_is_good_again(self):
+    def test_restored_file_is_used_after_an_invalid_one(self):
         self.change(bad(NEW))
         self.assertEqual(
             ReadOutcome.TAKEN, self.change(FileReading(OLD, policy=FIRST))
         )
         self.assertEqual('', self.watch.complaint)
 
-    def test_what_is_not_in_the_text_is_tried_in_each_look(self):
+    def test_unreadable_file_is_read_again_at_each_look(self):
         self.assertEqual(
             ReadOutcome.REFUSED, self.change(bad(NEW, passing=True))
         )
@@ -131,7 +131,7 @@ class WatchTest(unittest.TestCase):
         )
         self.assertFalse(self.look(NEW))
 
-    def test_a_file_that_vanishes_or_empties(self):
+    def test_missing_or_emptied_file_leaves_policy_in_force(self):
         for look in (GONE, NEW):
             self.assertEqual(
                 ReadOutcome.REFUSED,
@@ -141,7 +141,7 @@ class WatchTest(unittest.TestCase):
             self.assertIn('has no paragraph', self.watch.complaint)
             self.assertFalse(self.look(look))
 
-    def test_a_service_that_started_without_a_file(self):
+    def test_service_started_without_file_uses_a_new_one(self):
         self.watch = file_change.FileWatch(NOTHING, GONE)
         self.assertFalse(self.look(GONE))
         self.assertEqual(
@@ -151,7 +151,7 @@ class WatchTest(unittest.TestCase):
             ReadOutcome.REFUSED, self.change(FileReading(GONE, policy=NOTHING))
         )
 
-    def test_nothing_follows_nothing(self):
+    def test_missing_file_replaces_a_policy_without_paragraphs(self):
         self.watch = file_change.FileWatch(NOTHING, GONE)
         self.assertEqual(ReadOutcome.REFUSED, self.change(bad(NEW)))
         self.assertEqual(

@@ -47,12 +47,12 @@ def node(devices):
     )
 
 
-class ChecksTest(unittest.TestCase):
+class UpgradeChecksTest(unittest.TestCase):
     def assert_result(self, code, words, result):
         self.assertEqual(code, result.code)
         self.assertIn(words, result.details or '')
 
-    def test_inventory_file_that_offers_nothing(self):
+    def test_inventory_file_without_devices_is_a_warning(self):
         self.assert_result(
             upgrade_checks.Code.WARNING,
             'no device is offered',
@@ -61,7 +61,7 @@ class ChecksTest(unittest.TestCase):
             ),
         )
 
-    def test_host_that_does_not_report_owners(self):
+    def test_host_that_does_not_report_owners_is_a_warning(self):
         self.assert_result(
             upgrade_checks.Code.WARNING,
             'ioslot_owner_assignment_capable',
@@ -70,14 +70,14 @@ class ChecksTest(unittest.TestCase):
             ),
         )
 
-    def test_placement_older_than_14(self):
+    def test_placement_older_than_14_is_a_failure(self):
         self.assert_result(
             upgrade_checks.Code.FAILURE,
             'older than 14.0',
             upgrade_checks.check_placement_release('1.36', ONE_TIME),
         )
 
-    def test_placement_whose_release_nobody_tells(self):
+    def test_unknown_placement_release_is_a_warning_for_one_time_use(self):
         def missing(name):
             raise upgrade_checks.importlib.metadata.PackageNotFoundError(name)
 
@@ -101,7 +101,7 @@ class ChecksTest(unittest.TestCase):
                 upgrade_checks.check_placement_release('1.39', None),
             )
 
-    def test_service_versions(self):
+    def test_service_version_below_73_is_a_warning(self):
         self.assert_result(
             upgrade_checks.Code.WARNING,
             '73',
@@ -118,7 +118,7 @@ class ChecksTest(unittest.TestCase):
             upgrade_checks.check_compute_versions(0),
         )
 
-    def test_short_names(self):
+    def test_short_provider_names_are_a_warning(self):
         long = [names.provider_name('host1', 1)]
         self.assert_result(
             upgrade_checks.Code.SUCCESS,
@@ -137,7 +137,7 @@ class ChecksTest(unittest.TestCase):
             upgrade_checks.check_provider_names(long + short, 'node'),
         )
 
-    def test_candidate_settings(self):
+    def test_missing_candidate_limits_are_a_warning(self):
         self.assert_result(
             upgrade_checks.Code.SUCCESS,
             '',

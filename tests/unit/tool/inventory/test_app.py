@@ -46,7 +46,7 @@ def entry_points():
 
 
 class HelpTest(base.ToolTestCase):
-    def test_each_command_is_found_by_its_entry_point(self):
+    def test_command_is_found_by_its_entry_point(self):
         found = dict(entry_points())
         self.assertLessEqual(set(COMMANDS), set(found))
         for name in COMMANDS:
@@ -57,7 +57,7 @@ class HelpTest(base.ToolTestCase):
                 command, tool.command_manager.find_command([name])[0]
             )
 
-    def test_the_help_of_each_command_has_an_example(self):
+    def test_help_of_each_command_has_an_example(self):
         for name, _ in entry_points():
             with self.subTest(command=name):
                 result = base.run(*name.split(), '--help')
@@ -66,7 +66,7 @@ class HelpTest(base.ToolTestCase):
                 self.assertIn(f'  {app.NAME} {name}', examples)
                 self.assertIn('\n  # ', examples)
 
-    def test_without_a_command_the_help_is_printed(self):
+    def test_help_is_printed_without_a_command(self):
         for arguments in ((), ('--help',)):
             result = base.run(*arguments)
             self.assertEqual(0, result.status)
@@ -95,7 +95,7 @@ class HelpTest(base.ToolTestCase):
                 self.assertEqual(f'{program} {installed}\n', done.stdout)
                 self.assertEqual('', done.stderr)
 
-    def test_bash_completion(self):
+    def test_bash_completes_commands_and_options(self):
         result = base.run('complete')
         self.assertEqual(0, result.status)
         # The function of the package bash-completion that cliff needs.
@@ -117,7 +117,7 @@ class HelpTest(base.ToolTestCase):
             )
             self.assertIn(expected, done.stdout.split())
 
-    def test_an_unknown_command(self):
+    def test_unknown_command_suggests_similar_ones(self):
         result = base.run('validatee')
         self.assertEqual(2, result.status)
         self.assertIn('validate', result.out)
@@ -126,7 +126,7 @@ class HelpTest(base.ToolTestCase):
 class ExamplesTest(base.HostTestCase):
     """Every example of the help and the documents is run."""
 
-    def test_every_example_runs(self):
+    def test_examples_of_help_and_documents_run(self):
         examples = self.examples()
         self.assertGreaterEqual(len(examples), 12)
         system = base.capture('sys_with_sriov.txt')
@@ -170,7 +170,7 @@ class ExamplesTest(base.HostTestCase):
 
 
 class ErrorTest(base.ToolTestCase):
-    def test_errors_are_one_line_with_the_cure(self):
+    def test_error_is_one_line_with_the_cure(self):
         result = self.run_tool('show', '--system-xml', 'missing.xml')
         self.assertEqual((1, ''), (result.status, result.out))
         self.assert_one_line(result.err, 'missing.xml', 'Give the path')
@@ -205,7 +205,7 @@ class ErrorTest(base.ToolTestCase):
         self.assertEqual(1, result.status)
         self.assertIn('Traceback', result.err)
 
-    def test_an_error_of_the_program_says_so(self):
+    def test_unexpected_error_asks_for_a_report(self):
         tool = app.InventoryApp()
         tool.options = tool.parser.parse_args([])
         command = tool.command_manager.find_command(['show'])[0]
@@ -223,7 +223,7 @@ class ErrorTest(base.ToolTestCase):
         self.assertIn('error of the program', complaint)
         self.assertIn('--debug', complaint)
 
-    def test_libraries_are_quiet(self):
+    def test_messages_of_libraries_are_hidden(self):
         # pypowervm logs the whole body of what it can't read.
         bad = self.write('bad.xml', '<feed/>')
         result = self.run_tool('show', '--system-xml', bad)
@@ -231,7 +231,7 @@ class ErrorTest(base.ToolTestCase):
 
 
 class ConfigTest(base.ToolTestCase):
-    def test_nova_conf_is_not_needed_where_nothing_needs_it(self):
+    def test_offline_validation_needs_no_nova_conf(self):
         result = base.run(
             '--config-file',
             '/nonexistent/nova.conf',
@@ -241,7 +241,7 @@ class ConfigTest(base.ToolTestCase):
         )
         self.assertEqual((0, ''), (result.status, result.err))
 
-    def test_a_named_file_has_to_be_there(self):
+    def test_named_configuration_file_has_to_exist(self):
         result = base.run('--config-file', '/nonexistent/nova.conf', 'show')
         self.assertEqual(1, result.status)
         self.assert_one_line(result.err, '/nonexistent/nova.conf')
@@ -251,13 +251,13 @@ class ConfigTest(base.ToolTestCase):
         self.assertEqual(0, result.status)
         self.assertIn(self.inventory, result.out)
 
-    def test_a_bad_option_is_one_line(self):
+    def test_invalid_option_is_reported_in_one_line(self):
         self.write('nova.conf', '[powervm]\nrest_url = ftp://host\n')
         result = self.run_tool('show')
         self.assertEqual(1, result.status)
         self.assert_one_line(result.err, '[powervm]rest_url', 'looks like')
 
-    def test_a_file_that_is_no_configuration(self):
+    def test_configuration_file_with_syntax_error_is_named(self):
         self.write('nova.conf', 'nonsense\n')
         result = self.run_tool('show')
         self.assertEqual(1, result.status)
@@ -298,7 +298,7 @@ class ConfigTest(base.ToolTestCase):
         ):
             _ = config.read_config([self.conf]).additions
 
-    def test_a_directory_of_files(self):
+    def test_config_dir_overrides_options(self):
         base_inventory = self.write('other.yaml', base.GPUS)
         drop = self.directory / 'conf.d'
         drop.mkdir()
@@ -329,12 +329,12 @@ class PermissionTest(base.ToolTestCase):
         os.chmod(path, 0)
         os.seteuid(user)
 
-    def test_a_file_that_everybody_may_read(self):
+    def test_readable_inventory_file_is_validated_by_any_user(self):
         self.forbid(self.conf)
         result = base.run('validate', self.inventory, '--offline')
         self.assertEqual((0, ''), (result.status, result.err))
 
-    def test_an_inventory_file_that_this_user_may_not_read(self):
+    def test_unreadable_inventory_file_is_an_error(self):
         self.forbid(self.inventory)
         result = self.run_tool('validate', '--offline')
         self.assertEqual(2, result.status)
@@ -344,13 +344,13 @@ class PermissionTest(base.ToolTestCase):
         self.assertIn('The file was not checked.', result.out)
         self.assertNotIn('nova-compute does not start', result.out)
 
-    def test_a_named_nova_conf_that_this_user_may_not_read(self):
+    def test_unreadable_named_nova_conf_is_an_error(self):
         self.forbid(self.conf)
         result = self.run_tool('show')
         self.assertEqual(1, result.status)
         self.assert_one_line(result.err, self.conf)
 
-    def test_the_default_nova_conf_that_this_user_may_not_read(self):
+    def test_unreadable_default_nova_conf_is_a_warning(self):
         self.forbid(self.conf)
         with (
             mock.patch.object(
@@ -364,8 +364,8 @@ class PermissionTest(base.ToolTestCase):
         self.assertIn('can not be read by this user', logs.output[0])
 
 
-class SilentHostTest(base.ToolTestCase):
-    def test_a_host_that_does_not_answer(self):
+class UnreachableHostTest(base.ToolTestCase):
+    def test_unreachable_host_is_one_line_with_the_cure(self):
         with open(self.conf, 'a') as conf:
             conf.write(
                 'rest_url = http://127.0.0.1:1\n'
@@ -389,7 +389,7 @@ class SilentHostTest(base.ToolTestCase):
 
 
 class WrongPasswordTest(base.HostTestCase):
-    def test_a_host_that_refuses_the_login(self):
+    def test_refused_login_is_one_line_with_the_options(self):
         with open(self.conf, 'a') as conf:
             conf.write('rest_password = wrong\n')
         result = self.run_tool('show')

@@ -20,7 +20,7 @@ from nova_powervm import exception
 from nova_powervm.tool.inventory import flavor_client
 
 
-class FlavorsTest(unittest.TestCase):
+class FlavorClientTest(unittest.TestCase):
     def test_unknown_cloud_is_reported_once_with_its_cure(self):
         with (
             fixtures.EnvironmentVariable('OS_CLIENT_CONFIG_FILE', '/dev/null'),

@@ -17,13 +17,13 @@ import unittest
 from nova_powervm.tool.inventory import record_formatter
 
 
-class RecordTest(unittest.TestCase):
+class RecordFormatTest(unittest.TestCase):
     COLUMNS = ('Slot', 'Traits', 'Owner')
 
     def lines(self, *row, width=60):
         return list(record_formatter.format_record(self.COLUMNS, row, width))
 
-    def test_each_line_of_a_value_stands_below_the_first(self):
+    def test_further_lines_of_a_value_are_aligned(self):
         self.assertEqual(
             [
                 'Slot    21010020',

@@ -73,7 +73,7 @@ class DifferencesTest(unittest.TestCase):
         self.assertTrue(difference.cure)
         return difference
 
-    def test_in_step(self):
+    def test_matching_state_has_no_difference(self):
         self.assertEqual((), compare([offered()]))
 
     def test_in_step_with_an_instance_that_has_its_device(self):
@@ -85,7 +85,7 @@ class DifferencesTest(unittest.TestCase):
             ),
         )
 
-    def test_missing(self):
+    def test_offered_slot_without_provider_is_missing(self):
         found = self.assert_one(
             'missing', 'offered as CUSTOM_GPU, but Placement', compare()
         )
@@ -113,7 +113,7 @@ class DifferencesTest(unittest.TestCase):
         )
         self.assertIn(INSTANCE, found.cure)
 
-    def test_what_has_been_withdrawn_is_no_difference_any_more(self):
+    def test_withdrawn_provider_is_no_difference(self):
         withdrawn = offered(
             consumers=held(),
             inventory={'CUSTOM_GPU': values.record(1)},
@@ -160,7 +160,7 @@ class DifferencesTest(unittest.TestCase):
             ),
         )
 
-    def test_what_an_operator_reserved_is_no_difference(self):
+    def test_unit_reserved_by_operator_is_no_difference(self):
         self.assertEqual(
             (),
             compare(
@@ -273,7 +273,7 @@ class DifferencesTest(unittest.TestCase):
         found = compare([other], slots, policy=policies.Policy())
         self.assert_one('foreign', 'of Cyborg', found)
 
-    def test_they_are_sorted_by_kind_and_slot(self):
+    def test_differences_are_sorted_by_kind_and_slot(self):
         found = compare(
             [offered(0x21010022, consumers=held(OTHER))],
             [

@@ -35,8 +35,8 @@ POLICY = policies.Policy(
 )
 
 
-class WishTest(unittest.TestCase):
-    def test_of_a_paragraph(self):
+class DeviceRequestTest(unittest.TestCase):
+    def test_paragraph_gives_class_and_traits(self):
         self.assertEqual(
             flavors.DeviceRequest(
                 'CUSTOM_GPU',
@@ -51,48 +51,48 @@ class WishTest(unittest.TestCase):
             flavors.request_for_paragraph(POLICY, 'gpus'),
         )
 
-    def test_wildcards_give_no_trait(self):
+    def test_value_with_wildcard_gives_no_trait(self):
         request = flavors.request_for_paragraph(POLICY, 'nvme')
         self.assertEqual({f'{PREFIX}_VENDOR_ID_144D'}, request.traits)
         self.assertEqual('CUSTOM_IOSLOT', request.resource_class)
 
-    def test_of_one_device_of_a_paragraph(self):
+    def test_device_of_paragraph_adds_its_ids(self):
         request = flavors.request_for_paragraph(POLICY, 'rest', '1014:034a')
         self.assertEqual(
             {f'{PREFIX}_VENDOR_ID_1014', f'{PREFIX}_DEVICE_ID_034A'},
             request.traits,
         )
 
-    def test_of_a_device(self):
+    def test_device_gets_the_class_of_its_paragraph(self):
         request = flavors.request_for_device(POLICY, '1014:034A')
         self.assertEqual('CUSTOM_REST', request.resource_class)
 
-    def test_a_paragraph_that_is_not_there_or_denies(self):
+    def test_missing_or_denying_paragraph_is_refused(self):
         for name in ('gpu', 'never'):
             with self.assertRaisesRegex(
                 exception.ConfigurationError, 'there are: gpus, nvme, rest'
             ):
                 flavors.request_for_paragraph(POLICY, name)
 
-    def test_a_device_that_the_paragraph_does_not_take(self):
+    def test_device_outside_the_paragraph_is_refused(self):
         with self.assertRaisesRegex(
             exception.ConfigurationError, 'does not take devices 8086:0000'
         ):
             flavors.request_for_paragraph(POLICY, 'gpus', '8086:0000')
 
-    def test_a_device_that_no_paragraph_takes(self):
+    def test_device_without_paragraph_is_refused(self):
         with self.assertRaisesRegex(
             exception.ConfigurationError, 'no paragraph of inventory.yaml'
         ):
             flavors.request_for_device(POLICY, '8086:0000')
 
-    def test_a_device_of_two_classes(self):
+    def test_device_of_two_classes_is_refused(self):
         with self.assertRaisesRegex(
             exception.ConfigurationError, 'CUSTOM_GPU and CUSTOM_REST'
         ):
             flavors.request_for_device(POLICY, '10DE:1DB6')
 
-    def test_ids_that_are_none(self):
+    def test_invalid_ids_are_refused(self):
         for text in ('10DE', '10DE:', '10DE:1DB*', 'nvidia:v100', ''):
             with (
                 self.subTest(text),
@@ -104,7 +104,7 @@ class WishTest(unittest.TestCase):
 
 
 class ExtraSpecsTest(unittest.TestCase):
-    def test_one_device_needs_no_group_policy(self):
+    def test_single_device_needs_no_group_policy(self):
         request = flavors.DeviceRequest('PGPU', frozenset({'CUSTOM_FAST'}))
         self.assertEqual(
             {
@@ -115,7 +115,7 @@ class ExtraSpecsTest(unittest.TestCase):
             flavors.make_extra_specs([request]),
         )
 
-    def test_groups_that_are_there_already_are_in_the_way(self):
+    def test_existing_groups_conflict(self):
         wanted = flavors.make_extra_specs(
             [flavors.DeviceRequest('PGPU', frozenset())]
         )

@@ -50,7 +50,7 @@ class ReleasingTest(unittest.TestCase):
         self.assertEqual(kind, caught.exception.fields['kind'])
         self.assertIn(words, str(caught.exception))
 
-    def test_a_used_device_may_be_given_back(self):
+    def test_used_device_is_releasable(self):
         provider = burned()
         releasing.check_releasable(provider)
         self.assertEqual(
@@ -58,7 +58,7 @@ class ReleasingTest(unittest.TestCase):
             releasing.make_released_records(provider),
         )
 
-    def test_it_is_found_by_slot_name_and_uuid(self):
+    def test_provider_is_found_by_slot_name_and_uuid(self):
         here = tree(burned(), burned(0x21010021, 'other'))
         for which in (
             '21010020',
@@ -68,14 +68,14 @@ class ReleasingTest(unittest.TestCase):
         ):
             self.assertEqual(UUID, releasing.find_provider(which, here).uuid)
 
-    def test_unknown_is_refused(self):
+    def test_unknown_provider_is_refused(self):
         here = tree(burned())
         for which in ('21010029', 'nothing', ''):
             self.assert_refused(
                 'unknown', '21010020', releasing.find_provider, which, here
             )
 
-    def test_ambiguous_is_refused(self):
+    def test_ambiguous_slot_is_refused(self):
         short = burned(uuid='other', name='PowerVM IOSlot 21010020')
         self.assert_refused(
             'ambiguous',
@@ -85,7 +85,7 @@ class ReleasingTest(unittest.TestCase):
             tree(burned(), short),
         )
 
-    def test_foreign_is_refused(self):
+    def test_foreign_provider_is_refused(self):
         for other in (
             burned(name='host1_gpu'),
             burned(parent_uuid='elsewhere'),
@@ -98,7 +98,7 @@ class ReleasingTest(unittest.TestCase):
                 tree(other),
             )
 
-    def test_allocated_is_refused(self):
+    def test_allocated_device_is_refused(self):
         self.assert_refused(
             'allocated',
             'it is allocated to one, two',
@@ -106,7 +106,7 @@ class ReleasingTest(unittest.TestCase):
             burned(consumers={'two': {}, 'one': {}}),
         )
 
-    def test_withdrawn_is_refused(self):
+    def test_withdrawn_device_is_refused(self):
         traits = burned().traits | {names.WITHDRAWN_TRAIT}
         self.assert_refused(
             'withdrawn',
@@ -115,7 +115,7 @@ class ReleasingTest(unittest.TestCase):
             burned(traits=traits),
         )
 
-    def test_not_one_time_is_refused(self):
+    def test_reusable_device_is_refused(self):
         self.assert_refused(
             'not-one-time',
             f'--resource CUSTOM_GPU:reserved=0 {UUID}',
@@ -123,7 +123,7 @@ class ReleasingTest(unittest.TestCase):
             burned(traits=frozenset({'OWNER_NOVA'})),
         )
 
-    def test_not_burned_is_refused(self):
+    def test_unburned_device_is_refused(self):
         inventory = {'CUSTOM_GPU': values.record(0)}
         self.assert_refused(
             'not-burned',
@@ -132,11 +132,11 @@ class ReleasingTest(unittest.TestCase):
             burned(inventory=inventory),
         )
 
-    def test_each_refusal_is_in_the_help(self):
+    def test_kind_of_refusal_without_help_is_an_error(self):
         with self.assertRaises(ValueError):
             releasing.make_refusal('whim', 'x', 'y')
 
-    def test_what_needs_cleaning(self):
+    def test_burned_free_devices_are_listed_by_slot(self):
         waiting = burned(0x21010022, 'waiting')
         here = tree(
             waiting,
