@@ -61,7 +61,7 @@ class Config:
         :raises nova_powervm.exception.ConfigurationError: Some of them
             contradict each other.
         """
-        return options.take(self.conf.powervm)
+        return options.read_settings(self.conf.powervm)
 
     @property
     def inventory_file(self) -> str:
