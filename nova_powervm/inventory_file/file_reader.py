@@ -196,7 +196,7 @@ def _check_directories(path: str) -> None:
 def _unreadable(path: str, error: Exception) -> exception.PolicyInvalid:
     return _refusal(
         path,
-        f'the file can not be read: {error}',
+        f'the file cannot be read: {error}',
         'let the user that nova-compute runs as read it, for example with '
         f'chgrp nova {path} and chmod 0640 {path}',
     )

@@ -119,7 +119,7 @@ def read_traits(
         if name in names:
             findings.add(
                 item.start_mark,
-                f'trait {name} stands there twice',
+                f'trait {name} appears twice',
                 'leave one of them out',
             )
         elif name is not None:

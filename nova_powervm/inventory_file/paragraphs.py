@@ -200,7 +200,7 @@ def _refuse_key(
     key: str, key_node: yaml.Node, findings: problems.Findings
 ) -> None:
     if key in policy.PROPERTIES:
-        hint = f'{key} belongs into the section identification'
+        hint = f'{key} belongs in the section identification'
     else:
         meant = yaml_nodes.find_nearest(
             key.lower(), file_keywords.PARAGRAPH_KEYS

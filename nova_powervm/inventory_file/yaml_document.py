@@ -58,7 +58,7 @@ def compose_document(
         # and for a %YAML directive with an absurdly long number.
         findings.add(
             reader.get_mark(),
-            'this is no valid YAML: a number is out of range',
+            'this is not valid YAML: a number is out of range',
             'write the value without escapes or directives',
         )
     finally:
@@ -88,7 +88,7 @@ def _add_syntax_error(
 ) -> None:
     mark = error.problem_mark or reader.get_mark()
     context = f' {error.context}' if error.context else ''
-    what = f'this is no valid YAML:{context}: {error.problem}'
+    what = f'this is not valid YAML:{context}: {error.problem}'
     reader.findings_at(mark).add(
         mark, what.replace(':: ', ': '), _hint_for_syntax(error)
     )

@@ -198,7 +198,7 @@ def iterate_entries(
         if key in first_lines:
             findings.add(
                 key_node.start_mark,
-                f'{subject} {quote_printable(key)} stands there twice, '
+                f'{subject} {quote_printable(key)} appears twice, '
                 f'first in line {first_lines[key]}',
                 'give each its own name, or leave one of them out',
             )

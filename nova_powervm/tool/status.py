@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The command ``nova-powervm-status``."""
+"""Command ``nova-powervm-status``."""
 
 import functools
 import os
@@ -48,7 +48,7 @@ _T = TypeVar('_T')
 def _expecting(
     check: Callable[['Checks'], upgradecheck.Result],
 ) -> Callable[['Checks'], upgradecheck.Result]:
-    """Report an expected error as the result of a check, in one line."""
+    """Report an expected error as the result of a check."""
 
     @functools.wraps(check)
     def wrapper(self: 'Checks') -> upgradecheck.Result:
@@ -63,7 +63,7 @@ def _expecting(
 
 
 def _attempt(read: Callable[[], _T]) -> _T | Exception:
-    """Read something that several checks need; keep an expected error."""
+    """Read data that several checks need; return an expected error."""
     try:
         return read()
     except (*upgrade_checks.EXPECTED, upgrade_checks.NotChecked) as error:
@@ -71,14 +71,14 @@ def _attempt(read: Callable[[], _T]) -> _T | Exception:
 
 
 def _own(outcome: _T | Exception) -> _T:
-    """Give what was read to the check that reports its errors."""
+    """Return data to the check that reports the error of reading it."""
     if isinstance(outcome, Exception):
         raise outcome
     return outcome
 
 
 def _needed(outcome: _T | Exception, check: str) -> _T:
-    """Give what was read to a check that another one goes before.
+    """Return data to a check that does not report the error of reading it.
 
     :raises upgrade_checks.NotChecked: It could not be read.
     """
@@ -88,12 +88,12 @@ def _needed(outcome: _T | Exception, check: str) -> _T:
 
 
 class Checks(upgradecheck.UpgradeCommands):
-    """Checks whether all is ready for this version of the driver.
+    """Checks that a host and its cloud are ready for this version.
 
-    An error is reported by one check only. Those that need what could not be
-    read are warnings that name this check.
+    An error is reported by one check only. Other checks that depend on the
+    same data are warnings that name this check.
 
-    :param conf: The configuration; it is read when the command line is.
+    :param conf: The configuration, which is read after this call.
     """
 
     display_title = 'nova-powervm Upgrade Check Results'
@@ -101,7 +101,7 @@ class Checks(upgradecheck.UpgradeCommands):
     def __init__(self, conf: cfg.ConfigOpts) -> None:
         self._config = config.Config(conf, ())
 
-    # What is read once, or the error of it
+    # Data that is read once, or the error of reading it
 
     @functools.cached_property
     def _settings(self) -> options.Settings | Exception:
@@ -176,7 +176,7 @@ class Checks(upgradecheck.UpgradeCommands):
         except exception.NodeUnknown:
             return upgrade_checks.success(
                 f"Placement has no provider '{node}' yet. Run this command "
-                'again when nova-compute has started.'
+                'again after nova-compute has started.'
             )
         files = cfg.find_config_files(project='placement', prog='placement')
         return upgrade_checks.check_candidate_limits(
@@ -199,8 +199,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command ``nova-powervm-status``.
 
     :param argv: The arguments; those of the process by default.
-    :returns: 0 if all is ready, 1 for warnings, 2 for failures, 255 if the
-        checks could not be run.
+    :returns: 0 if all checks passed, 1 for warnings, 2 for failures, 255 if
+        the checks could not be run.
     """
     conf = config.declare_options()
     upgradecheck.register_cli_options(conf, Checks(conf))
@@ -216,6 +216,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (cfg.Error, exception.ConfigurationError) as error:
         print(f'{NAME}: {error}', file=sys.stderr)
         return UNEXPECTED
-    # Where the library looks for --json; its main() knows no --version.
+    # The library reads --json from here. Its main() has no --version.
     upgradecheck.CONF = conf
     return int(upgradecheck.run(conf))

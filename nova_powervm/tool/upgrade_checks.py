@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The checks of ``nova-powervm-status``, each a function to one result."""
+"""Checks of ``nova-powervm-status``, each a function with one result."""
 
 import dataclasses
 import importlib.metadata
@@ -35,11 +35,11 @@ from nova_powervm.tool.inventory import placement_client
 from nova_powervm.tool.rules import placement_cost
 from nova_powervm.tool.rules import placement_tree
 
-#: The newest microversion, which Placement has had since 7.0 (Yoga).
+#: Newest microversion, which Placement has supported since 7.0 (Yoga).
 PLACEMENT_API = '1.39'
-#: Takes changes of allocations that make an overfull provider less full.
+#: First release that lets an allocation shrink on an overfull provider.
 PLACEMENT_RELEASE = 14
-#: Nova's own gate for OWNER_NOVA in what its scheduler asks for.
+#: Service version from which on Nova's scheduler requires OWNER_NOVA.
 OWNER_VERSION = 73
 
 _SHORT = re.compile(re.escape(names.PROVIDER_PREFIX) + '[0-9A-F]{8}')
@@ -60,24 +60,24 @@ Code = upgradecheck.Code
 
 
 def success(details: str | None = None) -> Result:
-    """Make the result of a check that found nothing."""
+    """Create the result of a check that passed."""
     return Result(Code.SUCCESS, details)
 
 
 def warning(details: str) -> Result:
-    """Make the result of a check that found something to look at."""
+    """Create the result of a check with something to look into."""
     return Result(Code.WARNING, details)
 
 
 def failure(details: object) -> Result:
-    """Make the result of a check that found what has to be mended."""
+    """Create the result of a check with a problem to correct."""
     return Result(Code.FAILURE, str(details))
 
 
 class NotChecked(Exception):
-    """What a check needs could not be read.
+    """Data that a check depends on could not be read.
 
-    :param check: The check that says why.
+    :param check: Name of the check that reports the reason.
     """
 
     def __init__(self, check: str) -> None:
@@ -87,22 +87,22 @@ class NotChecked(Exception):
 
 
 def check_inventory_file(policy: policies.Policy) -> Result:
-    """Say whether the file offers anything; that it is good is known."""
+    """Check that a valid file offers at least one device."""
     if not policy.resource_classes:
         return warning(
             f'{policy.source}: no device is offered. '
-            '"nova-powervm-inventory generate" writes a file to begin with.'
+            '"nova-powervm-inventory generate" creates a first file.'
         )
     return success(f'{len(policy.paragraphs)} paragraph(s) in {policy.source}')
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class HostSummary:
-    """What one look at the host told.
+    """Summary of the host's state.
 
-    :param slots: Number of its slots.
-    :param server: Who was asked.
-    :param reports_owners: Whether it tells who owns a slot.
+    :param slots: Number of slots.
+    :param server: The PowerVM REST server.
+    :param reports_owners: Whether the host reports the owners of slots.
     """
 
     slots: int
@@ -113,8 +113,8 @@ class HostSummary:
 def read_host(server: options.Server) -> HostSummary:
     """Log on to the host and read it once.
 
-    :param server: The PowerVM REST server, which is tried once.
-    :raises exception.PowerVMError: It can't be read.
+    :param server: The PowerVM REST server, which is not waited for.
+    :raises exception.PowerVMError: The host can't be read.
     """
     server = dataclasses.replace(server, connect_timeout=0)
     with wait_notice.announce_wait(
@@ -133,24 +133,24 @@ def read_host(server: options.Server) -> HostSummary:
 
 
 def check_slot_ownership(host: HostSummary) -> Result:
-    """Say whether the host itself tells who owns its slots."""
+    """Check that the host reports the owners of slots."""
     if host.reports_owners:
         return success()
     return warning(
-        'The host lacks ioslot_owner_assignment_capable: owners of slots are '
-        "worked out from the partitions' profiles, with two more requests in "
-        'each cycle, and a partition without a profile hides what it owns. '
-        'Update NovaLink and the firmware if you can.'
+        'The host lacks ioslot_owner_assignment_capable: the driver derives '
+        "the owners of slots from the partitions' profiles, with two more "
+        'requests in each cycle, and misses slots of a partition without a '
+        'profile. Update NovaLink and the firmware if possible.'
     )
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class PlacementSummary:
-    """What the first requests to Placement told.
+    """Results of the first requests to Placement.
 
-    :param client: Asks further.
-    :param max_microversion: The newest that it knows.
-    :param slot_providers: Names of all slot providers of the cloud.
+    :param client: Client for further requests.
+    :param max_microversion: Newest microversion of Placement.
+    :param slot_providers: Names of all slot providers in the cloud.
     """
 
     client: placement_client.PlacementClient
@@ -161,11 +161,11 @@ class PlacementSummary:
 def read_placement(
     client: placement_client.PlacementClient,
 ) -> PlacementSummary:
-    """Ask Placement for its versions, and as a user for providers.
+    """Read Placement's versions and the slot providers of the cloud.
 
-    The versions alone would be told to anybody.
+    Only the second request proves the credentials: anybody can read versions.
 
-    :raises exception.PowerVMError: It can't be asked.
+    :raises exception.PowerVMError: Placement can't be read.
     """
     return PlacementSummary(
         client,
@@ -177,18 +177,18 @@ def read_placement(
 def check_placement_release(
     newest: str, policy: policies.Policy | None
 ) -> Result:
-    """Say whether Placement is new enough for burned devices.
+    """Check that Placement is new enough for burned devices.
 
-    The release can't be asked for: 7.0 to 16.0 all have the same newest
-    microversion. What is installed beside this command may tell.
+    Placement does not report its release, and 7.0 to 16.0 have the same newest
+    microversion. The package installed with this command may tell.
 
-    :param newest: Its newest microversion.
+    :param newest: Newest microversion of Placement.
     :param policy: The inventory file; None if it can't be read.
     """
     parse = microversion_parse.parse_version_string
     if parse(newest) < parse(PLACEMENT_API):
         return failure(
-            f'Placement knows microversions up to {newest} only, so it is '
+            f'Placement supports microversions up to {newest} only, so it is '
             f'older than {PLACEMENT_RELEASE}.0 (2025.2). Upgrade it first.'
         )
     try:
@@ -200,8 +200,8 @@ def check_placement_release(
     advice = (
         f'its API ({newest}) does not tell the release, which has to be '
         f'{PLACEMENT_RELEASE}.0 (2025.2) or later to move instances with '
-        'devices that are kept back. Look on its host: '
-        'pip show openstack-placement'
+        'burned devices. Check it on the host of Placement with "pip show '
+        'openstack-placement"'
     )
     if policy is None:
         return success(
@@ -214,9 +214,10 @@ def check_placement_release(
 
 
 def check_compute_versions(lowest: int) -> Result:
-    """Say whether Nova's scheduler asks for OWNER_NOVA by itself.
+    """Check that Nova's scheduler requires OWNER_NOVA by itself.
 
-    :param lowest: Lowest version of a nova-compute service; 0 for none.
+    :param lowest: Lowest version of the nova-compute services; 0 if there are
+        none.
     """
     if lowest >= OWNER_VERSION:
         return success(f'the lowest nova-compute service version is {lowest}')
@@ -224,15 +225,15 @@ def check_compute_versions(lowest: int) -> Result:
         return success('no nova-compute service has started yet')
     return warning(
         f'The lowest nova-compute service version is {lowest}; below '
-        f'{OWNER_VERSION} the scheduler does not ask for OWNER_NOVA. Upgrade '
+        f'{OWNER_VERSION} the scheduler does not require OWNER_NOVA. Upgrade '
         'all nova-compute services.'
     )
 
 
 def check_provider_names(found: Collection[str], style: str) -> Result:
-    """Say whether names of providers can collide between hosts.
+    """Check that provider names can't collide between hosts.
 
-    :param found: Names of all slot providers of the cloud.
+    :param found: Names of all slot providers in the cloud.
     :param style: ``[powervm]provider_names``.
     """
     short = sorted(name for name in found if _SHORT.fullmatch(name))
@@ -241,14 +242,14 @@ def check_provider_names(found: Collection[str], style: str) -> Result:
         return warning(
             f'{len(short)} provider(s) have the short names of the '
             f'specification: {", ".join(short[:3])}{more}. They work, but a '
-            'second host with such a slot can not have the same name. In a '
-            'cloud of several hosts delete them while they are free, with '
-            '[powervm]provider_names = node.'
+            'second host with the same DRC index cannot use the name. In a '
+            'cloud of several hosts, set [powervm]provider_names = node and '
+            'delete the providers while they are free.'
         )
     if style == 'spec':
         return warning(
-            '[powervm]provider_names = spec makes names that are unique in '
-            'a cloud of one host only. Set it to node.'
+            '[powervm]provider_names = spec creates names that are unique '
+            'only in a cloud of one host. Set it to node.'
         )
     return success()
 
@@ -256,10 +257,10 @@ def check_provider_names(found: Collection[str], style: str) -> Result:
 def check_candidate_limits(
     tree: placement_tree.Tree, files: Collection[str]
 ) -> Result:
-    """Say whether Placement is set up for many equal devices.
+    """Check that Placement is configured for many equal devices.
 
-    :param tree: What Placement holds of this node.
-    :param files: placement.conf, if it can be read here.
+    :param tree: The providers of this node.
+    :param files: Paths of placement.conf, as far as they are readable here.
     """
     counts = Counter(rc for o in tree.slot_providers for rc in o.inventory)
     many = {
@@ -269,14 +270,14 @@ def check_candidate_limits(
         return success()
     where = ', '.join(f'{n} {rc}' for rc, n in sorted(many.items()))
     advice = (
-        f'{where} on one host: flavors with several of them make very many '
-        'candidates, which cost Placement minutes and gigabytes. Set in '
-        f'placement.conf {placement_cost.PLACEMENT_OPTIONS}'
+        f'{where} on one host: for a flavor with several of them, Placement '
+        'builds very many candidates, which takes minutes and gigabytes. Set '
+        f'in placement.conf {placement_cost.PLACEMENT_OPTIONS}'
     )
     if not files:
         return warning(
-            f"{advice}; Placement's API does not tell them and the file can "
-            'not be read here, so look.'
+            f"{advice}; Placement's API does not report them, and the file "
+            'cannot be read here, so check it on the host of Placement.'
         )
     missing = _not_set(files)
     if not missing:
@@ -285,7 +286,7 @@ def check_candidate_limits(
 
 
 def _not_set(files: Collection[str]) -> list[str]:
-    """Say what Placement's configuration lacks for many equal devices."""
+    """List the missing options in Placement's configuration."""
     conf = cfg.ConfigOpts()
     for group, known in _CANDIDATE_OPTIONS.items():
         conf.register_opts(known, group=group)
@@ -302,5 +303,5 @@ def _not_set(files: Collection[str]) -> list[str]:
     return missing
 
 
-#: What makes a check fail; anything else is an error of the program.
+#: Errors that make a check fail; any other error is a bug.
 EXPECTED = (exception.PowerVMError, cfg.Error, OSError, ValueError)

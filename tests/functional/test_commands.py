@@ -341,7 +341,7 @@ class ReleaseTest(CommandTestCase):
             self._get_provider_inventory(burned)['CUSTOM_GPU'],
         )
         code, _, err = self.run_command('release', burned, '--yes')
-        self.assertIn('nothing of it is reserved', err)
+        self.assertIn('it is not burned', err)
         self.assertEqual(1, self.reserved(allocated))
 
     def test_release_names_all_refused_slots_and_changes_none(self):
@@ -470,7 +470,7 @@ class StatusTest(CommandTestCase):
         # the cell's own services know.
         code, found = self.check(self.nova_conf())
         self.assertEqual(1, code)
-        self.assertIn('can not be asked', found['Nova service versions'][1])
+        self.assertIn('cannot be asked', found['Nova service versions'][1])
 
     def test_ready_host_passes_all_checks(self):
         self.start_host()

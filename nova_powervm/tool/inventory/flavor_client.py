@@ -27,23 +27,22 @@ from nova_powervm import exception
 
 
 def add_cloud_option(parser: argparse.ArgumentParser) -> None:
-    """Add the options that say which cloud is asked.
+    """Add the option that selects the cloud.
 
-    :param parser: Of the command.
+    :param parser: The parser of the command.
     """
     parser.add_argument(
         '--os-cloud',
         metavar='NAME',
-        help='a cloud of clouds.yaml (default: $OS_CLOUD, or what the OS_* '
-        'variables say, as for the openstack command)',
+        help='name of a cloud in clouds.yaml (default: $OS_CLOUD or the '
+        'other OS_* variables, as for the openstack command)',
     )
 
 
 def connect_compute(cloud: str | None) -> Any:
-    """Give the SDK's proxy of the compute API.
+    """Return the SDK's proxy of the compute API.
 
-    :param cloud: Name of a cloud in clouds.yaml; None for what the
-        environment says.
+    :param cloud: Name of a cloud in clouds.yaml; None to use the environment.
     """
     return openstack.connect(cloud=cloud).compute
 
@@ -51,9 +50,8 @@ def connect_compute(cloud: str | None) -> Any:
 class FlavorClient:
     """Reads and changes flavors.
 
-    :param cloud: Name of a cloud in clouds.yaml; None for what the
-        environment says.
-    :raises exception.ComputeApiError: Nothing says which cloud.
+    :param cloud: Name of a cloud in clouds.yaml; None to use the environment.
+    :raises exception.ComputeApiError: No cloud is configured.
     """
 
     def __init__(self, cloud: str | None = None) -> None:
@@ -65,10 +63,10 @@ class FlavorClient:
     ) -> Mapping[str, Mapping[str, str]]:
         """Read the extra specs of flavors.
 
-        :param flavor_names: Names or ids; none for all flavors.
-        :returns: The flavor's name to its extra specs.
-        :raises exception.ComputeApiError: There is no such flavor, or the
-            API can't be asked.
+        :param flavor_names: Names or IDs; empty for all flavors.
+        :returns: Flavor name to extra specs.
+        :raises exception.ComputeApiError: A flavor does not exist, or the API
+            can't be reached.
         """
         with _translated('reading flavors'):
             found = (
@@ -83,10 +81,10 @@ class FlavorClient:
             }
 
     def set(self, name: str, extra_specs: Mapping[str, str]) -> None:
-        """Set extra specs of a flavor; others of it stay.
+        """Set extra specs of a flavor; its other extra specs are kept.
 
-        :raises exception.ComputeApiError: There is no such flavor, or the
-            API refused.
+        :raises exception.ComputeApiError: The flavor does not exist, or the
+            API refused the change.
         """
         with _translated(f'setting extra specs of flavor {name}'):
             self._compute.create_flavor_extra_specs(
@@ -97,7 +95,7 @@ class FlavorClient:
         found = self._compute.find_flavor(name, get_extra_specs=True)
         if found is None:
             raise exception.ComputeApiError(
-                reason=f"there is no flavor '{name}'. Make it with "
+                reason=f"there is no flavor '{name}'. Create it with "
                 f'"openstack flavor create {name} --vcpus … --ram … '
                 '--disk …"'
             )
@@ -106,7 +104,7 @@ class FlavorClient:
 
 @contextlib.contextmanager
 def _translated(action: str) -> Iterator[None]:
-    """Turn the SDK's exceptions into ours."""
+    """Translate exceptions of the SDK."""
     try:
         yield
     except openstack.exceptions.HttpException as error:

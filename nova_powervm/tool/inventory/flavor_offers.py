@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What flavors can ask for: by the inventory file, or in the whole cloud."""
+"""Devices that flavors can request: from the inventory file or the cloud."""
 
 import argparse
 from collections.abc import Iterable
@@ -29,15 +29,15 @@ if TYPE_CHECKING:
 
 
 def add_offer_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options that say what is asked.
+    """Add the options that select the source of the offers.
 
-    :param parser: Of the command.
+    :param parser: The parser of the command.
     """
     parser.add_argument(
         '--cloud',
         action='store_true',
-        help='ask Placement, too, with the credentials of nova.conf: what '
-        'this node offers, and which classes and traits there are at all',
+        help='also ask Placement, with the credentials in nova.conf, for '
+        'the devices of this node and the classes and traits of the cloud',
     )
     placement_client.add_node_option(parser)
 
@@ -48,12 +48,14 @@ def read_offers(
     policy: policies.Policy,
     sources: Iterable[Mapping[str, str]],
 ) -> flavor_lint.DeviceOffers:
-    """Find out what the flavors can ask for.
+    """Read which devices flavors can request.
 
-    :param app: Has the configuration.
-    :param parsed_args: With the options of :func:`add_offer_options`.
+    :param app: The application, for its configuration.
+    :param parsed_args: Arguments with the options of
+        :func:`add_offer_options`.
     :param policy: The inventory file.
-    :param sources: The extra specs; only what they name is asked about.
+    :param sources: The extra specs of the flavors; Placement is asked only
+        about the classes in them.
     """
     if not parsed_args.cloud:
         return offers_of_file(policy)
@@ -91,7 +93,9 @@ def _has_slot(providers: Iterable[str] | None) -> bool:
 
 
 def offers_of_file(policy: policies.Policy) -> flavor_lint.DeviceOffers:
-    """Say what the inventory file offers; traits of devices are not known.
+    """Return the classes that the inventory file offers.
+
+    The file alone does not tell the traits of devices.
 
     :param policy: The inventory file.
     """

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The command ``show``."""
+"""Command ``show``."""
 
 import argparse
 from collections.abc import Iterable
@@ -30,28 +30,28 @@ _Listing = tuple[Sequence[str], Iterable[Sequence[Any]]]
 
 
 class Show(base.Lister):
-    """List the slots of the host and what becomes of them.
+    """List the slots of the host, and tell which are offered to instances.
 
-    For each slot it says what is in it, and which paragraph of the inventory
-    file offers it to instances, or why it is not offered, in the words of
-    nova-compute's log. If Placement can be asked, it says who has the device.
+    For each slot, the list shows the device and the paragraph of the inventory
+    file that offers it, or the reason why it is not offered, as in the log of
+    nova-compute. If Placement is reachable, the list also shows who uses the
+    device.
     """
 
     examples = """
-        # Every slot of this host
+        # List all slots of this host
         nova-powervm-inventory show
 
-        # All that is known of one slot, which "pvmctl ioslot list" calls
-        # U78D2.001.EMU0001-P1-C3
+        # Show all properties of the slot U78D2.001.EMU0001-P1-C3
         nova-powervm-inventory show --slot P1-C3 --long
 
-        # Which devices instances can get, and their traits
+        # List the offered devices with their traits
         nova-powervm-inventory show --offered -c Slot -c Device -c Traits
 
-        # The resource providers as a tree
+        # Show the resource providers as a tree
         nova-powervm-inventory show --tree
 
-        # What another file would mean, on a host whose answer was stored
+        # Apply another file to a stored response of the REST API
         nova-powervm-inventory show new.yaml --system-xml system.xml
     """
 
@@ -62,33 +62,33 @@ class Show(base.Lister):
             'file',
             nargs='?',
             metavar='FILE',
-            help='the inventory file (default: [powervm]inventory_file of '
-            'nova.conf, which is /etc/nova/inventory.yaml)',
+            help='inventory file (default: [powervm]inventory_file in '
+            'nova.conf, or /etc/nova/inventory.yaml)',
         )
         parser.add_argument(
             '--slot',
             action='append',
             metavar='SLOT',
-            help='show only this slot: its DRC index, its location code or '
-            'the end of it (C3, P1-C3), also with the wildcards of the '
-            'inventory file; can be given more than once',
+            help='show only this slot, given by its DRC index, its location '
+            'code or the end of the location code (C3, P1-C3), with the '
+            'wildcards * and ? if needed; can be repeated',
         )
         parser.add_argument(
             '--offered',
             action='store_true',
-            help='show only what is offered to instances',
+            help='show only slots that are offered to instances',
         )
         parser.add_argument(
             '--long',
             action='store_true',
-            help='show all that is known of each slot, as a record instead '
-            'of a line of the table; formats for programs always have it all',
+            help='show all properties of each slot, as a record instead of a '
+            'table row; machine-readable formats always have all properties',
         )
         parser.add_argument(
             '--tree',
             action='store_true',
-            help='draw the resource providers with their traits instead of '
-            'a list',
+            help='show the resource providers and their traits as a tree '
+            'instead of a list',
         )
         pci_ids.add_option(parser)
         host_reader.add_host_options(parser)
@@ -96,7 +96,7 @@ class Show(base.Lister):
         return parser
 
     def run(self, parsed_args: argparse.Namespace) -> int:
-        """Draw the tree, which is no list, or do as a list does."""
+        """Print the tree, or the list in the selected format."""
         if not parsed_args.tree:
             return super().run(parsed_args)
         return self.guarded(self._draw, parsed_args)
@@ -107,7 +107,7 @@ class Show(base.Lister):
         column_names: Sequence[str],
         data: Iterable[Sequence[Any]],
     ) -> int:
-        """Write records where a table would be too wide for a terminal."""
+        """Write records instead of a table if all properties are shown."""
         if (
             parsed_args.long
             and parsed_args.formatter == 'table'
@@ -167,7 +167,8 @@ class Show(base.Lister):
             if unknown:
                 raise exception.ConfigurationError(
                     reason=f'{survey.reading.source} has no slot '
-                    f'{", ".join(unknown)}. Without --slot all are shown.'
+                    f'{", ".join(unknown)}. Run the command without --slot '
+                    'to list all slots.'
                 )
             found = [
                 row

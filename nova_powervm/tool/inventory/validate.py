@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The command ``validate``."""
+"""Command ``validate``."""
 
 import argparse
 import dataclasses
@@ -42,13 +42,13 @@ _COLUMNS = (
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Checked:
-    """A file that was checked.
+    """Result of checking a file.
 
-    :param source: Its name.
-    :param text: Its text, to show lines of it.
-    :param found: What is to be said against it.
-    :param offer: What it offers on the host, if one was read.
-    :param access: Whether there was a file to check.
+    :param source: Name of the file.
+    :param text: Text of the file, for excerpts.
+    :param found: The findings.
+    :param offer: Lines that describe the offered devices, if a host was read.
+    :param access: Whether the file could be read.
     """
 
     source: str
@@ -59,26 +59,27 @@ class _Checked:
 
 
 class Validate(base.Lister):
-    """Check an inventory file, all of it at once.
+    """Validate an inventory file and report all problems at once.
 
-    It finds what nova-compute would refuse, and, against a host, what is
-    allowed but may not be meant. The exit code is 0 for a file without
-    problems, 1 if there are warnings only, 2 if there are errors, or if the
-    host can't be read.
+    Errors are problems for which nova-compute would refuse the file. Unless
+    --offline is given, the file is also compared with a host, to find
+    paragraphs that may not do what they were meant to do. The exit code is 0
+    if there are no problems, 1 if there are only warnings, and 2 if there are
+    errors or the host can't be read.
     """
 
     trouble = _ERRORS
     examples = """
-        # The file of this host, against this host
+        # Validate the file of this host, and compare it with the host
         nova-powervm-inventory validate
 
-        # A file alone, on any machine, without nova.conf
+        # Validate only the file, on any machine, without nova.conf
         nova-powervm-inventory validate inventory.yaml --offline
 
-        # A file against a host whose answer of the REST API was stored
+        # Compare a file with a stored response of the REST API
         nova-powervm-inventory validate inventory.yaml --system-xml system.xml
 
-        # In a pipeline: warnings fail, too; the result is for a program
+        # In a CI job: let warnings fail, and print JSON
         nova-powervm-inventory validate inventory.yaml --offline \\
             --fatal-warnings -f json
     """
@@ -90,27 +91,27 @@ class Validate(base.Lister):
             'file',
             nargs='?',
             metavar='FILE',
-            help='the inventory file; - for standard input (default: '
-            '[powervm]inventory_file of nova.conf, which is '
+            help='inventory file, which has to exist; - for standard input '
+            '(default: [powervm]inventory_file in nova.conf, or '
             '/etc/nova/inventory.yaml)',
         )
         parser.add_argument(
             '--fatal-warnings',
             action='store_true',
-            help='exit with 2 for warnings, too',
+            help='exit with code 2 if there are warnings',
         )
         parser.set_defaults(formatter=None)
         for action in parser._actions:
             if action.dest == 'formatter':
                 action.help = (
-                    'the output format; without one it is a report with the '
-                    'lines of the file around each problem'
+                    'output format (default: a report that shows the lines '
+                    'of the file around each problem)'
                 )
         host_reader.add_host_options(parser, offline=True)
         return parser
 
     def run(self, parsed_args: argparse.Namespace) -> int:
-        """Write the report, or the list in the chosen format."""
+        """Print the report, or the list in the selected format."""
         if parsed_args.formatter:
             return super().run(parsed_args)
         return self.guarded(self._report, parsed_args)
@@ -118,7 +119,7 @@ class Validate(base.Lister):
     def take_action(
         self, parsed_args: argparse.Namespace
     ) -> tuple[Sequence[str], Iterable[Sequence[Any]]]:
-        """List the problems."""
+        """List the findings."""
         found = self._find(parsed_args).found
         self._grade(found, parsed_args)
         return _COLUMNS, [
@@ -211,7 +212,7 @@ def _access(path: str) -> file_findings.Access:
 
 
 def _shown(path: str, text: bytes | str | None) -> str:
-    """Read the file again, to show lines of it; nothing if that fails."""
+    """Read the file again for excerpts; return an empty text on failure."""
     if text is None:
         text = read_excerpt(path)
     return text if isinstance(text, str) else text.decode(errors='replace')

@@ -10,11 +10,11 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Kinds of devices, as far as their PCI class tells.
+"""Kinds of devices by their PCI class.
 
-The specification leaves out devices "with a wire out the back". Nothing but
-the class says which these are: the first two of its hex digits are a group,
-the other two what it is within the group (PCI Code and ID Assignment).
+The specification excludes devices "with a wire out the back". Only the PCI
+class tells them from others: its first two hex digits are the base class, the
+other two the subclass (PCI Code and ID Assignment).
 """
 
 import dataclasses
@@ -24,14 +24,15 @@ from nova_powervm.devices import slots
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class DeviceKind:
-    """What a device is, and whether it is fit to be passed through.
+    """A kind of devices, and whether they are safe to pass through.
 
     :param code: Short name in lower case.
-    :param title: Plural for headings.
-    :param resource_class: A class that says what it is.
-    :param doubt: Why such devices should not be offered without a second
-        thought, as a clause about them; empty if they may be.
-    :param wired: What outside of the host it is connected to, if it is.
+    :param title: Plural, for headings.
+    :param resource_class: Resource class of this kind.
+    :param doubt: Reason not to offer such devices by default, as a clause;
+        empty if they are safe.
+    :param wired: What the device is connected to outside of the host, if
+        anything.
     """
 
     code: str
@@ -42,7 +43,7 @@ class DeviceKind:
 
     @property
     def safe(self) -> bool:
-        """Whether it is a device that the specification is meant for."""
+        """Whether devices of this kind are offered by default."""
         return not self.doubt
 
 
@@ -66,7 +67,7 @@ FABRIC = _wired('fabric', 'Adapters of fabrics', 'a storage fabric')
 STORAGE = DeviceKind('storage', 'Storage controllers', doubt=_DISKS)
 OTHER = DeviceKind('other', 'Other adapters', doubt=_UNKNOWN)
 
-#: In the order in which they are listed.
+#: Kinds in the order of listings.
 KINDS = (
     GPU,
     NVME,
@@ -79,7 +80,7 @@ KINDS = (
     OTHER,
 )
 
-#: Xilinx and Altera make FPGAs only; their class is that of accelerators.
+#: Xilinx and Altera, whose FPGAs have the PCI class of accelerators.
 _FPGA_VENDORS = (0x10EE, 0x1172)
 _BY_CLASS = {
     0x0108: NVME,
@@ -102,9 +103,9 @@ _BY_GROUP = {
 
 
 def kind_of(slot: slots.Slot) -> DeviceKind:
-    """Say what kind of device a slot holds.
+    """Return the kind of the device in a slot.
 
-    :param slot: One that is not empty.
+    :param slot: A slot that is not empty.
     """
     if slot.pci_class is None:
         return OTHER

@@ -93,7 +93,7 @@ class LoadTest(unittest.TestCase):
 
     def test_link_to_itself_is_refused(self):
         self.path.symlink_to(self.path)
-        self.refused('can not be read')
+        self.refused('cannot be read')
 
     def test_world_writable_file_is_refused(self):
         self.write(mode=0o646)
@@ -133,7 +133,7 @@ class LoadTest(unittest.TestCase):
             self.directory.chmod(0o755)
             os.seteuid(65534)
             self.addCleanup(os.seteuid, 0)
-        self.refused('can not be read', 'Permission denied', 'chmod 0640')
+        self.refused('cannot be read', 'Permission denied', 'chmod 0640')
 
     def test_directory_is_refused(self):
         self.path.mkdir()
@@ -148,10 +148,10 @@ class LoadTest(unittest.TestCase):
 
     def test_path_below_a_file_is_refused(self):
         self.write()
-        self.refused('can not be read', path=f'{self.path}/x')
+        self.refused('cannot be read', path=f'{self.path}/x')
 
     def test_path_with_null_character_is_refused(self):
-        self.refused('can not be read', path='a\0b')
+        self.refused('cannot be read', path='a\0b')
 
     def test_file_not_in_utf8_is_refused_and_named(self):
         self.path.write_bytes(b'# \xe9\n')

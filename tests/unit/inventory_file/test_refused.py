@@ -217,7 +217,7 @@ class ValueTest(refusals.RefusalTestCase):
         self.refused(
             f'p:\n{GOOD}  traits: [CUSTOM_A, CUSTOM_B, CUSTOM_A]\n',
             (3, 32),
-            'trait CUSTOM_A stands there twice',
+            'trait CUSTOM_A appears twice',
         )
 
 
@@ -227,7 +227,7 @@ class KeyTest(refusals.RefusalTestCase):
         ['misspelt', 'identifcation', 'did you mean identification?'],
         ['capitals', 'Resource_Class', 'did you mean resource_class?'],
         ['one letter', 'trait', 'did you mean traits?'],
-        ['from identification', 'vendor_id', 'belongs into the section'],
+        ['from identification', 'vendor_id', 'belongs in the section'],
         ['unlike any', 'zzz', 'a paragraph takes identification'],
         ['near allow', 'alow', 'did you mean allow?'],
         ['near one_time_use', 'one-time-use', 'did you mean one_time_use?'],
@@ -277,7 +277,7 @@ class KeyTest(refusals.RefusalTestCase):
         self.refused(
             text,
             (line, column),
-            f'{which} stands there twice, first in line {first}',
+            f'{which} appears twice, first in line {first}',
         )
 
     @ddt.named_data(
@@ -296,7 +296,7 @@ class KeyTest(refusals.RefusalTestCase):
     def test_key_given_twice_in_invalid_part_is_reported(self, text):
         found = problems_of(text.replace('TWICE', '{b: 1, b: 2}'))
         self.assertEqual(2, len(found), str(found))
-        self.assertIn("key 'b' stands there twice", found[1].what)
+        self.assertIn("key 'b' appears twice", found[1].what)
 
     def test_paragraph_below_unquoted_name_is_checked(self):
         found = problems_of('1: {}\n')

@@ -184,7 +184,7 @@ class RulesTest(refusals.RefusalTestCase):
     )
     def test_syntax_error_names_its_paragraph(self, text, name):
         (problem,) = problems_of(text)
-        self.assertIn('no valid YAML', problem.what)
+        self.assertIn('not valid YAML', problem.what)
         self.assertEqual(name, problem.paragraph)
 
     @ddt.named_data(

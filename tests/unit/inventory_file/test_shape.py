@@ -62,7 +62,7 @@ class ShapeTest(refusals.RefusalTestCase):
 
     @ddt.named_data(
         ['tab', 'p:\n\tidentification: {}\n', 2, 1, 'replace tabs by spaces'],
-        ['open bracket', 'p: {identification: [\n', 2, 1, 'no valid YAML'],
+        ['open bracket', 'p: {identification: [\n', 2, 1, 'not valid YAML'],
         ['colon in a value', 'p: a: b\n', 1, 5, 'has to be quoted'],
         ['second document', f'p:\n{GOOD}---\n', 3, 1, 'second YAML document'],
         ['control character', 'p:\n  a\x07', 2, 4, 'U+0007'],

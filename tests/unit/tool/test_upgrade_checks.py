@@ -145,7 +145,7 @@ class UpgradeChecksTest(unittest.TestCase):
         )
         self.assert_result(
             upgrade_checks.Code.WARNING,
-            'can not be read here',
+            'cannot be read here',
             upgrade_checks.check_candidate_limits(node(8), ()),
         )
         directory = fixtures.TempDir()

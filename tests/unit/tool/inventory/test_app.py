@@ -220,7 +220,7 @@ class ErrorTest(base.ToolTestCase):
         parsed = broken.get_parser('show').parse_args([])
         self.assertEqual(1, broken.run(parsed))
         (complaint,) = complaints
-        self.assertIn('error of the program', complaint)
+        self.assertIn('bug in the program', complaint)
         self.assertIn('--debug', complaint)
 
     def test_messages_of_libraries_are_hidden(self):
@@ -283,7 +283,7 @@ class ConfigTest(base.ToolTestCase):
     def test_error_names_the_configuration_file_that_is_a_directory(self):
         result = base.run('--config-file', self.directory, 'show')
         self.assertEqual(1, result.status)
-        self.assert_one_line(result.err, f'{self.directory} can not be read')
+        self.assert_one_line(result.err, f'{self.directory} cannot be read')
 
     def test_error_names_the_provider_file_that_is_not_utf8(self):
         location = self.directory / 'provider_config'
@@ -338,7 +338,7 @@ class PermissionTest(base.ToolTestCase):
         self.forbid(self.inventory)
         result = self.run_tool('validate', '--offline')
         self.assertEqual(2, result.status)
-        self.assertIn('can not be read', result.out)
+        self.assertIn('cannot be read', result.out)
         self.assertIn('chgrp nova', result.out)
         # Another user, who runs nova-compute, may be able to read it.
         self.assertIn('The file was not checked.', result.out)
@@ -361,7 +361,7 @@ class PermissionTest(base.ToolTestCase):
             found = config.read_config()
         self.assertEqual((), found.files)
         self.assertEqual('/etc/nova/inventory.yaml', found.inventory_file)
-        self.assertIn('can not be read by this user', logs.output[0])
+        self.assertIn('cannot be read by this user', logs.output[0])
 
 
 class UnreachableHostTest(base.ToolTestCase):

@@ -151,7 +151,7 @@ class GenerateFileTest(base.ToolTestCase):
         text = file_generator.generate_file(
             reading(values.slot(), owners_known=False), pci_ids.DeviceNames()
         )
-        self.assertIn('does not tell who owns each slot', text)
+        self.assertIn('does not report the owners of', text)
 
     def test_text_from_the_host_can_not_leave_its_comment(self):
         slot = values.slot(description='x\ny: z\r\u2028w', drc_name='a\nb: c')

@@ -44,7 +44,7 @@ class WaitNoticeTest(base.HostTestCase):
         waited, failed = result.err.splitlines()
         self.assertIn('waiting for the PowerVM REST server at http', waited)
         self.assertIn('for 1 seconds (--timeout, or', waited)
-        self.assertIn('can not be read', failed)
+        self.assertIn('cannot be read', failed)
 
     def test_answering_host_is_not_announced(self):
         self.moment(60)

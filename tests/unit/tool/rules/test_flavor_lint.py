@@ -104,7 +104,7 @@ class FlavorLintTest(unittest.TestCase):
                 "'dedicated' is refused: LPARs share the processors",
                 {**others, **specs},
             )
-            self.assertIn('take it out', finding.hint)
+            self.assertIn('remove it', finding.hint)
 
     def test_misspelled_device_profile_is_an_error(self):
         right = {'accel:device_profile': 'gpu'}
@@ -124,7 +124,7 @@ class FlavorLintTest(unittest.TestCase):
         self.assert_found(
             'error',
             'group_policy',
-            "'isolated' is no policy",
+            "'isolated' is not a policy",
             {**many(2), 'group_policy': 'isolated'},
         )
 
@@ -132,7 +132,7 @@ class FlavorLintTest(unittest.TestCase):
         finding = self.assert_found(
             'error',
             'resources1:CUSTOM_GPU',
-            'nothing is added up over providers',
+            'each slot is a provider with one unit',
             {**GOOD, 'resources1:CUSTOM_GPU': '2'},
         )
         self.assertIn('write 2 groups', finding.hint)
@@ -207,7 +207,7 @@ class FlavorLintTest(unittest.TestCase):
         finding = self.assert_found(
             'warning',
             'resources:CUSTOM_GPU',
-            'without a number',
+            'the group has no number',
             {'resources:CUSTOM_GPU': '1'},
         )
         self.assertIn('resources1:CUSTOM_GPU=1', finding.hint)
@@ -244,7 +244,7 @@ class FlavorLintTest(unittest.TestCase):
             'warning',
             'resources*:CUSTOM_GPU',
             '3 equal groups take Placement about 3 s for each server with 32 '
-            'such devices on a host, about 29 minutes and gigabytes of '
+            'such devices on a host, and about 29 minutes and gigabytes of '
             'memory with 256',
             many(3),
         )

@@ -76,7 +76,7 @@ class DeviceRequestTest(unittest.TestCase):
 
     def test_device_outside_the_paragraph_is_refused(self):
         with self.assertRaisesRegex(
-            exception.ConfigurationError, 'does not take devices 8086:0000'
+            exception.ConfigurationError, 'does not match devices 8086:0000'
         ):
             flavors.request_for_paragraph(POLICY, 'gpus', '8086:0000')
 

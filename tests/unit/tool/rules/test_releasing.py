@@ -92,7 +92,7 @@ class ReleasingTest(unittest.TestCase):
         ):
             self.assert_refused(
                 'foreign',
-                'did not make',
+                'did not create',
                 releasing.find_provider,
                 UUID,
                 tree(other),
@@ -127,7 +127,7 @@ class ReleasingTest(unittest.TestCase):
         inventory = {'CUSTOM_GPU': values.record(0)}
         self.assert_refused(
             'not-burned',
-            'it is free',
+            'reserved is 0',
             releasing.check_releasable,
             burned(inventory=inventory),
         )
