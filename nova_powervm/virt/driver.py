@@ -89,7 +89,7 @@ class PowerVMDriver(unsupported.Unsupported):
     def __init__(self, virtapi: Any) -> None:
         super().__init__(virtapi)
         try:
-            self._settings = conf.powervm.take(CONF.powervm)
+            self._settings = conf.powervm.read_settings(CONF.powervm)
         except exception.PowerVMError as error:
             raise errors.to_nova(error) from error
         self._node: str | None = None

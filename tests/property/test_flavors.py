@@ -28,7 +28,7 @@ objects.register_all()
 
 WISHES = st.lists(
     st.builds(
-        flavors.Wish,
+        flavors.DeviceRequest,
         st.sampled_from(('CUSTOM_GPU', 'PGPU', 'CUSTOM_IOSLOT')),
         st.frozensets(
             st.sampled_from(
@@ -67,7 +67,7 @@ def nova_groups(specs):
 class NovaReadsTest(unittest.TestCase):
     @given(WISHES)
     def test_what_is_made_for_a_flavor(self, wishes):
-        specs = flavors.extra_specs(wishes)
+        specs = flavors.make_extra_specs(wishes)
 
         request, groups = nova_groups(specs)
 
@@ -87,10 +87,12 @@ class NovaReadsTest(unittest.TestCase):
 
     @given(WISHES)
     def test_the_lint_has_nothing_against_it(self, wishes):
-        offers = flavor_lint.Offers(
+        offers = flavor_lint.DeviceOffers(
             frozenset(w.resource_class for w in wishes)
         )
-        found = flavor_lint.lint(flavors.extra_specs(wishes), offers)
+        found = flavor_lint.lint_flavor(
+            flavors.make_extra_specs(wishes), offers
+        )
         self.assertEqual((), found)
 
     @given(
@@ -109,7 +111,7 @@ class NovaReadsTest(unittest.TestCase):
             for k, v in specs.items()
         }
         _, theirs = nova_groups(specs)
-        ours = {g.suffix: g for g in flavors.groups(specs) if g.suffix}
+        ours = {g.suffix: g for g in flavors.read_groups(specs) if g.suffix}
         self.assertEqual(set(theirs), set(ours))
         for suffix, group in theirs.items():
             self.assertEqual(set(group.resources), set(ours[suffix].resources))
@@ -120,8 +122,8 @@ class NovaReadsTest(unittest.TestCase):
 
     def test_novas_api_takes_what_is_made(self):
         # Once: the API compiles hundreds of patterns for each key.
-        wish = flavors.Wish('CUSTOM_GPU', frozenset({'CUSTOM_FAST'}))
-        for key, value in flavors.extra_specs([wish, wish]).items():
+        wish = flavors.DeviceRequest('CUSTOM_GPU', frozenset({'CUSTOM_FAST'}))
+        for key, value in flavors.make_extra_specs([wish, wish]).items():
             validators.validate(key, value)
 
 

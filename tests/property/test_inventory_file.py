@@ -25,7 +25,7 @@ from hypothesis import strategies as st
 from nova_powervm import exception
 from nova_powervm import inventory_file
 from nova_powervm.devices import policy
-from nova_powervm.inventory_file import words
+from nova_powervm.inventory_file import file_keywords
 from tests.property import readers
 from tests.property import strategies
 
@@ -51,7 +51,7 @@ scalars = (
     | strategies.TEXT
     | PIECES.filter(lambda text: '\ud800' not in text)
 )
-keys = st.sampled_from((*words.PARAGRAPH_KEYS, *policy.PROPERTIES))
+keys = st.sampled_from((*file_keywords.PARAGRAPH_KEYS, *policy.PROPERTIES))
 structures = st.recursive(
     scalars,
     lambda inner: (

@@ -24,11 +24,11 @@ from hypothesis import strategies as st
 from nova_powervm import exception
 from nova_powervm import inventory_file
 from nova_powervm.devices import policy
+from nova_powervm.inventory_file import file_keywords
 from nova_powervm.inventory_file import schema
-from nova_powervm.inventory_file import words
 from tests.property import readers
 
-VALIDATOR = jsonschema.Draft202012Validator(schema.build())
+VALIDATOR = jsonschema.Draft202012Validator(schema.build_schema())
 
 ids = st.text('0123456789ABCDEFabcdefG*?xe+._: ', max_size=9)
 texts = st.sampled_from(
@@ -52,7 +52,9 @@ identifications = (
     | st.lists(good_ids, min_size=1, max_size=2).map(dict)
     | values
 )
-words_of_booleans = st.sampled_from((True, False, *words.YES, *words.NO))
+words_of_booleans = st.sampled_from(
+    (True, False, *file_keywords.YES, *file_keywords.NO)
+)
 #: Most of these are good, or would be but for one thing.
 likely_paragraphs = st.fixed_dictionaries(
     {'identification': st.lists(good_ids, max_size=2).map(dict)},
@@ -67,7 +69,7 @@ likely_paragraphs = st.fixed_dictionaries(
 )
 odd_paragraphs = (
     st.dictionaries(
-        st.sampled_from((*words.PARAGRAPH_KEYS, 'x')),
+        st.sampled_from((*file_keywords.PARAGRAPH_KEYS, 'x')),
         values | identifications,
         max_size=4,
     )
@@ -89,9 +91,9 @@ class _Unquoted(yaml.SafeDumper):
 
 
 def _represent_text(dumper, value):
-    style = '' if value in words.BOOLEANS else None
+    style = '' if value in file_keywords.BOOLEANS else None
     tag = 'tag:yaml.org,2002:str'
-    if value in words.BOOLEANS:
+    if value in file_keywords.BOOLEANS:
         tag = 'tag:yaml.org,2002:bool'
     return dumper.represent_scalar(tag, value, style=style)
 
@@ -130,7 +132,7 @@ def is_beyond(text):
         if not isinstance(node, yaml.ScalarNode):
             return True
         if of in ('allow', 'one_time_use'):
-            if node.style or node.value not in words.BOOLEANS:
+            if node.style or node.value not in file_keywords.BOOLEANS:
                 return True
         elif not node.value.isprintable() or (
             not node.style and readers.readings(node.value)

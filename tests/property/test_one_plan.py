@@ -67,7 +67,7 @@ def clouds(draw):
         )
         holder = draw(st.sampled_from([None, None, *CONSUMERS]))
         below.append(
-            placement_tree.Observed(
+            placement_tree.PlacementProvider(
                 uuid=provider.uuid,
                 name=provider.name,
                 parent_uuid=ROOT,
@@ -81,7 +81,7 @@ def clouds(draw):
         )
     # Every instance holds something of the node itself.
     running = draw(st.sets(st.sampled_from(CONSUMERS)))
-    root = placement_tree.Observed(
+    root = placement_tree.PlacementProvider(
         ROOT,
         'host1',
         None,

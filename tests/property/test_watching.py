@@ -20,10 +20,10 @@ from hypothesis import strategies as st
 
 from nova_powervm import exception
 from nova_powervm.devices import policy
-from nova_powervm.inventory_file import watching
-from nova_powervm.inventory_file.watching import Look
-from nova_powervm.inventory_file.watching import News
-from nova_powervm.inventory_file.watching import Reading
+from nova_powervm.inventory_file import file_change
+from nova_powervm.inventory_file.file_change import FileReading
+from nova_powervm.inventory_file.file_change import FileStatus
+from nova_powervm.inventory_file.file_change import ReadOutcome
 
 
 def _policy(name):
@@ -45,20 +45,20 @@ class File:
 
     @property
     def look(self):
-        return Look(inode=self.number)
+        return FileStatus(inode=self.number)
 
     def reading(self, steady=True):
         if self.content in BAD:
             error = exception.PolicyInvalid(
                 path='inv', count=1, problems=self.content
             )
-            return Reading(
+            return FileReading(
                 self.look,
                 steady,
                 error=error,
                 passing=self.content == 'place',
             )
-        return Reading(self.look, steady, GOOD.get(self.content, EMPTY))
+        return FileReading(self.look, steady, GOOD.get(self.content, EMPTY))
 
 
 #: A cycle, in which the file may change between look and reading or while
@@ -76,7 +76,9 @@ class Story:
     def __init__(self, first):
         self.files = [File(0, first)]
         self.now = self.files[0]
-        self.watch = watching.Watch(self.now.reading().policy, self.now.look)
+        self.watch = file_change.FileWatch(
+            self.now.reading().policy, self.now.look
+        )
         self.previous = None
         #: Per cycle: what was in force, the reading, the news.
         self.cycles = []
@@ -93,13 +95,13 @@ class Story:
         looked = self.now
         agreed = self.previous == looked
         self.previous = looked
-        self.watch, due = self.watch.seen(looked.look)
-        reading, news = None, News.NONE
+        self.watch, due = self.watch.note_status(looked.look)
+        reading, news = None, ReadOutcome.NONE
         if due:
             if change is not None and whole:
                 self.write(change)
             reading = self.now.reading(steady=change is None or whole)
-            self.watch, news = self.watch.read(reading)
+            self.watch, news = self.watch.take_reading(reading)
         self.cycles.append((before, agreed, looked, reading, news, self.watch))
 
     def play(self, played):
@@ -123,11 +125,11 @@ class WatchTest(unittest.TestCase):
         self, story
     ):
         for before, agreed, looked, reading, news, after in story.cycles:
-            if after.policy == before.policy and news is not News.TAKEN:
+            if after.policy == before.policy and news is not ReadOutcome.TAKEN:
                 continue
-            self.assertIs(News.TAKEN, news)
+            self.assertIs(ReadOutcome.TAKEN, news)
             self.assertTrue(agreed or looked.look == before.judged)
-            self.assertEqual(looked.look, reading.look)
+            self.assertEqual(looked.look, reading.status)
             self.assertTrue(reading.steady)
             self.assertIsNone(reading.error)
             self.assertEqual(reading.policy, after.policy)
@@ -141,10 +143,10 @@ class WatchTest(unittest.TestCase):
     @given(stories)
     def test_what_is_told_has_a_change_behind_it(self, story):
         for before, _, looked, _, news, after in story.cycles:
-            if news is News.REFUSED:
+            if news is ReadOutcome.REFUSED:
                 self.assertNotEqual(before.judged, looked.look)
                 self.assertTrue(after.complaint)
-            if news is News.TAKEN:
+            if news is ReadOutcome.TAKEN:
                 self.assertEqual('', after.complaint)
 
     @given(stories)
@@ -164,6 +166,6 @@ class WatchTest(unittest.TestCase):
 
         story.cycle()
         *_, reading, news, after = story.cycles[-1]
-        self.assertEqual((settled, News.NONE), (after, news))
+        self.assertEqual((settled, ReadOutcome.NONE), (after, news))
         # Only what is not in the text is tried again.
         self.assertEqual(story.now.content == 'place', reading is not None)

@@ -16,9 +16,9 @@ import sys
 import unittest
 
 from nova_powervm.devices import policy
-from nova_powervm.inventory_file import loader
+from nova_powervm.inventory_file import file_keywords
 from nova_powervm.inventory_file import schema
-from nova_powervm.inventory_file import words
+from nova_powervm.inventory_file import yaml_loader
 from tests.property import readers
 from tests.unit.docs import pages
 
@@ -42,10 +42,10 @@ class ReferenceTest(unittest.TestCase):
 
     def test_every_key_has_an_entry(self):
         self.assertEqual(
-            list(words.PARAGRAPH_KEYS),
+            list(file_keywords.PARAGRAPH_KEYS),
             sorted(
                 self.terms(inventory_reference.paragraph),
-                key=words.PARAGRAPH_KEYS.index,
+                key=file_keywords.PARAGRAPH_KEYS.index,
             ),
         )
         self.assertEqual(
@@ -55,7 +55,8 @@ class ReferenceTest(unittest.TestCase):
 
     def test_every_rule_that_the_schema_can_not_say_is_listed(self):
         self.assertEqual(
-            len(schema.BEYOND), len(list(inventory_reference.beyond()))
+            len(schema.RULES_BEYOND_SCHEMA),
+            len(list(inventory_reference.beyond())),
         )
 
     def test_the_page_has_all_parts(self):
@@ -64,8 +65,10 @@ class ReferenceTest(unittest.TestCase):
 
     def test_numbers_of_the_page(self):
         text = pages.words(self.page)
-        self.assertIn(f'more than {loader.MOST} keys and values', text)
-        self.assertEqual(10, loader.DEEPEST)
+        self.assertIn(
+            f'more than {yaml_loader.MAX_NODES} keys and values', text
+        )
+        self.assertEqual(10, yaml_loader.MAX_DEPTH)
         self.assertIn('more than ten levels', text)
 
     def test_what_the_page_says_needs_quotes_does(self):

@@ -25,14 +25,14 @@ from tests.unit.devices import values
 
 INSTANCE = '4b1c2d3e-0000-4000-8000-000000000001'
 OTHER = '5b1c2d3e-0000-4000-8000-000000000002'
-ROOT = placement_tree.Observed('root', 'host1', None, 3)
+ROOT = placement_tree.PlacementProvider('root', 'host1', None, 3)
 POLICY = policies.Policy((values.paragraph(),), 'inventory.yaml')
 
 
 def offered(index=values.INDEX, **changes):
     """Make the provider of a slot as the service leaves it."""
     slot = values.slot(drc_index=index)
-    return placement_tree.Observed(
+    return placement_tree.PlacementProvider(
         **{
             'uuid': f'uuid of {index:08X}',
             'name': names.provider_name('host1', index),
@@ -79,7 +79,7 @@ class DifferencesTest(unittest.TestCase):
         self.assertTrue(difference.cure)
         return difference
 
-    def test_in_step(self):
+    def test_matching_state_has_no_difference(self):
         self.assertEqual((), compare([offered()]))
 
     def test_in_step_with_an_instance_that_has_its_device(self):
@@ -91,7 +91,7 @@ class DifferencesTest(unittest.TestCase):
             ),
         )
 
-    def test_missing(self):
+    def test_offered_slot_without_provider_is_missing(self):
         found = self.assert_one(
             'missing', 'offered as CUSTOM_GPU, but Placement', compare()
         )
@@ -119,7 +119,7 @@ class DifferencesTest(unittest.TestCase):
         )
         self.assertIn(INSTANCE, found.cure)
 
-    def test_what_has_been_withdrawn_is_no_difference_any_more(self):
+    def test_withdrawn_provider_is_no_difference(self):
         withdrawn = offered(
             consumers=held(),
             inventory={'CUSTOM_GPU': values.record(1)},
@@ -166,7 +166,7 @@ class DifferencesTest(unittest.TestCase):
             ),
         )
 
-    def test_what_an_operator_reserved_is_no_difference(self):
+    def test_unit_reserved_by_operator_is_no_difference(self):
         self.assertEqual(
             (),
             compare(
@@ -277,7 +277,7 @@ class DifferencesTest(unittest.TestCase):
         found = compare([other], slots, policy=policies.Policy())
         self.assert_one('foreign', 'of Cyborg', found)
 
-    def test_they_are_sorted_by_kind_and_slot(self):
+    def test_differences_are_sorted_by_kind_and_slot(self):
         found = compare(
             [offered(0x21010022, consumers=held(OTHER))],
             [

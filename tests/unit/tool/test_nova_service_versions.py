@@ -16,22 +16,22 @@ import threading
 import time
 import unittest
 
-from nova_powervm.tool import services
+from nova_powervm.tool import nova_service_versions
 
 
-class WithinTest(unittest.TestCase):
-    def test_who_never_comes_back_is_not_waited_for(self):
+class TimeLimitTest(unittest.TestCase):
+    def test_hanging_call_is_given_up(self):
         # As oslo.messaging does while RabbitMQ refuses connections
         for_ever = threading.Event()
         self.addCleanup(for_ever.set)
         started = time.monotonic()
 
         with self.assertRaisesRegex(TimeoutError, 'within 0.05 seconds'):
-            services._within(0.05, for_ever.wait)
+            nova_service_versions._within(0.05, for_ever.wait)
 
         self.assertLess(time.monotonic() - started, 5)
 
-    def test_what_is_found_and_what_is_raised(self):
-        self.assertEqual(74, services._within(60, lambda: 74))
+    def test_result_and_exception_are_passed_on(self):
+        self.assertEqual(74, nova_service_versions._within(60, lambda: 74))
         with self.assertRaises(ZeroDivisionError):
-            services._within(60, lambda: 1 // 0)
+            nova_service_versions._within(60, lambda: 1 // 0)

@@ -19,8 +19,8 @@ import dataclasses
 
 import yaml
 
-from nova_powervm.inventory_file import loader
 from nova_powervm.inventory_file import problems
+from nova_powervm.inventory_file import yaml_loader
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -29,7 +29,9 @@ class _Place:
     column: int
 
 
-def compose(text: str, findings: problems.Findings) -> yaml.Node | None:
+def compose_document(
+    text: str, findings: problems.Findings
+) -> yaml.Node | None:
     """Read the one document of a YAML text.
 
     :param text: The text.
@@ -37,7 +39,7 @@ def compose(text: str, findings: problems.Findings) -> yaml.Node | None:
     :returns: The root node; None if the text holds nothing or is no YAML.
     """
     try:
-        reader = loader.Loader(text, findings)
+        reader = yaml_loader.InventoryLoader(text, findings)
     except yaml.reader.ReaderError as error:
         findings.add(
             _place(text, error.position),
@@ -47,7 +49,7 @@ def compose(text: str, findings: problems.Findings) -> yaml.Node | None:
         return None
     try:
         return _single_document(reader, findings)
-    except loader.Stop as stop:
+    except yaml_loader.StopReading as stop:
         reader.findings_at(stop.mark).add(stop.mark, stop.what, stop.hint)
     except yaml.MarkedYAMLError as error:
         _add_syntax_error(reader, error)
@@ -56,7 +58,7 @@ def compose(text: str, findings: problems.Findings) -> yaml.Node | None:
         # and for a %YAML directive with an absurdly long number.
         findings.add(
             reader.get_mark(),
-            'this is no valid YAML: a number is out of range',
+            'this is not valid YAML: a number is out of range',
             'write the value without escapes or directives',
         )
     finally:
@@ -65,7 +67,7 @@ def compose(text: str, findings: problems.Findings) -> yaml.Node | None:
 
 
 def _single_document(
-    reader: loader.Loader, findings: problems.Findings
+    reader: yaml_loader.InventoryLoader, findings: problems.Findings
 ) -> yaml.Node | None:
     reader.next_event()
     if reader.check_event(yaml.StreamEndEvent):
@@ -82,11 +84,11 @@ def _single_document(
 
 
 def _add_syntax_error(
-    reader: loader.Loader, error: yaml.MarkedYAMLError
+    reader: yaml_loader.InventoryLoader, error: yaml.MarkedYAMLError
 ) -> None:
     mark = error.problem_mark or reader.get_mark()
     context = f' {error.context}' if error.context else ''
-    what = f'this is no valid YAML:{context}: {error.problem}'
+    what = f'this is not valid YAML:{context}: {error.problem}'
     reader.findings_at(mark).add(
         mark, what.replace(':: ', ': '), _hint_for_syntax(error)
     )

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Flavors of the cloud, through the compute API as the openstack client."""
+"""Flavors of the cloud, read and changed through the compute API."""
 
 import argparse
 import contextlib
@@ -26,49 +26,47 @@ import openstack.exceptions
 from nova_powervm import exception
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options that say which cloud is asked.
+def add_cloud_option(parser: argparse.ArgumentParser) -> None:
+    """Add the option that selects the cloud.
 
-    :param parser: Of the command.
+    :param parser: The parser of the command.
     """
     parser.add_argument(
         '--os-cloud',
         metavar='NAME',
-        help='a cloud of clouds.yaml (default: $OS_CLOUD, or what the OS_* '
-        'variables say, as for the openstack command)',
+        help='name of a cloud in clouds.yaml (default: $OS_CLOUD or the '
+        'other OS_* variables, as for the openstack command)',
     )
 
 
-def connect(cloud: str | None) -> Any:
-    """Give the SDK's proxy of the compute API.
+def connect_compute(cloud: str | None) -> Any:
+    """Return the SDK's proxy of the compute API.
 
-    :param cloud: Name of a cloud in clouds.yaml; None for what the
-        environment says.
+    :param cloud: Name of a cloud in clouds.yaml; None to use the environment.
     """
     return openstack.connect(cloud=cloud).compute
 
 
-class Flavors:
+class FlavorClient:
     """Reads and changes flavors.
 
-    :param cloud: Name of a cloud in clouds.yaml; None for what the
-        environment says.
-    :raises exception.ComputeApiError: Nothing says which cloud.
+    :param cloud: Name of a cloud in clouds.yaml; None to use the environment.
+    :raises exception.ComputeApiError: No cloud is configured.
     """
 
     def __init__(self, cloud: str | None = None) -> None:
-        with _translated('the compute API'):
-            self._compute: Any = connect(cloud)
+        with _translated('choosing the cloud'):
+            self._compute: Any = connect_compute(cloud)
 
     def extra_specs(
         self, flavor_names: Sequence[str]
     ) -> Mapping[str, Mapping[str, str]]:
         """Read the extra specs of flavors.
 
-        :param flavor_names: Names or ids; none for all flavors.
-        :returns: The flavor's name to its extra specs.
-        :raises exception.ComputeApiError: There is no such flavor, or the
-            API can't be asked.
+        :param flavor_names: Names or IDs; empty for all flavors.
+        :returns: Flavor name to extra specs.
+        :raises exception.ComputeApiError: A flavor does not exist, or the API
+            can't be reached.
         """
         with _translated('reading flavors'):
             found = (
@@ -83,10 +81,10 @@ class Flavors:
             }
 
     def set(self, name: str, extra_specs: Mapping[str, str]) -> None:
-        """Set extra specs of a flavor; others of it stay.
+        """Set extra specs of a flavor; its other extra specs are kept.
 
-        :raises exception.ComputeApiError: There is no such flavor, or the
-            API refused.
+        :raises exception.ComputeApiError: The flavor does not exist, or the
+            API refused the change.
         """
         with _translated(f'setting extra specs of flavor {name}'):
             self._compute.create_flavor_extra_specs(
@@ -97,7 +95,7 @@ class Flavors:
         found = self._compute.find_flavor(name, get_extra_specs=True)
         if found is None:
             raise exception.ComputeApiError(
-                reason=f"there is no flavor '{name}'. Make it with "
+                reason=f"there is no flavor '{name}'. Create it with "
                 f'"openstack flavor create {name} --vcpus … --ram … '
                 '--disk …"'
             )
@@ -106,7 +104,7 @@ class Flavors:
 
 @contextlib.contextmanager
 def _translated(action: str) -> Iterator[None]:
-    """Turn the SDK's exceptions into ours."""
+    """Translate exceptions of the SDK."""
     try:
         yield
     except openstack.exceptions.HttpException as error:

@@ -18,9 +18,9 @@ from collections.abc import Iterator
 
 import yaml
 
+from nova_powervm.inventory_file import file_keywords
 from nova_powervm.inventory_file import problems
-from nova_powervm.inventory_file import readings
-from nova_powervm.inventory_file import words
+from nova_powervm.inventory_file import yaml_types
 
 #: Tag of the node that stands where an alias stood; its problem is known.
 REFUSED_TAG = 'refused'
@@ -32,21 +32,21 @@ _LONGEST_SHOWN = 60
 Entry = tuple[str, yaml.Node, yaml.Node]
 
 
-def quoted(value: str) -> str:
+def quote_yaml(value: str) -> str:
     """Write a value in YAML's single quotes."""
     return "'" + value.replace("'", "''") + "'"
 
 
-def quote_it(value: str) -> str:
+def hint_to_quote(value: str) -> str:
     """Give the hint to quote a value, in its quoted form if it is sane."""
-    return f'quote it: {quoted(value)}' if _is_sane(value) else 'quote it'
+    return f'quote it: {quote_yaml(value)}' if _is_sane(value) else 'quote it'
 
 
 def _is_sane(value: str) -> bool:
     return value.isprintable() and len(value) <= _LONGEST
 
 
-def plain(value: str) -> str:
+def to_printable(value: str) -> str:
     """Bring any text of the file into a form that is fit for a log line."""
     safe = value if value.isprintable() else ascii(value)[1:-1]
     if len(safe) > _LONGEST_SHOWN:
@@ -54,9 +54,9 @@ def plain(value: str) -> str:
     return safe
 
 
-def shown(value: str) -> str:
-    """Do as :func:`plain`, and put it in quotes."""
-    return f"'{plain(value)}'"
+def quote_printable(value: str) -> str:
+    """Do as :func:`to_printable`, and put it in quotes."""
+    return f"'{to_printable(value)}'"
 
 
 def is_refused(node: yaml.Node) -> bool:
@@ -66,10 +66,10 @@ def is_refused(node: yaml.Node) -> bool:
 
 def is_blank(node: yaml.Node) -> bool:
     """Whether nothing at all is written where a value belongs."""
-    return node.tag == readings.NULL and node.value == ''
+    return node.tag == yaml_types.NULL and node.value == ''
 
 
-def form(node: yaml.Node) -> str:
+def describe_form(node: yaml.Node) -> str:
     """Say in words what a node is."""
     if isinstance(node, yaml.MappingNode):
         return 'a mapping'
@@ -78,16 +78,18 @@ def form(node: yaml.Node) -> str:
     return 'empty' if is_blank(node) else 'a single value'
 
 
-def refuse_form(
+def add_wrong_form(
     node: yaml.Node, findings: problems.Findings, what: str, accepted: str
 ) -> None:
     """Note that a section is a list, say, where it has to be a mapping."""
     if not is_refused(node):
-        findings.add(node.start_mark, f'{what} is {form(node)}', accepted)
-    check_unused(node, findings)
+        findings.add(
+            node.start_mark, f'{what} is {describe_form(node)}', accepted
+        )
+    check_nested_keys(node, findings)
 
 
-def text(
+def read_text(
     node: yaml.Node,
     findings: problems.Findings,
     subject: str,
@@ -104,8 +106,10 @@ def text(
     if is_refused(node):
         return None
     if not isinstance(node, yaml.ScalarNode):
-        findings.add(node.start_mark, f'{subject} is {form(node)}', accepted)
-        check_unused(node, findings)
+        findings.add(
+            node.start_mark, f'{subject} is {describe_form(node)}', accepted
+        )
+        check_nested_keys(node, findings)
         return None
     value = str(node.value)
     if not value:
@@ -114,23 +118,25 @@ def text(
     if not _is_sane(value):
         findings.add(
             node.start_mark,
-            f'{subject}: {shown(value)} is longer than {_LONGEST} characters '
-            'or has line breaks or characters that are not printable',
+            f'{subject}: {quote_printable(value)} is longer than {_LONGEST} '
+            'characters or has line breaks or characters that are not '
+            'printable',
             accepted,
         )
         return None
-    other = readings.other_than_text(node)
+    other = yaml_types.find_other_type(node)
     if other:
         findings.add(
             node.start_mark,
-            f'{subject}: YAML reads {plain(value)} as {other}, not as text',
-            f'{quote_it(value)}; {accepted}',
+            f'{subject}: YAML reads {to_printable(value)} as {other}, not as '
+            'text',
+            f'{hint_to_quote(value)}; {accepted}',
         )
         return None
     return value
 
 
-def boolean(
+def read_boolean(
     node: yaml.Node,
     findings: problems.Findings,
     subject: str,
@@ -147,25 +153,28 @@ def boolean(
     if is_refused(node):
         return None
     if not isinstance(node, yaml.ScalarNode):
-        findings.add(node.start_mark, f'{subject} is {form(node)}', accepted)
-        check_unused(node, findings)
+        findings.add(
+            node.start_mark, f'{subject} is {describe_form(node)}', accepted
+        )
+        check_nested_keys(node, findings)
         return None
     value = str(node.value)
-    if value not in words.BOOLEANS:
-        what = f'is {shown(value)}' if value else 'has no value'
+    if value not in file_keywords.BOOLEANS:
+        what = f'is {quote_printable(value)}' if value else 'has no value'
         findings.add(node.start_mark, f'{subject} {what}', accepted)
     elif node.style:
         findings.add(
             node.start_mark,
-            f'{subject} is {shown(value)} in quotes, which make it text',
+            f'{subject} is {quote_printable(value)} in quotes, which make it '
+            'text',
             f'leave the quotes out: {value}; {accepted}',
         )
     else:
-        return words.BOOLEANS[value]
+        return file_keywords.BOOLEANS[value]
     return None
 
 
-def entries(
+def iterate_entries(
     node: yaml.MappingNode,
     findings: problems.Findings,
     subject: str,
@@ -184,13 +193,13 @@ def entries(
     for key_node, value in node.value:
         key = _key(key_node, findings, subject, accepted)
         if key is None:
-            check_unused(value, findings)
+            check_nested_keys(value, findings)
             continue
         if key in first_lines:
             findings.add(
                 key_node.start_mark,
-                f'{subject} {shown(key)} stands there twice, first in line '
-                f'{first_lines[key]}',
+                f'{subject} {quote_printable(key)} appears twice, '
+                f'first in line {first_lines[key]}',
                 'give each its own name, or leave one of them out',
             )
         first_lines.setdefault(key, key_node.start_mark.line + 1)
@@ -204,30 +213,32 @@ def _key(
     accepted: str,
 ) -> str | None:
     """Read a key; None if it can't even be named."""
-    if node.tag == readings.MERGE:
+    if node.tag == yaml_types.MERGE:
         findings.add(
             node.start_mark,
             '<< is a merge key of YAML, which is not accepted',
             'write the keys out',
         )
         return None
-    key = text(node, findings, subject, accepted)
+    key = read_text(node, findings, subject, accepted)
     if key is None and isinstance(node, yaml.ScalarNode):
         return None if is_refused(node) else str(node.value)
     return key
 
 
-def check_unused(node: yaml.Node, findings: problems.Findings) -> None:
+def check_nested_keys(node: yaml.Node, findings: problems.Findings) -> None:
     """Look for doubled keys in a part that is not understood otherwise."""
     if isinstance(node, yaml.MappingNode):
-        for _, _, value in entries(node, findings, 'key', 'keys are text'):
-            check_unused(value, findings)
+        for _, _, value in iterate_entries(
+            node, findings, 'key', 'keys are text'
+        ):
+            check_nested_keys(value, findings)
     elif isinstance(node, yaml.SequenceNode):
         for item in node.value:
-            check_unused(item, findings)
+            check_nested_keys(item, findings)
 
 
-def nearest(word: str, known: Collection[str]) -> str | None:
+def find_nearest(word: str, known: Collection[str]) -> str | None:
     """Find the word that was probably meant."""
     found = difflib.get_close_matches(word, known, n=1)
     return found[0] if found else None

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What ``show`` says of each slot."""
+"""Rows of the command ``show``: one for each slot."""
 
 import dataclasses
 from collections.abc import Callable
@@ -24,31 +24,30 @@ from nova_powervm.devices import names
 from nova_powervm.devices import plan as planned
 from nova_powervm.devices import policy
 from nova_powervm.devices import slots
+from nova_powervm.tool.inventory import host_survey
 from nova_powervm.tool.inventory import pci_ids
-from nova_powervm.tool.inventory import survey as surveys
 from nova_powervm.tool.rules import placement_tree
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Row:
-    """One slot, with its provider; or a provider whose slot is gone.
+class SlotRow:
+    """A slot with its provider, or a provider whose slot is gone.
 
-    :param drc_index: The slot's DRC index.
-    :param verdict: What the file and the host mean for it; None if the host
-        does not report it any more.
-    :param entry: What the plan does with its provider, if it has one.
-    :param observed: The provider as it is in Placement, if it is there.
-    :param source: By whom the instance that holds it got it, if Placement
-        was asked.
-    :param asked: Whether Placement was asked.
-    :param owner_known: Whether a slot without an owner is free.
-    :param device: What it holds, in words.
+    :param drc_index: DRC index of the slot.
+    :param verdict: How the inventory file applies to the slot; None if the
+        host no longer reports it.
+    :param entry: What the plan does with its provider; None without one.
+    :param provider: The provider in Placement; None if it does not exist.
+    :param source: Whether Nova or Cyborg allocated the slot to its instance.
+    :param asked: Whether Placement was read.
+    :param owner_known: False if a slot without an owner may have one.
+    :param device: Description of the device.
     """
 
     drc_index: int
     verdict: matching.Verdict | None
     entry: planned.Entry | None
-    observed: placement_tree.Observed | None
+    provider: placement_tree.PlacementProvider | None
     source: claims.Source | None
     asked: bool
     owner_known: bool
@@ -56,36 +55,36 @@ class Row:
 
     @property
     def slot(self) -> slots.Slot | None:
-        """The slot, if the host reports it."""
+        """The slot; None if the host no longer reports it."""
         return self.verdict.slot if self.verdict else None
 
     @property
     def offered(self) -> bool:
-        """Whether instances can get it."""
+        """Whether the slot is offered to instances."""
         return bool(self.verdict and self.verdict.offered)
 
     @property
     def reason(self) -> str:
-        """Why it is not offered, in the words of the plan and the log."""
+        """Reason why the slot is not offered, as in nova-compute's log."""
         if self.verdict and self.verdict.reason:
             return self.verdict.reason.text
         return self.entry.reason if self.entry else ''
 
     @property
     def paragraph(self) -> policy.Paragraph | None:
-        """The paragraph that takes it."""
+        """The paragraph that identifies the slot."""
         if self.verdict and self.verdict.paragraphs:
             return self.verdict.paragraphs[0]
         return None
 
     @property
     def classes(self) -> tuple[str, ...]:
-        """The resource classes that its provider gets."""
+        """Resource classes of its provider."""
         return self.entry.resource_classes if self.entry else ()
 
     @property
     def owner(self) -> str:
-        """The partition that owns it, or that this is not known."""
+        """The owning partition; "not known" if the owner is unknown."""
         if self.slot is None:
             return ''
         if self.slot.owner:
@@ -94,14 +93,14 @@ class Row:
 
     @property
     def instance(self) -> str:
-        """The name of the LPAR of the instance that owns the slot."""
+        """LPAR name of the instance that owns the slot."""
         owner = self.slot.owner if self.slot else None
         known = self.offered or self.source
         return (owner.name or '') if owner and known else ''
 
     @property
     def offer(self) -> str:
-        """What it is offered as, or why it is not, in one text."""
+        """Resource class and paragraph, or why the slot is not offered."""
         if not self.offered:
             return f'not offered: {self.reason}'
         text = f"{', '.join(self.classes)} by '{self.paragraph_name}'"
@@ -111,15 +110,15 @@ class Row:
 
     @property
     def paragraph_name(self) -> str:
-        """The name of the paragraph that takes it."""
+        """Name of the paragraph that identifies the slot."""
         return self.paragraph.name if self.paragraph else ''
 
     @property
     def state(self) -> str:
-        """What Placement says of it, in one text."""
+        """State of the provider in Placement."""
         if not self.asked:
             return ''
-        found = self.observed
+        found = self.provider
         if found is None:
             return self._state_without_provider
         if found.needs_cleaning:
@@ -138,15 +137,15 @@ class Row:
         return 'not in Placement yet' if self.entry else ''
 
 
-Cell = Callable[[Row], Any]
+Cell = Callable[[SlotRow], Any]
 
 
 def _of_slot(attribute: str) -> Cell:
     return lambda row: getattr(row.slot, attribute, None)
 
 
-def _of_observed(attribute: str) -> Cell:
-    return lambda row: getattr(row.observed, attribute, None)
+def _of_provider(attribute: str) -> Cell:
+    return lambda row: getattr(row.provider, attribute, None)
 
 
 def _property(key: str) -> Cell:
@@ -155,7 +154,7 @@ def _property(key: str) -> Cell:
     )
 
 
-#: Every column, in the order of machine-readable output.
+#: All columns that need no Placement, in the order of the output.
 COLUMNS: Mapping[str, Cell] = {
     'Slot': lambda row: slots.format_drc_index(row.drc_index),
     'Location': _of_slot('drc_name'),
@@ -176,31 +175,34 @@ COLUMNS: Mapping[str, Cell] = {
     'Traits': lambda row: sorted(row.entry.traits) if row.entry else [],
     'Offer': lambda row: row.offer,
 }
-#: What is there if Placement was asked.
+#: Columns that are added if Placement was read.
 PLACEMENT_COLUMNS: Mapping[str, Cell] = {
     'Provider': lambda row: row.entry.name if row.entry else None,
-    'Provider UUID': _of_observed('uuid'),
-    'Total': _of_observed('total'),
-    'Reserved': _of_observed('reserved'),
-    'Used': _of_observed('used'),
+    'Provider UUID': _of_provider('uuid'),
+    'Total': _of_provider('total'),
+    'Reserved': _of_provider('reserved'),
+    'Used': _of_provider('used'),
     'Consumers': lambda row: (
-        sorted(row.observed.consumers) if row.observed else []
+        sorted(row.provider.consumers) if row.provider else []
     ),
     'Instance': lambda row: row.instance or None,
     'Source': lambda row: row.source and row.source.value,
-    'Needs Cleaning': _of_observed('needs_cleaning'),
+    'Needs Cleaning': _of_provider('needs_cleaning'),
     'State': lambda row: row.state or None,
 }
-#: What a table shows that has to fit a terminal.
-SHORT = ('Slot', 'Location', 'Device', 'Offer', 'State')
+#: Columns of a table that fits a terminal.
+SHORT_COLUMNS = ('Slot', 'Location', 'Device', 'Offer', 'State')
 
 
-def rows(survey: surveys.Survey, pci_names: pci_ids.Names) -> Iterator[Row]:
-    """Give a row for each slot, and for each provider whose slot is gone.
+def make_rows(
+    survey: host_survey.Survey, pci_names: pci_ids.DeviceNames
+) -> Iterator[SlotRow]:
+    """Create a row for each slot and each provider whose slot is gone.
 
-    :param survey: What is known of the host.
+    :param survey: State of the host.
     :param pci_names: Names of devices.
-    :returns: In the order of location codes; providers without a slot last.
+    :returns: Rows in the order of location codes; providers without a slot
+        come last.
     """
     entries: dict[int, list[planned.Entry | None]] = {}
     for entry in survey.plan.entries:
@@ -217,11 +219,11 @@ def rows(survey: surveys.Survey, pci_names: pci_ids.Names) -> Iterator[Row]:
     for index, verdict in pairs:
         # A slot can have two providers, one with the specification's name.
         for found in entries.get(index, [None]):
-            yield Row(
+            yield SlotRow(
                 drc_index=index,
                 verdict=verdict,
                 entry=found,
-                observed=survey.observed.get(found.uuid or '')
+                provider=survey.providers.get(found.uuid or '')
                 if found
                 else None,
                 source=survey.tree.source(verdict.slot)
@@ -234,7 +236,7 @@ def rows(survey: surveys.Survey, pci_names: pci_ids.Names) -> Iterator[Row]:
 
 
 def _natural(text: str) -> tuple[tuple[int, str], ...]:
-    """Sort C9 before C10."""
+    """Return a sort key that puts C9 before C10."""
     parts: list[str] = ['']
     for character in text:
         if parts[-1][-1:].isdigit() == character.isdigit():
@@ -246,11 +248,11 @@ def _natural(text: str) -> tuple[tuple[int, str], ...]:
     )
 
 
-def is_named(row: Row, name: str) -> bool:
-    """Whether a user means this slot.
+def is_slot_named(row: SlotRow, name: str) -> bool:
+    """Tell whether a name from the command line matches a slot.
 
-    :param name: A DRC index, a location code, the end of one after a dash,
-        as ``C3`` or ``P1-C3``; with ``*`` and ``?`` as in the file.
+    :param name: DRC index, location code, or the end of a location code such
+        as ``C3`` or ``P1-C3``; can have the wildcards ``*`` and ``?``.
     """
     location = (row.slot.drc_name if row.slot else None) or ''
     return policy.value_matches(

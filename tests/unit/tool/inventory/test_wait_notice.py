@@ -17,22 +17,22 @@ import io
 import time
 import unittest.mock
 
-from nova_powervm.tool import waiting
+from nova_powervm.tool import wait_notice
 from tests.unit.tool.inventory import base
 
 
-class WaitingTest(base.HostTestCase):
+class WaitNoticeTest(base.HostTestCase):
     def moment(self, seconds):
         """Set when a person begins to wonder."""
         self.enterContext(
-            unittest.mock.patch.object(waiting, 'MOMENT', seconds)
+            unittest.mock.patch.object(wait_notice, 'NOTICE_DELAY', seconds)
         )
 
     def hang(self, match):
         """Let the host not answer before it stops."""
         self.emulator.control.add_fault(match=match, every=True, delay=600)
 
-    def test_a_host_that_hangs(self):
+    def test_hanging_host_is_announced_and_given_up(self):
         self.moment(0.1)
         self.hang('ManagedSystem')
         started = time.monotonic()
@@ -44,15 +44,15 @@ class WaitingTest(base.HostTestCase):
         waited, failed = result.err.splitlines()
         self.assertIn('waiting for the PowerVM REST server at http', waited)
         self.assertIn('for 1 seconds (--timeout, or', waited)
-        self.assertIn('can not be read', failed)
+        self.assertIn('cannot be read', failed)
 
-    def test_a_host_that_answers(self):
+    def test_answering_host_is_not_announced(self):
         self.moment(60)
         result = self.run_tool('show', '--no-placement')
 
         self.assertEqual('', result.err)
 
-    def test_limits_that_are_none(self):
+    def test_invalid_timeout_is_refused(self):
         for limit in ('0', '-1', 'soon', '1.5', ''):
             with self.subTest(limit):
                 with contextlib.redirect_stderr(io.StringIO()):

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""A word to the person who waits for a host that does not answer."""
+"""Notice that a command is waiting for a host that does not answer."""
 
 import contextlib
 import functools
@@ -20,28 +20,28 @@ from typing import TextIO
 
 from nova_powervm.conf import powervm as options
 
-#: Seconds after which somebody begins to wonder.
-MOMENT = 3.0
+#: Seconds after which the notice is printed.
+NOTICE_DELAY = 3.0
 
 
 @contextlib.contextmanager
-def told(
+def announce_wait(
     server: options.Server, program: str, stream: TextIO, how: str
 ) -> Iterator[None]:
-    """Say who is waited for, and until when, if this block takes a while.
+    """Print a notice if the block takes longer than :data:`NOTICE_DELAY`.
 
-    :param server: Who is asked in the block.
-    :param program: Who says it.
-    :param stream: Where to.
-    :param how: What sets the limit.
+    :param server: The server that the block sends requests to.
+    :param program: Name of the command.
+    :param stream: Stream for the notice.
+    :param how: Option that sets the timeout.
     """
     line = (
-        f'{program}: waiting for the PowerVM REST server at {server}; it is '
-        f'given up when it has said nothing for {server.read_timeout:g} '
+        f'{program}: waiting for the PowerVM REST server at {server}; the '
+        f'request fails if there is no answer for {server.read_timeout:g} '
         f'seconds ({how})'
     )
     timer = threading.Timer(
-        MOMENT, functools.partial(print, line, file=stream, flush=True)
+        NOTICE_DELAY, functools.partial(print, line, file=stream, flush=True)
     )
     timer.daemon = True
     timer.start()

@@ -10,11 +10,11 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Placement, asked with nova.conf's own credentials.
+"""Client of Placement with the credentials in nova.conf.
 
-The operator's tool is no service: it has no report client and no cache, and
-asks for what it shows. Nothing here makes a provider; the one write is that
-of a record of inventory, on the generation that was read.
+The commands use no report client and no cache: they read the data that they
+show. This module creates no providers. Its only write replaces an inventory
+record, on the provider generation that was read.
 """
 
 import argparse
@@ -37,74 +37,75 @@ from nova_powervm.tool.rules import placement_tree
 if TYPE_CHECKING:
     from nova_powervm.tool.inventory import base
 
-#: As old as will do: 1.14 knows trees, 1.26 a reserved that equals the total.
+#: Lowest that suffices: 1.14 has trees; 1.26 lets reserved equal the total.
 MICROVERSION = '1.26'
 GROUP = 'placement'
 _HIDDEN = (401, 403)
-#: Seconds without an answer, unless [placement]timeout is set: a person waits.
-PATIENCE = 60
+#: Timeout in seconds, unless [placement]timeout is set: a user is waiting.
+DEFAULT_TIMEOUT = 60
 
 
 class Client(Protocol):
-    """The part of keystoneauth's Adapter that is used."""
+    """Methods of keystoneauth's Adapter that the client uses."""
 
     def get(self, url: str, **options: Any) -> Any:
-        """Send a GET request; errors of HTTP are answers."""
+        """Send a GET request; HTTP errors are returned as responses."""
 
     def put(self, url: str, **options: Any) -> Any:
-        """Send a PUT request; errors of HTTP are answers."""
+        """Send a PUT request; HTTP errors are returned as responses."""
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options that say which providers are read.
+def add_node_option(parser: argparse.ArgumentParser) -> None:
+    """Add the option that selects the compute node.
 
-    :param parser: Of the command.
+    :param parser: The parser of the command.
     """
     group = parser.add_argument_group(
         'cloud',
-        'Placement is asked with the credentials in section [placement] of '
+        'Placement is used with the credentials in section [placement] of '
         'nova.conf',
     )
     group.add_argument(
         '--node',
         metavar='NAME',
-        help='the compute node, which is the name of its provider in '
-        'Placement (default: host of nova.conf)',
+        help='name of the compute node and of its provider in Placement '
+        '(default: [DEFAULT]host in nova.conf)',
     )
 
 
-def read(
+def read_tree(
     app: 'base.App', parsed_args: argparse.Namespace
 ) -> placement_tree.Tree:
-    """Read what stands below the compute node that the options name.
+    """Read the providers of the compute node that the options select.
 
-    :param app: Has the configuration.
-    :param parsed_args: With the options of :func:`add_options`.
-    :raises exception.PowerVMError: Placement can't be asked.
+    :param app: The application, for its configuration.
+    :param parsed_args: Arguments with the option of :func:`add_node_option`.
+    :raises exception.PowerVMError: Placement can't be read.
     """
     node = parsed_args.node or app.config.nodename
-    return of_node(app, node)
+    return read_node_tree(app, node)
 
 
-def of_node(app: 'base.App', node: str) -> placement_tree.Tree:
-    """Read what stands below a compute node.
+def read_node_tree(app: 'base.App', node: str) -> placement_tree.Tree:
+    """Read the providers of a compute node.
 
-    :param app: Has the configuration.
+    :param app: The application, for its configuration.
     :param node: Name of the node's provider.
-    :raises exception.PowerVMError: Placement can't be asked.
+    :raises exception.PowerVMError: Placement can't be read.
     """
-    tree = connect(app.config.conf).tree(node)
+    tree = connect_placement(app.config.conf).tree(node)
     return dataclasses.replace(tree, additions=app.config.additions)
 
 
-def connect(conf: cfg.ConfigOpts) -> 'Placement':
-    """Make a client from section [placement] of nova.conf.
+def connect_placement(conf: cfg.ConfigOpts) -> 'PlacementClient':
+    """Create a client from section [placement] of nova.conf.
 
-    The options are those that nova-compute reads, with Nova's defaults. No
-    request is sent yet.
+    The options and their defaults are those of nova-compute. No request is
+    sent yet.
 
-    :param conf: Has read the files; the options are registered here.
-    :raises exception.PlacementNotConfigured: The section does not do.
+    :param conf: Configuration with parsed files; gets the options registered.
+    :raises exception.PlacementNotConfigured: The section is missing or
+        incomplete.
     """
     loading.register_session_conf_options(conf, GROUP)
     loading.register_auth_conf_options(conf, GROUP)
@@ -126,15 +127,15 @@ def connect(conf: cfg.ConfigOpts) -> 'Placement':
         session = loading.load_session_from_conf_options(
             conf, GROUP, auth=auth
         )
-        session.timeout = session.timeout or PATIENCE
-        return Placement(
+        session.timeout = session.timeout or DEFAULT_TIMEOUT
+        return PlacementClient(
             loading.load_adapter_from_conf_options(
                 conf, GROUP, session=session, auth=auth, raise_exc=False
             )
         )
 
 
-class Placement:
+class PlacementClient:
     """Reads the providers of compute nodes.
 
     :param client: A keystoneauth1 Adapter for Placement.
@@ -144,21 +145,21 @@ class Placement:
         self._client = client
 
     def tree(self, node: str) -> placement_tree.Tree:
-        """Read all that stands below a compute node.
+        """Read the providers of a compute node.
 
-        Takes three requests, and three more for each provider below the
-        node. A provider that goes meanwhile is left out.
+        Sends three requests, and three more for each provider below the node.
+        A provider that is deleted in the meantime is left out.
 
         :param node: Name of the node's provider, which is CONF.host.
-        :raises exception.NodeUnknown: There is no such provider.
-        :raises exception.PowerVMError: Placement can't be asked.
+        :raises exception.NodeUnknown: The provider does not exist.
+        :raises exception.PowerVMError: Placement can't be read.
         """
         found = self._list(name=node)
         if not found:
             raise exception.NodeUnknown(node=node)
         root = found[0]
         members = self._list(in_tree=root['uuid'])
-        # Direct children first, so that what may be ours leads.
+        # Direct children first: only they can be slot providers.
         below = sorted(
             (m for m in members if m['uuid'] != root['uuid']),
             key=lambda m: (
@@ -167,72 +168,73 @@ class Placement:
             ),
         )
         consumers = self._consumers(root['uuid']) or {}
-        observations = (self._observe(member) for member in below)
+        providers = (self._read_provider(member) for member in below)
         return placement_tree.Tree(
             node=node,
-            root=_observed(root, consumers=consumers),
-            below=tuple(o for o in observations if o is not None),
+            root=_make_provider(root, consumers=consumers),
+            below=tuple(p for p in providers if p is not None),
         )
 
-    def provider(self, uuid: str) -> placement_tree.Observed | None:
-        """Read one provider, with four requests; None if there is none.
+    def provider(self, uuid: str) -> placement_tree.PlacementProvider | None:
+        """Read one provider with four requests; return None if it is missing.
 
-        :raises exception.PowerVMError: Placement can't be asked.
+        :raises exception.PowerVMError: Placement can't be read.
         """
         found = self._list(uuid=uuid)
-        return self._observe(found[0]) if found else None
+        return self._read_provider(found[0]) if found else None
 
     def named(self, prefix: str) -> tuple[str, ...]:
-        """List the names of all providers that begin so; one request.
+        """List the provider names with this prefix, with one request.
 
-        :raises exception.PowerVMError: Placement can't be asked.
+        :raises exception.PowerVMError: Placement can't be read.
         """
         names = (provider['name'] for provider in self._list())
         return tuple(sorted(n for n in names if n.startswith(prefix)))
 
     def associated_traits(self) -> frozenset[str]:
-        """List the traits that any provider has; one request.
+        """List the traits that any provider has, with one request.
 
-        :raises exception.PowerVMError: Placement can't be asked.
+        :raises exception.PowerVMError: Placement can't be read.
         """
         answer = self._get('/traits', associated='true')
         return frozenset(answer['traits'])
 
     def offering(self, resource_class: str) -> tuple[str, ...] | None:
-        """List the providers with a free unit of a class; one request.
+        """List the providers with a free unit of a class, with one request.
 
-        :returns: Their names; None if there is no such class.
-        :raises exception.PowerVMError: Placement can't be asked.
+        :returns: Their names; None if the class does not exist.
+        :raises exception.PowerVMError: Placement can't be read.
         """
         url = '/resource_providers'
         answer = self._ask(url, {'resources': f'{resource_class}:1'})
         if answer.status_code == 400:
-            # Placement's word for a class that nobody has made.
+            # Placement answers so for a class that does not exist.
             return None
         _check(answer, url)
         return tuple(p['name'] for p in answer.json()['resource_providers'])
 
     def max_microversion(self) -> str:
-        """Give the highest microversion that Placement knows.
+        """Return the highest microversion that Placement supports.
 
-        :raises exception.PowerVMError: Placement can't be asked.
+        :raises exception.PowerVMError: Placement can't be read.
         """
         versions = self._get('/')['versions']
         return str(versions[0]['max_version'])
 
     def write_inventory(
         self,
-        provider: placement_tree.Observed,
+        provider: placement_tree.PlacementProvider,
         resource_class: str,
         record: Mapping[str, Any],
     ) -> bool:
-        """Replace one record of inventory, if nobody changed the provider.
+        """Replace one inventory record, unless the provider has changed.
 
-        :param provider: As it was read; its generation goes along.
-        :param resource_class: The class.
-        :param record: The whole record.
+        :param provider: The provider as it was read, with its generation.
+        :param resource_class: The class of the record.
+        :param record: The complete record.
         :returns: False if the provider has changed since it was read.
-        :raises exception.PowerVMError: Placement refused or can't be asked.
+        :raises exception.PowerVMError: Placement refused the write or can't
+            be reached.
         """
         url = f'/resource_providers/{provider.uuid}/inventories/'
         with _translated(url):
@@ -249,9 +251,9 @@ class Placement:
         _check(answer, url + resource_class)
         return True
 
-    def _observe(
+    def _read_provider(
         self, record: Mapping[str, Any]
-    ) -> placement_tree.Observed | None:
+    ) -> placement_tree.PlacementProvider | None:
         base = f'/resource_providers/{record["uuid"]}'
         try:
             inventory = self._get(f'{base}/inventories')
@@ -263,9 +265,9 @@ class Placement:
         consumers = self._consumers(record['uuid'])
         if consumers is None:
             return None
-        return _observed(
+        return _make_provider(
             record,
-            # That of the list may be older than the inventory.
+            # The generation in the list may be older than the inventory.
             generation=inventory['resource_provider_generation'],
             inventory=inventory['inventories'],
             traits=frozenset(traits['traits']),
@@ -300,10 +302,10 @@ class Placement:
             )
 
 
-def _observed(
+def _make_provider(
     record: Mapping[str, Any], **rest: Any
-) -> placement_tree.Observed:
-    return placement_tree.Observed(
+) -> placement_tree.PlacementProvider:
+    return placement_tree.PlacementProvider(
         **{
             'uuid': record['uuid'],
             'name': record['name'],
@@ -334,7 +336,7 @@ def _reason(answer: Any) -> str:
 
 @contextlib.contextmanager
 def _translated(action: str) -> Iterator[None]:
-    """Turn keystoneauth's exceptions into ours."""
+    """Translate exceptions of keystoneauth."""
     try:
         yield
     except (

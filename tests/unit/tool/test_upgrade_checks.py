@@ -19,7 +19,7 @@ import fixtures
 
 from nova_powervm.devices import names
 from nova_powervm.devices import policy as policies
-from nova_powervm.tool import checks
+from nova_powervm.tool import upgrade_checks
 from nova_powervm.tool.rules import placement_tree
 from tests.unit.devices import values
 
@@ -30,12 +30,12 @@ ONE_TIME = policies.Policy(
 
 def node(devices):
     """Make a compute node with so many GPUs."""
-    root = placement_tree.Observed('root', 'host1', None, 0)
+    root = placement_tree.PlacementProvider('root', 'host1', None, 0)
     return placement_tree.Tree(
         'host1',
         root,
         tuple(
-            placement_tree.Observed(
+            placement_tree.PlacementProvider(
                 f'uuid{number}',
                 names.provider_name('host1', number),
                 'root',
@@ -47,91 +47,106 @@ def node(devices):
     )
 
 
-class Placement:
-    """Only the version document of a Placement that can't be run here."""
-
-    def __init__(self, newest):
-        self._newest = newest
-
-    def max_microversion(self):
-        return self._newest
-
-
-class ChecksTest(unittest.TestCase):
+class UpgradeChecksTest(unittest.TestCase):
     def assert_result(self, code, words, result):
         self.assertEqual(code, result.code)
         self.assertIn(words, result.details or '')
 
-    def test_inventory_file_that_offers_nothing(self):
+    def test_inventory_file_without_devices_is_a_warning(self):
         self.assert_result(
-            checks.Code.WARNING,
+            upgrade_checks.Code.WARNING,
             'no device is offered',
-            checks.inventory_file(policies.Policy(source='none.yaml')),
+            upgrade_checks.check_inventory_file(
+                policies.Policy(source='none.yaml')
+            ),
         )
 
-    def test_host_that_does_not_report_owners(self):
+    def test_host_that_does_not_report_owners_is_a_warning(self):
         self.assert_result(
-            checks.Code.WARNING,
+            upgrade_checks.Code.WARNING,
             'ioslot_owner_assignment_capable',
-            checks.ownership(checks.Host(3, 'host', False)),
+            upgrade_checks.check_slot_ownership(
+                upgrade_checks.HostSummary(3, 'host', False)
+            ),
         )
 
-    def test_placement_older_than_14(self):
+    def test_placement_older_than_14_is_a_failure(self):
         self.assert_result(
-            checks.Code.FAILURE,
+            upgrade_checks.Code.FAILURE,
             'older than 14.0',
-            checks.placement_release(Placement('1.36'), ONE_TIME),
+            upgrade_checks.check_placement_release('1.36', ONE_TIME),
         )
 
-    def test_placement_whose_release_nobody_tells(self):
+    def test_unknown_placement_release_is_a_warning_for_one_time_use(self):
         def missing(name):
-            raise checks.importlib.metadata.PackageNotFoundError(name)
+            raise upgrade_checks.importlib.metadata.PackageNotFoundError(name)
 
         patch = fixtures.MockPatch('importlib.metadata.version', missing)
         with patch:
             self.assert_result(
-                checks.Code.WARNING,
+                upgrade_checks.Code.WARNING,
                 'pip show openstack-placement',
-                checks.placement_release(Placement('1.39'), ONE_TIME),
+                upgrade_checks.check_placement_release('1.39', ONE_TIME),
             )
             self.assert_result(
-                checks.Code.SUCCESS,
+                upgrade_checks.Code.SUCCESS,
                 'does not tell the release',
-                checks.placement_release(Placement('1.39'), policies.Policy()),
+                upgrade_checks.check_placement_release(
+                    '1.39', policies.Policy()
+                ),
+            )
+            self.assert_result(
+                upgrade_checks.Code.SUCCESS,
+                'before the inventory file can be read',
+                upgrade_checks.check_placement_release('1.39', None),
             )
 
-    def test_service_versions(self):
+    def test_service_version_below_73_is_a_warning(self):
         self.assert_result(
-            checks.Code.WARNING, '73', checks.compute_versions(72)
+            upgrade_checks.Code.WARNING,
+            '73',
+            upgrade_checks.check_compute_versions(72),
         )
         self.assert_result(
-            checks.Code.SUCCESS, '', checks.compute_versions(73)
+            upgrade_checks.Code.SUCCESS,
+            '',
+            upgrade_checks.check_compute_versions(73),
         )
-        self.assert_result(checks.Code.SUCCESS, '', checks.compute_versions(0))
+        self.assert_result(
+            upgrade_checks.Code.SUCCESS,
+            '',
+            upgrade_checks.check_compute_versions(0),
+        )
 
-    def test_short_names(self):
+    def test_short_provider_names_are_a_warning(self):
         long = [names.provider_name('host1', 1)]
         self.assert_result(
-            checks.Code.SUCCESS, '', checks.short_names(long, 'node')
+            upgrade_checks.Code.SUCCESS,
+            '',
+            upgrade_checks.check_provider_names(long, 'node'),
         )
         self.assert_result(
-            checks.Code.WARNING, '= spec', checks.short_names(long, 'spec')
+            upgrade_checks.Code.WARNING,
+            '= spec',
+            upgrade_checks.check_provider_names(long, 'spec'),
         )
         short = [names.provider_name('', i, 'spec') for i in range(5)]
         self.assert_result(
-            checks.Code.WARNING,
+            upgrade_checks.Code.WARNING,
             'and 2 more',
-            checks.short_names(long + short, 'node'),
+            upgrade_checks.check_provider_names(long + short, 'node'),
         )
 
-    def test_candidate_settings(self):
+    def test_missing_candidate_limits_are_a_warning(self):
         self.assert_result(
-            checks.Code.SUCCESS, '', checks.candidates(node(7), ())
+            upgrade_checks.Code.SUCCESS,
+            '',
+            upgrade_checks.check_candidate_limits(node(7), ()),
         )
         self.assert_result(
-            checks.Code.WARNING,
-            'can not be read here',
-            checks.candidates(node(8), ()),
+            upgrade_checks.Code.WARNING,
+            'cannot be read here',
+            upgrade_checks.check_candidate_limits(node(8), ()),
         )
         directory = fixtures.TempDir()
         with directory:
@@ -150,12 +165,12 @@ class ChecksTest(unittest.TestCase):
             ):
                 with open(path, 'w') as file:
                     file.write(text)
-                result = checks.candidates(node(8), [path])
+                result = upgrade_checks.check_candidate_limits(node(8), [path])
                 with self.subTest(text):
                     self.assert_result(
-                        checks.Code.WARNING
+                        upgrade_checks.Code.WARNING
                         if missing
-                        else checks.Code.SUCCESS,
+                        else upgrade_checks.Code.SUCCESS,
                         missing or '',
                         result,
                     )

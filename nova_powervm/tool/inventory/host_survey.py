@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The inventory file, the host and Placement, brought together.
+"""Combines the inventory file, the host and Placement.
 
 It is the plan that nova-compute would make now, so the words in it are the
 same that its log has.
@@ -24,8 +24,8 @@ from typing import TYPE_CHECKING
 from nova_powervm import exception
 from nova_powervm.devices import plan as planned
 from nova_powervm.devices import policy as policies
-from nova_powervm.tool.inventory import cloud
-from nova_powervm.tool.inventory import hosts
+from nova_powervm.tool.inventory import host_reader
+from nova_powervm.tool.inventory import placement_client
 from nova_powervm.tool.inventory import plans
 from nova_powervm.tool.rules import placement_tree
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Survey:
-    """All that is known about the devices of one host.
+    """State of the devices of one host.
 
     :param policy: What the inventory file allows.
     :param reading: The host.
@@ -45,21 +45,21 @@ class Survey:
     """
 
     policy: policies.Policy
-    reading: hosts.Reading
+    reading: host_reader.HostReading
     node: str
     tree: placement_tree.Tree | None
     plan: planned.Plan
 
     @property
-    def observed(self) -> Mapping[str, placement_tree.Observed]:
-        """The providers that Placement holds below the node, by uuid."""
+    def providers(self) -> Mapping[str, placement_tree.PlacementProvider]:
+        """The providers below the node in Placement, by UUID."""
         below = self.tree.below if self.tree else ()
         return {provider.uuid: provider for provider in below}
 
 
-def make(
+def make_survey(
     policy: policies.Policy,
-    reading: hosts.Reading,
+    reading: host_reader.HostReading,
     tree: placement_tree.Tree | None,
     node: str,
     names: str = 'node',
@@ -77,19 +77,18 @@ def make(
     return Survey(policy, reading, node, tree, plan)
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options that say what Placement is asked."""
+def add_placement_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options that control the requests to Placement."""
     group = parser.add_argument_group(
         'Placement',
-        'what it holds is shown if section [placement] of nova.conf tells '
-        'how to ask it; with --system-xml only if --node is given, too',
+        'used if section [placement] of nova.conf has credentials; with '
+        '--system-xml only if --node is given, too',
     )
     choice = group.add_mutually_exclusive_group()
     choice.add_argument(
         '--node',
         metavar='NAME',
-        help='the name of the compute node (default: [DEFAULT]host of '
-        'nova.conf)',
+        help='name of the compute node (default: [DEFAULT]host in nova.conf)',
     )
     choice.add_argument(
         '--no-placement',
@@ -101,10 +100,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def read_tree(
     app: 'base.App', parsed_args: argparse.Namespace
 ) -> placement_tree.Tree | None:
-    """Ask Placement, if it can be asked.
+    """Read the node's providers from Placement, if it is configured.
 
-    :returns: What it holds of the node; None, after a warning if that is
-        unexpected, if it can't be asked.
+    :returns: The providers; None if Placement is not configured, or if it
+        can't be reached, which is a warning.
     """
     if parsed_args.no_placement or (
         parsed_args.system_xml and not parsed_args.node
@@ -112,11 +111,11 @@ def read_tree(
         return None
     node = parsed_args.node or app.config.nodename
     try:
-        return cloud.of_node(app, node)
+        return placement_client.read_node_tree(app, node)
     except exception.PlacementNotConfigured as error:
         if parsed_args.node:
             raise
         app.LOG.info('Placement is not asked: %s', error)
     except exception.PowerVMError as error:
-        app.warn(f'{error} What Placement holds is left out.')
+        app.warn(f'{error} The output has no data from Placement.')
     return None

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The host's slots: from the REST API, or from captured answers of it."""
+"""Reads the slots of the host from the REST API or from stored responses."""
 
 import argparse
 import dataclasses
@@ -24,20 +24,20 @@ from nova_powervm.powervm import captures
 from nova_powervm.powervm import partitions
 from nova_powervm.powervm import session
 from nova_powervm.powervm import system
-from nova_powervm.tool import waiting
+from nova_powervm.tool import wait_notice
 
 if TYPE_CHECKING:
     from nova_powervm.tool.inventory import base
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Reading:
-    """A reading of the host.
+class HostReading:
+    """State of the host at one point in time.
 
     :param view: The managed system with its slots.
-    :param source: Where it is from, for messages.
+    :param source: URL or files that were read, for messages.
     :param owners_known: False if a slot without an owner may have one.
-    :param lpars: Upper-case uuid to name of each LPAR; None if not asked for.
+    :param lpars: LPAR UUID in upper case to LPAR name; None if not requested.
     """
 
     view: host.HostView
@@ -46,60 +46,60 @@ class Reading:
     lpars: Mapping[str, str] | None = None
 
 
-def add_options(
+def add_host_options(
     parser: argparse.ArgumentParser, offline: bool = False
 ) -> None:
-    """Add the options that say where the host is read.
+    """Add the options that select the source of the host's state.
 
-    :param parser: Of the command.
-    :param offline: Whether the command can do without a host.
+    :param parser: The parser of the command.
+    :param offline: Whether the command can work without a host.
     """
     group = parser.add_argument_group(
         'host',
-        'where the slots are read; by default from the PowerVM REST API that '
-        'the [powervm] options of nova.conf name',
+        'source of the slots; by default the PowerVM REST API that the '
+        '[powervm] options in nova.conf name',
     )
     where = group.add_mutually_exclusive_group()
     where.add_argument(
         '--system-xml',
         action='append',
         metavar='FILE',
-        help='read a stored answer of the REST API for ManagedSystem instead '
-        'of asking the host; can be given more than once, to add the '
-        'answers for LogicalPartition and VirtualIOServer',
+        help='read a stored response of the REST API for ManagedSystem '
+        'instead of asking the host; can be repeated, to add the responses '
+        'for LogicalPartition and VirtualIOServer',
     )
     group.add_argument(
         '--system-name',
         metavar='NAME',
-        help='which system, if the stored answer holds more than one',
+        help='name of the system, if the stored response has several',
     )
     group.add_argument(
         '--timeout',
         type=_seconds,
         metavar='SECONDS',
-        help='give the host up when it has said nothing for so long (default: '
-        '[powervm]rest_read_timeout of nova.conf, which is '
+        help='fail if the host does not answer for this long (default: '
+        '[powervm]rest_read_timeout in nova.conf, or '
         f'{options.READ_TIMEOUT})',
     )
     if offline:
         where.add_argument(
-            '--offline', action='store_true', help='read no host at all'
+            '--offline', action='store_true', help='do not read a host'
         )
 
 
-def read(
+def read_host(
     app: 'base.App',
     parsed_args: argparse.Namespace,
     lpars: bool = False,
     or_offline: bool = False,
-) -> Reading:
-    """Read the host as the options say.
+) -> HostReading:
+    """Read the host from the source that the options select.
 
-    :param app: Has the configuration.
-    :param parsed_args: With the options of :func:`add_options`.
-    :param lpars: Whether to list the LPARs of a host that is asked, too.
-    :param or_offline: Whether the command can do without a host.
-    :raises nova_powervm.exception.PowerVMError: It can't be read.
+    :param app: The application, for its configuration.
+    :param parsed_args: Arguments with the options of :func:`add_host_options`.
+    :param lpars: Whether to read the LPARs, too; the REST API is needed.
+    :param or_offline: Whether the command can work without a host.
+    :raises nova_powervm.exception.PowerVMError: The host can't be read.
     """
     if parsed_args.system_xml:
         capture = captures.read(
@@ -107,24 +107,24 @@ def read(
         )
         if not capture.owners_known:
             app.warn(
-                f'{parsed_args.system_xml[0]} does not tell who owns each '
-                'slot: those without an owner look free, and may not be. Give '
-                "the stored answers for the same system's LogicalPartition "
-                'and VirtualIOServer with --system-xml, too.'
+                f'{parsed_args.system_xml[0]} does not report the owners of '
+                'all slots: a slot without an owner may not be free. Add the '
+                "stored responses for the same system's LogicalPartition and "
+                'VirtualIOServer with --system-xml.'
             )
-        return Reading(
+        return HostReading(
             capture.view,
             ', '.join(parsed_args.system_xml),
             capture.owners_known,
         )
     server = app.config.settings.server
-    # A person waits: one try must do.
+    # A user is waiting, so try only once.
     once = dataclasses.replace(
         server,
         connect_timeout=0,
         read_timeout=parsed_args.timeout or server.read_timeout,
     )
-    with waiting.told(
+    with wait_notice.announce_wait(
         once, app.NAME, app.stderr, '--timeout, or [powervm]rest_read_timeout'
     ):
         return _read_server(
@@ -133,23 +133,25 @@ def read(
 
 
 def _seconds(text: str) -> int:
-    """Read the value of --timeout.
+    """Parse the value of --timeout.
 
-    :raises argparse.ArgumentTypeError: It is no number from 1 on.
+    :raises argparse.ArgumentTypeError: It is not a number of 1 or more.
     """
     if not text.isdecimal() or not int(text):
-        raise argparse.ArgumentTypeError(f'{text!r} is no number of seconds')
+        raise argparse.ArgumentTypeError(
+            f'{text!r} is not a number of seconds'
+        )
     return int(text)
 
 
 def _read_server(
     app: 'base.App', server: options.Server, lpars: bool, cure: str
-) -> Reading:
+) -> HostReading:
     try:
         adapter = session.connect(server)
         try:
             managed = system.RestSystem(adapter, server)
-            found = Reading(managed.read(), str(server))
+            found = HostReading(managed.read(), str(server))
             if lpars:
                 listed = partitions.RestPartitions(adapter, managed).names()
                 found = dataclasses.replace(found, lpars=listed)
@@ -157,15 +159,15 @@ def _read_server(
             adapter.session.close()
     except exception.RestUnreachable as error:
         raise exception.ConfigurationError(
-            reason=f'The PowerVM REST server can not be read: {server} does '
-            f'not answer ({_shortest(error)}). Look at [powervm]rest_url in '
+            reason=f'The PowerVM REST server cannot be read: {server} does '
+            f'not answer ({_shortest(error)}). Check [powervm]rest_url in '
             f'{" and ".join(app.config.files) or "nova.conf"}, or give a '
-            f'stored answer with --system-xml{cure}.'
+            f'stored response with --system-xml{cure}.'
         ) from error
     return found
 
 
 def _shortest(error: BaseException) -> str:
-    """Give the cause behind what three libraries wrap around it."""
+    """Return the root cause, without the text that libraries add."""
     text = str(error.__cause__ or error)
     return text.rpartition(': ')[2].rstrip('\')"') or text

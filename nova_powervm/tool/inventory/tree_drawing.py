@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The resource providers of a node, drawn as a tree."""
+"""Draws the resource providers of a node as a tree."""
 
 from collections.abc import Iterable
 from collections.abc import Iterator
@@ -18,16 +18,16 @@ from collections.abc import Sequence
 
 from nova_powervm.devices import plan as planned
 from nova_powervm.devices import policy
-from nova_powervm.tool.inventory import rows
+from nova_powervm.tool.inventory import slot_rows
 
 _FORK, _LAST, _BAR, _GAP = '├── ', '└── ', '│   ', '    '
 
 
-def lines(node: str, found: Iterable[rows.Row]) -> Iterator[str]:
-    """Draw the tree as it is once nova-compute has made its next update.
+def draw_tree(node: str, found: Iterable[slot_rows.SlotRow]) -> Iterator[str]:
+    """Draw the tree as it will be after nova-compute's next update.
 
-    :param node: The name of the root provider.
-    :param found: The slots; those without a provider are left out.
+    :param node: Name of the root provider.
+    :param found: Rows of slots; those without a provider are left out.
     """
     drawn = [row for row in found if row.entry]
     yield f'{node} (compute node)'
@@ -41,9 +41,9 @@ def lines(node: str, found: Iterable[rows.Row]) -> Iterator[str]:
         yield f'{_LAST}no device: nothing is offered'
 
 
-def _provider(row: rows.Row) -> Sequence[str]:
+def _provider(row: slot_rows.SlotRow) -> Sequence[str]:
     entry = row.entry
-    assert entry is not None  # noqa: S101  the caller picked such rows
+    assert entry is not None  # noqa: S101  draw_tree() selected the rows
     facts = [f'{c}: 1' for c in entry.resource_classes]
     facts += [row.state] if row.state else []
     if entry.action is planned.Action.DELETE:

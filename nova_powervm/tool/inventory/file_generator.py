@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""An inventory file to start from, made of what a host has."""
+"""Generates an inventory file from the devices of a host."""
 
 import dataclasses
 from collections.abc import Collection
@@ -20,14 +20,14 @@ from collections.abc import Sequence
 
 from nova_powervm.devices import policy
 from nova_powervm.devices import slots
-from nova_powervm.tool.inventory import hosts
+from nova_powervm.tool.inventory import host_reader
 from nova_powervm.tool.inventory import pci_ids
 from nova_powervm.tool.rules import device_kinds
 
-#: Takes the resource class that says what a device is.
-AUTO = 'auto'
+#: Selects the resource class by the kind of device.
+AUTO_CLASS = 'auto'
 
-# What tells one type of device from all others.
+# Properties that identify a type of device.
 _TYPE = ('vendor_id', 'device_id', 'class')
 _WIDTH = 72
 
@@ -36,39 +36,39 @@ _WIDTH = 72
 class _Group:
     """Slots with devices of one type, for one paragraph.
 
-    :param identification: What all of them have and no other slot has.
-    :param kind: What they are.
-    :param free: Those that can be given to instances.
-    :param taken: The others, each with the reason.
+    :param identification: Properties that only these slots have in common.
+    :param kind: Kind of the devices.
+    :param free: Slots that are available to instances.
+    :param taken: Other slots, each with the reason.
     """
 
     identification: dict[str, str]
-    kind: device_kinds.Kind
+    kind: device_kinds.DeviceKind
     free: list[slots.Slot]
     taken: list[tuple[slots.Slot, slots.Reason]]
 
     @property
     def name(self) -> str:
-        """A name for the paragraph; no other group has it."""
+        """Unique name for the paragraph."""
         values = '-'.join(self.identification.values())
         return f'{self.kind.code}-{values}'.lower()
 
 
-def text(
-    reading: hosts.Reading,
-    pci_names: pci_ids.Names,
+def generate_file(
+    reading: host_reader.HostReading,
+    pci_names: pci_ids.DeviceNames,
     resource_class: str | None = None,
     instance_lpars: Collection[str] = (),
 ) -> str:
-    """Write the file.
+    """Generate the text of the file.
 
-    :param reading: The host.
+    :param reading: The state of the host.
     :param pci_names: Names of devices, for comments.
-    :param resource_class: That of all paragraphs; :data:`AUTO` for one that
-        says what the device is; None leaves it to the file's default.
+    :param resource_class: That of all paragraphs; :data:`AUTO_CLASS` for
+        one that says what the device is; None for the default of the file.
     :param instance_lpars: Upper-case uuids of the LPARs of instances, whose
-        devices are in the file, too.
-    :returns: YAML that is valid as it is.
+        devices get paragraphs, too.
+    :returns: A valid inventory file.
     """
     groups = _groups(reading.view.io_slots, instance_lpars)
     lines = list(_head(reading, resource_class))
@@ -103,10 +103,10 @@ def _groups(
 
 
 def _identification(slot: slots.Slot) -> dict[str, str]:
-    """Choose keys so that no slot is identified by two paragraphs.
+    """Choose keys so that no slot matches two paragraphs.
 
-    A slot that lacks one of the values never matches a paragraph that has
-    them all, so it gets one by its own index.
+    A slot that lacks one of the values can't match a paragraph with all of
+    them. It gets a paragraph of its own, with its DRC index.
     """
     values = {key: policy.PROPERTIES[key].of(slot) for key in _TYPE}
     if None in values.values():
@@ -114,38 +114,41 @@ def _identification(slot: slots.Slot) -> dict[str, str]:
     return {key: str(value) for key, value in values.items()}
 
 
-def _head(reading: hosts.Reading, resource_class: str | None) -> Iterator[str]:
+def _head(
+    reading: host_reader.HostReading, resource_class: str | None
+) -> Iterator[str]:
     view = reading.view
     yield from _comment(
-        f'Devices of {_clean(view.name)} ({_clean(view.machine)}) that '
-        'instances may get. What no paragraph identifies is not offered. '
-        'nova-powervm-inventory generate wrote this file to start from:'
+        f'Devices of {_clean(view.name)} ({_clean(view.machine)}) that are '
+        'offered to instances. A device without a paragraph is not offered. '
+        'nova-powervm-inventory generate created this file. Before you use it:'
     )
     yield from (
         '#  - remove the paragraphs of devices that instances must not get;',
-        '#  - see what is left with: nova-powervm-inventory show;',
+        '#  - check the result with: nova-powervm-inventory show;',
         '#  - after each change run: nova-powervm-inventory validate.',
     )
     if resource_class is None:
         yield '#'
         yield from _comment(
-            'Flavors ask for these devices with '
-            f'resources1:{policy.DEFAULT_RESOURCE_CLASS}=1. Give a paragraph '
-            'a resource_class to ask for its devices by another name.'
+            'Flavors request these devices with '
+            f'resources1:{policy.DEFAULT_RESOURCE_CLASS}=1. Add a '
+            'resource_class to a paragraph to request its devices by another '
+            'name.'
         )
     if not reading.owners_known:
         yield '#'
         yield from _comment(
-            f'{_clean(reading.source)} does not tell who owns each slot. Some '
-            'of these may belong to a VIOS or another partition; they are '
-            'not offered for as long as they do.'
+            f'{_clean(reading.source)} does not report the owners of all '
+            'slots. Some of these slots may belong to a VIOS or another '
+            'partition, and are not offered while they do.'
         )
 
 
 def _sections(
-    kind: device_kinds.Kind, groups: Iterable[_Group]
+    kind: device_kinds.DeviceKind, groups: Iterable[_Group]
 ) -> Iterator[str]:
-    """Give the heading of a kind, if there is any device of it."""
+    """Yield the heading of a kind, if the host has such devices."""
     if not _usable(kind, groups):
         return
     if kind.safe:
@@ -153,16 +156,18 @@ def _sections(
     else:
         yield (
             f'---- {kind.title} are not offered, because {kind.doubt}. To '
-            'offer one anyway, take the # away from its paragraph.'
+            'offer one anyway, uncomment its paragraph.'
         )
 
 
-def _usable(kind: device_kinds.Kind, groups: Iterable[_Group]) -> list[_Group]:
+def _usable(
+    kind: device_kinds.DeviceKind, groups: Iterable[_Group]
+) -> list[_Group]:
     return [group for group in groups if group.kind is kind and group.free]
 
 
 def _paragraph(
-    group: _Group, pci_names: pci_ids.Names, resource_class: str | None
+    group: _Group, pci_names: pci_ids.DeviceNames, resource_class: str | None
 ) -> Iterator[str]:
     device = pci_names.describe(group.free[0])
     places = ', '.join(_place(slot) for slot in group.free)
@@ -175,7 +180,9 @@ def _paragraph(
     for key, value in group.identification.items():
         yield f'{mark}    {key}: "{value}"'
     chosen = (
-        group.kind.resource_class if resource_class == AUTO else resource_class
+        group.kind.resource_class
+        if resource_class == AUTO_CLASS
+        else resource_class
     )
     if chosen:
         yield f'{mark}  resource_class: {chosen}'
@@ -184,7 +191,7 @@ def _paragraph(
 def _left_out(
     groups: Iterable[_Group],
     host_slots: Iterable[slots.Slot],
-    pci_names: pci_ids.Names,
+    pci_names: pci_ids.DeviceNames,
 ) -> Iterator[str]:
     taken = [
         f'{_place(slot)}, {pci_names.describe(slot)}: {_clean(reason.text)}'
@@ -195,7 +202,7 @@ def _left_out(
     if taken:
         yield ''
         yield from _comment(
-            '---- Left out, because they can not be given to instances now:'
+            '---- Left out, because they are not available to instances now:'
         )
         for line in taken:
             yield from _comment(line, '#   ')
@@ -214,7 +221,7 @@ def _clean(words: str) -> str:
 
 
 def _comment(words: str, indent: str = '# ') -> Iterator[str]:
-    """Break a text into lines of comment; names stay whole."""
+    """Wrap a text into comment lines; do not break words."""
     line = ''
     for word in _clean(words).split():
         if line and len(line) + len(word) >= _WIDTH:

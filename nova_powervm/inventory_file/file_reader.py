@@ -21,9 +21,9 @@ import stat
 
 from nova_powervm import exception
 from nova_powervm.devices import policy
+from nova_powervm.inventory_file import file_change
 from nova_powervm.inventory_file import paragraphs
 from nova_powervm.inventory_file import problems
-from nova_powervm.inventory_file import watching
 
 
 def load(path: str) -> policy.Policy:
@@ -35,24 +35,24 @@ def load(path: str) -> policy.Policy:
     :raises nova_powervm.exception.PolicyInvalid: The file can't be read or
         trusted, or its text has problems. See :func:`~.paragraphs.parse`.
     """
-    reading = read(path)
+    reading = read_file(path)
     if reading.error is not None:
         raise reading.error
     return reading.policy
 
 
-def look(path: str) -> watching.Look:
+def read_status(path: str) -> file_change.FileStatus:
     """Look at the file without opening it.
 
     :param path: As for :func:`load`.
     """
     try:
-        return _seen(os.stat(path))
+        return _make_status(os.stat(path))
     except (OSError, ValueError) as error:
-        return _unseen(error)
+        return _make_missing_status(error)
 
 
-def read(path: str) -> watching.Reading:
+def read_file(path: str) -> file_change.FileReading:
     """Read the file, and tell which one it was and whether it kept still.
 
     :param path: As for :func:`load`.
@@ -61,24 +61,28 @@ def read(path: str) -> watching.Reading:
     try:
         descriptor = _open(path)
     except (OSError, ValueError) as error:
-        return _unopened(path, error)
+        return _make_unopened_reading(path, error)
     try:
         before = os.fstat(descriptor)
         try:
             content = _content(path, descriptor, before)
         except exception.PolicyInvalid as refusal:
-            return watching.Reading(_seen(before), error=refusal, passing=True)
-        steady = _seen(os.fstat(descriptor)) == _seen(before)
+            return file_change.FileReading(
+                _make_status(before), error=refusal, passing=True
+            )
+        steady = _make_status(os.fstat(descriptor)) == _make_status(before)
     finally:
         os.close(descriptor)
     try:
         found = paragraphs.parse(content, path)
     except exception.PolicyInvalid as error:
-        return watching.Reading(_seen(before), steady, error=error)
-    return watching.Reading(_seen(before), steady, found)
+        return file_change.FileReading(
+            _make_status(before), steady, error=error
+        )
+    return file_change.FileReading(_make_status(before), steady, found)
 
 
-def excerpt(path: str) -> bytes:
+def read_excerpt(path: str) -> bytes:
     """Give the bytes of a file, to show lines of it beside its problems.
 
     :param path: As for :func:`load`.
@@ -89,7 +93,7 @@ def excerpt(path: str) -> bytes:
         with open(_open(path), 'rb') as stream:
             if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
                 return b''
-            return stream.read(paragraphs.LARGEST)
+            return stream.read(paragraphs.MAX_BYTES)
     except (OSError, ValueError):
         return b''
 
@@ -99,8 +103,8 @@ def _open(path: str) -> int:
     return os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
 
 
-def _seen(status: os.stat_result) -> watching.Look:
-    return watching.Look(
+def _make_status(status: os.stat_result) -> file_change.FileStatus:
+    return file_change.FileStatus(
         device=status.st_dev,
         inode=status.st_ino,
         mode=status.st_mode,
@@ -110,17 +114,19 @@ def _seen(status: os.stat_result) -> watching.Look:
     )
 
 
-def _unseen(error: Exception) -> watching.Look:
+def _make_missing_status(error: Exception) -> file_change.FileStatus:
     if isinstance(error, OSError):
-        return watching.Look(error=os.strerror(error.errno or 0))
-    return watching.Look(error=str(error))
+        return file_change.FileStatus(error=os.strerror(error.errno or 0))
+    return file_change.FileStatus(error=str(error))
 
 
-def _unopened(path: str, error: Exception) -> watching.Reading:
+def _make_unopened_reading(
+    path: str, error: Exception
+) -> file_change.FileReading:
     if not isinstance(error, FileNotFoundError):
         # The look is made anew: it may well succeed where open does not.
-        return watching.Reading(
-            look(path), error=_unreadable(path, error), passing=True
+        return file_change.FileReading(
+            read_status(path), error=_unreadable(path, error), passing=True
         )
     if os.path.islink(path):
         refusal = _refusal(
@@ -128,9 +134,12 @@ def _unopened(path: str, error: Exception) -> watching.Reading:
             'the file is a symbolic link to a file that does not exist',
             'make the link point to the inventory file',
         )
-        return watching.Reading(_unseen(error), error=refusal)
-    return watching.Reading(
-        _unseen(error), policy=policy.Policy(source=f'{path} (no such file)')
+        return file_change.FileReading(
+            _make_missing_status(error), error=refusal
+        )
+    return file_change.FileReading(
+        _make_missing_status(error),
+        policy=policy.Policy(source=f'{path} (no such file)'),
     )
 
 
@@ -143,7 +152,7 @@ def _content(path: str, descriptor: int, status: os.stat_result) -> bytes:
         _check_file(path, status)
         _check_directories(path)
         with open(descriptor, 'rb', closefd=False) as stream:
-            content = stream.read(paragraphs.LARGEST + 1)
+            content = stream.read(paragraphs.MAX_BYTES + 1)
     except OSError as error:
         raise _unreadable(path, error) from error
     return content
@@ -187,11 +196,13 @@ def _check_directories(path: str) -> None:
 def _unreadable(path: str, error: Exception) -> exception.PolicyInvalid:
     return _refusal(
         path,
-        f'the file can not be read: {error}',
+        f'the file cannot be read: {error}',
         'let the user that nova-compute runs as read it, for example with '
         f'chgrp nova {path} and chmod 0640 {path}',
     )
 
 
 def _refusal(path: str, what: str, hint: str) -> exception.PolicyInvalid:
-    return problems.invalid(path, problems.Problem(what=what, hint=hint))
+    return problems.make_policy_error(
+        path, problems.Problem(what=what, hint=hint)
+    )

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What flavors can ask for: by the inventory file, or in the whole cloud."""
+"""Devices that flavors can request: from the inventory file or the cloud."""
 
 import argparse
 from collections.abc import Iterable
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from nova_powervm.devices import names
 from nova_powervm.devices import policy as policies
-from nova_powervm.tool.inventory import cloud
+from nova_powervm.tool.inventory import placement_client
 from nova_powervm.tool.rules import flavor_lint
 from nova_powervm.tool.rules import flavors
 from nova_powervm.tool.rules import placement_tree
@@ -28,52 +28,54 @@ if TYPE_CHECKING:
     from nova_powervm.tool.inventory import base
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options that say what is asked.
+def add_offer_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options that select the source of the offers.
 
-    :param parser: Of the command.
+    :param parser: The parser of the command.
     """
     parser.add_argument(
         '--cloud',
         action='store_true',
-        help='ask Placement, too, with the credentials of nova.conf: what '
-        'this node offers, and which classes and traits there are at all',
+        help='also ask Placement, with the credentials in nova.conf, for '
+        'the devices of this node and the classes and traits of the cloud',
     )
-    cloud.add_options(parser)
+    placement_client.add_node_option(parser)
 
 
-def read(
+def read_offers(
     app: 'base.App',
     parsed_args: argparse.Namespace,
     policy: policies.Policy,
     sources: Iterable[Mapping[str, str]],
-) -> flavor_lint.Offers:
-    """Find out what the flavors can ask for.
+) -> flavor_lint.DeviceOffers:
+    """Read which devices flavors can request.
 
-    :param app: Has the configuration.
-    :param parsed_args: With the options of :func:`add_options`.
+    :param app: The application, for its configuration.
+    :param parsed_args: Arguments with the options of
+        :func:`add_offer_options`.
     :param policy: The inventory file.
-    :param sources: The extra specs; only what they name is asked about.
+    :param sources: The extra specs of the flavors; Placement is asked only
+        about the classes in them.
     """
     if not parsed_args.cloud:
-        return of_policy(policy)
-    placement = cloud.connect(app.config.conf)
+        return offers_of_file(policy)
+    placement = placement_client.connect_placement(app.config.conf)
     tree = placement.tree(parsed_args.node or app.config.nodename)
     ours = _classes(tree) | policy.resource_classes
     asked = {
         name
         for specs in sources
-        for group in flavors.groups(specs)
+        for group in flavors.read_groups(specs)
         for name in group.resources
         if policies.may_be_device(name)
     }
     offering = {name: placement.offering(name) for name in asked - ours}
     slots = {name for name, found in offering.items() if _has_slot(found)}
-    return flavor_lint.Offers(
+    return flavor_lint.DeviceOffers(
         classes=ours | slots,
         traits=placement.associated_traits(),
         devices=tuple(
-            flavors.Wish(name, provider.traits)
+            flavors.DeviceRequest(name, provider.traits)
             for provider in tree.slot_providers
             for name in provider.inventory
         ),
@@ -90,12 +92,16 @@ def _has_slot(providers: Iterable[str] | None) -> bool:
     )
 
 
-def of_policy(policy: policies.Policy) -> flavor_lint.Offers:
-    """Say what the inventory file offers; traits of devices are not known.
+def offers_of_file(policy: policies.Policy) -> flavor_lint.DeviceOffers:
+    """Return the classes that the inventory file offers.
+
+    The file alone does not tell the traits of devices.
 
     :param policy: The inventory file.
     """
-    return flavor_lint.Offers(policy.resource_classes, source=policy.source)
+    return flavor_lint.DeviceOffers(
+        policy.resource_classes, source=policy.source
+    )
 
 
 def _classes(tree: placement_tree.Tree) -> frozenset[str]:

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What is to be said against an inventory file."""
+"""Findings about an inventory file."""
 
 import collections
 import dataclasses
@@ -22,61 +22,84 @@ from collections.abc import Sequence
 from nova_powervm.devices import matching
 from nova_powervm.devices import policy as policies
 from nova_powervm.inventory_file import Problem
-from nova_powervm.tool.inventory import hosts
+from nova_powervm.tool.inventory import host_reader
 from nova_powervm.tool.rules import device_kinds
 
-# More would hide what is said of them.
+# More slots would hide the problem in the text.
 _MOST_NAMED = 4
 
 
 class Severity(enum.StrEnum):
-    """What a finding leads to."""
+    """Severity of a finding."""
 
     #: nova-compute does not start.
     ERROR = 'error'
-    #: It starts, but perhaps not as it was meant.
+    #: nova-compute starts, but perhaps not with the intended devices.
     WARNING = 'warning'
+
+
+class Access(enum.StrEnum):
+    """Access to the file."""
+
+    READ = 'read'
+    MISSING = 'missing'
+    #: This user can't read the file, although nova-compute may be able to.
+    UNREADABLE = 'unreadable'
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing to be said.
+    """One finding.
 
-    :param severity: What it leads to.
-    :param problem: What it is, and where.
+    :param severity: Its severity.
+    :param problem: The problem, with its place in the file.
     """
 
     severity: Severity
     problem: Problem
 
 
-def of_problems(problems: Iterable[Problem]) -> tuple[Finding, ...]:
-    """Take over what the parser found, which the service says at start."""
+def make_error_findings(problems: Iterable[Problem]) -> tuple[Finding, ...]:
+    """Turn problems of the parser into errors."""
     return tuple(Finding(Severity.ERROR, problem) for problem in problems)
 
 
-def of_policy(policy: policies.Policy, exists: bool) -> Iterator[Finding]:
-    """Say what is odd about a file that has no problems.
+def find_empty_file(
+    policy: policies.Policy, exists: bool
+) -> Iterator[Finding]:
+    """Find a missing file or a file without paragraphs.
 
-    :param policy: What the file says.
-    :param exists: Whether there is such a file.
+    :param policy: The parsed file.
+    :param exists: Whether the file exists.
     """
     if policy.paragraphs:
         return
     what = 'the file has no paragraph' if exists else 'there is no such file'
     yield _warning(
         f'{what}, so no device is offered',
-        'nova-powervm-inventory generate writes one to start from',
+        'nova-powervm-inventory generate creates a first file',
     )
 
 
-def of_host(
-    policy: policies.Policy, reading: hosts.Reading
-) -> Iterator[Finding]:
-    """Hold a file without problems against a host.
+def make_missing_file_finding() -> Finding:
+    """Create the error for a named file that does not exist."""
+    return Finding(
+        Severity.ERROR,
+        Problem(
+            what='there is no such file',
+            hint='check the name; without it the file that '
+            '[powervm]inventory_file names is checked',
+        ),
+    )
 
-    :param policy: What the file says.
-    :param reading: The host.
+
+def find_host_mismatches(
+    policy: policies.Policy, reading: host_reader.HostReading
+) -> Iterator[Finding]:
+    """Compare a valid file with a host.
+
+    :param policy: The parsed file.
+    :param reading: The state of the host.
     """
     verdicts = matching.judge(policy, reading.view.io_slots)
     yield from _conflicts(verdicts)
@@ -91,7 +114,7 @@ def of_host(
 
 
 def _conflicts(verdicts: Iterable[matching.Verdict]) -> Iterator[Finding]:
-    """Say which paragraphs take the same devices, once for each reason."""
+    """Find paragraphs that identify the same device, grouped by reason."""
     by_reason: dict[str, list[matching.Verdict]] = {}
     for verdict in matching.conflicts(verdicts):
         by_reason.setdefault(str(verdict.reason), []).append(verdict)
@@ -107,7 +130,9 @@ def _conflicts(verdicts: Iterable[matching.Verdict]) -> Iterator[Finding]:
         )
 
 
-def _unused(paragraph: policies.Paragraph, reading: hosts.Reading) -> Problem:
+def _unused(
+    paragraph: policies.Paragraph, reading: host_reader.HostReading
+) -> Problem:
     what = (
         'identifies no device of'
         if paragraph.allow
@@ -122,7 +147,7 @@ def _unused(paragraph: policies.Paragraph, reading: hosts.Reading) -> Problem:
 
 
 def _wired(verdicts: Iterable[matching.Verdict]) -> Iterator[Finding]:
-    """Say which paragraphs allow wired adapters, once for each of them."""
+    """Find paragraphs that allow adapters with external connections."""
     by_place: dict[tuple[int, str], list[matching.Verdict]] = {}
     for verdict in verdicts:
         if verdict.paragraphs and not verdict.denials:
@@ -136,15 +161,15 @@ def _wired(verdicts: Iterable[matching.Verdict]) -> Iterator[Finding]:
             _problem(
                 found[0].paragraphs[0],
                 f'{_slots(found)}: it is connected to {wired}',
-                'the instance would be connected to it, too, past Neutron '
-                'and Cinder; take it out of the paragraph, or deny it in a '
+                'an instance would be connected to it, bypassing Neutron and '
+                'Cinder; remove it from the paragraph, or deny it in a '
                 'paragraph with allow: false',
             ),
         )
 
 
 def _slots(verdicts: Sequence[matching.Verdict]) -> str:
-    """Name slots that the same is said of."""
+    """Name the slots of one finding."""
     named = [str(verdict.slot) for verdict in verdicts[:_MOST_NAMED]]
     if len(verdicts) > _MOST_NAMED:
         named.append(f'and {len(verdicts) - _MOST_NAMED} more')
@@ -165,8 +190,10 @@ def _problem(paragraph: policies.Paragraph, what: str, hint: str) -> Problem:
     )
 
 
-def offers(policy: policies.Policy, reading: hosts.Reading) -> Iterator[str]:
-    """Say in a few lines what a file offers on a host."""
+def describe_offer(
+    policy: policies.Policy, reading: host_reader.HostReading
+) -> Iterator[str]:
+    """Summarize the devices that a file offers on a host."""
     slots = reading.view.io_slots
     verdicts = matching.judge(policy, slots)
     found = matching.devices(verdicts)

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Versions of Nova's services, asked as nova-compute asks: the conductor."""
+"""Upgrade check of Nova's service versions, by way of the conductor."""
 
 import threading
 from collections.abc import Callable
@@ -28,43 +28,43 @@ from nova.conductor import rpcapi
 from nova.objects import base as nova_objects
 from oslo_upgradecheck import upgradecheck
 
-from nova_powervm.tool import checks
+from nova_powervm.tool import upgrade_checks
 
 CONF = nova.conf.CONF
-#: Seconds to wait for the conductor: a person waits, too.
-PATIENCE = 10
+#: Timeout in seconds for the conductor: a user is waiting.
+ANSWER_TIMEOUT = 10
 
 
-def check(files: Sequence[str]) -> upgradecheck.Result:
-    """Ask for the lowest version of a nova-compute service of the cell.
+def check_service_versions(files: Sequence[str]) -> upgradecheck.Result:
+    """Check the lowest version of the nova-compute services of the cell.
 
-    A compute node has no access to Nova's database, so the conductor is
-    asked, on the message queue that nova.conf names.
+    A compute node has no access to Nova's database, so the check asks the
+    conductor through the message queue that nova.conf names.
 
-    :param files: The configuration files.
+    :param files: Paths of the configuration files.
     """
     objects.register_all()
     if rpc.TRANSPORT is None:
         nova_config.parse_args(['nova-powervm-status'], [*files] or None)
     conductor = rpcapi.ConductorAPI()
-    # The option is there as soon as a client has been made.
-    CONF.set_override('rpc_response_timeout', PATIENCE)
+    # Creating a client registers the option.
+    CONF.set_override('rpc_response_timeout', ANSWER_TIMEOUT)
     try:
-        return checks.compute_versions(_lowest(conductor))
+        return upgrade_checks.check_compute_versions(_lowest(conductor))
     except (oslo_messaging.MessagingException, OSError) as error:
-        return checks.warning(
-            f"Nova's conductor can not be asked ({_kind(error)}). Look at "
-            'transport_url in nova.conf, and whether nova-conductor runs.'
+        return upgrade_checks.warning(
+            f"Nova's conductor cannot be asked ({_kind(error)}). Check "
+            'transport_url in nova.conf, and that nova-conductor is running.'
         )
 
 
 def _lowest(conductor: Any) -> int:
-    """Ask the conductor; what the process asks by is left as it was."""
+    """Ask the conductor, and restore the process's indirection API."""
     before = nova_objects.NovaObject.indirection_api
     nova_objects.NovaObject.indirection_api = conductor
     try:
         return _within(
-            PATIENCE,
+            ANSWER_TIMEOUT,
             lambda: int(
                 objects.Service.get_minimum_version(
                     nova_context.get_admin_context(), 'nova-compute'
@@ -77,12 +77,13 @@ def _lowest(conductor: Any) -> int:
 
 
 def _within(seconds: float, ask: Callable[[], int]) -> int:
-    """Give what a function gives, if it does so in time.
+    """Call a function with a time limit.
 
-    A message queue that can't be reached is tried again for ever, before the
-    time that an answer may take begins. Whoever tries ends with the process.
+    oslo.messaging retries an unreachable message queue forever, before its own
+    timeout begins. The thread that retries ends with the process.
 
-    :raises TimeoutError: It took longer.
+    :returns: The result of the function.
+    :raises TimeoutError: The time limit was exceeded.
     """
     outcome: futures.Future[int] = futures.Future()
 

@@ -21,8 +21,8 @@ import os_traits
 import yaml
 
 from nova_powervm.devices import policy
-from nova_powervm.inventory_file import nodes
 from nova_powervm.inventory_file import problems
+from nova_powervm.inventory_file import yaml_nodes
 
 _CLASS_ACCEPTED = (
     'resource_class takes CUSTOM_ and capital letters, digits or _, such as '
@@ -63,7 +63,9 @@ def read_boolean(
     :param findings: Gets what is wrong with it.
     :returns: What it says; None if there is a problem.
     """
-    return nodes.boolean(node, findings, key, _BOOLEANS_ACCEPTED[key])
+    return yaml_nodes.read_boolean(
+        node, findings, key, _BOOLEANS_ACCEPTED[key]
+    )
 
 
 def read_resource_class(
@@ -101,7 +103,7 @@ def read_traits(
     :returns: The good names, in the order of the file.
     """
     if not isinstance(node, yaml.SequenceNode):
-        nodes.refuse_form(node, findings, 'traits', _TRAITS_ACCEPTED)
+        yaml_nodes.add_wrong_form(node, findings, 'traits', _TRAITS_ACCEPTED)
         return ()
     if not node.value:
         findings.add(node.start_mark, 'traits is empty', _TRAITS_ACCEPTED)
@@ -117,7 +119,7 @@ def read_traits(
         if name in names:
             findings.add(
                 item.start_mark,
-                f'trait {name} stands there twice',
+                f'trait {name} appears twice',
                 'leave one of them out',
             )
         elif name is not None:
@@ -129,7 +131,7 @@ def _guess_trait(name: str) -> str | None:
     upper = name.upper()
     if not policy.problem_with_trait(upper):
         return upper
-    standard = nodes.nearest(upper, os_traits.get_traits())
+    standard = yaml_nodes.find_nearest(upper, os_traits.get_traits())
     if standard and not policy.problem_with_trait(standard):
         return standard
     return None
@@ -144,7 +146,7 @@ def _read_name(
 ) -> str | None:
     """Read the name of a class or trait; see the callers."""
     what, accepted = subject
-    name = nodes.text(node, findings, what, accepted)
+    name = yaml_nodes.read_text(node, findings, what, accepted)
     if name is None:
         return None
     problem = problem_with(name)

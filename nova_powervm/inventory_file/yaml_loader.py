@@ -22,22 +22,22 @@ from typing import Any
 
 import yaml
 
-from nova_powervm.inventory_file import nodes
 from nova_powervm.inventory_file import problems
+from nova_powervm.inventory_file import yaml_nodes
 
 #: Paragraphs, their keys and the keys of an identification are three levels.
 #: The limit is far below the depth at which Python runs out of stack.
-DEEPEST = 10
+MAX_DEPTH = 10
 #: Keys, values, mappings and lists. The file of the largest host has a
 #: tenth of it; PyYAML needs a few seconds for so many.
-MOST = 30_000
+MAX_NODES = 30_000
 
 _BLANKS = '\0 \t\r\n\x85\u2028\u2029'
 _WORD = re.compile(r'[\s,\[\]{}]')
 _LONGEST = 60
 
 
-class Stop(Exception):
+class StopReading(Exception):
     """A problem after which reading can't go on.
 
     :param mark: Where it is.
@@ -52,7 +52,7 @@ class Stop(Exception):
         self.hint = hint
 
 
-class Loader(yaml.SafeLoader):
+class InventoryLoader(yaml.SafeLoader):
     """Composes nodes; notes what the inventory file may not use.
 
     :param text: The text of the file.
@@ -83,7 +83,7 @@ class Loader(yaml.SafeLoader):
         start = name.start_mark
         if mark.line > start.line and mark.column <= start.column:
             return self._findings
-        return self._findings.within(nodes.plain(str(name.value)))
+        return self._findings.within(yaml_nodes.to_printable(str(name.value)))
 
     def fetch_alias(self) -> None:
         """Take an alias for text without quotes.
@@ -103,11 +103,11 @@ class Loader(yaml.SafeLoader):
             alone and self.buffer[self.pointer - 1] in f'{_BLANKS}[{{,'
         ):
             value = self._word()
-            raise Stop(
+            raise StopReading(
                 self.get_mark(),
-                f'{nodes.plain(value)} has a ? without quotes in brackets, '
-                'which readers of YAML understand in different ways',
-                nodes.quote_it(value),
+                f'{yaml_nodes.to_printable(value)} has a ? without quotes in '
+                'brackets, which readers of YAML understand in different ways',
+                yaml_nodes.hint_to_quote(value),
             )
         return alone
 
@@ -136,17 +136,17 @@ class Loader(yaml.SafeLoader):
         return node
 
     def _check_size(self, mark: problems.Mark) -> None:
-        if self._depth == DEEPEST:
-            raise Stop(
+        if self._depth == MAX_DEPTH:
+            raise StopReading(
                 mark,
-                f'values are nested more than {DEEPEST} levels deep',
+                f'values are nested more than {MAX_DEPTH} levels deep',
                 'the file needs three: paragraph, section, value',
             )
         self._count += 1
-        if self._count > MOST:
-            raise Stop(
+        if self._count > MAX_NODES:
+            raise StopReading(
                 mark,
-                f'the file has more than {MOST} keys and values',
+                f'the file has more than {MAX_NODES} keys and values',
                 'use wildcards, or leave out the slots of other hosts',
             )
 
@@ -155,8 +155,8 @@ class Loader(yaml.SafeLoader):
         if event.anchor is not None:
             findings.add(
                 event.start_mark,
-                f'&{nodes.plain(event.anchor)} is an anchor of YAML, which '
-                'is not accepted',
+                f'&{yaml_nodes.to_printable(event.anchor)} is an anchor of '
+                'YAML, which is not accepted',
                 'leave it out; a value that begins with & has to be quoted',
             )
             event.anchor = None
@@ -171,15 +171,15 @@ class Loader(yaml.SafeLoader):
 
     def _refused_alias(self, event: Any) -> yaml.ScalarNode:
         mark = event.start_mark
-        value = nodes.plain(event.value)
+        value = yaml_nodes.to_printable(event.value)
         self.findings_at(mark).add(
             mark,
             f'YAML reads {value} as an alias, which is not accepted',
-            f'{nodes.quote_it(event.value)}, if the star is a wildcard; '
-            'otherwise write out what it stands for',
+            f'{yaml_nodes.hint_to_quote(event.value)}, if the star is a '
+            'wildcard; otherwise write out what it stands for',
         )
         return yaml.ScalarNode(
-            nodes.REFUSED_TAG, '', event.start_mark, event.end_mark, "'"
+            yaml_nodes.REFUSED_TAG, '', event.start_mark, event.end_mark, "'"
         )
 
 

@@ -10,32 +10,32 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Findings as people read them: with the lines of the file around each."""
+"""Formats findings as a report with excerpts of the file."""
 
 import unicodedata
 from collections.abc import Iterator
 from collections.abc import Sequence
 
 from nova_powervm.inventory_file import Problem
-from nova_powervm.tool.inventory import findings
+from nova_powervm.tool.inventory import file_findings
 
-#: Lines before and after the one that is meant.
+#: Number of lines that are shown before and after the line of a problem.
 _BEFORE, _AFTER = 2, 1
-#: A longer line is cut around the column that is meant.
+#: Maximum length of a line; a longer one is cut around the column.
 _WIDTH = 100
 _CUT = '...'
 
 
-def report(
-    found: Sequence[findings.Finding], source: str, text: str
+def format_report(
+    found: Sequence[file_findings.Finding], source: str, text: str
 ) -> Iterator[str]:
-    """Write findings with excerpts of the file.
+    """Format findings with excerpts of the file.
 
-    :param found: What is to be said.
-    :param source: Where the text is from.
-    :param text: The file.
+    :param found: The findings.
+    :param source: Name of the file.
+    :param text: Text of the file.
     """
-    # Only line feeds count lines for the parser, too.
+    # The parser counts lines by line feeds only, too.
     lines = text.removesuffix('\n').split('\n')
     for finding in found:
         problem = finding.problem
@@ -47,18 +47,35 @@ def report(
         yield ''
 
 
-def summary(found: Sequence[findings.Finding], source: str) -> str:
-    """Say in one line what the findings come to."""
+def format_summary(
+    found: Sequence[file_findings.Finding],
+    source: str,
+    access: file_findings.Access,
+) -> str:
+    """Summarize the findings in one line.
+
+    The line says what nova-compute does with the file only if that is known.
+    """
     errors, warnings = (
         sum(finding.severity is severity for finding in found)
-        for severity in findings.Severity
+        for severity in file_findings.Severity
     )
+    if not found:
+        return f'{source}: no problems.'
     counts = f'{_count(errors, "error")}, {_count(warnings, "warning")}'
-    if errors:
-        return f'{source}: {counts}. nova-compute does not start with it.'
-    if warnings:
-        return f'{source}: {counts}. nova-compute starts with it.'
-    return f'{source}: no problems.'
+    return f'{source}: {counts}. {_verdict(access, bool(errors))}'
+
+
+def _verdict(access: file_findings.Access, refused: bool) -> str:
+    if access is file_findings.Access.UNREADABLE:
+        return 'The file was not checked.'
+    if access is file_findings.Access.MISSING:
+        if refused:
+            return 'Nothing was checked.'
+        return 'nova-compute starts without the file and offers no device.'
+    if refused:
+        return 'nova-compute does not start with it.'
+    return 'nova-compute starts with it.'
 
 
 def _count(number: int, noun: str) -> str:
@@ -66,7 +83,7 @@ def _count(number: int, noun: str) -> str:
 
 
 def _place(problem: Problem, source: str) -> str:
-    """Give the place in the form that editors jump to."""
+    """Format the place as FILE:LINE:COLUMN, which editors understand."""
     if not problem.line:
         return source
     return f'{source}:{problem.line}:{problem.column}'
@@ -96,7 +113,7 @@ def _excerpt(lines: Sequence[str], problem: Problem) -> Iterator[str]:
 
 
 def _start(column: int) -> int:
-    """Choose where to begin, so that the column is in what is shown."""
+    """Choose the first column to show, so that the problem is visible."""
     return 0 if column < _WIDTH else column - _WIDTH // 2
 
 
@@ -109,7 +126,7 @@ def _cut(line: str, start: int) -> str:
 
 
 def _safe(line: str) -> str:
-    """Replace what has no width, or more than one, or harms a terminal."""
+    """Replace tabs and characters that are not printable."""
     return ''.join(
         '→' if c == '\t' else c if c.isprintable() else '?'
         for c in line.rstrip('\r')

@@ -60,7 +60,7 @@ _PATTERNS = {
 }
 
 
-def other_than_text(node: yaml.ScalarNode) -> str | None:
+def find_other_type(node: yaml.ScalarNode) -> str | None:
     """Say what a reader of YAML makes of a scalar, if not text.
 
     :param node: The scalar, with the tag that PyYAML found for it.

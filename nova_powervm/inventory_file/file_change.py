@@ -24,7 +24,7 @@ from nova_powervm.devices import policy as policies
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Look:
+class FileStatus:
     """What is seen of the file without reading it.
 
     Equal looks mean the same file with the same content. The time of the last
@@ -51,10 +51,10 @@ class Look:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Reading:
+class FileReading:
     """What came of reading the file.
 
-    :param look: The file as it was when it was opened.
+    :param status: The file as it was when it was opened.
     :param steady: Whether it was still the same when it had been read.
     :param policy: What it says; empty if it has problems.
     :param error: Its problems, if any.
@@ -62,7 +62,7 @@ class Reading:
         go away although the file stays as it is.
     """
 
-    look: Look
+    status: FileStatus
     steady: bool = True
     policy: policies.Policy = dataclasses.field(
         default_factory=policies.Policy
@@ -71,7 +71,7 @@ class Reading:
     passing: bool = False
 
 
-class News(enum.StrEnum):
+class ReadOutcome(enum.StrEnum):
     """What has become of a file that was read."""
 
     NONE = 'none'
@@ -80,7 +80,7 @@ class News(enum.StrEnum):
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Watch:
+class FileWatch:
     """What is known of the file, and which policy is in force.
 
     :param policy: The policy in force: the last good one.
@@ -92,12 +92,12 @@ class Watch:
     """
 
     policy: policies.Policy
-    judged: Look
+    judged: FileStatus
     complaint: str = ''
     retry: bool = False
-    awaited: Look | None = None
+    awaited: FileStatus | None = None
 
-    def seen(self, look: Look) -> tuple['Watch', bool]:
+    def note_status(self, look: FileStatus) -> tuple['FileWatch', bool]:
         """Take note of a look.
 
         :returns: The next state, and whether the file is to be read now.
@@ -110,26 +110,28 @@ class Watch:
             return self, True
         return dataclasses.replace(self, awaited=look), False
 
-    def read(self, reading: Reading) -> tuple['Watch', News]:
+    def take_reading(
+        self, reading: FileReading
+    ) -> tuple['FileWatch', ReadOutcome]:
         """Take a reading over, or stay with what is in force.
 
-        :param reading: What was read after :meth:`seen` asked for it.
+        :param reading: What was read after :meth:`note_status` asked for it.
         :returns: The next state, and what is to be told.
         """
         expected = self.awaited or self.judged
-        if reading.look != expected or not reading.steady:
+        if reading.status != expected or not reading.steady:
             # Somebody is writing: two looks have to agree anew.
-            return dataclasses.replace(self, awaited=None), News.NONE
+            return dataclasses.replace(self, awaited=None), ReadOutcome.NONE
         complaint = self._complaint(reading)
         if not complaint:
-            return Watch(reading.policy, reading.look), News.TAKEN
-        known = reading.look == self.judged and complaint == self.complaint
+            return FileWatch(reading.policy, reading.status), ReadOutcome.TAKEN
+        known = reading.status == self.judged and complaint == self.complaint
         return (
-            Watch(self.policy, reading.look, complaint, reading.passing),
-            News.NONE if known else News.REFUSED,
+            FileWatch(self.policy, reading.status, complaint, reading.passing),
+            ReadOutcome.NONE if known else ReadOutcome.REFUSED,
         )
 
-    def _complaint(self, reading: Reading) -> str:
+    def _complaint(self, reading: FileReading) -> str:
         """Say why a reading can't be taken over.
 
         A file that lost its content is a slip more often than a wish.
