@@ -21,7 +21,10 @@ from pypowervm.wrappers import virtual_io_server as vios
 
 from tests.emulator import base
 
-HARD = power_opts.PowerOffOpts().vsp_hard
+
+def hard_off():
+    """Return options of their own for a power-off at once."""
+    return power_opts.PowerOffOpts().vsp_hard()
 
 
 class PowerTest(base.EmulatorTestCase):
@@ -74,7 +77,7 @@ class PowerTest(base.EmulatorTestCase):
     def test_reboot(self):
         power.power_on(self.lpar, None)
         free = self.system().memory_free
-        power.PowerOp.stop(self.refresh(), opts=HARD().restart())
+        power.PowerOp.stop(self.refresh(), opts=hard_off().restart())
         self.assertEqual('running', self.refresh().state)
         self.assertEqual(free, self.system().memory_free)
 
@@ -109,9 +112,9 @@ class PowerTest(base.EmulatorTestCase):
     def test_already_off(self):
         with self.assertRaisesRegex(exceptions.JobRequestFailed, 'HSCL1558'):
             self.run_job('PowerOff', operation='shutdown')
-        power.PowerOp.stop(self.lpar, opts=HARD())
+        power.PowerOp.stop(self.lpar, opts=hard_off())
         with self.assertRaises(exceptions.VMPowerOffFailure):
-            power.PowerOp.stop(self.lpar, opts=HARD().restart())
+            power.PowerOp.stop(self.lpar, opts=hard_off().restart())
 
     def test_ibm_i_needs_no_rmc(self):
         created = self.create('ibmi', env='OS400')
@@ -167,7 +170,7 @@ class PowerTest(base.EmulatorTestCase):
 
     def test_restart_of_a_vios(self):
         (found,) = vios.VIOS.get(self.adapter)
-        power.PowerOp.stop(found, opts=HARD())
+        power.PowerOp.stop(found, opts=hard_off())
         power.PowerOp.start(found)
         self.assertEqual('active', vios.VIOS.get(self.adapter)[0].rmc_state)
 
@@ -269,7 +272,7 @@ class ManualJobTest(base.EmulatorTestCase):
         self.submit('PowerOn')
         self.control.advance_jobs()
         self.control.set_job_mode('immediate')
-        power.PowerOp.stop(self.read(self.lpar.uuid), opts=HARD())
+        power.PowerOp.stop(self.read(self.lpar.uuid), opts=hard_off())
         self.read(self.lpar.uuid).delete()
         # Another with its uuid is not the one that the job is about.
         self.create('vm2', uuid=self.lpar.uuid)
