@@ -35,7 +35,8 @@ SECTIONS = {
     'LogicalPartition': 'partitions',
     'VirtualIOServer': 'virtual_io_servers',
 }
-# Every capture of one of these; test_list finds those that are missing here.
+# Every capture of one of these; test_file_list_names_every_capture finds those
+# that are missing here.
 FILES = (
     'fake_lpar_feed.txt',
     'fake_managedsystem.txt',
@@ -112,7 +113,7 @@ class CaptureTestCase(base.EmulatorTestCase):
         )
 
 
-class RoundTripTest(CaptureTestCase):
+class CaptureRoundTripTest(CaptureTestCase):
     def check(self, kind, file):
         captured = [
             entry
@@ -133,7 +134,7 @@ class RoundTripTest(CaptureTestCase):
         for kind in set(kinds_of(file)) & set(WRAPPERS):
             self.check(kind, file)
 
-    def test_list(self):
+    def test_file_list_names_every_capture(self):
         found = {
             path.name
             for path in captures.folder().glob('*.txt')
@@ -150,13 +151,13 @@ def _add_tests():
             self.check_file(file)
 
         name = file.partition('.')[0]
-        setattr(RoundTripTest, f'test_{name}', test)
+        setattr(CaptureRoundTripTest, f'test_{name}', test)
 
 
 _add_tests()
 
 
-class VolumeGroupTest(CaptureTestCase):
+class VolumeGroupCaptureTest(CaptureTestCase):
     def check_file(self, file):
         groups = [
             {'capture': {'file': file, 'entry': number}}
@@ -193,7 +194,7 @@ class VolumeGroupTest(CaptureTestCase):
             self.assertEqual(expected.uuid, actual.uuid)
             self.assert_same(storage.VG, expected, actual)
 
-    def test_files(self):
+    def test_emulator_serves_captured_volume_groups_unchanged(self):
         files = [
             path.name
             for path in sorted(captures.folder().glob('*.txt'))
@@ -225,10 +226,10 @@ def leaves(element):
     return found
 
 
-class PropertiesTest(base.EmulatorTestCase):
+class WrapperPropertiesTest(base.EmulatorTestCase):
     """The comparison above sees what it is to compare."""
 
-    def test_values_deep_in_a_wrapper(self):
+    def test_read_properties_includes_nested_wrappers(self):
         values = properties.of(self.system())
         slots = values['asio_config']['ASIOConfig']['io_slots']
         self.assertIn(
@@ -241,7 +242,7 @@ class PropertiesTest(base.EmulatorTestCase):
 
 
 class CorrectedIdsTest(base.EmulatorTestCase):
-    def test_vendor_ids(self):
+    def test_correct_ids_gives_each_card_real_vendor_id(self):
         self.control.load_world(
             {
                 'systems': [
@@ -262,7 +263,7 @@ class CorrectedIdsTest(base.EmulatorTestCase):
                 self.assertIn(slot.pci_vendor_id, captures.VENDORS.values())
                 self.assertIn(slot.pci_dev_id, captures.VENDORS)
 
-    def test_ids_that_are_right_stay(self):
+    def test_correct_ids_keeps_right_ids(self):
         world = {'systems': [{'capture': {'file': 'managedsystem.txt'}}]}
         self.control.load_world(world)
         expected = properties.of(self.system())

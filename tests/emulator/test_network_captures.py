@@ -65,8 +65,8 @@ def world_of(file, kind):
 
 class NetworkRoundTripTest(base.EmulatorTestCase):
     maxDiff = 2000
-    direct = test_captures.RoundTripTest.direct
-    entries = staticmethod(test_captures.RoundTripTest.entries)
+    direct = test_captures.CaptureRoundTripTest.direct
+    entries = staticmethod(test_captures.CaptureRoundTripTest.entries)
 
     def served(self, kind):
         state = self.control.state()['systems'][0]
@@ -96,7 +96,7 @@ class NetworkRoundTripTest(base.EmulatorTestCase):
                 test_captures.leaves(actual.element.element),
             )
 
-    def test_list(self):
+    def test_file_list_names_every_network_capture(self):
         found = {
             path.name
             for path in captures.folder().glob('*.txt')
@@ -154,7 +154,7 @@ class CapturedBridgeTest(base.EmulatorTestCase):
     def bridges(self):
         return self.control.state()['systems'][0]['network_bridges']
 
-    def test_vlans(self):
+    def test_captured_bridge_gains_and_loses_vlan(self):
         uuid = self.bridges()[0]['uuid']
         system = self.control.state()['systems'][0]['uuid']
         self.assertEqual([1000], self.bridges()[0]['vlans'])
