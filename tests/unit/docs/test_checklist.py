@@ -25,7 +25,7 @@ PAGE = 'contributor/novalink-checklist'
 
 
 class ChecklistTest(unittest.TestCase):
-    def test_the_emulator_does_what_the_checklist_says(self):
+    def test_emulator_passes_checklist(self):
         base.quieten(self)
         emulator = base.start(self)
         # A session logs off when it is collected.

@@ -41,14 +41,14 @@ def messages():
             yield name, own
 
 
-class MessageTest(unittest.TestCase):
+class ErrorMessageTest(unittest.TestCase):
     def setUp(self):
         super().setUp()
         self.text = pages.words(
             pages.documents()['admin/troubleshooting'].replace('\n   ', '\n')
         )
 
-    def test_every_error_is_explained(self):
+    def test_page_explains_every_error(self):
         for name, message in messages():
             # The list of problems follows its head.
             head = message.removesuffix('\n{problems}')
@@ -57,12 +57,12 @@ class MessageTest(unittest.TestCase):
                 self.assertIn(pages.words(shown), self.text)
 
 
-class ReasonTest(unittest.TestCase):
+class WithheldReasonTest(unittest.TestCase):
     GPU = slots.Slot(1, vendor_id=0x10DE)
     ONE = policy.Paragraph('...', {'vendor_id': '10DE'})
     NONE = dataclasses.replace(ONE, allow=False)
 
-    def test_every_reason_is_explained(self):
+    def test_page_explains_every_reason(self):
         text = pages.documents()['admin/devices']
         database = slots.Owner(slots.PartitionKind.CLIENT, name='...')
         vios = slots.Owner(slots.PartitionKind.VIOS, name='vios1')
@@ -110,17 +110,17 @@ class ReasonTest(unittest.TestCase):
         }
 
 
-class DifferenceTest(unittest.TestCase):
-    def test_every_kind_is_explained(self):
+class DifferenceKindTest(unittest.TestCase):
+    def test_page_explains_every_kind_of_difference(self):
         text = pages.documents()['admin/devices']
         for kind in differences.Kind:
             self.assertIn(f'   * - ``{kind.value}``\n', text)
 
 
-class LogTest(unittest.TestCase):
+class InventoryLogTest(unittest.TestCase):
     """The lines of level WARNING and ERROR about the file."""
 
-    def test_every_line_is_explained(self):
+    def test_page_explains_every_line_about_inventory_file(self):
         text = pages.words(
             pages.documents()['admin/troubleshooting'].replace('\n   ', '\n')
         )
@@ -142,7 +142,7 @@ class LogTest(unittest.TestCase):
                     self.assertIn(pages.words(first), text)
 
 
-class WatchingTest(unittest.TestCase):
+class WatchingPageTest(unittest.TestCase):
     """The page of what to watch has each line of level WARNING and ERROR."""
 
     #: Lines that are put together elsewhere: those of a plan are below, the
@@ -153,7 +153,7 @@ class WatchingTest(unittest.TestCase):
         super().setUp()
         self.text = pages.words(pages.documents()['admin/watching'])
 
-    def test_every_line_of_the_log_is_there(self):
+    def test_page_shows_every_warning_and_error_line(self):
         found = 0
         for path in sorted((pages.ROOT / 'nova_powervm').rglob('*.py')):
             # These are no services of an operator's.
@@ -165,7 +165,7 @@ class WatchingTest(unittest.TestCase):
                         self.assertTrue(shown, message)
         self.assertGreater(found, 40)
 
-    def test_lines_of_plans_are_there(self):
+    def test_page_shows_every_line_about_plans(self):
         for action in planned.Action:
             for reserved, traits in ((1, {names.ONE_TIME_USE_TRAIT}), (0, ())):
                 entry = planned.Entry(
@@ -201,7 +201,7 @@ def lines_of_the_log(path):
         ):
             message = call.args[0]
             if isinstance(message, ast.Name):
-                if message.id in WatchingTest.ELSEWHERE:
+                if message.id in WatchingPageTest.ELSEWHERE:
                     continue
                 message = constants[message.id]
             yield ast.literal_eval(message)
@@ -216,8 +216,8 @@ def as_shown(message):
     return r'``' + r'<[\w ]+>'.join(map(re.escape, parts))
 
 
-class ArchitectureTest(unittest.TestCase):
-    def test_every_import_contract_is_named(self):
+class ArchitecturePageTest(unittest.TestCase):
+    def test_page_names_every_import_contract(self):
         settings = tomllib.loads((pages.ROOT / 'pyproject.toml').read_text())
         text = pages.documents()['contributor/architecture']
         for contract in settings['tool']['importlinter']['contracts']:

@@ -42,7 +42,7 @@ PORTS = st.lists(
 
 class DifferencesTest(unittest.TestCase):
     @hypothesis.given(PORTS, ADAPTERS)
-    def test_carrying_them_out_leaves_none(self, ports, adapters):
+    def test_applied_differences_leave_none(self, ports, adapters):
         found = port_adapters.differences(ports, adapters)
         changed = [
             adapter for adapter in adapters if adapter not in found.surplus
@@ -54,7 +54,7 @@ class DifferencesTest(unittest.TestCase):
         self.assertFalse(port_adapters.differences(ports, changed))
 
     @hypothesis.given(PORTS, ADAPTERS)
-    def test_no_adapter_of_a_port_is_surplus(self, ports, adapters):
+    def test_adapter_of_port_is_not_surplus(self, ports, adapters):
         found = port_adapters.differences(ports, adapters)
 
         missing = {port.mac for port in found.missing}
@@ -62,14 +62,14 @@ class DifferencesTest(unittest.TestCase):
         self.assertFalse(kept & {adapter.mac for adapter in found.surplus})
 
     @hypothesis.given(ADAPTERS)
-    def test_without_ports_only_the_management_adapters_stay(self, adapters):
+    def test_management_adapters_are_kept_without_ports(self, adapters):
         surplus = port_adapters.differences([], adapters).surplus
 
         self.assertEqual(
             [a for a in adapters if a.switch == 'ETHERNET0'], list(surplus)
         )
 
-    def test_a_port_has_no_adapter_on_the_management_switch(self):
+    def test_adapter_on_management_switch_does_not_count_for_port(self):
         mac = 'fa:16:3e:00:00:01'
         port = network.Port(mac, mac, network.VIF_TYPE, vlan=100)
         there = network.Adapter(mac, 100, port_adapters.MANAGEMENT_SWITCH)
@@ -80,8 +80,8 @@ class DifferencesTest(unittest.TestCase):
         )
 
 
-class RoomTest(unittest.TestCase):
-    def test_each_trunk_adapter_has_twenty(self):
+class BridgeRoomTest(unittest.TestCase):
+    def test_trunk_adapter_has_room_for_twenty_vlans(self):
         self.assertEqual(300, network.room_of([]))
         self.assertEqual(280 + 13, network.room_of([7]))
         self.assertEqual(0, network.room_of([20] * 15))
