@@ -60,7 +60,7 @@ def read(disc, kind):
 class ConfigDriveTest(unittest.TestCase):
     @settings(deadline=None, max_examples=60)
     @given(trees)
-    def test_rock_ridge_and_joliet_give_back_what_was_put_in(self, files):
+    def test_rock_ridge_and_joliet_return_written_files(self, files):
         disc = pycdlib.PyCdlib()
         disc.open_fp(io.BytesIO(config_drives.iso(files.items())))
         self.addCleanup(disc.close)
@@ -69,7 +69,7 @@ class ConfigDriveTest(unittest.TestCase):
 
     @settings(deadline=None, max_examples=20)
     @given(trees)
-    def test_it_is_an_iso_to_others(self, files):
+    def test_config_drive_matches_iso_format(self, files):
         image = config_drives.iso(files.items())
         inspector = format_inspector.ISOInspector()
         inspector.eat_chunk(image)

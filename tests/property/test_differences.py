@@ -59,7 +59,7 @@ class DifferencesTest(unittest.TestCase):
         strategies.st.lists(strategies.host_slots, max_size=6),
         strategies.providers,
     )
-    def test_after_the_plan_nothing_is_left(self, policy, slots, providers):
+    def test_applied_plan_leaves_no_difference(self, policy, slots, providers):
         before = tree_of(providers)
         verdicts = matching.judge(policy, slots)
         plan = plan_for(before, verdicts)
@@ -79,7 +79,9 @@ class DifferencesTest(unittest.TestCase):
         strategies.st.lists(strategies.host_slots, max_size=6),
         strategies.providers,
     )
-    def test_each_has_words_and_a_cure(self, policy, slots, providers):
+    def test_difference_has_description_and_cure(
+        self, policy, slots, providers
+    ):
         tree = tree_of(providers)
         plan = plan_for(tree, matching.judge(policy, slots))
         for difference in differences.compare(plan, tree, slots, ()):

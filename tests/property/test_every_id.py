@@ -65,7 +65,7 @@ def _lines(keys, written):
             yield f'    {key}: {value}', value
 
 
-class EveryIdTest(unittest.TestCase):
+class ExhaustiveIdTest(unittest.TestCase):
     """The id equals the text, or there is an error: nothing third."""
 
     def check_plain(self, digits, form):
@@ -91,27 +91,27 @@ class EveryIdTest(unittest.TestCase):
             for value, found in read(digits, some).items():
                 self.assertEqual(value.strip(quote).upper(), found)
 
-    def test_plain_four_digits_in_upper_case(self):
+    def test_unquoted_upper_case_ids_of_four_digits_are_kept_or_refused(self):
         # All digits, or digits, E, digits.
         exponents = 10 * 10 * 10 * 2
         self.assertEqual(10**4 + exponents, self.check_plain(4, 'X'))
 
-    def test_plain_four_digits_in_lower_case(self):
+    def test_unquoted_lower_case_ids_of_four_digits_are_kept_or_refused(self):
         # 0b, which begins a binary number, and two of its digits, as well.
         exponents = 10 * 10 * 10 * 2
         self.assertEqual(10**4 + exponents + 4, self.check_plain(4, 'x'))
 
-    def test_quoted_four_digits_in_upper_case(self):
+    def test_quoted_upper_case_ids_of_four_digits_are_kept(self):
         self.check_quoted(4, 'X', "'")
 
-    def test_quoted_four_digits_in_lower_case(self):
+    def test_quoted_lower_case_ids_of_four_digits_are_kept(self):
         self.check_quoted(4, 'x', '"')
 
-    def test_plain_two_digits(self):
+    def test_unquoted_ids_of_two_digits_are_kept_or_refused(self):
         self.assertEqual(10**2, self.check_plain(2, 'X'))
         self.assertEqual(10**2, self.check_plain(2, 'x'))
 
-    def test_quoted_two_digits(self):
+    def test_quoted_ids_of_two_digits_are_kept(self):
         for quote in ('"', "'"):
             self.check_quoted(2, 'X', quote)
             self.check_quoted(2, 'x', quote)

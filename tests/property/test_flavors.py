@@ -64,9 +64,9 @@ def nova_groups(specs):
     }
 
 
-class NovaReadsTest(unittest.TestCase):
+class ExtraSpecsTest(unittest.TestCase):
     @given(WISHES)
-    def test_what_is_made_for_a_flavor(self, wishes):
+    def test_nova_reads_generated_extra_specs_as_meant(self, wishes):
         specs = flavors.extra_specs(wishes)
 
         request, groups = nova_groups(specs)
@@ -78,7 +78,7 @@ class NovaReadsTest(unittest.TestCase):
             ],
             [
                 (group.resources, group.required_traits_flat)
-                for group in map(_Flat, groups.values())
+                for group in map(_FlatGroup, groups.values())
             ],
         )
         self.assertEqual(
@@ -86,7 +86,7 @@ class NovaReadsTest(unittest.TestCase):
         )
 
     @given(WISHES)
-    def test_the_lint_has_nothing_against_it(self, wishes):
+    def test_lint_accepts_generated_extra_specs(self, wishes):
         offers = flavor_lint.Offers(
             frozenset(w.resource_class for w in wishes)
         )
@@ -102,7 +102,7 @@ class NovaReadsTest(unittest.TestCase):
             max_size=5,
         )
     )
-    def test_groups_are_read_as_nova_reads_them(self, specs):
+    def test_groups_match_those_nova_reads(self, specs):
         # Nova refuses other values of traits itself.
         specs = {
             k: v if k.startswith('resource') else 'required'
@@ -114,18 +114,18 @@ class NovaReadsTest(unittest.TestCase):
         for suffix, group in theirs.items():
             self.assertEqual(set(group.resources), set(ours[suffix].resources))
 
-    def test_the_classes_of_the_policy_can_be_asked_for(self):
+    def test_device_classes_pass_nova_validation(self):
         for name in policies.DEVICE_CLASSES:
             validators.validate(f'resources1:{name}', '1')
 
-    def test_novas_api_takes_what_is_made(self):
+    def test_generated_extra_specs_pass_nova_validation(self):
         # Once: the API compiles hundreds of patterns for each key.
         wish = flavors.Wish('CUSTOM_GPU', frozenset({'CUSTOM_FAST'}))
         for key, value in flavors.extra_specs([wish, wish]).items():
             validators.validate(key, value)
 
 
-class _Flat:
+class _FlatGroup:
     """A group of Nova's with its required traits as one set."""
 
     def __init__(self, group):

@@ -96,7 +96,7 @@ def available(plan):
 
 class OfferTest(unittest.TestCase):
     @given(situations())
-    def test_what_is_offered_is_nobody_elses(self, situation):
+    def test_offered_slot_belongs_to_nobody_else(self, situation):
         _, host_slots, _, holdings, cyborgs, _ = situation
         plan = plan_for(*situation)
         for entry in available(plan):
@@ -109,12 +109,12 @@ class OfferTest(unittest.TestCase):
                 self.assertIn(entry.uuid, holdings[slot.owner.uuid])
 
     @given(situations())
-    def test_no_slot_is_offered_twice(self, situation):
+    def test_plan_offers_each_slot_once(self, situation):
         offered = [e.drc_index for e in available(plan_for(*situation))]
         self.assertEqual(len(set(offered)), len(offered))
 
 
-class OwnerTest(base.EmulatorTestCase):
+class SlotOwnerTest(base.EmulatorTestCase):
     """Owners are the same whether the host reports them or not."""
 
     FILE = policy.Policy(
@@ -145,7 +145,7 @@ class OwnerTest(base.EmulatorTestCase):
         suppress_health_check=[HealthCheck.differing_executors],
     )
     @given(st.data())
-    def test_with_and_without_the_capability(self, data):
+    def test_offer_is_same_whether_host_reports_owners_or_not(self, data):
         world = worlds.default()
         (host,) = world['systems']
         free = set()

@@ -78,7 +78,7 @@ def reserved(provider):
 
 class PlanTest(unittest.TestCase):
     @given(situations())
-    def test_planning_again_changes_nothing(self, situation):
+    def test_second_plan_changes_nothing(self, situation):
         devices, providers, consumers = situation
         # What is withdrawn takes two: first the mark, then the reserve.
         after = providers
@@ -92,7 +92,7 @@ class PlanTest(unittest.TestCase):
         self.assertEqual((), again.of(Action.CREATE, Action.DELETE))
 
     @given(situations())
-    def test_a_provider_in_use_or_in_doubt_stays(self, situation):
+    def test_provider_in_use_or_in_doubt_is_not_deleted(self, situation):
         devices, providers, consumers = situation
         plan = plan_for(devices, providers, consumers)
         for entry in plan.of(Action.DELETE):
@@ -100,7 +100,7 @@ class PlanTest(unittest.TestCase):
             self.assertEqual([], list(consumers[entry.uuid]))
 
     @given(situations())
-    def test_a_provider_in_use_or_in_doubt_loses_no_class(self, situation):
+    def test_provider_in_use_or_in_doubt_loses_no_class(self, situation):
         devices, providers, consumers = situation
         plan = plan_for(devices, providers, consumers)
         before = {provider.uuid: provider for provider in providers}
@@ -111,7 +111,7 @@ class PlanTest(unittest.TestCase):
                 )
 
     @given(situations())
-    def test_what_is_free_becomes_what_the_file_says(self, situation):
+    def test_free_providers_follow_inventory_file(self, situation):
         devices, providers, _ = situation
         nobody = {provider.uuid: {} for provider in providers}
         plan = plan_for(devices, providers, nobody)
@@ -138,7 +138,9 @@ class PlanTest(unittest.TestCase):
             self.assertLessEqual(device.traits, entry.traits)
 
     @given(situations())
-    def test_an_answer_is_needed_about_the_questionable_only(self, situation):
+    def test_plan_depends_on_answers_about_questionable_providers_only(
+        self, situation
+    ):
         devices, providers, consumers = situation
         pairing = slot_providers.pair(devices, providers)
         asked = {provider.uuid for provider in pairing.questionable}
@@ -149,7 +151,7 @@ class PlanTest(unittest.TestCase):
         )
 
     @given(situations())
-    def test_reserved_by_others_is_never_lowered(self, situation):
+    def test_plan_never_lowers_reservation_of_others(self, situation):
         devices, providers, consumers = situation
         plan = plan_for(devices, providers, consumers)
         before = {provider.uuid: provider for provider in providers}
@@ -160,7 +162,7 @@ class PlanTest(unittest.TestCase):
                     self.assertEqual(1, record['reserved'])
 
     @given(situations())
-    def test_a_reserve_is_raised_only_where_the_mark_is(self, situation):
+    def test_plan_raises_reserved_only_on_withdrawn_providers(self, situation):
         devices, providers, consumers = situation
         plan = plan_for(devices, providers, consumers)
         before = {provider.uuid: provider for provider in providers}
@@ -183,7 +185,7 @@ class PlanTest(unittest.TestCase):
                 self.assertTrue(marked)
 
     @given(situations(), st.data())
-    def test_only_what_lpars_hold_is_burned(self, situation, data):
+    def test_plan_burns_only_devices_that_lpars_hold(self, situation, data):
         devices, providers, consumers = situation
         indexes = [device.slot.drc_index for device in devices]
         held = data.draw(st.sets(st.sampled_from(indexes or [0])))
@@ -205,7 +207,7 @@ class PlanTest(unittest.TestCase):
                 )
 
     @given(situations())
-    def test_each_device_has_one_provider_that_offers_it(self, situation):
+    def test_plan_offers_each_device_by_one_provider(self, situation):
         devices, providers, consumers = situation
         plan = plan_for(devices, providers, consumers)
         offering = plan.of(Action.CREATE, Action.PUBLISH, Action.KEEP_CLASS)
@@ -224,7 +226,7 @@ class PlanTest(unittest.TestCase):
         )
 
     @given(situations())
-    def test_only_providers_of_slots_are_touched(self, situation):
+    def test_plan_covers_providers_of_slots_only(self, situation):
         devices, providers, consumers = situation
         plan = plan_for(devices, providers, consumers)
         ours = {
@@ -237,7 +239,7 @@ class PlanTest(unittest.TestCase):
         )
 
     @given(situations())
-    def test_what_is_offered_has_the_traits_of_its_device(self, situation):
+    def test_offered_provider_has_traits_of_its_device(self, situation):
         devices, providers, consumers = situation
         plan = plan_for(devices, providers, consumers)
         wanted = {d.slot.drc_index: d.traits for d in devices}
@@ -248,7 +250,7 @@ class PlanTest(unittest.TestCase):
             )
 
     @given(situations())
-    def test_the_order_of_what_is_given_does_not_matter(self, situation):
+    def test_plan_does_not_depend_on_order_of_inputs(self, situation):
         devices, providers, consumers = situation
         plan = plan_for(devices, providers, consumers)
         turned = plan_for(devices[::-1], providers[::-1], consumers)

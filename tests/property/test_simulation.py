@@ -34,7 +34,7 @@ from tests.property.simulation import world
 
 
 class SimulationTest(unittest.TestCase):
-    def test_no_order_of_events_breaks_an_invariant(self):
+    def test_random_events_break_no_invariant(self):
         stateful.run_state_machine_as_test(
             machine.Simulation,
             settings=settings(
@@ -47,7 +47,7 @@ class SimulationTest(unittest.TestCase):
         )
 
 
-class FoundTest(unittest.TestCase):
+class SimulationRegressionTest(unittest.TestCase):
     """What longer runs have found, told step by step."""
 
     def setUp(self):
@@ -61,7 +61,7 @@ class FoundTest(unittest.TestCase):
         self.assertTrue(self.world.start(self.node))
         self.assertTrue(self.world.cycle(self.node))
 
-    def test_an_inventory_that_nova_did_not_get_is_not_overwritten(self):
+    def test_failed_requests_at_start_do_not_lower_reserved(self):
         row = self.world.rows(self.node)[0]
         self.world.placement.reserve(row, 1)
         failed = 0
@@ -73,7 +73,7 @@ class FoundTest(unittest.TestCase):
             self.assertTrue(row.reserved, number)
         self.assertGreater(failed, 10)
 
-    def test_the_slot_of_a_build_that_left_its_lpar_is_not_offered(self):
+    def test_slot_of_leftover_lpar_is_not_offered(self):
         # The LPAR can be made, but not what comes next, nor its removal.
         for number in range(12):
             trouble = process.Trouble('rest', number, 'refused', times=99)
@@ -99,7 +99,7 @@ class FoundTest(unittest.TestCase):
         self.assertNotIn(index, offered)
         self.assertTrue(offered)
 
-    def test_the_second_cycle_survives_a_provider_that_was_deleted(self):
+    def test_second_cycle_recreates_deleted_providers(self):
         # Nova remembers it, whoever made it and whether a plan was made.
         for number in range(30):
             trouble = process.Trouble('placement', number, 'refused')
@@ -118,7 +118,7 @@ class FoundTest(unittest.TestCase):
             self.assertTrue(self.world.cycle(self.node), number)
             self.assertEqual(3, len(self.world.rows(self.node)))
 
-    def test_a_release_of_what_is_not_offered_is_seen_at_once(self):
+    def test_release_of_withheld_provider_is_seen_in_next_cycle(self):
         held = self.world.boot(self.node, (('CUSTOM_GPU', None),))
         (index,) = self.world.allocated(held, self.node)
         other = self.world.rows(self.node)[-1]

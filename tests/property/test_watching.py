@@ -37,7 +37,7 @@ contents = st.sampled_from((*GOOD, 'empty', *BAD))
 
 
 @dataclasses.dataclass(frozen=True)
-class File:
+class FileVersion:
     """A state of the file: no two have the same look."""
 
     number: int
@@ -70,11 +70,11 @@ steps = st.one_of(
 )
 
 
-class Story:
+class WatchScenario:
     """Plays steps, and keeps what happened for the properties."""
 
     def __init__(self, first):
-        self.files = [File(0, first)]
+        self.files = [FileVersion(0, first)]
         self.now = self.files[0]
         self.watch = watching.Watch(self.now.reading().policy, self.now.look)
         self.previous = None
@@ -82,7 +82,7 @@ class Story:
         self.cycles = []
 
     def write(self, content):
-        self.now = File(len(self.files), content)
+        self.now = FileVersion(len(self.files), content)
         self.files.append(self.now)
 
     def back(self, number):
@@ -111,7 +111,7 @@ class Story:
 
 
 stories = st.builds(
-    lambda first, played: Story(first).play(played),
+    lambda first, played: WatchScenario(first).play(played),
     st.sampled_from((*GOOD, 'empty')),
     st.lists(steps, max_size=40),
 )
@@ -119,7 +119,7 @@ stories = st.builds(
 
 class WatchTest(unittest.TestCase):
     @given(stories)
-    def test_what_comes_into_force_was_read_whole_from_agreeing_looks(
+    def test_policy_in_force_was_read_completely_after_two_equal_looks(
         self, story
     ):
         for before, agreed, looked, reading, news, after in story.cycles:
@@ -133,13 +133,13 @@ class WatchTest(unittest.TestCase):
             self.assertEqual(reading.policy, after.policy)
 
     @given(stories)
-    def test_a_bad_or_empty_file_takes_nothing_away(self, story):
+    def test_invalid_or_empty_file_keeps_policy_in_force(self, story):
         for before, *_, after in story.cycles:
             if before.policy.paragraphs:
                 self.assertTrue(after.policy.paragraphs)
 
     @given(stories)
-    def test_what_is_told_has_a_change_behind_it(self, story):
+    def test_news_follow_change_of_file(self, story):
         for before, _, looked, _, news, after in story.cycles:
             if news is News.REFUSED:
                 self.assertNotEqual(before.judged, looked.look)
@@ -148,7 +148,7 @@ class WatchTest(unittest.TestCase):
                 self.assertEqual('', after.complaint)
 
     @given(stories)
-    def test_a_file_that_keeps_still_is_judged_once(self, story):
+    def test_unchanged_file_is_judged_once(self, story):
         """Whatever came before, three more cycles settle it for good."""
         before = story.watch.policy
         for _ in range(3):
