@@ -90,10 +90,10 @@ second:
         self.assertNotIn('PUT LogicalPartition.create', made)
 
 
-class Served(AcceleratorTestCase):
+class AcceleratorSlotTest(AcceleratorTestCase):
     """A slot that an accelerator request gives is the instance's."""
 
-    def test_through_a_life(self):
+    def test_lpar_keeps_accelerator_slot_until_delete(self):
         server = self.accelerated([cyborg.slot(NVME)])
         self.assert_has(server, NVME)
         self.assertIn('21010030 (ACCELERATOR)', self.stdlog.logger.output)
@@ -111,7 +111,7 @@ class Served(AcceleratorTestCase):
         self.assertIsNone(self.slot_owner(NVME))
         self.assertEqual([], self.cyborg.bound_to(server['id']))
 
-    def test_n_groups_of_m_beside_a_group_of_novas(self):
+    def test_lpar_gets_accelerator_slots_beside_slot_of_nova(self):
         server = self.accelerated(
             [cyborg.slot(0x21010022), cyborg.slot(GPU)],
             [cyborg.slot(NVME)],
@@ -132,12 +132,12 @@ class Served(AcceleratorTestCase):
         self._reboot_server(server, hard=True)
         self.assert_has(server, own, 0x21010022, GPU, NVME)
 
-    def test_test_pci_is_ignored(self):
+    def test_spawn_ignores_test_pci_handle(self):
         server = self.accelerated([('TEST_PCI', {'bus': '0c'})])
 
         self.assert_has(server)
 
-    def test_a_slot_is_lost_and_given_back_at_a_hard_reboot(self):
+    def test_hard_reboot_reassigns_lost_accelerator_slot(self):
         server = self.accelerated([cyborg.slot(NVME)])
         self.control().set_owner('21010030', None)
 
@@ -146,10 +146,10 @@ class Served(AcceleratorTestCase):
         self.assert_has(server, NVME)
 
 
-class Refused(AcceleratorTestCase):
+class RefusedAcceleratorTest(AcceleratorTestCase):
     """What can't be served is refused before anything is made."""
 
-    def test_handles_and_slots(self):
+    def test_spawn_refuses_unusable_handles_and_slots(self):
         for handle, words in (
             (('MDEV', {'asked_type': 'nvidia-223'}), ['MDEV', 'PowerVM']),
             (('PCI', {'bus': '0c'}), ['without drc_index']),
@@ -162,24 +162,24 @@ class Refused(AcceleratorTestCase):
             with self.subTest(handle=handle):
                 self.refused([handle], words=words)
 
-    def test_an_accelerator_of_another_instance(self):
+    def test_spawn_refuses_accelerator_of_other_instance(self):
         holder = self.accelerated([cyborg.slot(NVME)])
 
         self.refused([cyborg.slot(NVME)], words=['21010030', 'owned by'])
 
         self.assert_has(holder, NVME)
 
-    def test_two_requests_for_one_slot(self):
+    def test_spawn_refuses_two_requests_for_one_slot(self):
         self.refused(
             [cyborg.slot(NVME), cyborg.slot(NVME)], words=['both name']
         )
 
-    def test_a_binding_that_failed(self):
+    def test_spawn_refuses_request_whose_binding_failed(self):
         self.cyborg.state = 'BindFailed'
 
         self.refused([cyborg.slot(NVME)], words=['is not bound', 'BindFailed'])
 
-    def test_a_spawn_that_fails_after_the_bind_leaves_the_slot_free(self):
+    def test_failed_spawn_frees_bound_slot(self):
         self.control().plan_job('PowerOn', 'no power')
 
         server = self.accelerated([cyborg.slot(NVME)], expected='ERROR')
@@ -191,7 +191,7 @@ class Refused(AcceleratorTestCase):
         self.assert_has(self.accelerated([cyborg.slot(NVME)]), NVME)
 
 
-class WithoutMark(AcceleratorTestCase):
+class DeviceProfileWithoutMarkTest(AcceleratorTestCase):
     """A profile that does not ask for Cyborg's mark gets Nova's device."""
 
     inventory = """\
@@ -201,7 +201,7 @@ fpga:
   one_time_use: true
 """
 
-    def test_its_build_is_refused_with_the_cure(self):
+    def test_spawn_refuses_provider_of_nova_and_names_cure(self):
         # The scheduler has no choice.
         self.set_inventory(self.device, {'FPGA': {'total': 4, 'reserved': 4}})
         self.refused(
@@ -216,10 +216,10 @@ fpga:
         self.assertEqual(0, inventory['reserved'])
 
 
-class CyborgDown(AcceleratorTestCase):
+class CyborgUnavailableTest(AcceleratorTestCase):
     """Without Cyborg's word nothing is detached and nothing started."""
 
-    def test_stories(self):
+    def test_server_keeps_its_slot_and_does_not_start_without_cyborg(self):
         self.tell_stories()
 
     def prepare(self):
@@ -232,7 +232,7 @@ class CyborgDown(AcceleratorTestCase):
         self.server = self.accelerated([cyborg.slot(NVME)])
         (self.arq,) = self.cyborg.bound_to(self.server['id'])
 
-    def story_a_reboot(self):
+    def story_hard_reboot_fails_and_keeps_slot_while_cyborg_is_down(self):
         self.cyborg.down = True
 
         self.api.post_server_action(
@@ -245,7 +245,7 @@ class CyborgDown(AcceleratorTestCase):
         self.assert_has(self.server, NVME)
         self.cyborg.down = False
 
-    def story_a_rebuild_with_a_request_that_is_not_bound(self):
+    def story_rebuild_refuses_unbound_request(self):
         # While Cyborg is down, Nova's conductor gives up before.
         self.arq['state'] = 'Initial'
         before = self.disks()
@@ -257,7 +257,7 @@ class CyborgDown(AcceleratorTestCase):
         self.assert_has(self.server, NVME)
         self.assertIn('waiting up to 1 seconds', self.logged())
 
-    def story_a_start_with_a_request_that_is_not_bound(self):
+    def story_start_refuses_unbound_request(self):
         self._stop_server(self.server)
         self.arq['state'] = 'Initial'
 
@@ -271,7 +271,7 @@ class CyborgDown(AcceleratorTestCase):
         self.assertEqual('not activated', lpar.state)
         self.assertEqual({NVME: True}, lpar.slots)
 
-    def story_a_request_becomes_bound_meanwhile(self):
+    def story_power_on_waits_until_request_is_bound(self):
         self._stop_server(self.server)
         for action in (
             lambda: self._start_server(self.server),
@@ -283,7 +283,7 @@ class CyborgDown(AcceleratorTestCase):
             action()
             self.assert_has(self.server, NVME)
 
-    def story_after_a_boot_of_the_host(self):
+    def story_host_boot_leaves_server_off_while_cyborg_is_down(self):
         self.cyborg.down = True
         self._after_host_boot()
         server = self.api.get_server(self.server['id'])
@@ -294,7 +294,7 @@ class CyborgDown(AcceleratorTestCase):
         self.assertEqual({NVME: True}, lpar.slots)
         self.cyborg.down = False
 
-    def story_after_a_boot_of_the_host_with_a_request_that_is_not_bound(self):
+    def story_host_boot_does_not_wait_for_unbound_request(self):
         # Every other instance would wait, too, and so would nova-compute.
         self.flags(arq_binding_timeout=300)
         self.arq['state'] = 'Initial'
@@ -303,13 +303,13 @@ class CyborgDown(AcceleratorTestCase):
         self.assertIn('does not wait for it now', self.logged())
         self.assertEqual('not activated', self.lpar(self.server).state)
 
-    def story_with_cyborg_it_starts_after_a_boot_of_the_host(self):
+    def story_host_boot_starts_server_with_service_user(self):
         with self.cyborg.over_http() as api:
             self._after_host_boot()
         self.assert_has(self.server, NVME)
         self.assertIn('GET /accelerator/v2/accelerator_requests', api.served)
 
-    def story_without_a_service_user_it_does_not(self):
+    def story_host_boot_leaves_server_off_without_service_user(self):
         with self.cyborg.over_http():
             self.flags(group='service_user', auth_type=None)
             self._after_host_boot()
@@ -323,7 +323,7 @@ class CyborgDown(AcceleratorTestCase):
         self.restart_host()
 
 
-class BothManage(AcceleratorTestCase):
+class CyborgConflictTest(AcceleratorTestCase):
     """A slot that Nova and Cyborg both manage is a conflict."""
 
     TRAIT = 'CUSTOM_POWERVM_IOSLOT_DRC_INDEX_{:08X}'
@@ -336,7 +336,7 @@ class BothManage(AcceleratorTestCase):
             if provider['name'].startswith('PowerVM IOSlot host1')
         }
 
-    def test_a_provider_of_cyborg_for_a_slot_of_the_file(self):
+    def test_slot_with_cyborg_provider_is_not_offered(self):
         self.assertEqual(OURS, self.offered())
         uuid = self.add_device(
             'host1_gpu', [self.TRAIT.format(0x21010020)], total=1
@@ -372,7 +372,7 @@ class BothManage(AcceleratorTestCase):
         answer = self.placement.delete(f'/resource_providers/{uuid}')
         self.assertEqual(204, answer.status)
 
-    def test_one_that_is_allocated_through_us(self):
+    def test_allocated_slot_with_cyborg_provider_stops_starting_service(self):
         server = self.boot(base.gpu_groups(1))
         (slot,) = self.allocated_slots(server)
         self.add_device('host1_gpu', [self.TRAIT.format(slot)], total=1)
@@ -393,7 +393,7 @@ class BothManage(AcceleratorTestCase):
         self.assertIn('host1_gpu', str(error))
         self.assertIn(server['id'], str(error))
 
-    def test_a_bound_request_shows_it(self):
+    def test_slot_of_bound_request_is_not_offered(self):
         holder = self.accelerated([cyborg.slot(NVME)])
         self.restart_host(
             inventory=self.inventory

@@ -25,7 +25,7 @@ from tests.functional import base
 from tests.functional import images
 
 
-class PossessionTestCase(base.PowerVMTestCase):
+class AttachedSlotsTestCase(base.PowerVMTestCase):
     """One host and a server with one GPU."""
 
     def setUp(self):
@@ -73,10 +73,10 @@ class PossessionTestCase(base.PowerVMTestCase):
         self.restart_host()
 
 
-class Missing(PossessionTestCase):
+class MissingSlotTest(AttachedSlotsTestCase):
     """A slot that was lost and is free is given back."""
 
-    def test_at_each_start(self):
+    def test_reboot_start_and_rebuild_reassign_lost_slot(self):
         self.take()
         self._reboot_server(self.server, hard=True)
         self.assert_exact()
@@ -94,7 +94,7 @@ class Missing(PossessionTestCase):
         self._rebuild_server(self.server, self.image)
         self.assert_exact()
 
-    def test_after_a_boot_of_the_host(self):
+    def test_host_boot_reassigns_lost_slot(self):
         self.take()
 
         # Nova calls before the provider tree was updated once.
@@ -103,7 +103,7 @@ class Missing(PossessionTestCase):
         self.assert_exact()
         self.assertIn(f'{self.index:08X}', self.stdlog.logger.output)
 
-    def test_a_restart_of_nova_compute_tells(self):
+    def test_restart_of_nova_compute_logs_lost_slot(self):
         self.restart_host()
         self.assertNotIn('does not have them', self.stdlog.logger.output)
         self.take()
@@ -115,7 +115,7 @@ class Missing(PossessionTestCase):
             rf'ERROR.*{self.server["id"]} was allocated {self.index:08X}',
         )
 
-    def test_a_start_of_nova_compute_ends_a_delete(self):
+    def test_restart_of_nova_compute_finishes_interrupted_delete(self):
         # Nova calls destroy before the provider tree was updated once.
         instance = self.instance(self.server)
         instance.task_state = task_states.DELETING
@@ -126,7 +126,7 @@ class Missing(PossessionTestCase):
         self.assertIsNone(self.lpar(self.server))
         self.assertIsNone(self.slot_owner(self.index))
 
-    def test_one_that_another_partition_has(self):
+    def test_start_fails_if_other_partition_owns_slot(self):
         self.take(owner=self.lpar_named('archive').uuid)
         self.act(reboot={'type': 'HARD'})
         self._wait_for_state_change(self.server, 'ACTIVE')
@@ -147,7 +147,7 @@ class Missing(PossessionTestCase):
         self.assertEqual('not activated', lpar.state)
         self.assertEqual({}, lpar.slots)
 
-    def test_one_whose_card_was_pulled(self):
+    def test_start_fails_if_card_was_pulled(self):
         self._stop_server(self.server)
         self.control().pull(f'{self.index:08X}')
 
@@ -157,10 +157,10 @@ class Missing(PossessionTestCase):
         self.assertEqual('not activated', self.lpar(self.server).state)
 
 
-class TooMany(PossessionTestCase):
+class SurplusSlotTest(AttachedSlotsTestCase):
     """A slot that somebody added is an error, and is not offered."""
 
-    def test_it_starts_no_instance(self):
+    def test_start_fails_with_surplus_slot_that_is_withheld(self):
         self._stop_server(self.server)
         spare = self.spare()
         self.take(spare, self.lpar(self.server).uuid)
@@ -183,7 +183,7 @@ class TooMany(PossessionTestCase):
         self._run_periodics()
         self.assertIn(spare, self.slot_providers())
 
-    def test_a_running_one_is_not_restarted(self):
+    def test_hard_reboot_leaves_server_with_surplus_slot_running(self):
         self.take(self.spare(), self.lpar(self.server).uuid)
         self.control().clear_journal()
 
@@ -196,7 +196,7 @@ class TooMany(PossessionTestCase):
         self.assertNotIn('PUT LogicalPartition.job', counts)
 
 
-class Cost(base.PowerVMTestCase):
+class SlotCheckCostTest(base.PowerVMTestCase):
     """What the check costs."""
 
     def requests(self, server):
@@ -210,7 +210,7 @@ class Cost(base.PowerVMTestCase):
             and record['label'] != 'Event.feed'
         ]
 
-    def test_no_request_more(self):
+    def test_hard_reboot_with_device_makes_no_extra_request(self):
         self.start_host()
         plain, whole = self.boot({}), self.boot(base.gpu_groups(1))
         # Templates of jobs are asked for once.
@@ -223,10 +223,10 @@ class Cost(base.PowerVMTestCase):
         self.assertEqual(first, self.requests(whole))
 
 
-class NotRead(PossessionTestCase):
+class UnassignedSlotTest(AttachedSlotsTestCase):
     """Without the host's word nothing is started."""
 
-    def test_a_slot_that_is_not_given_back(self):
+    def test_start_fails_if_lost_slot_is_not_reassigned(self):
         self._stop_server(self.server)
         self.take()
         self.stub_out(
@@ -240,7 +240,7 @@ class NotRead(PossessionTestCase):
         self.assertEqual('not activated', self.lpar(self.server).state)
 
 
-class Lost(PossessionTestCase):
+class LostAllocationTest(AttachedSlotsTestCase):
     """A slot whose allocation is gone is not given to anybody else."""
 
     def setUp(self):
@@ -249,7 +249,7 @@ class Lost(PossessionTestCase):
         self._run_periodics()
         self.held = self._get_allocations_by_server_uuid(self.server['id'])
 
-    def test_a_refused_rebuild_whose_allocation_can_not_be_made_again(self):
+    def test_slot_is_withheld_after_allocation_cannot_be_restored(self):
         client = self.computes['host1'].manager.reportclient
         image = self.create_image(images.qcow2(1024), disk_format='raw')
         with fixtures.MockPatchObject(
@@ -290,7 +290,7 @@ class Lost(PossessionTestCase):
             found,
         )
 
-    def test_a_rebuild_that_can_not_stop_it_changes_nothing(self):
+    def test_failed_stop_in_rebuild_keeps_allocation(self):
         self.control().add_fault(
             match='LogicalPartition.job', status=500, every=True
         )
@@ -308,7 +308,7 @@ class Lost(PossessionTestCase):
         self.assertIn(self.index, self.slot_providers())
         self.assert_exact()
 
-    def test_an_operator_deletes_the_allocation(self):
+    def test_slot_is_withheld_after_operator_deletes_allocation(self):
         self.placement.delete(f'/allocations/{self.server["id"]}')
         # Nothing has changed on the host: this is found in a full reading.
         self.flags(full_read_interval=0, group='powervm')

@@ -60,8 +60,8 @@ class CostTestCase(base.PowerVMTestCase):
         return self.computes[name].manager.driver
 
 
-class Cycle(CostTestCase):
-    def test_an_unchanged_host_is_asked_nothing_and_nothing_is_planned(self):
+class IdleCycleTest(CostTestCase):
+    def test_unchanged_host_gets_no_request_and_no_new_plan(self):
         self.start_host(skip_free_provider_reads=False)
         self.settle()
         snapshot = self.driver()._running.host.last
@@ -75,7 +75,7 @@ class Cycle(CostTestCase):
         self.assertIs(snapshot, self.driver()._running.host.last)
         self.assertIs(picture, self.driver()._settled._picture)
 
-    def test_without_the_event_stream_each_resource_answers_304(self):
+    def test_unchanged_resources_are_answered_304_without_events(self):
         self.start_host()
         self.settle()
         self.driver()._running.listener._changes.interrupted()
@@ -88,7 +88,7 @@ class Cycle(CostTestCase):
             [('ManagedSystem.read', 304), ('VolumeGroup.read', 304)], asked
         )
 
-    def test_a_change_is_seen_in_the_cycle_after_it(self):
+    def test_change_is_published_in_next_cycle(self):
         self.start_host()
         self.settle()
         self.plug_gpu('21010040')
@@ -101,7 +101,7 @@ class Cycle(CostTestCase):
         self.assertNotIn(0x21010040, self.slot_providers())
         self.assertEqual([], self.cycle()[0])
 
-    def test_what_somebody_changes_in_placement_is_put_right(self):
+    def test_traits_changed_in_placement_are_restored(self):
         self.flags(resource_provider_association_refresh=1, group='compute')
         self.start_host()
         self.settle()
@@ -118,8 +118,8 @@ class Cycle(CostTestCase):
         self.assertEqual(traits, set(self._get_provider_traits(provider)))
 
 
-class Restart(CostTestCase):
-    def test_traits_and_classes_are_not_made_again(self):
+class RestartCostTest(CostTestCase):
+    def test_restart_creates_no_traits_or_classes(self):
         self.start_host()
         self.recorder.take()
 
@@ -129,7 +129,7 @@ class Restart(CostTestCase):
         self.assertEqual([], [r for r in sent if not r.startswith('GET')])
         self.assertEqual([], [r for r in sent if '/traits?' in r])
 
-    def test_its_thread_ends(self):
+    def test_stop_ends_event_listener_thread(self):
         self.start_host()
         listener = self.driver()._running.listener
         self.assertTrue(listener._thread.is_alive())
@@ -141,14 +141,14 @@ class Restart(CostTestCase):
         self.assertFalse(listener._thread.is_alive())
 
 
-class LeftTraits(CostTestCase):
+class UnusedTraitsTest(CostTestCase):
     def traits(self):
         answer = self.placement.get(
             '/traits?name=startswith:CUSTOM_POWERVM_IOSLOT', version='1.6'
         )
         return set(answer.body['traits'])
 
-    def test_those_of_a_slot_that_is_gone_are_deleted(self):
+    def test_traits_of_removed_slot_are_deleted(self):
         self.start_host()
         gone = {
             'CUSTOM_POWERVM_IOSLOT_DRC_INDEX_21010020',
@@ -167,7 +167,7 @@ class LeftTraits(CostTestCase):
         self.assertEqual(before - gone, self.traits())
         self.assertEqual([], [r for r in self.cycle()[1] if 'traits' in r])
 
-    def test_those_that_another_host_has_stay(self):
+    def test_traits_used_by_other_host_are_kept(self):
         self.start_host()
         self.start_host('host2')
         before = self.traits()
@@ -180,10 +180,10 @@ class LeftTraits(CostTestCase):
         self.assertEqual([], [r for r in self.cycle()[1] if 'DELETE' in r])
 
 
-class Vanished(CostTestCase):
+class DeletedProviderTest(CostTestCase):
     skipping = False
 
-    def test_a_provider_that_somebody_deleted_is_back_after_a_cycle(self):
+    def test_deleted_provider_is_recreated_in_next_cycle(self):
         self.start_host(skip_free_provider_reads=self.skipping)
         self.settle()
         uuid = self.slot_providers()[0x21010020]['uuid']
@@ -201,10 +201,10 @@ class Vanished(CostTestCase):
         self.assertNotIn(TREE, self.cycle()[1])
 
 
-class VanishedAndSkipping(Vanished):
+class DeletedProviderWithSkippingTest(DeletedProviderTest):
     skipping = True
 
-    def test_a_provider_that_somebody_deleted_is_back_after_a_cycle(self):
+    def test_deleted_provider_is_recreated_in_next_cycle(self):
         # A free one is not read, so nobody notices it before the refresh.
         self.start_host(skip_free_provider_reads=True)
         server = self.boot(base.gpu_groups(1))
@@ -224,7 +224,7 @@ class VanishedAndSkipping(Vanished):
         self.assertEqual(4, len(self.slot_providers()))
 
 
-class SkipFreeReads(CostTestCase):
+class SkipFreeReadsTest(CostTestCase):
     def client(self):
         return self.computes['host1'].manager.reportclient
 
@@ -237,7 +237,7 @@ class SkipFreeReads(CostTestCase):
             self.client().get_allocations_for_provider_tree(context, 'host1'),
         )
 
-    def test_three_requests_whatever_the_number_of_devices(self):
+    def test_cycle_makes_three_requests_for_any_number_of_devices(self):
         self.start_host(skip_free_provider_reads=True)
         self.settle()
 
@@ -246,7 +246,7 @@ class SkipFreeReads(CostTestCase):
         self.assertEqual([], asked)
         self.assertEqual([ALLOCATIONS, FREE, ALLOCATIONS], sent)
 
-    def test_what_is_allocated_is_answered_as_nova_does(self):
+    def test_allocations_equal_those_nova_reads(self):
         self.start_host(skip_free_provider_reads=True)
         self.boot(base.gpu_groups(1) | {'group_policy': 'none'})
         self.boot({})
@@ -274,7 +274,7 @@ class SkipFreeReads(CostTestCase):
         self.assertIn(server['id'], ours)
         self.assertEqual(theirs, ours)
 
-    def test_another_class_on_a_provider_is_not_overlooked(self):
+    def test_provider_with_another_class_is_read(self):
         self.start_host(skip_free_provider_reads=True)
         self.settle()
         uuid = self.slot_providers()[0x21010020]['uuid']
@@ -307,7 +307,7 @@ class SkipFreeReads(CostTestCase):
         self.assertEqual(1, len(ours))
         self.assertEqual(theirs, ours)
 
-    def test_it_is_off_where_novas_pci_tracker_needs_the_answers(self):
+    def test_option_is_ignored_with_pci_in_placement(self):
         self.flags(report_in_placement=True, group='pci')
         self.start_host(skip_free_provider_reads=True)
 
@@ -319,7 +319,7 @@ class SkipFreeReads(CostTestCase):
             self.stdlog.logger.output,
         )
 
-    def test_it_is_off_with_a_nova_that_was_not_tested(self):
+    def test_option_is_ignored_with_untested_nova(self):
         self.useFixture(
             base.fixtures.MockPatchObject(
                 free_provider_reads, 'TESTED', ('33.0',)
@@ -332,7 +332,7 @@ class SkipFreeReads(CostTestCase):
         )
         self.assertIn('this is nova 34.', self.stdlog.logger.output)
 
-    def test_it_ends_with_the_service(self):
+    def test_stop_restores_report_client(self):
         self.start_host(skip_free_provider_reads=True)
         self.assertIn('get_allocations_for_provider_tree', vars(self.client()))
 

@@ -23,7 +23,7 @@ from tests.functional import once
 INDEX = once.INDEX
 
 
-class Evacuate(once.OnceTestCase):
+class EvacuateTest(once.OnceTestCase):
     """Two hosts of the same machine, file and DRC indexes."""
 
     def setUp(self):
@@ -35,7 +35,7 @@ class Evacuate(once.OnceTestCase):
         """Boot a server on a host."""
         return self.boot(groups, request={'host': host}, **options)
 
-    def test_a_new_device_is_burned_and_the_old_one_stays_burned(self):
+    def test_evacuate_burns_new_device_and_keeps_old_one_burned(self):
         port = self.make_port()
         server = self.boot_on(
             'host1',
@@ -87,7 +87,7 @@ class Evacuate(once.OnceTestCase):
         self.assertIsNone(self.lpar(server, 'host2'))
         self.assert_burned(INDEX, host='host2')
 
-    def test_onto_a_burned_device_it_fails_before_anything_is_made(self):
+    def test_evacuate_to_burned_device_changes_nothing(self):
         used = self.boot_on('host2', once.device())
         self._delete_server(used)
         self.assert_burned(INDEX, host='host2')
@@ -135,7 +135,7 @@ class Evacuate(once.OnceTestCase):
         self.assertEqual(before, self.host_state('host2'))
         self.assert_burned(INDEX, host='host2')
 
-    def test_the_old_one_can_not_be_removed(self):
+    def test_restart_fails_until_evacuated_lpar_is_removed(self):
         server = self.boot_on('host1', once.device())
         self.fail_host('host1')
         self._evacuate_server(server, expected_host='host2')

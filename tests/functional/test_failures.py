@@ -98,7 +98,7 @@ def without_uploads(requests, *others):
     ]
 
 
-class EachRequest(whole.WholeTestCase):
+class FaultSweepTest(whole.WholeTestCase):
     """One request of a boot or of a delete fails, each in turn.
 
     The driver of a running nova-compute is called as nova-compute calls it,
@@ -208,7 +208,7 @@ class EachRequest(whole.WholeTestCase):
             self.assert_nothing_left()
         return failed
 
-    def test_the_requests_of_a_boot_and_a_delete(self):
+    def test_boot_and_delete_make_known_requests(self):
         boot = functools.partial(self.spawn, self.server)
         delete = functools.partial(self.destroy, self.server)
         self.foreign.delete_repository()
@@ -223,7 +223,7 @@ class EachRequest(whole.WholeTestCase):
         # One of the bridges' feeds is of the VLAN that was missing.
         self.assertEqual(16, len(self.requests_of(boot)))
 
-    def test_each_request_is_answered_with_an_error(self):
+    def test_error_answer_to_any_request_leaves_nothing(self):
         failed = self.sweep(status=500)
 
         # A job and an upload that were carried out need no tidying up. An
@@ -240,7 +240,7 @@ class EachRequest(whole.WholeTestCase):
             without_uploads(FIRST_DELETE, *tidying), failed['delete']
         )
 
-    def test_each_request_does_not_arrive(self):
+    def test_loss_of_any_request_leaves_nothing(self):
         failed = self.sweep(drop=True)
 
         # What may be done twice is; the rest fails.
@@ -256,18 +256,18 @@ class EachRequest(whole.WholeTestCase):
             failed,
         )
 
-    def test_the_answer_to_each_request_is_lost(self):
+    def test_loss_of_any_answer_is_recovered(self):
         failed = self.sweep(drop=True, phase='after')
 
         # Whatever was done although its answer was lost is found again.
         self.assertEqual(NONE, failed)
 
-    def test_the_session_of_each_request_is_expired(self):
+    def test_expired_session_of_any_request_is_recovered(self):
         failed = self.sweep(status=401)
 
         self.assertEqual(NONE, failed)
 
-    def test_each_change_was_outdated(self):
+    def test_outdated_etag_of_any_change_leaves_nothing(self):
         failed = self.sweep(
             lambda request: request.startswith(('PUT', 'POST')), status=412
         )
@@ -287,7 +287,7 @@ class EachRequest(whole.WholeTestCase):
         )
 
 
-class Builds(base.PowerVMTestCase):
+class FailedBuildTest(base.PowerVMTestCase):
     """A build that can not be finished is taken back, and says why."""
 
     def refused(self, **fault):
@@ -298,7 +298,7 @@ class Builds(base.PowerVMTestCase):
         self.assertIsNone(self.lpar(server))
         return server['fault']['message']
 
-    def test_the_fault_has_the_hosts_own_words(self):
+    def test_fault_quotes_error_of_host(self):
         self.start_host()
 
         message = self.refused(
@@ -307,7 +307,7 @@ class Builds(base.PowerVMTestCase):
 
         self.assertIn('Not today.', message)
 
-    def test_a_failing_start_removes_the_lpar(self):
+    def test_failed_power_on_removes_lpar(self):
         self.start_host()
         self.control().plan_job('PowerOn', 'HSCL0000 no power')
         self.flags(max_attempts=1, group='scheduler')
@@ -317,7 +317,7 @@ class Builds(base.PowerVMTestCase):
         self.assertIn('HSCL0000 no power', server['fault']['message'])
         self.assertIsNone(self.lpar(server))
 
-    def test_another_host_builds_what_the_first_could_not(self):
+    def test_build_moves_to_other_host_after_failure(self):
         self.start_host('host1')
         self.start_host('host2')
         self.control('host1').add_fault(
@@ -330,7 +330,7 @@ class Builds(base.PowerVMTestCase):
             self.assertEqual('host2', server['OS-EXT-SRV-ATTR:host'])
             self.assertIsNone(self.lpar(server, 'host1'))
 
-    def test_a_slot_that_was_taken_behind_our_back_is_not_used(self):
+    def test_spawn_refuses_slot_taken_outside_nova(self):
         self.start_host()
         self.flags(max_attempts=1, group='scheduler')
         archive = self.lpar_named('archive')
@@ -342,7 +342,7 @@ class Builds(base.PowerVMTestCase):
         self.assertIn('owned by partition archive', server['fault']['message'])
         self.assertIsNone(self.lpar(server))
 
-    def test_memory_that_is_no_multiple_names_the_next_sizes(self):
+    def test_refused_memory_size_names_next_sizes(self):
         self.start_host()
 
         server = self.boot({}, memory_mb=1000, expected='ERROR')
@@ -350,7 +350,7 @@ class Builds(base.PowerVMTestCase):
         self.assertIn('768 or 1024', server['fault']['message'])
         self.assertIsNone(self.lpar(server))
 
-    def test_no_answer_of_placement_builds_nothing(self):
+    def test_spawn_fails_without_allocations(self):
         self.start_host()
         self.flags(max_attempts=1, group='scheduler')
         client = self.computes['host1'].manager.reportclient
@@ -362,7 +362,7 @@ class Builds(base.PowerVMTestCase):
         self.assertIn('no allocations', server['fault']['message'])
         self.assertIsNone(self.lpar(server))
 
-    def test_an_lpar_that_lacks_its_slot_is_removed(self):
+    def test_spawn_removes_lpar_without_its_slot(self):
         self.start_host()
         self.flags(max_attempts=1, group='scheduler')
         # A server that loses the slots without a word.
@@ -390,7 +390,7 @@ class Builds(base.PowerVMTestCase):
         self.assertIsNone(self.lpar(server))
 
 
-class HalfMade(whole.WholeTestCase):
+class InterruptedBuildTest(whole.WholeTestCase):
     """What a nova-compute that was killed leaves behind."""
 
     def setUp(self):
@@ -398,7 +398,7 @@ class HalfMade(whole.WholeTestCase):
         self.start_shared_host()
         self.server, self.port = self.boot_whole()
 
-    def test_an_lpar_that_was_not_started_is_deleted(self):
+    def test_delete_removes_lpar_that_was_not_started(self):
         self.control().set_partition(
             self.lpar(self.server).uuid, state='not activated'
         )
@@ -407,7 +407,7 @@ class HalfMade(whole.WholeTestCase):
 
         self.assert_nothing_left()
 
-    def test_an_instance_whose_lpar_is_gone_is_deleted(self):
+    def test_delete_succeeds_without_lpar(self):
         self.destroy(self.server)
 
         self._delete_server(self.server)
@@ -417,7 +417,7 @@ class HalfMade(whole.WholeTestCase):
             {}, self._get_allocations_by_server_uuid(self.server['id'])
         )
 
-    def test_a_failed_build_cleans_up_before_nova_does(self):
+    def test_failed_spawn_cleans_up_by_itself(self):
         self.destroy(self.server)
         self.control().plan_job('PowerOn', 'HSCL0000 no power')
 
@@ -427,7 +427,7 @@ class HalfMade(whole.WholeTestCase):
 
         self.assert_nothing_left()
 
-    def test_an_interrupted_build_is_made_anew(self):
+    def test_spawn_replaces_interrupted_build(self):
         made = self.lpar(self.server)
         self.control().set_partition(made.uuid, state='not activated')
         (slot,) = self.allocated_slots(self.server)
@@ -440,7 +440,7 @@ class HalfMade(whole.WholeTestCase):
         anew, _ = self.storage_of(self.server)
         self.assertNotEqual(disk['udid'], anew['udid'])
 
-    def test_a_running_lpar_is_left_alone(self):
+    def test_spawn_leaves_running_lpar_alone(self):
         before = self.host_state()
 
         self.assertRaises(
@@ -451,7 +451,7 @@ class HalfMade(whole.WholeTestCase):
         self.assert_whole(self.server, self.port)
 
 
-class ByNova(whole.WholeTestCase):
+class FailureThroughApiTest(whole.WholeTestCase):
     """Failures as the users of Nova meet them."""
 
     def setUp(self):
@@ -466,7 +466,7 @@ class ByNova(whole.WholeTestCase):
             {}, self._get_allocations_by_server_uuid(server['id'])
         )
 
-    def test_a_refused_request_fails_the_server_and_leaves_nothing(self):
+    def test_refused_request_fails_server_and_leaves_nothing(self):
         for label in (
             'NetworkBridge.update',
             'ClientNetworkAdapter.create',
@@ -483,7 +483,7 @@ class ByNova(whole.WholeTestCase):
                 self.assert_no_trace(server)
                 self._delete_server(server)
 
-    def test_lost_answers_are_made_good(self):
+    def test_lost_answers_do_not_fail_boot(self):
         for label in (
             'LogicalPartition.create',
             'NetworkBridge.update',
@@ -507,7 +507,7 @@ class ByNova(whole.WholeTestCase):
         self._delete_server(server)
         self.assert_no_trace(server)
 
-    def test_a_delete_that_failed_is_done_again(self):
+    def test_delete_succeeds_after_failed_delete(self):
         for label in (
             'LogicalPartition.read',
             'VirtualIOServer.update',
@@ -527,7 +527,7 @@ class ByNova(whole.WholeTestCase):
 
                 self.assert_no_trace(server)
 
-    def test_a_build_that_was_killed_is_an_error_after_the_restart(self):
+    def test_killed_build_ends_in_error_after_restart(self):
         # Where it is killed: with a disk that is not filled; with an LPAR;
         # before the start.
         for number in (8, 17, 25):

@@ -17,7 +17,7 @@ from nova import utils
 from tests.functional import base
 
 
-class FlavorRefusals(base.PowerVMTestCase):
+class RefusedFlavorTest(base.PowerVMTestCase):
     """Nova takes the request, and the driver says why it can't be met."""
 
     def setUp(self):
@@ -25,7 +25,7 @@ class FlavorRefusals(base.PowerVMTestCase):
         self.flags(max_attempts=1, group='scheduler')
         self.start_host()
 
-    def test_promises_that_would_be_broken(self):
+    def test_unsupported_flavors_and_images_are_refused(self):
         self.tell_stories()
 
     def refuse(self, extra_specs, *reasons, image=None):
@@ -52,7 +52,7 @@ class FlavorRefusals(base.PowerVMTestCase):
             base.IMAGE, properties={'architecture': 'ppc64le', **properties}
         )
 
-    def story_limits(self):
+    def story_quota_limits_are_refused(self):
         self.refuse(
             {
                 **base.gpu_groups(1),
@@ -64,22 +64,22 @@ class FlavorRefusals(base.PowerVMTestCase):
             'the flavor asks for quota:disk_read_iops_sec=100',
         )
 
-    def story_processors_of_its_own(self):
+    def story_dedicated_cpus_are_refused(self):
         self.refuse(
             {'hw:cpu_policy': 'dedicated'},
             'hw:cpu_policy=dedicated, but LPARs share the processors',
         )
 
-    def story_large_pages(self):
+    def story_large_pages_are_refused(self):
         self.refuse(
             {'hw:mem_page_size': 'large'},
             'hw:mem_page_size=large, but memory is not backed by pages',
         )
 
-    def story_a_numa_node(self):
+    def story_numa_node_is_refused(self):
         self.refuse({'hw:numa_nodes': '1'}, 'hw:numa_nodes=1, but')
 
-    def story_an_accelerator_misspelled(self):
+    def story_misspelled_device_profile_is_refused(self):
         # Nova's API checks the keys of extra specs since 2.86.
         with utils.temporary_mutation(self.api, microversion='2.85'):
             self.refuse(
@@ -87,7 +87,7 @@ class FlavorRefusals(base.PowerVMTestCase):
                 'Nova only knows accel:device_profile',
             )
 
-    def story_a_firmware_of_the_image(self):
+    def story_image_with_uefi_firmware_is_refused(self):
         self.refuse(
             {},
             'PowerVM: its image asks for hw_firmware_type=uefi, but PowerVM '
@@ -95,7 +95,7 @@ class FlavorRefusals(base.PowerVMTestCase):
             image=self.image_with(hw_firmware_type='uefi'),
         )
 
-    def story_what_asks_for_nothing_is_built_and_rebuilt_as_asked(self):
+    def story_values_without_effect_are_accepted(self):
         server = self.boot(
             {
                 'hw:cpu_policy': 'shared',

@@ -247,14 +247,14 @@ class GuideTestCase(test_commands.CommandTestCase):
         return ''
 
 
-class Guide(GuideTestCase):
+class DevicesGuideTest(GuideTestCase):
     """The guide to device passthrough."""
 
-    def test_passing_devices_through(self):
+    def test_examples_of_devices_guide_work(self):
         self.follow(pages.commands('admin/devices'))
 
 
-class OtherPages(GuideTestCase):
+class PageExamplesTest(GuideTestCase):
     """Examples that need no host of their own."""
 
     inventory = once.ONCE + textwrap.dedent("""\
@@ -264,7 +264,7 @@ class OtherPages(GuideTestCase):
           one_time_use: true
         """)
 
-    def test_other_pages(self):
+    def test_examples_of_pages_and_help_work(self):
         for page in sorted({*pages.FOLLOWED} - {'admin/devices'}):
             with self.subTest(page):
                 # A page may set it.

@@ -15,7 +15,7 @@
 from tests.functional import base
 
 
-class Refused(base.PowerVMTestCase):
+class RefusedLiveMigrationTest(base.PowerVMTestCase):
     """Two hosts, each with free devices."""
 
     def setUp(self):
@@ -47,7 +47,9 @@ class Refused(base.PowerVMTestCase):
         found = self._get_allocations_by_server_uuid(server['id'])
         return {uuid: held['resources'] for uuid, held in found.items()}
 
-    def test_with_a_device_and_without(self):
+    def test_live_migration_leaves_server_with_and_without_device_unchanged(
+        self,
+    ):
         server = self.boot(base.gpu_groups(1))
         (slot,) = self.allocated_slots(server)
         before = self.allocations(server)

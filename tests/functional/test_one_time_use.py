@@ -25,10 +25,10 @@ from tests.unit.tools import test_clean_and_release as clean
 INDEX = once.INDEX
 
 
-class LifeCycle(once.OnceTestCase):
+class OneTimeUseLifeCycleTest(once.OnceTestCase):
     """What becomes of a device on one host."""
 
-    def test_delete_leaves_it_burned_until_an_operator_releases_it(self):
+    def test_delete_leaves_device_burned_until_operator_releases_it(self):
         self.start_host()
         everything = set(self.slot_providers())
         self.assertEqual(everything, self.marked())
@@ -66,7 +66,7 @@ class LifeCycle(once.OnceTestCase):
         ]
         self.assertEqual([server['id']], taken)
 
-    def test_released_and_allocated_again_between_two_cycles(self):
+    def test_device_released_between_cycles_is_burned_by_next_boot(self):
         self.start_host()
         self._delete_server(self.boot(once.device()))
         self.assert_burned(INDEX)
@@ -78,7 +78,7 @@ class LifeCycle(once.OnceTestCase):
         self.assertEqual({INDEX: True}, self.lpar(server).slots)
         self.assert_burned(INDEX)
 
-    def test_rebuild_uses_the_device_in_place(self):
+    def test_rebuild_keeps_device_and_burns_nothing(self):
         self.start_host()
         server = self.boot(once.device())
         before = self.generation(self.slot_providers()[INDEX]['uuid'])
@@ -91,7 +91,7 @@ class LifeCycle(once.OnceTestCase):
             before, self.generation(self.slot_providers()[INDEX]['uuid'])
         )
 
-    def test_a_device_in_use_that_is_released_is_burned_again(self):
+    def test_released_device_in_use_is_burned_again(self):
         self.start_host()
         server = self.boot(once.device())
         self.release()
@@ -108,7 +108,7 @@ class LifeCycle(once.OnceTestCase):
         self._run_periodics()
         self.assert_burned(INDEX)
 
-    def test_a_device_in_use_is_burned_when_its_paragraph_is_marked(self):
+    def test_device_in_use_is_burned_once_its_paragraph_is_marked(self):
         self.start_host(inventory=base.GPUS)
         server = self.boot(once.device())
         self.assertEqual(set(), self.burned())
@@ -130,7 +130,7 @@ class LifeCycle(once.OnceTestCase):
         self.assertEqual(set(), self.marked())
 
 
-class Races(once.OnceTestCase):
+class OneTimeUseRaceTest(once.OnceTestCase):
     """What could make a burn be forgotten, and does not."""
 
     def used(self):
@@ -144,7 +144,7 @@ class Races(once.OnceTestCase):
         self.assertEqual(204, answer.status, answer.body)
         return uuid
 
-    def test_an_update_that_loses_reserved(self):
+    def test_update_without_reserved_does_not_release_device(self):
         self.start_host()
         server = self.boot(once.device())
         uuid = self.slot_providers()[INDEX]['uuid']
@@ -165,7 +165,7 @@ class Races(once.OnceTestCase):
         self._run_periodics()
         self.assert_burned(INDEX)
 
-    def test_a_provider_that_was_deleted_is_made_anew_and_clean(self):
+    def test_deleted_provider_is_recreated_clean_unless_device_is_in_use(self):
         self.start_host()
         self.used()
         before = self.delete_provider()
@@ -187,7 +187,7 @@ class Races(once.OnceTestCase):
             INDEX not in self.slot_providers() or INDEX in self.burned()
         )
 
-    def test_slot_and_paragraph_gone_and_back(self):
+    def test_burn_survives_absence_of_slot_and_paragraph(self):
         self.start_host()
         self.used()
         self.control().pull(f'{INDEX:08X}')
@@ -204,7 +204,7 @@ class Races(once.OnceTestCase):
         self.restart_host(inventory=once.ONCE)
         self.assert_burned(INDEX)
 
-    def test_a_move_takes_the_allocation_of_a_burned_provider(self):
+    def test_move_takes_allocation_of_burned_provider(self):
         self.start_host()
         server = self.boot(once.device())
         provider = self.slot_providers()[INDEX]['uuid']
@@ -231,7 +231,7 @@ class Races(once.OnceTestCase):
         self.assert_burned(INDEX)
 
 
-class Doubt(once.OnceTestCase):
+class OneTimeUseWithoutPlacementTest(once.OnceTestCase):
     """Where nobody can tell what is burned, nothing is given away."""
 
     def cut_off(self, part):
@@ -246,7 +246,7 @@ class Doubt(once.OnceTestCase):
 
         return fixtures.MockPatchObject(client, 'get', fail_or_get)
 
-    def test_placement_that_does_not_answer_fails_update_and_build(self):
+    def test_update_and_build_fail_while_placement_does_not_answer(self):
         self.start_host()
         with self.cut_off('in_tree'):
             self._run_periodics()
@@ -277,7 +277,7 @@ class Doubt(once.OnceTestCase):
         self.assertIn('can not be reserved', self.stdlog.logger.output)
         self.assertEqual('running', self.lpar(server).state)
 
-    def test_a_lost_answer_to_a_burn_is_read_back(self):
+    def test_spawn_reads_burn_back_after_lost_answer(self):
         self.start_host()
         client = self.computes['host1'].manager.reportclient
         put = client.put
@@ -297,10 +297,10 @@ class Doubt(once.OnceTestCase):
         self.assert_burned(INDEX)
 
 
-class Refused(once.OnceTestCase):
+class RefusedBuildTest(once.OnceTestCase):
     """What is refused, or fails before an LPAR gets it, burns no device."""
 
-    def test_no_device_is_burned_by_what_is_refused(self):
+    def test_failed_build_burns_no_device(self):
         self.start_host()
         self.tell_stories()
 
@@ -308,23 +308,23 @@ class Refused(once.OnceTestCase):
         super().forget()
         self.assertEqual(set(), self.burned())
 
-    def story_a_refused_memory_size(self):
+    def story_invalid_memory_size_burns_no_device(self):
         self.boot(once.device(), expected='ERROR', memory_mb=300)
 
-    def story_an_ephemeral_disk(self):
+    def story_ephemeral_disk_burns_no_device(self):
         self.boot(once.device(), expected='ERROR', ephemeral=1)
 
-    def story_a_damaged_image(self):
+    def story_damaged_image_burns_no_device(self):
         image = self.create_image(b'an image', os_hash_value='00' * 64)
         self.boot(once.device(), expected='ERROR', image=image)
 
-    def story_a_disk_that_can_not_be_made(self):
+    def story_failed_root_disk_burns_no_device(self):
         self.control().add_fault(
             match='VolumeGroup.update', every=True, status=500
         )
         self.boot(once.device(), expected='ERROR')
 
-    def story_a_card_that_is_pulled_while_its_disk_is_made(self):
+    def story_card_pulled_during_build_is_not_burned(self):
         make_root = localdisk.LocalDisk.make_root
 
         def pull_and_make(disks, *args):

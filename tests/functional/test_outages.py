@@ -30,7 +30,7 @@ FOR_EVER = 600
 SECONDS = 15
 
 
-class Outages(base.PowerVMTestCase):
+class OutageTest(base.PowerVMTestCase):
     """Instances and devices stay what they are until more is known."""
 
     def setUp(self):
@@ -42,7 +42,7 @@ class Outages(base.PowerVMTestCase):
         self.server = self.boot(base.gpu_groups(1))
         self.name = self.server['OS-EXT-SRV-ATTR:instance_name']
 
-    def test_outages(self):
+    def test_instances_and_devices_survive_outages(self):
         self.tell_stories()
 
     def sync(self):
@@ -63,7 +63,7 @@ class Outages(base.PowerVMTestCase):
             if record['label'] == 'LogicalPartition.job'
         ]
 
-    def story_a_state_that_can_not_be_read_stays_as_recorded(self):
+    def story_unknown_power_state_stays_as_recorded(self):
         for fault in ({'status': 500}, {'drop': True}):
             with self.subTest('fault', **fault):
                 self.control().add_fault(
@@ -77,7 +77,7 @@ class Outages(base.PowerVMTestCase):
                 self.assertEqual(power_state.RUNNING, self.sync())
         self.become('running')
 
-    def story_a_failed_one_is_started(self):
+    def story_start_powers_off_failed_lpar_first(self):
         self._stop_server(self.server)
         self.become('error')
         self.control().clear_journal()
@@ -87,7 +87,7 @@ class Outages(base.PowerVMTestCase):
         self.assertEqual('running', self.lpar(self.server).state)
         self.assertEqual(['PowerOff', 'PowerOn'], self.jobs())
 
-    def story_what_must_not_be_started_is_refused_in_words(self):
+    def story_start_refuses_lpar_in_unsuitable_state(self):
         self._stop_server(self.server)
         for state in ('suspended', 'not available'):
             with self.subTest(state):
@@ -105,7 +105,7 @@ class Outages(base.PowerVMTestCase):
                 )
                 self.assertEqual([], self.jobs())
 
-    def story_a_guest_that_ignores_a_soft_reboot_is_restarted_hard(self):
+    def story_ignored_soft_reboot_becomes_hard_reboot(self):
         self.control().set_job_mode('manual')
         self.control().clear_journal()
         with self.flagged(shutdown_timeout=1):
@@ -122,7 +122,7 @@ class Outages(base.PowerVMTestCase):
         self.assertEqual('running', self.lpar(self.server).state)
         self.control().set_job_mode('immediate')
 
-    def story_all_slots_vanish(self):
+    def story_allocated_slot_is_withdrawn_after_all_slots_vanish(self):
         (used,) = self.allocated_slots(self.server)
         before = self.slot_providers()
         (found,) = self.control().state()['systems']
@@ -167,7 +167,7 @@ class Outages(base.PowerVMTestCase):
             time.sleep(0.05)
         self.fail('it does not become true')
 
-    def story_a_host_that_accepts_and_never_answers(self):
+    def story_silent_host_does_not_block_periodic_tasks_or_stop(self):
         """The last story: the service is started anew."""
         self.compute = self.restart_host(rest_read_timeout=1)
         self.hear()

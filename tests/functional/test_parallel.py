@@ -30,7 +30,7 @@ _LIMIT = 120
 _KEPT = 20
 
 
-class Restless(threading.Thread):
+class BusyTool(threading.Thread):
     """Another management tool that never stops changing the host.
 
     Each round makes disks, maps one and adds a VLAN; of every second round
@@ -84,7 +84,7 @@ class Restless(threading.Thread):
             self.vlans.add(vlan)
 
 
-class ManyServers(whole.WholeTestCase):
+class ParallelServersTest(whole.WholeTestCase):
     """Ten servers with disk, port and config drive."""
 
     def setUp(self):
@@ -136,8 +136,8 @@ class ManyServers(whole.WholeTestCase):
             'vlans': (other.vlans | {foreign.VLAN}) - vlans,
         }
 
-    def test_ten_at_a_time_while_others_change_the_host(self):
-        other = Restless(self.hosts['host1'].emulator)
+    def test_parallel_boots_and_deletes_succeed_on_changing_host(self):
+        other = BusyTool(self.hosts['host1'].emulator)
         other.start()
         contents = [bytes([number]) * 4096 for number in range(_SERVERS)]
         images = [self.create_image(data) for data in contents]

@@ -24,7 +24,7 @@ from tests.functional import foreign
 from tests.functional import networks
 
 
-class Reconciling(networks.NetworkTestCase):
+class PortReconciliationTest(networks.NetworkTestCase):
     """One host, and a server with two ports."""
 
     def setUp(self):
@@ -89,10 +89,10 @@ class Reconciling(networks.NetworkTestCase):
         ):
             yield
 
-    def test_at_each_start(self):
+    def test_power_on_reconciles_adapters_with_ports(self):
         self.tell_stories()
 
-    def story_a_deleted_port_goes_at_a_hard_reboot(self):
+    def story_hard_reboot_removes_adapter_of_deleted_port(self):
         self.delete_lost()
 
         self._reboot_server(self.server, hard=True)
@@ -100,14 +100,14 @@ class Reconciling(networks.NetworkTestCase):
         self.assert_exact(self.kept)
         self.assertIn('which no port of its instance has', self.logged())
 
-    def story_a_deleted_port_goes_at_a_soft_reboot(self):
+    def story_soft_reboot_removes_adapter_of_deleted_port(self):
         self.delete_lost()
 
         self._reboot_server(self.server)
 
         self.assert_exact(self.kept)
 
-    def story_a_deleted_port_goes_at_stop_and_start(self):
+    def story_stop_and_start_remove_adapter_of_deleted_port(self):
         self.delete_lost()
         self._stop_server(self.server)
 
@@ -115,7 +115,7 @@ class Reconciling(networks.NetworkTestCase):
 
         self.assert_exact(self.kept)
 
-    def story_a_bound_port_gets_its_adapter_at_a_hard_reboot(self):
+    def story_hard_reboot_creates_adapter_of_bound_port(self):
         port = self.bind_another()
 
         self._reboot_server(self.server, hard=True)
@@ -123,7 +123,7 @@ class Reconciling(networks.NetworkTestCase):
         self.assert_exact(self.kept, self.lost, port)
         self.assertIn(300, self.vlans())
 
-    def story_what_another_tool_made_goes(self):
+    def story_hard_reboot_removes_adapter_of_other_tool(self):
         uuid = self.lpar(self.server).uuid
         self.control().set_partition(uuid, rmc_state='active')
         self.other.make_adapter(uuid, 4)
@@ -134,7 +134,7 @@ class Reconciling(networks.NetworkTestCase):
 
         self.assert_exact(self.kept, self.lost)
 
-    def story_an_unchanged_server_costs_one_request_more(self):
+    def story_hard_reboot_of_unchanged_server_reads_adapters_once(self):
         self._reboot_server(self.server, hard=True)
 
         asked = [
@@ -147,7 +147,7 @@ class Reconciling(networks.NetworkTestCase):
         self.assertEqual(['ClientNetworkAdapter.feed'], asked)
         self.assert_exact(self.kept, self.lost)
 
-    def story_nothing_is_taken_away_while_neutron_is_down(self):
+    def story_hard_reboot_fails_and_removes_nothing_without_neutron(self):
         self.delete_lost()
         with self.neutron_down():
             self.api.post_server_action(
@@ -159,7 +159,7 @@ class Reconciling(networks.NetworkTestCase):
 
         self.assert_exact(self.kept, self.lost)
 
-    def story_a_user_without_rights_in_neutron_takes_nothing_away(self):
+    def story_user_without_neutron_role_removes_no_adapter(self):
         self.control().set_partition(
             self.lpar(self.server).uuid, rmc_state='active'
         )
@@ -170,7 +170,7 @@ class Reconciling(networks.NetworkTestCase):
             self.assertIn('in [neutron] of nova.conf', self.logged())
             self.reboot_in_vain()
 
-    def story_a_port_without_its_binding_proves_no_right(self):
+    def story_port_listed_without_binding_removes_no_adapter(self):
         # One of the user's own project is shown to it, without the binding.
         with self.neutron_answering([{'id': self.kept['id']}]):
             self.refresh_cache()
@@ -199,7 +199,7 @@ class Reconciling(networks.NetworkTestCase):
             'nova.tests.fixtures.NeutronFixture.list_ports', listed
         )
 
-    def story_the_last_port_goes_once_it_was_deleted(self):
+    def story_hard_reboot_removes_adapter_of_last_deleted_port(self):
         self.make_port(**{'binding:host_id': 'host1'})
         self.delete_lost()
         self.neutron.delete_port(self.kept['id'])
@@ -208,7 +208,7 @@ class Reconciling(networks.NetworkTestCase):
 
         self.assert_exact()
 
-    def story_the_start_of_the_service_takes_nothing_away(self):
+    def story_service_start_removes_no_adapter(self):
         self.control().set_partition(
             self.lpar(self.server).uuid, rmc_state='active'
         )
@@ -220,7 +220,7 @@ class Reconciling(networks.NetworkTestCase):
         self.assert_exact(self.kept, self.lost)
         self.assertIn('when the server is rebooted or started', self.logged())
 
-    def story_an_empty_cache_takes_nothing_away(self):
+    def story_empty_network_cache_removes_no_adapter(self):
         # Nova bug 1751923: the cache is lost at times.
         self.empty_cache()
 
@@ -235,7 +235,7 @@ class Reconciling(networks.NetworkTestCase):
         cache.network_info = network_model.NetworkInfo()
         cache.save(update_cells=False)
 
-    def story_a_port_that_can_not_be_made_stops_no_guest(self):
+    def story_unsupported_port_does_not_stop_running_server(self):
         port = self.bind_another()
         port['binding:vif_type'] = 'ovs'
 
@@ -248,7 +248,7 @@ class Reconciling(networks.NetworkTestCase):
         self.assert_exact(self.kept, self.lost)
         self.assertEqual(0, self.count('PUT LogicalPartition.job'))
 
-    def story_the_start_of_the_service_makes_no_dead_port(self):
+    def story_service_start_creates_no_adapter_for_deleted_port(self):
         # As a kill leaves it: the adapter and Neutron's port are gone, and
         # Nova's cache has it still.
         self._stop_server(self.server)
@@ -259,7 +259,7 @@ class Reconciling(networks.NetworkTestCase):
 
         self.assert_exact(self.kept, state='not activated')
 
-    def story_the_start_of_the_service_makes_nothing_in_doubt(self):
+    def story_service_start_creates_no_adapter_without_neutron(self):
         self._stop_server(self.server)
         self.other.delete_adapters(self.lpar(self.server).uuid)
 
@@ -269,14 +269,14 @@ class Reconciling(networks.NetworkTestCase):
         self.assert_exact(state='not activated')
         self.assertIn('Neutron can not be asked', self.logged())
 
-    def story_a_boot_of_the_host_takes_a_dead_port_away(self):
+    def story_host_boot_removes_adapter_of_deleted_port(self):
         self.delete_lost()
 
         self.after_host_boot()
 
         self.assert_exact(self.kept)
 
-    def story_a_boot_of_the_host_goes_on_without_neutron(self):
+    def story_host_boot_starts_server_without_neutron(self):
         self.delete_lost()
 
         with self.neutron_down():
@@ -292,7 +292,7 @@ class Reconciling(networks.NetworkTestCase):
         self.control().set_partition(uuid, state='not activated')
         self.restart_host()
 
-    def story_a_kill_between_any_two_steps_is_made_good(self):
+    def story_interrupted_reconciliation_is_finished_by_next_reboot(self):
         port = self.bind_another()
         self.delete_lost()
         for verb, label in (

@@ -42,7 +42,7 @@ FIRST_GPU = {
 }
 
 
-class Reload(base.PowerVMTestCase):
+class ReloadTestCase(base.PowerVMTestCase):
     """Changes the file, and looks at Placement and the log."""
 
     def setUp(self):
@@ -96,10 +96,10 @@ class Reload(base.PowerVMTestCase):
         }
 
 
-class TakenOver(Reload):
+class ReloadFileTest(ReloadTestCase):
     """A good file comes into force; a bad one takes nothing away."""
 
-    def test_a_file_that_appears_breaks_and_is_mended(self):
+    def test_invalid_file_keeps_last_valid_one_in_force(self):
         self.start_host(inventory=False)
         self.assertEqual({}, self.slot_providers())
         self.assertIn(
@@ -150,7 +150,7 @@ class TakenOver(Reload):
         self.write(base.GPUS)
         self.path.chmod(0o646)
 
-    def test_traits_and_classes(self):
+    def test_new_traits_and_classes_are_applied(self):
         self.start_host()
         server = self.boot(FIRST_GPU)
 
@@ -192,7 +192,7 @@ class TakenOver(Reload):
         self.assertEqual({0x21010038, 0x21030039}, set(self.slot_providers()))
 
 
-class Denied(Reload):
+class DenyingParagraphTest(ReloadTestCase):
     """Paragraphs that deny, and wildcards."""
 
     inventory = base.GPUS.replace('"1DB6"', '"1DB*"')
@@ -205,7 +205,7 @@ not these:
   allow: false
 """
 
-    def test_two_passes(self):
+    def test_denying_paragraphs_override_allowing_ones(self):
         # Whatever stands first; brackets are not special.
         self.start_host(inventory=self.deny + self.inventory)
         self.assertEqual({0x21020024}, set(self.slot_providers()))
@@ -241,10 +241,10 @@ not these:
         self.assertEqual([], self.log('ERROR'))
 
 
-class Conflict(Reload):
+class ConflictingParagraphsTest(ReloadTestCase):
     """Two paragraphs for one device cost that device only."""
 
-    def test_by_a_new_file(self):
+    def test_conflict_by_new_file_withholds_device(self):
         self.start_host()
         server = self.boot(FIRST_GPU)
         owner = self.slot_owner(0x21010020)
@@ -277,7 +277,7 @@ class Conflict(Reload):
         self.assertEqual(set(), self.providers_with(WITHDRAWN))
         self.assertEqual([], self.log('ERROR'))
 
-    def test_by_a_card(self):
+    def test_conflict_by_new_card_withholds_device(self):
         # An empty slot holds no device, so two paragraphs do no harm.
         self.start_host(
             inventory=base.GPUS
@@ -300,12 +300,12 @@ class Conflict(Reload):
         self.assertEqual(GPU_SLOTS, set(self.slot_providers()))
 
 
-class NoMatch(Reload):
+class UnmatchedFileTest(ReloadTestCase):
     """A file for other hosts is no reason to stay down."""
 
     inventory = 'others:\n  identification: {vendor_id: ABCD}\n'
 
-    def test_it_warns_at_start_and_at_each_change(self):
+    def test_unmatched_file_warns_at_start_and_at_each_change(self):
         self.start_host()
         self.assertEqual({}, self.slot_providers())
         self.assertEqual(1, self.warnings())

@@ -78,7 +78,7 @@ _FAULTS = (
 )
 
 
-class Walk(once.OnceTestCase):
+class SimulationTest(once.OnceTestCase):
     """Two hosts with the same slots and files, and everybody who acts."""
 
     def setUp(self):
@@ -120,7 +120,7 @@ class Walk(once.OnceTestCase):
         self._set_provider_traits(uuid, [os_traits.OWNER_CYBORG])
         return uuid, self._state_of(uuid)
 
-    def test_no_order_of_events_breaks_an_invariant(self):
+    def test_random_events_break_no_invariant(self):
         rules = (
             (self.boot_somewhere, 4),
             (self.boot_with_a_fault, 2),

@@ -41,7 +41,7 @@ def gpus(*traits):
     return re.sub(r'  traits: .*\n', line, base.GPUS)
 
 
-class TraitsTestCase(test_reload.Reload):
+class TraitsTestCase(test_reload.ReloadTestCase):
     """Looks at the traits in Placement."""
 
     inventory = gpus('CUSTOM_A')
@@ -78,8 +78,8 @@ class TraitsTestCase(test_reload.Reload):
         self.computes['host1'].manager.reportclient.clear_provider_cache()
 
 
-class OfTheFile(TraitsTestCase):
-    def test_traits_come_and_go_with_the_file(self):
+class CustomTraitsTest(TraitsTestCase):
+    def test_provider_traits_follow_inventory_file(self):
         self.start_host()
         self.assertEqual(ALL, self.providers_with('CUSTOM_A'))
 
@@ -109,7 +109,7 @@ class OfTheFile(TraitsTestCase):
         self.assertEqual(set(), self.providers_with('CUSTOM_HELD'))
         self.assertEqual(ALL, self.providers_with('CUSTOM_C'))
 
-    def test_an_orphan_keeps_its_traits_until_it_is_offered_again(self):
+    def test_orphan_keeps_its_traits_until_it_is_offered_again(self):
         self.start_host()
         server = self.boot(test_reload.FIRST_GPU)
         self.change(re.sub('traits: .*', 'traits: [CUSTOM_B]', DENY))
@@ -128,7 +128,7 @@ class OfTheFile(TraitsTestCase):
         self._delete_server(server)
 
 
-class Withdrawn(TraitsTestCase):
+class WithdrawnTraitTest(TraitsTestCase):
     """A device that is withdrawn is offered again, whatever failed."""
 
     inventory = base.GPUS
@@ -158,7 +158,7 @@ class Withdrawn(TraitsTestCase):
             report.SchedulerReportClient, 'put', fail_or_put
         )
 
-    def test_it_comes_back_whichever_write_fails(self):
+    def test_withdrawn_device_is_offered_again_after_failed_write(self):
         self.start_host()
         self.boot(test_reload.FIRST_GPU)
         for what in ('traits', 'inventories'):
@@ -184,7 +184,7 @@ class Withdrawn(TraitsTestCase):
         self.assertEqual(set(), self.providers_with(test_reload.WITHDRAWN))
 
 
-class OfNova(TraitsTestCase):
+class AdditionalTraitsTest(TraitsTestCase):
     """Nova's provider.yaml adds an inventory and a trait to a slot."""
 
     added = textwrap.dedent("""\
@@ -204,7 +204,7 @@ class OfNova(TraitsTestCase):
               additional: [CUSTOM_RACK_4]
         """)
 
-    def test_the_device_can_be_used_and_updates_go_on(self):
+    def test_additions_of_nova_survive_updates(self):
         directory = self.useFixture(fixtures.TempDir()).path
         with open(os.path.join(directory, 'slot.yaml'), 'w') as file:
             file.write(self.added)

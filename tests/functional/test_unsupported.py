@@ -40,7 +40,7 @@ POLICY = (
 VOLUME = nova_fixtures.CinderFixture.IMAGE_BACKED_VOL
 
 
-class Unhurt(base.PowerVMTestCase):
+class UnsupportedTestCase(base.PowerVMTestCase):
     """One server with a device, which every story leaves as it was."""
 
     def setUp(self):
@@ -145,19 +145,19 @@ class Unhurt(base.PowerVMTestCase):
         return error.response.status_code, body['message']
 
 
-class Operations(Unhurt):
+class UnsupportedOperationsTest(UnsupportedTestCase):
     """What a user asks for, by Nova's API."""
 
-    def test_what_can_not_be_done_changes_nothing(self):
+    def test_unsupported_operations_change_nothing(self):
         self.tell_stories()
 
-    def story_pause(self):
+    def story_pause_is_refused(self):
         self.act('pause')
 
         self.refused('pause', 'compute_pause_instance', 'pausing a server')
         self.assert_unhurt()
 
-    def story_suspend(self):
+    def story_suspend_is_refused(self):
         self.act('suspend')
 
         self.refused(
@@ -165,7 +165,7 @@ class Operations(Unhurt):
         )
         self.assert_unhurt()
 
-    def story_crash_dump(self):
+    def story_crash_dump_is_refused(self):
         self.act('trigger_crash_dump')
 
         self.refused(
@@ -178,7 +178,7 @@ class Operations(Unhurt):
         """Give the names of the images."""
         return sorted(image['name'] for image in self.glance.detail(None))
 
-    def story_snapshot(self):
+    def story_snapshot_is_refused_and_leaves_no_image(self):
         before = self.images()
 
         self.act('createImage', {'name': 'copy'})
@@ -196,7 +196,7 @@ class Operations(Unhurt):
             time.sleep(0.05)
         self.assertEqual(names, self.images())
 
-    def story_backup(self):
+    def story_backup_is_refused_and_leaves_no_image(self):
         before = self.images()
 
         self.act(
@@ -211,7 +211,7 @@ class Operations(Unhurt):
         self.wait_for_images(before)
         self.assert_unhurt()
 
-    def story_shelve_leaves_an_image_without_content(self):
+    def story_shelve_is_refused_and_leaves_empty_image(self):
         before = self.images()
 
         self.act('shelve')
@@ -230,7 +230,7 @@ class Operations(Unhurt):
         self.assertIn('PowerVM: rescuing a server is not supported', fault)
         self.assertIn('a hard reboot ends the error', fault)
 
-    def story_rescue_and_a_hard_reboot_by_the_user(self):
+    def story_refused_rescue_is_cleared_by_hard_reboot(self):
         self.rescue()
 
         self.reboot_as_user()
@@ -245,7 +245,7 @@ class Operations(Unhurt):
         )
         self._wait_for_state_change(self.server, 'ACTIVE')
 
-    def story_rescue_and_a_reset_by_an_administrator(self):
+    def story_refused_rescue_is_cleared_by_state_reset(self):
         self.rescue()
 
         self.act('os-resetState', {'state': 'active'})
@@ -254,7 +254,7 @@ class Operations(Unhurt):
         # The guest has not even been restarted.
         self.assert_unhurt()
 
-    def story_console_log_and_consoles(self):
+    def story_console_log_and_vnc_console_are_refused(self):
         self.assertEqual(
             (501, 'The requested functionality is not supported.'),
             self.answer(self.act, 'os-getConsoleOutput', {}),
@@ -270,7 +270,7 @@ class Operations(Unhurt):
         self.assert_logged_once('PowerVM: a VNC console is not supported')
         self.assert_unhurt()
 
-    def story_diagnostics(self):
+    def story_diagnostics_are_refused(self):
         status, _ = self.answer(
             self.api.api_get, f'/servers/{self.server["id"]}/diagnostics'
         )
@@ -278,7 +278,7 @@ class Operations(Unhurt):
         self.assertEqual(501, status)
         self.assert_unhurt()
 
-    def story_administrator_password(self):
+    def story_setting_administrator_password_is_refused(self):
         self.assertEqual(
             (
                 409,
@@ -290,7 +290,7 @@ class Operations(Unhurt):
         self.assertNotIn('adminPass', self.logged())
         self.assert_unhurt()
 
-    def story_a_volume(self):
+    def story_attaching_volume_is_refused(self):
         with utils.temporary_mutation(self.api, microversion='2.100'):
             self.api.post_server_volume(
                 self.server['id'], {'volumeAttachment': {'volumeId': VOLUME}}
@@ -302,7 +302,7 @@ class Operations(Unhurt):
         self.assertEqual([], self.api.get_server_volumes(self.server['id']))
         self.assert_unhurt()
 
-    def story_a_port_of_a_guest_without_rmc(self):
+    def story_attaching_port_without_rmc_is_refused(self):
         port = self.make_port()
         attach = {'interfaceAttachment': {'port_id': port['id']}}
 
@@ -319,7 +319,7 @@ class Operations(Unhurt):
         self.assertFalse(found['device_id'])
         self.assert_unhurt()
 
-    def story_two_servers_with_a_device_each_at_once(self):
+    def story_multi_create_with_devices_finds_no_host(self):
         # Of Nova's scheduler alone: the host has devices for both.
         flavor = self.api.get_server(self.server['id'])['flavor']
         body = self._build_server(image_uuid=self.image, networks='none')
@@ -396,7 +396,7 @@ class Operations(Unhurt):
             if check == '!'
         }
 
-    def story_the_sample_policy_forbids_it_to_everybody(self):
+    def story_sample_policy_forbids_unsupported_operations(self):
         forbidden = self.forbidden()
         self.assertEqual(set(forbidden), self.rules())
 
@@ -415,7 +415,7 @@ class Operations(Unhurt):
 
         self.assertEqual(self.before, self.seen())
 
-    def story_the_sample_policy_shows_reasons_to_users(self):
+    def story_sample_policy_shows_reasons_to_users(self):
         self.act('pause')
         event = 'compute_pause_instance'
         reason = self.ended('pause', event)[event]['details']
@@ -438,7 +438,7 @@ class Operations(Unhurt):
         return event
 
 
-class Moves(Unhurt):
+class UnsupportedMovesTest(UnsupportedTestCase):
     """Resize and cold migration, which Nova claims resources for.
 
     The devices are for one use, and none is used up.
@@ -491,10 +491,10 @@ class Moves(Unhurt):
             f'trait1:CUSTOM_POWERVM_IOSLOT_DRC_INDEX_{slot:08X}': 'required'
         }
 
-    def test_a_move_that_can_not_be_done_changes_nothing(self):
+    def test_unsupported_moves_change_nothing(self):
         self.tell_stories()
 
-    def story_resize(self):
+    def story_resize_is_refused(self):
         self.resize()
 
         self.refused(
@@ -504,7 +504,7 @@ class Moves(Unhurt):
         # Until then Nova keeps what it has claimed on the target.
         self._run_periodics()
 
-    def story_resize_of_a_stopped_server(self):
+    def story_resize_of_stopped_server_is_refused(self):
         self._stop_server(self.server)
         self.control().clear_journal()
         before = self.seen()
@@ -519,7 +519,7 @@ class Moves(Unhurt):
         self._run_periodics()
         self._start_server(self.server)
 
-    def story_a_second_resize_in_the_same_minute_sets_it_to_error(self):
+    def story_repeated_resize_sets_error_until_hard_reboot(self):
         specs = self.one_slot()
         self.resize(**specs)
         self.refused(
@@ -544,7 +544,7 @@ class Moves(Unhurt):
         self.assertEqual(self.before, self.seen())
         self._run_periodics()
 
-    def story_cold_migration(self):
+    def story_cold_migration_is_refused(self):
         self.start_host('host2')
 
         self.act('migrate')
