@@ -24,7 +24,7 @@ from pypowervm.wrappers import virtual_io_server as vios
 from nova_powervm.emulator import captures
 from nova_powervm.emulator import errors
 from tests.emulator import base
-from tests.emulator import properties
+from tests.emulator import wrapper_properties
 
 WRAPPERS = {
     'ManagedSystem': ms.System,
@@ -107,7 +107,10 @@ class CaptureTestCase(base.EmulatorTestCase):
 
     def assert_same(self, wrapper, captured, served):
         expected, actual = wrapper.wrap(captured), wrapper.wrap(served)
-        self.assertEqual(properties.of(expected), properties.of(actual))
+        self.assertEqual(
+            wrapper_properties.read_properties(expected),
+            wrapper_properties.read_properties(actual),
+        )
         self.assertEqual(
             leaves(captured.element.element), leaves(served.element.element)
         )
@@ -230,7 +233,7 @@ class WrapperPropertiesTest(base.EmulatorTestCase):
     """The comparison above sees what it is to compare."""
 
     def test_read_properties_includes_nested_wrappers(self):
-        values = properties.of(self.system())
+        values = wrapper_properties.read_properties(self.system())
         slots = values['asio_config']['ASIOConfig']['io_slots']
         self.assertIn(
             base.GPUS[0],
@@ -266,8 +269,10 @@ class CorrectedIdsTest(base.EmulatorTestCase):
     def test_correct_ids_keeps_right_ids(self):
         world = {'systems': [{'capture': {'file': 'managedsystem.txt'}}]}
         self.control.load_world(world)
-        expected = properties.of(self.system())
+        expected = wrapper_properties.read_properties(self.system())
         world['systems'][0]['capture']['correct_ids'] = True
         world['systems'][0]['capture']['entry'] = 0
         self.control.load_world(world)
-        self.assertEqual(expected, properties.of(self.system()))
+        self.assertEqual(
+            expected, wrapper_properties.read_properties(self.system())
+        )

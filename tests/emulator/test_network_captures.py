@@ -17,8 +17,8 @@ from pypowervm.wrappers import network
 
 from nova_powervm.emulator import captures
 from tests.emulator import base
-from tests.emulator import properties
 from tests.emulator import test_captures
+from tests.emulator import wrapper_properties
 
 WRAPPERS = {
     'VirtualSwitch': network.VSwitch,
@@ -88,8 +88,8 @@ class NetworkRoundTripTest(base.EmulatorTestCase):
         )
         for expected, actual in zip(captured, served, strict=True):
             self.assertEqual(
-                properties.of(wrapper.wrap(expected)),
-                properties.of(wrapper.wrap(actual)),
+                wrapper_properties.read_properties(wrapper.wrap(expected)),
+                wrapper_properties.read_properties(wrapper.wrap(actual)),
             )
             self.assertEqual(
                 test_captures.leaves(expected.element.element),

@@ -38,7 +38,7 @@ from nova_powervm.emulator import fixture
 from tests.functional import rest
 from tests.functional import speed
 
-speed.keep_what_is_the_same()
+speed.cache_between_tests()
 
 CONF = cfg.CONF
 

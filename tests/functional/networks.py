@@ -16,7 +16,7 @@ import time
 
 from nova_powervm.emulator import worlds
 from tests.functional import base
-from tests.functional import foreign
+from tests.functional import other_tool
 
 SWITCH = 'ETHERNET0(Default)'
 SECOND = 'ETHERNET1'
@@ -95,7 +95,7 @@ class SharedTestCase(NetworkTestCase):
     def setUp(self):
         super().setUp()
         self.start_host()
-        self.other = foreign.Client(self.hosts['host1'].emulator)
+        self.other = other_tool.Client(self.hosts['host1'].emulator)
         self.addCleanup(self.other.close)
 
     def prepare(self):

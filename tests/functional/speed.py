@@ -32,7 +32,7 @@ from sqlalchemy import pool
 from sqlalchemy.dialects.sqlite import pysqlite
 
 
-def keep_what_is_the_same():
+def cache_between_tests():
     """Set this process up for many tests; call it once, with nova loaded."""
     # All of nova is in memory by now and stays there. Looking through it for
     # garbage in every test takes a fifth of their time.

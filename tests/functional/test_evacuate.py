@@ -18,12 +18,12 @@ from nova import exception as nova_exception
 from nova import objects
 
 from nova_powervm.virt import driver
-from tests.functional import once
+from tests.functional import one_time_use
 
-INDEX = once.INDEX
+INDEX = one_time_use.INDEX
 
 
-class EvacuateTest(once.OnceTestCase):
+class EvacuateTest(one_time_use.OneTimeUseTestCase):
     """Two hosts of the same machine, file and DRC indexes."""
 
     def setUp(self):
@@ -39,7 +39,7 @@ class EvacuateTest(once.OnceTestCase):
         port = self.make_port()
         server = self.boot_on(
             'host1',
-            once.device(),
+            one_time_use.gpu_group(),
             disk=1,
             networks=[{'port': port['id']}],
         )
@@ -88,10 +88,10 @@ class EvacuateTest(once.OnceTestCase):
         self.assert_burned(INDEX, host='host2')
 
     def test_evacuate_to_burned_device_changes_nothing(self):
-        used = self.boot_on('host2', once.device())
+        used = self.boot_on('host2', one_time_use.gpu_group())
         self._delete_server(used)
         self.assert_burned(INDEX, host='host2')
-        server = self.boot_on('host1', once.device())
+        server = self.boot_on('host1', one_time_use.gpu_group())
         self.fail_host('host1')
         before = self.host_state('host2')
 
@@ -136,7 +136,7 @@ class EvacuateTest(once.OnceTestCase):
         self.assert_burned(INDEX, host='host2')
 
     def test_restart_fails_until_evacuated_lpar_is_removed(self):
-        server = self.boot_on('host1', once.device())
+        server = self.boot_on('host1', one_time_use.gpu_group())
         self.fail_host('host1')
         self._evacuate_server(server, expected_host='host2')
         held = {

@@ -22,8 +22,8 @@ from oslo_log import log as logging
 from nova_powervm.instance import partition
 from nova_powervm.powervm import partitions
 from tests.functional import base
-from tests.functional import foreign
-from tests.functional import whole
+from tests.functional import complete_servers
+from tests.functional import other_tool
 
 LOG = logging.getLogger(__name__)
 
@@ -98,7 +98,7 @@ def without_uploads(requests, *others):
     ]
 
 
-class FaultSweepTest(whole.WholeTestCase):
+class FaultSweepTest(complete_servers.CompleteServerTestCase):
     """One request of a boot or of a delete fails, each in turn.
 
     The driver of a running nova-compute is called as nova-compute calls it,
@@ -108,7 +108,7 @@ class FaultSweepTest(whole.WholeTestCase):
     def setUp(self):
         super().setUp()
         self.start_shared_host()
-        self.server, self.port = self.boot_whole(vlan=_VLAN)
+        self.server, self.port = self.boot_complete_server(vlan=_VLAN)
         self.destroy(self.server)
 
     def requests_of(self, action):
@@ -146,14 +146,14 @@ class FaultSweepTest(whole.WholeTestCase):
         """
         failed = []
         for number in numbers:
-            self.foreign.remove_vlan(_VLAN)
+            self.other_tool.remove_vlan(_VLAN)
             if first:
-                self.foreign.delete_repository()
+                self.other_tool.delete_repository()
                 self.restart_host()
             if self.attempt(self.spawn, requests, number, fault):
                 failed.append(requests[number])
             else:
-                self.assert_whole(self.server, self.port)
+                self.assert_complete(self.server, self.port)
                 self.destroy(self.server)
             self.assert_nothing_left()
             self.clear_uploads()
@@ -187,7 +187,7 @@ class FaultSweepTest(whole.WholeTestCase):
             'delete': self.failed_deletes(applies, fault),
         }
         self.spawn(self.server)
-        self.assert_whole(self.server, self.port)
+        self.assert_complete(self.server, self.port)
         LOG.info('What failed because of %s: %s', fault, failed)
         return failed
 
@@ -211,13 +211,13 @@ class FaultSweepTest(whole.WholeTestCase):
     def test_boot_and_delete_make_known_requests(self):
         boot = functools.partial(self.spawn, self.server)
         delete = functools.partial(self.destroy, self.server)
-        self.foreign.delete_repository()
-        self.foreign.remove_vlan(_VLAN)
+        self.other_tool.delete_repository()
+        self.other_tool.remove_vlan(_VLAN)
         self.restart_host()
 
         self.assertEqual(FIRST_BOOT, self.requests_of(boot))
         self.assertEqual(FIRST_DELETE, self.requests_of(delete))
-        self.foreign.remove_vlan(_VLAN)
+        self.other_tool.remove_vlan(_VLAN)
         self.assertEqual(LATER_BOOT, self.requests_of(boot))
         self.assertEqual(DELETE, self.requests_of(delete))
         # One of the bridges' feeds is of the VLAN that was missing.
@@ -390,13 +390,13 @@ class FailedBuildTest(base.PowerVMTestCase):
         self.assertIsNone(self.lpar(server))
 
 
-class InterruptedBuildTest(whole.WholeTestCase):
+class InterruptedBuildTest(complete_servers.CompleteServerTestCase):
     """What a nova-compute that was killed leaves behind."""
 
     def setUp(self):
         super().setUp()
         self.start_shared_host()
-        self.server, self.port = self.boot_whole()
+        self.server, self.port = self.boot_complete_server()
 
     def test_delete_removes_lpar_that_was_not_started(self):
         self.control().set_partition(
@@ -436,7 +436,7 @@ class InterruptedBuildTest(whole.WholeTestCase):
 
         self.spawn(self.server)
 
-        self.assert_whole(self.server, self.port)
+        self.assert_complete(self.server, self.port)
         anew, _ = self.storage_of(self.server)
         self.assertNotEqual(disk['udid'], anew['udid'])
 
@@ -448,10 +448,10 @@ class InterruptedBuildTest(whole.WholeTestCase):
         )
 
         self.assertEqual(before, self.host_state())
-        self.assert_whole(self.server, self.port)
+        self.assert_complete(self.server, self.port)
 
 
-class FailureThroughApiTest(whole.WholeTestCase):
+class FailureThroughApiTest(complete_servers.CompleteServerTestCase):
     """Failures as the users of Nova meet them."""
 
     def setUp(self):
@@ -476,7 +476,7 @@ class FailureThroughApiTest(whole.WholeTestCase):
         ):
             with self.subTest(label):
                 self.control().add_fault(match=label, status=500)
-                server, _ = self.boot_whole(vlan=100 + len(label))
+                server, _ = self.boot_complete_server(vlan=100 + len(label))
                 self.control().clear_faults()
                 self.assertEqual('ERROR', server['status'])
                 self.assertIn('Injected by a test', self.fault(server))
@@ -496,13 +496,13 @@ class FailureThroughApiTest(whole.WholeTestCase):
         ):
             self.control().add_fault(match=label, drop=True, phase='after')
 
-        server, port = self.boot_whole()
+        server, port = self.boot_complete_server()
 
         self.assertEqual('ACTIVE', server['status'], server.get('fault'))
         self.assertEqual(
             [1] * 8, [fault['applied'] for fault in self.control().faults()]
         )
-        self.assert_whole(server, port)
+        self.assert_complete(server, port)
         self.assert_no_uploads()
         self._delete_server(server)
         self.assert_no_trace(server)
@@ -515,7 +515,7 @@ class FailureThroughApiTest(whole.WholeTestCase):
             'LogicalPartition.delete',
         ):
             with self.subTest(label):
-                server, _ = self.boot_whole()
+                server, _ = self.boot_complete_server()
                 self.control().add_fault(match=label, status=500)
                 self.api.delete_server(server['id'])
                 server = self._wait_for_state_change(
@@ -532,12 +532,13 @@ class FailureThroughApiTest(whole.WholeTestCase):
         # before the start.
         for number in (8, 17, 25):
             with self.subTest(FIRST_BOOT[number]):
-                self.foreign.remove_vlan(100)
-                self.foreign.delete_repository()
+                self.other_tool.remove_vlan(100)
+                self.other_tool.delete_repository()
                 self.restart_host()
                 server = self.kill_build(number)
                 self.assertNotEqual(
-                    foreign.NOTHING, foreign.leftovers(self.host_state())
+                    other_tool.NO_RESOURCES,
+                    other_tool.resources_of_instances(self.host_state()),
                 )
 
                 self.restart_host()
@@ -553,7 +554,7 @@ class FailureThroughApiTest(whole.WholeTestCase):
         :param number: Of the first request that it did not get to send.
         """
         self.control().add_fault(nth=number + 1, every=True, drop=True)
-        server, _ = self.boot_whole()
+        server, _ = self.boot_complete_server()
         self.control().clear_faults()
         # What nova-compute wrote when it gave up was never written.
         instance = self.instance(server)

@@ -27,7 +27,7 @@ from keystoneauth1 import token_endpoint
 from openstackclient import shell
 from osc_lib import clientmanager
 
-from tests.functional import once
+from tests.functional import one_time_use
 from tests.functional import test_commands
 from tests.unit.docs import pages
 from tests.unit.tool.inventory import base as tool
@@ -57,13 +57,13 @@ CODES = {
     'nova-powervm-inventory flavor lint --extra-spec': 2,
 }
 
-DEVICE = once.device() | {'trait1:OWNER_NOVA': 'required'}
+DEVICE = one_time_use.gpu_group() | {'trait1:OWNER_NOVA': 'required'}
 
 
 class GuideTestCase(test_commands.CommandTestCase):
     """An operator at a terminal, with the openstack command."""
 
-    inventory = once.ONCE
+    inventory = one_time_use.ONE_TIME_USE_GPUS
 
     def setUp(self):
         super().setUp()
@@ -133,10 +133,10 @@ class GuideTestCase(test_commands.CommandTestCase):
 
     def prepare_for(self, line):
         """Bring about what an example begins with."""
-        if ' release' in line and once.INDEX not in self.waiting():
+        if ' release' in line and one_time_use.INDEX not in self.waiting():
             self.delete_all()
             # One of those may have had it.
-            if once.INDEX not in self.waiting():
+            if one_time_use.INDEX not in self.waiting():
                 self._delete_server(self.boot(DEVICE))
         if line.startswith('nova-powervm-inventory flavor create gpu.two'):
             self._create_flavor(name='gpu.two', disk=0, ephemeral=0)
@@ -257,7 +257,7 @@ class DevicesGuideTest(GuideTestCase):
 class PageExamplesTest(GuideTestCase):
     """Examples that need no host of their own."""
 
-    inventory = once.ONCE + textwrap.dedent("""\
+    inventory = one_time_use.ONE_TIME_USE_GPUS + textwrap.dedent("""\
         nvme:
           identification: {vendor_id: "144D", class: "0108"}
           resource_class: CUSTOM_NVME

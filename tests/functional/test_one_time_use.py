@@ -19,13 +19,13 @@ from oslo_utils import uuidutils
 
 from nova_powervm.powervm.disk import localdisk
 from tests.functional import base
-from tests.functional import once
+from tests.functional import one_time_use
 from tests.unit.tools import test_clean_and_release as clean
 
-INDEX = once.INDEX
+INDEX = one_time_use.INDEX
 
 
-class OneTimeUseLifeCycleTest(once.OnceTestCase):
+class OneTimeUseLifeCycleTest(one_time_use.OneTimeUseTestCase):
     """What becomes of a device on one host."""
 
     def test_delete_leaves_device_burned_until_operator_releases_it(self):
@@ -34,7 +34,7 @@ class OneTimeUseLifeCycleTest(once.OnceTestCase):
         self.assertEqual(everything, self.marked())
         self.assertEqual(set(), self.burned())
 
-        server = self.boot(once.device())
+        server = self.boot(one_time_use.gpu_group())
         self.assertEqual({INDEX: True}, self.lpar(server).slots)
         self.assert_burned(INDEX)
         self._run_periodics()
@@ -48,7 +48,7 @@ class OneTimeUseLifeCycleTest(once.OnceTestCase):
         self.assert_burned(INDEX)
         self.assertIsNone(self.slot_owner(INDEX))
         self.assert_the_sample_takes_the_deletion_of(server)
-        refused = self.boot(once.device(), expected='ERROR')
+        refused = self.boot(one_time_use.gpu_group(), expected='ERROR')
         self.assertIn('No valid host', refused['fault']['message'])
 
         self.release()
@@ -68,19 +68,19 @@ class OneTimeUseLifeCycleTest(once.OnceTestCase):
 
     def test_device_released_between_cycles_is_burned_by_next_boot(self):
         self.start_host()
-        self._delete_server(self.boot(once.device()))
+        self._delete_server(self.boot(one_time_use.gpu_group()))
         self.assert_burned(INDEX)
 
         # Nova's copy of the provider still says that it is reserved.
         self.release()
-        server = self.boot(once.device())
+        server = self.boot(one_time_use.gpu_group())
 
         self.assertEqual({INDEX: True}, self.lpar(server).slots)
         self.assert_burned(INDEX)
 
     def test_rebuild_keeps_device_and_burns_nothing(self):
         self.start_host()
-        server = self.boot(once.device())
+        server = self.boot(one_time_use.gpu_group())
         before = self.generation(self.slot_providers()[INDEX]['uuid'])
 
         self._rebuild_server(server, self.create_image(b'another image'))
@@ -93,7 +93,7 @@ class OneTimeUseLifeCycleTest(once.OnceTestCase):
 
     def test_released_device_in_use_is_burned_again(self):
         self.start_host()
-        server = self.boot(once.device())
+        server = self.boot(one_time_use.gpu_group())
         self.release()
         self._run_periodics()
         self.assert_burned(INDEX)
@@ -110,10 +110,10 @@ class OneTimeUseLifeCycleTest(once.OnceTestCase):
 
     def test_device_in_use_is_burned_once_its_paragraph_is_marked(self):
         self.start_host(inventory=base.GPUS)
-        server = self.boot(once.device())
+        server = self.boot(one_time_use.gpu_group())
         self.assertEqual(set(), self.burned())
 
-        self.restart_host(inventory=once.ONCE)
+        self.restart_host(inventory=one_time_use.ONE_TIME_USE_GPUS)
         self.assert_burned(INDEX)
 
         # Taking the mark away does not clean what was used.
@@ -130,12 +130,12 @@ class OneTimeUseLifeCycleTest(once.OnceTestCase):
         self.assertEqual(set(), self.marked())
 
 
-class OneTimeUseRaceTest(once.OnceTestCase):
+class OneTimeUseRaceTest(one_time_use.OneTimeUseTestCase):
     """What could make a burn be forgotten, and does not."""
 
     def used(self):
         """Use a device and give it back; it is burned then."""
-        self._delete_server(self.boot(once.device()))
+        self._delete_server(self.boot(one_time_use.gpu_group()))
         self.assert_burned(INDEX)
 
     def delete_provider(self, index=INDEX):
@@ -146,7 +146,7 @@ class OneTimeUseRaceTest(once.OnceTestCase):
 
     def test_update_without_reserved_does_not_release_device(self):
         self.start_host()
-        server = self.boot(once.device())
+        server = self.boot(one_time_use.gpu_group())
         uuid = self.slot_providers()[INDEX]['uuid']
 
         # Placement takes what is left out for 0.
@@ -177,7 +177,7 @@ class OneTimeUseRaceTest(once.OnceTestCase):
         self.assertEqual(set(), self.burned())
 
         # ... unless an instance has the device.
-        server = self.boot(once.device())
+        server = self.boot(one_time_use.gpu_group())
         answer = self.placement.delete(f'/allocations/{server["id"]}')
         self.assertEqual(204, answer.status, answer.body)
         self.delete_provider()
@@ -201,12 +201,12 @@ class OneTimeUseRaceTest(once.OnceTestCase):
         self.restart_host(inventory='# nothing')
         self.assertEqual({INDEX}, set(self.slot_providers()))
         self.assert_burned(INDEX)
-        self.restart_host(inventory=once.ONCE)
+        self.restart_host(inventory=one_time_use.ONE_TIME_USE_GPUS)
         self.assert_burned(INDEX)
 
     def test_move_takes_allocation_of_burned_provider(self):
         self.start_host()
-        server = self.boot(once.device())
+        server = self.boot(one_time_use.gpu_group())
         provider = self.slot_providers()[INDEX]['uuid']
         migration = uuidutils.generate_uuid()
         client = self.computes['host1'].manager.reportclient
@@ -231,7 +231,7 @@ class OneTimeUseRaceTest(once.OnceTestCase):
         self.assert_burned(INDEX)
 
 
-class OneTimeUseWithoutPlacementTest(once.OnceTestCase):
+class OneTimeUseWithoutPlacementTest(one_time_use.OneTimeUseTestCase):
     """Where nobody can tell what is burned, nothing is given away."""
 
     def cut_off(self, part):
@@ -259,7 +259,7 @@ class OneTimeUseWithoutPlacementTest(once.OnceTestCase):
         self.assertNotIn('Error updating resources for node host1.', log)
         for part in ('in_tree', '/allocations/', '/inventories'):
             with self.cut_off(part):
-                server = self.boot(once.device(), expected='ERROR')
+                server = self.boot(one_time_use.gpu_group(), expected='ERROR')
                 self.assertIsNone(self.lpar(server))
                 self.assertEqual([], self.disks())
                 self.wait_until_unallocated(server)
@@ -268,7 +268,7 @@ class OneTimeUseWithoutPlacementTest(once.OnceTestCase):
             # Nova keeps a claim whose update failed until its next cycle.
             self._run_periodics()
 
-        server = self.boot(once.device())
+        server = self.boot(one_time_use.gpu_group())
         self.assert_burned(INDEX)
         image = self.create_image(b'another image')
         with self.cut_off('/inventories'):
@@ -291,13 +291,13 @@ class OneTimeUseWithoutPlacementTest(once.OnceTestCase):
             return answer
 
         with fixtures.MockPatchObject(client, 'put', put_and_lose):
-            server = self.boot(once.device())
+            server = self.boot(one_time_use.gpu_group())
         self.assertTrue(lost)
         self.assertEqual({INDEX: True}, self.lpar(server).slots)
         self.assert_burned(INDEX)
 
 
-class RefusedBuildTest(once.OnceTestCase):
+class RefusedBuildTest(one_time_use.OneTimeUseTestCase):
     """What is refused, or fails before an LPAR gets it, burns no device."""
 
     def test_failed_build_burns_no_device(self):
@@ -309,20 +309,20 @@ class RefusedBuildTest(once.OnceTestCase):
         self.assertEqual(set(), self.burned())
 
     def story_invalid_memory_size_burns_no_device(self):
-        self.boot(once.device(), expected='ERROR', memory_mb=300)
+        self.boot(one_time_use.gpu_group(), expected='ERROR', memory_mb=300)
 
     def story_ephemeral_disk_burns_no_device(self):
-        self.boot(once.device(), expected='ERROR', ephemeral=1)
+        self.boot(one_time_use.gpu_group(), expected='ERROR', ephemeral=1)
 
     def story_damaged_image_burns_no_device(self):
         image = self.create_image(b'an image', os_hash_value='00' * 64)
-        self.boot(once.device(), expected='ERROR', image=image)
+        self.boot(one_time_use.gpu_group(), expected='ERROR', image=image)
 
     def story_failed_root_disk_burns_no_device(self):
         self.control().add_fault(
             match='VolumeGroup.update', every=True, status=500
         )
-        self.boot(once.device(), expected='ERROR')
+        self.boot(one_time_use.gpu_group(), expected='ERROR')
 
     def story_card_pulled_during_build_is_not_burned(self):
         make_root = localdisk.LocalDisk.make_root
@@ -334,4 +334,4 @@ class RefusedBuildTest(once.OnceTestCase):
         with fixtures.MockPatchObject(
             localdisk.LocalDisk, 'make_root', pull_and_make
         ):
-            self.boot(once.device(), expected='ERROR')
+            self.boot(one_time_use.gpu_group(), expected='ERROR')

@@ -19,8 +19,8 @@ import time
 
 from oslo_log import log as logging
 
-from tests.functional import foreign
-from tests.functional import whole
+from tests.functional import complete_servers
+from tests.functional import other_tool
 
 LOG = logging.getLogger(__name__)
 
@@ -41,7 +41,7 @@ class BusyTool(threading.Thread):
 
     def __init__(self, emulator):
         super().__init__(daemon=True)
-        self._client = foreign.Client(emulator)
+        self._client = other_tool.Client(emulator)
         self._stopping = threading.Event()
         self.disks = set()
         self.vlans = set()
@@ -84,7 +84,7 @@ class BusyTool(threading.Thread):
             self.vlans.add(vlan)
 
 
-class ParallelServersTest(whole.WholeTestCase):
+class ParallelServersTest(complete_servers.CompleteServerTestCase):
     """Ten servers with disk, port and config drive."""
 
     def setUp(self):
@@ -94,7 +94,7 @@ class ParallelServersTest(whole.WholeTestCase):
     def start_all(self, images):
         """Ask for a server of each image; give servers with their ports."""
         return [
-            self.start_whole({}, vlan=100 + number, image=image)
+            self.start_complete_server({}, vlan=100 + number, image=image)
             for number, image in enumerate(images)
         ]
 
@@ -125,15 +125,15 @@ class ParallelServersTest(whole.WholeTestCase):
     def lost(self, other):
         """Give what is there of another tool that should not, and not."""
         state = self.host_state()
-        belongings = foreign.belongings(state)
+        belongings = other_tool.resources_of_others(state)
         names = {name for name, *_ in belongings['disks']}
         mapped = {name for _, name in belongings['mappings']}
-        wanted = other.disks | {foreign.DISK}
+        wanted = other.disks | {other_tool.DISK}
         vlans = set(state['network_bridges'][0]['vlans'])
         return {
             'disks': names ^ wanted,
             'mappings': mapped ^ wanted,
-            'vlans': (other.vlans | {foreign.VLAN}) - vlans,
+            'vlans': (other.vlans | {other_tool.VLAN}) - vlans,
         }
 
     def test_parallel_boots_and_deletes_succeed_on_changing_host(self):
@@ -147,19 +147,22 @@ class ParallelServersTest(whole.WholeTestCase):
         while_building = self.outdated()
         for (server, port), data in zip(built, contents, strict=True):
             self.assertEqual('ACTIVE', server['status'], server.get('fault'))
-            self.assert_whole(server, port, data)
+            self.assert_complete(server, port, data)
         self.control().clear_journal()
         self.delete_all(built)
         while_deleting = self.outdated()
         other.stop()
 
         self.assertEqual(none, self.lost(other))
-        self.assertEqual(foreign.NOTHING, foreign.leftovers(self.host_state()))
+        self.assertEqual(
+            other_tool.NO_RESOURCES,
+            other_tool.resources_of_instances(self.host_state()),
+        )
         self.assert_no_uploads()
         # What others kept from being removed goes in the next cycles.
         for _ in range(2):
             self._run_periodics()
-        self.assertEqual({foreign.VLAN} | other.vlans, set(self.vlans()))
+        self.assertEqual({other_tool.VLAN} | other.vlans, set(self.vlans()))
         self.assertGreater(other.rounds, 4)
         LOG.info(
             'Outdated writes in %d rounds: %s of builds, %s of deletes.',

@@ -20,18 +20,18 @@ from oslo_utils import uuidutils
 
 from nova_powervm.virt import rebuild
 from tests.functional import base
+from tests.functional import complete_servers
 from tests.functional import images
-from tests.functional import whole
 
 
-class RefusedRebuildTest(whole.WholeTestCase):
+class RefusedRebuildTest(complete_servers.CompleteServerTestCase):
     """The server goes on as it was, and the action's event says why."""
 
     def setUp(self):
         super().setUp()
         self.start_shared_host(provision_vlans=False)
-        self.foreign.add_vlan(100)
-        self.server, self.port = self.boot_whole()
+        self.other_tool.add_vlan(100)
+        self.server, self.port = self.boot_complete_server()
         (self.index,) = self.allocated_slots(self.server)
         # What was planned is not planned again without a reason.
         self._run_periodics()
@@ -140,9 +140,9 @@ class RefusedRebuildTest(whole.WholeTestCase):
         self.control().clear_faults()
 
     def story_rebuild_refuses_bridge_without_vlan(self):
-        self.foreign.remove_vlan(100)
+        self.other_tool.remove_vlan(100)
         self.assertIn('does not carry VLAN 100', self.refuse())
-        self.foreign.add_vlan(100)
+        self.other_tool.add_vlan(100)
 
     def story_rebuild_refuses_host_that_fails(self):
         self.control().add_fault(

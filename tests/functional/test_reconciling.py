@@ -20,8 +20,8 @@ from nova import context as nova_context
 from nova.network import model as network_model
 from nova.network import neutron
 
-from tests.functional import foreign
 from tests.functional import networks
+from tests.functional import other_tool
 
 
 class PortReconciliationTest(networks.NetworkTestCase):
@@ -30,7 +30,7 @@ class PortReconciliationTest(networks.NetworkTestCase):
     def setUp(self):
         super().setUp()
         self.start_host()
-        self.other = foreign.Client(self.hosts['host1'].emulator)
+        self.other = other_tool.Client(self.hosts['host1'].emulator)
         self.addCleanup(self.other.close)
 
     def prepare(self):

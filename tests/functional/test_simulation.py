@@ -32,7 +32,7 @@ from oslo_log import log as logging
 
 from nova_powervm.emulator import worlds
 from tests.functional import base
-from tests.functional import once
+from tests.functional import one_time_use
 
 LOG = logging.getLogger(__name__)
 
@@ -78,7 +78,7 @@ _FAULTS = (
 )
 
 
-class SimulationTest(once.OnceTestCase):
+class SimulationTest(one_time_use.OneTimeUseTestCase):
     """Two hosts with the same slots and files, and everybody who acts."""
 
     def setUp(self):
@@ -105,7 +105,7 @@ class SimulationTest(once.OnceTestCase):
             # The second one tells owners in the partitions' profiles only.
             world['systems'][0]['reports_slot_owners'] = host == HOSTS[0]
             self.start_host(host, world)
-            self.files[host] = once.ONCE
+            self.files[host] = one_time_use.ONE_TIME_USE_GPUS
         self.foreign = self._make_foreign()
         self.slots = sorted(self.slot_providers())
 
@@ -162,7 +162,9 @@ class SimulationTest(once.OnceTestCase):
         index = self.random.choice(self.slots)
         free = self._has_room(host, index)
         server = self.boot(
-            once.device(index), expected=expected, request={'host': host}
+            one_time_use.gpu_group(index),
+            expected=expected,
+            request={'host': host},
         )
         if server['status'] == 'ACTIVE':
             self.assertTrue(free, self.steps)
@@ -195,7 +197,9 @@ class SimulationTest(once.OnceTestCase):
         index = self.random.choice(self.slots)
         free = self._has_room(host, index)
         server = self.boot(
-            once.device(index), expected=None, request={'host': host}
+            one_time_use.gpu_group(index),
+            expected=None,
+            request={'host': host},
         )
         self.control(host).clear_faults()
         if server['status'] == 'ACTIVE':
@@ -223,21 +227,21 @@ class SimulationTest(once.OnceTestCase):
         return server['id']
 
     def rebuild_one(self):
-        server = self._pick(self._whole())
+        server = self._pick(self._undisturbed())
         if server is None:
             return None
         self._rebuild_server(server, self.image)
         return server['id']
 
     def reboot_one(self):
-        server = self._pick(self._whole())
+        server = self._pick(self._undisturbed())
         if server is None:
             return None
         self._reboot_server(server, hard=True)
         return server['id']
 
     def evacuate_one(self):
-        server = self._pick(self._whole())
+        server = self._pick(self._undisturbed())
         if server is None:
             return None
         source = _host(server)
@@ -287,7 +291,9 @@ class SimulationTest(once.OnceTestCase):
             phase='after',
         )
         server = self.boot(
-            once.device(index), expected=None, request={'host': host}
+            one_time_use.gpu_group(index),
+            expected=None,
+            request={'host': host},
         )
         self.computes[host].stop()
         self.control(host).clear_faults()
@@ -306,13 +312,15 @@ class SimulationTest(once.OnceTestCase):
         host = self.random.choice(HOSTS)
         self.files[host] = self.random.choice(
             (
-                once.ONCE,
+                one_time_use.ONE_TIME_USE_GPUS,
                 base.GPUS,
                 _NOTHING,
-                once.ONCE + _DENIAL.format(self.slots[0]),
+                one_time_use.ONE_TIME_USE_GPUS + _DENIAL.format(self.slots[0]),
                 _BROKEN,
                 '# nothing\n',
-                once.ONCE.replace('[CUSTOM_TESLA_V100]', '[CUSTOM_OTHER]'),
+                one_time_use.ONE_TIME_USE_GPUS.replace(
+                    '[CUSTOM_TESLA_V100]', '[CUSTOM_OTHER]'
+                ),
             )
         )
         path = pathlib.Path(
@@ -536,7 +544,7 @@ class SimulationTest(once.OnceTestCase):
         found = list(found)
         return self.random.choice(found) if found else None
 
-    def _whole(self):
+    def _undisturbed(self):
         """Give the servers whose devices nothing was done to."""
         return [
             server

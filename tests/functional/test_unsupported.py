@@ -31,7 +31,7 @@ from nova.tests.functional.api import client
 from oslo_config import cfg
 
 from tests.functional import base
-from tests.functional import once
+from tests.functional import one_time_use
 
 CONF = cfg.CONF
 POLICY = (
@@ -444,7 +444,7 @@ class UnsupportedMovesTest(UnsupportedTestCase):
     The devices are for one use, and none is used up.
     """
 
-    inventory = once.ONCE
+    inventory = one_time_use.ONE_TIME_USE_GPUS
 
     def forget(self):
         super().forget()

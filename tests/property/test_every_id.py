@@ -16,7 +16,7 @@ import unittest
 
 from nova_powervm import exception
 from nova_powervm import inventory_file
-from tests.property import readers
+from tests.property import yaml_readers
 
 _KEYS = {
     4: (
@@ -71,7 +71,7 @@ class ExhaustiveIdTest(unittest.TestCase):
     def check_plain(self, digits, form):
         # Those that are refused stand together: few files are read twice.
         values = sorted(
-            every(digits, form), key=lambda v: bool(readers.readings(v))
+            every(digits, form), key=lambda v: bool(yaml_readers.readings(v))
         )
         refused = 0
         for start in range(0, len(values), _AT_ONCE):
@@ -81,7 +81,9 @@ class ExhaustiveIdTest(unittest.TestCase):
                     refused += 1
                 else:
                     self.assertEqual(value.upper(), found)
-                    self.assertEqual(set(), readers.readings(value), value)
+                    self.assertEqual(
+                        set(), yaml_readers.readings(value), value
+                    )
         return refused
 
     def check_quoted(self, digits, form, quote):

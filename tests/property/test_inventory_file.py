@@ -26,8 +26,8 @@ from nova_powervm import exception
 from nova_powervm import inventory_file
 from nova_powervm.devices import policy
 from nova_powervm.inventory_file import words
-from tests.property import readers
 from tests.property import strategies
+from tests.property import yaml_readers
 
 HEX = st.text('0123456789ABCDEFabcdef', min_size=4, max_size=4)
 #: Text that could stand in such a file, whole or in pieces.
@@ -198,7 +198,7 @@ class ParseValueTest(unittest.TestCase):
         if read is not None:
             (paragraph,) = read.paragraphs
             text = paragraph.identification['drc_name']
-            self.assertEqual(set(), readers.readings(text))
+            self.assertEqual(set(), yaml_readers.readings(text))
 
     @given(st.integers(0, 0xFFFF).map('{:04X}'.format))
     def test_unquoted_numbers_are_refused(self, digits):

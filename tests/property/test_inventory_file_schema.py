@@ -26,7 +26,7 @@ from nova_powervm import inventory_file
 from nova_powervm.devices import policy
 from nova_powervm.inventory_file import schema
 from nova_powervm.inventory_file import words
-from tests.property import readers
+from tests.property import yaml_readers
 
 VALIDATOR = jsonschema.Draft202012Validator(schema.build())
 
@@ -133,7 +133,7 @@ def is_beyond(text):
             if node.style or node.value not in words.BOOLEANS:
                 return True
         elif not node.value.isprintable() or (
-            not node.style and readers.readings(node.value)
+            not node.style and yaml_readers.readings(node.value)
         ):
             return True
     return has_doubled_key(root)

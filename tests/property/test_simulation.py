@@ -24,7 +24,7 @@ from hypothesis import settings
 from hypothesis import stateful
 from nova import objects
 
-from tests.property.simulation import acting
+from tests.property.simulation import base_machine
 from tests.property.simulation import checks
 from tests.property.simulation import host
 from tests.property.simulation import machine
@@ -54,7 +54,7 @@ class SimulationRegressionTest(unittest.TestCase):
         objects.register_all()
         directory = tempfile.TemporaryDirectory()
         self.addCleanup(directory.cleanup)
-        self.enterContext(acting.quiet())
+        self.enterContext(base_machine.quiet())
         self.world = world.World(directory.name)
         self.node = self.world.nodes[0]
         self.addCleanup(self.node.crash)

@@ -19,7 +19,7 @@ from nova_powervm.devices import policy
 from nova_powervm.inventory_file import loader
 from nova_powervm.inventory_file import schema
 from nova_powervm.inventory_file import words
-from tests.property import readers
+from tests.property import yaml_readers
 from tests.unit.docs import pages
 
 sys.path.insert(0, str(pages.SOURCE / '_ext'))
@@ -79,4 +79,4 @@ class InventoryReferenceTest(unittest.TestCase):
         self.assertGreater(len(values), 7)
         for value in values:
             if not set('*?') & set(value):
-                self.assertTrue(readers.readings(value), value)
+                self.assertTrue(yaml_readers.readings(value), value)

@@ -18,25 +18,25 @@ from nova import context as nova_context
 from nova import objects
 
 from tests.functional import base
-from tests.functional import foreign
+from tests.functional import other_tool
 
 SWITCH = 'ETHERNET0(Default)'
 _ATTRIBUTES = ['info_cache', 'metadata', 'system_metadata', 'resources']
 _ISO_MARK = slice(32769, 32774)
 
 
-class WholeTestCase(base.PowerVMTestCase):
+class CompleteServerTestCase(base.PowerVMTestCase):
     """One host that others use, too, and servers that have everything."""
 
     def start_shared_host(self, **options):
         """Start a host on which others have something."""
-        self.start_host(world=foreign.world(), **options)
-        self.foreign = foreign.Client(self.hosts['host1'].emulator)
-        self.addCleanup(self.foreign.close)
-        self.foreign.map_disk(foreign.DISK)
-        self.others = foreign.belongings(self.host_state())
+        self.start_host(world=other_tool.world(), **options)
+        self.other_tool = other_tool.Client(self.hosts['host1'].emulator)
+        self.addCleanup(self.other_tool.close)
+        self.other_tool.map_disk(other_tool.DISK)
+        self.others = other_tool.resources_of_others(self.host_state())
 
-    def start_whole(self, groups=None, vlan=100, **options):
+    def start_complete_server(self, groups=None, vlan=100, **options):
         """Ask for a server that has everything, and give it and its port."""
         port = self.make_port(vlan=vlan)
         server = self.start_boot(
@@ -47,12 +47,12 @@ class WholeTestCase(base.PowerVMTestCase):
         )
         return server, port
 
-    def boot_whole(self, groups=None, vlan=100, **options):
+    def boot_complete_server(self, groups=None, vlan=100, **options):
         """Boot a server that has everything, and give it and its port."""
-        server, port = self.start_whole(groups, vlan, **options)
+        server, port = self.start_complete_server(groups, vlan, **options)
         return self._wait_until_built(server['id']), port
 
-    def assert_whole(self, server, port, image=base.IMAGE):
+    def assert_complete(self, server, port, image=base.IMAGE):
         """Check that a server has all that it was promised."""
         lpar = self.lpar(server)
         self.assertEqual('running', lpar.state)
@@ -103,9 +103,11 @@ class WholeTestCase(base.PowerVMTestCase):
     def assert_nothing_left(self):
         """Check that the host holds nothing of ours, and all of others."""
         state = self.host_state()
-        self.assertEqual(foreign.NOTHING, foreign.leftovers(state))
-        self.assertEqual(self.others, foreign.belongings(state))
-        self.assertIn(foreign.VLAN, self.vlans())
+        self.assertEqual(
+            other_tool.NO_RESOURCES, other_tool.resources_of_instances(state)
+        )
+        self.assertEqual(self.others, other_tool.resources_of_others(state))
+        self.assertIn(other_tool.VLAN, self.vlans())
 
     def assert_no_uploads(self):
         """Check that the host keeps no description of an upload."""

@@ -15,7 +15,7 @@
 import collections
 
 
-class Figures:
+class RunStatistics:
     """Counts rules, faults and checks over all runs of this process."""
 
     def __init__(self):
@@ -61,4 +61,4 @@ class Figures:
                 yield f'{count:9}  {name}'
 
 
-SEEN = Figures()
+TOTALS = RunStatistics()

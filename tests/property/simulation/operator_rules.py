@@ -16,11 +16,11 @@ from hypothesis import stateful
 from hypothesis import strategies as st
 
 from nova_powervm.devices import names
-from tests.property.simulation import acting
-from tests.property.simulation import figures
+from tests.property.simulation import base_machine
 from tests.property.simulation import host
 from tests.property.simulation import inventory
 from tests.property.simulation import placement
+from tests.property.simulation import run_statistics
 from tests.property.simulation import world as worlds
 
 _OPERATORS = 'CUSTOM_OPERATOR'
@@ -34,10 +34,10 @@ _CHANGES = st.fixed_dictionaries(
 )
 
 
-class Providers(acting.Acting):
+class ProviderRules(base_machine.BaseMachine):
     """Who changes providers in Placement."""
 
-    @stateful.rule(number=acting.NODES)
+    @stateful.rule(number=base_machine.NODES)
     def renew_foreign(self, number):
         """Let Cyborg delete its provider and make another one."""
         node = self.world.nodes[number]
@@ -76,7 +76,7 @@ class Providers(acting.Acting):
         what=st.sampled_from(('reserve', 'release', 'mark', 'remove')),
     )
     def operate(self, data, what):
-        node, row = acting.pick(data, self.rows())
+        node, row = base_machine.pick(data, self.rows())
         if what == 'remove' and data.draw(st.booleans()):
             # Its slot is gone as well, for now.
             node.host.change(worlds.slot_of(row), reported=False)
@@ -94,7 +94,7 @@ class Providers(acting.Acting):
     @stateful.rule(data=st.data())
     def clean(self, data):
         """Release what was used, as after a cleaning."""
-        node, row = acting.pick(data, self._burned())
+        node, row = base_machine.pick(data, self._burned())
         self.release(node, row)
         self.wait(node, data.draw(st.booleans()))
         self.done('provider: clean')
@@ -103,7 +103,7 @@ class Providers(acting.Acting):
     @stateful.rule(data=st.data())
     def make_twin(self, data):
         """Make a second provider for a slot, with the other form of name."""
-        node, row = acting.pick(data, self._without_twin())
+        node, row = base_machine.pick(data, self._without_twin())
         twin = placement.Row(
             placement.new_uuid(next(self.numbers)),
             names.provider_name('', worlds.slot_of(row), 'spec'),
@@ -149,7 +149,7 @@ class Providers(acting.Acting):
     @stateful.rule(data=st.data())
     def delete_service(self, data):
         """Delete the compute service, which takes all providers with it."""
-        node = acting.pick(data, self._deserted())
+        node = base_machine.pick(data, self._deserted())
         self.world.delete_service(node)
         self.done('delete service')
 
@@ -167,11 +167,11 @@ class Providers(acting.Acting):
         ]
 
 
-class Hosts(acting.Acting):
+class HostRules(base_machine.BaseMachine):
     """Who changes slots and files."""
 
     @stateful.rule(
-        number=acting.NODES,
+        number=base_machine.NODES,
         vendor=st.sampled_from((inventory.GPU, inventory.GPU, inventory.CARD)),
         changes=_CHANGES,
         wait=st.booleans(),
@@ -180,14 +180,14 @@ class Hosts(acting.Acting):
         file = self.world.nodes[number].file
         file.write(file.good.changed(vendor, **changes))
         for change in changes or ['paragraph']:
-            figures.SEEN.note(f'edit: {change}')
+            run_statistics.TOTALS.note(f'edit: {change}')
         self.wait(self.world.nodes[number], wait)
         self.done('edit')
 
     @stateful.rule(
-        number=acting.NODES,
+        number=base_machine.NODES,
         how=st.sampled_from(('without', 'deny', *inventory.BROKEN)),
-        index=acting.SLOTS,
+        index=base_machine.SLOTS,
         wait=st.booleans(),
     )
     def spoil_file(self, number, how, index, wait):
@@ -201,8 +201,8 @@ class Hosts(acting.Acting):
         self.done(f'file: {how}')
 
     @stateful.rule(
-        number=acting.NODES,
-        index=acting.SLOTS,
+        number=base_machine.NODES,
+        index=base_machine.SLOTS,
         change=st.sampled_from(
             (
                 ('card', None),
@@ -223,15 +223,17 @@ class Hosts(acting.Acting):
         self.done(f'slot: {what} {value}')
 
     @stateful.rule(
-        number=acting.NODES,
-        index=acting.SLOTS,
+        number=base_machine.NODES,
+        index=base_machine.SLOTS,
         owner=st.sampled_from((None, host.VIOS, host.ARCHIVE)),
     )
     def change_owner(self, number, index, owner):
         if self.world.nodes[number].host.take(index, owner):
             self.done('slot: owner')
 
-    @stateful.rule(number=acting.NODES, once=st.booleans(), wait=st.booleans())
+    @stateful.rule(
+        number=base_machine.NODES, once=st.booleans(), wait=st.booleans()
+    )
     def repair(self, number, once, wait):
         """Bring slots and file of a host in order."""
         node = self.world.nodes[number]

@@ -26,10 +26,10 @@ from nova import objects
 from oslo_utils import uuidutils
 
 from tests.property.simulation import checks
-from tests.property.simulation import figures
 from tests.property.simulation import host
 from tests.property.simulation import placement
 from tests.property.simulation import process
+from tests.property.simulation import run_statistics
 from tests.property.simulation import world as worlds
 
 NODES = st.integers(0, 1)
@@ -71,7 +71,7 @@ class _Reading(logging.Handler):
         record.getMessage()
 
 
-class Acting(stateful.RuleBasedStateMachine):
+class BaseMachine(stateful.RuleBasedStateMachine):
     """Somebody who acts on two hosts with the same slots and files."""
 
     def __init__(self):
@@ -95,7 +95,9 @@ class Acting(stateful.RuleBasedStateMachine):
     def teardown(self):
         for node in self.world.nodes:
             node.crash()
-        figures.SEEN.add(self.world.checked, time.monotonic() - self._started)
+        run_statistics.TOTALS.add(
+            self.world.checked, time.monotonic() - self._started
+        )
         self._undo.close()
 
     def wait(self, node, wait):
@@ -198,8 +200,8 @@ class Acting(stateful.RuleBasedStateMachine):
 
     def done(self, rule, node=None, trouble=None):
         if trouble and trouble.done:
-            figures.SEEN.fault(trouble)
-        figures.SEEN.rule(rule)
+            run_statistics.TOTALS.fault(trouble)
+        run_statistics.TOTALS.rule(rule)
         self.world.check()
 
 

@@ -53,7 +53,7 @@ def world():
     return made
 
 
-def belongings(state):
+def resources_of_others(state):
     """Give what an emulated host has that is not of instances of Nova.
 
     :param state: Of its one system, as the control plane tells it.
@@ -73,7 +73,7 @@ def belongings(state):
     }
 
 
-def leftovers(state):
+def resources_of_instances(state):
     """Give what an emulated host has of instances of Nova."""
     return {
         'disks': _disks(state, ours=True),
@@ -89,7 +89,7 @@ def leftovers(state):
 
 
 #: What leftovers gives when there are none.
-NOTHING = {
+NO_RESOURCES = {
     'disks': [],
     'media': [],
     'mappings': [],

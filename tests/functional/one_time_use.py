@@ -17,12 +17,12 @@ import fixtures
 from nova_powervm.virt.provider_tree import free_provider_reads
 from tests.functional import base
 
-ONCE = base.GPUS + '  one_time_use: true\n'
+ONE_TIME_USE_GPUS = base.GPUS + '  one_time_use: true\n'
 TRAIT = 'HW_PCI_ONE_TIME_USE'
 INDEX = 0x21010020
 
 
-def device(index=INDEX):
+def gpu_group(index=INDEX):
     """Give the extra specs of one group that asks for the GPU of a slot."""
     return {
         'resources1:CUSTOM_GPU': '1',
@@ -30,10 +30,10 @@ def device(index=INDEX):
     }
 
 
-class OnceTestCase(base.PowerVMTestCase):
+class OneTimeUseTestCase(base.PowerVMTestCase):
     """Looks at what is reserved."""
 
-    inventory = ONCE
+    inventory = ONE_TIME_USE_GPUS
 
     def reserved(self, index=INDEX, host='host1'):
         """Give what of a slot's provider is reserved."""
