@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Network adapters of partitions, as pypowervm makes and reads them."""
+"""Client network adapters, created and read through pypowervm."""
 
 from pypowervm import exceptions
 from pypowervm.tasks import cna
@@ -30,7 +30,7 @@ class AdapterTestCase(base.EmulatorTestCase):
         self.vm = self.create()
 
     def adapters(self, uuid=None):
-        """Return the adapters of a partition, read now."""
+        """Read and return the adapters of a partition."""
         return network.CNA.get(
             self.adapter,
             parent_type=lpar.LPAR,
@@ -38,7 +38,7 @@ class AdapterTestCase(base.EmulatorTestCase):
         )
 
     def plug(self, vlan=100, **options):
-        """Make an adapter as a driver does."""
+        """Create an adapter the way a driver does."""
         return cna.crt_cna(self.adapter, None, self.vm.uuid, vlan, **options)
 
     def switch(self):
@@ -47,7 +47,7 @@ class AdapterTestCase(base.EmulatorTestCase):
         return found
 
     def build_adapter(self, vlan=100, **options):
-        """Return an adapter that is not created yet."""
+        """Build an adapter without creating it."""
         return network.CNA.bld(
             self.adapter, vlan, self.switch().related_href, **options
         )
@@ -91,7 +91,7 @@ class CreateAdapterTest(AdapterTestCase):
 
     def test_feed_and_entry_show_created_adapter(self):
         made = self.plug()
-        # Created without groups: read so.
+        # Created without groups, so read without groups.
         (listed,) = network.CNA.get(self.adapter, parent=self.vm, xag=[])
         self.assertEqual(made.uuid, listed.uuid)
         self.assertEqual(made.etag, listed.etag)

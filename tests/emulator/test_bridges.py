@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Network bridges, as pypowervm's network_bridger works on them."""
+"""Network bridges, changed by pypowervm's network_bridger."""
 
 from oslo_config import cfg
 from pypowervm import const
@@ -44,11 +44,11 @@ def world_with(*bridges):
 
 class BridgeTestCase(base.EmulatorTestCase):
     def bridges(self):
-        """Return the bridges, read now."""
+        """Read and return the bridges."""
         return network.NetBridge.get(self.adapter, parent=self.system())
 
     def bridge(self):
-        """Return the first bridge, read now."""
+        """Read and return the first bridge."""
         return self.bridges()[0]
 
     def ensure(self, *vlans, bridge=None):
@@ -65,7 +65,7 @@ class BridgeTestCase(base.EmulatorTestCase):
         )
 
     def vioses(self):
-        """Return the servers with their network, by name."""
+        """Return the VIOSes with their network, by name."""
         found = virtual_io_server.VIOS.get(
             self.adapter, xag=[const.XAG.VIO_NET]
         )
@@ -76,12 +76,12 @@ class BridgeTestCase(base.EmulatorTestCase):
         return self.control.state()['systems'][0]['network_bridges'][number]
 
     def trunk_adapters(self, vios='vios1'):
-        """Return the trunk adapters among a server's network adapters."""
+        """Return the trunk adapters among a VIOS's network adapters."""
         found = network.CNA.get(self.adapter, parent=self.vioses()[vios])
         return [one for one in found if one.is_trunk]
 
     def assert_in_step(self):
-        """Assert that a bridge's trunk adapters are the same everywhere."""
+        """Assert that all views of a bridge show the same trunk adapters."""
         for bridge in self.bridges():
             groups = [
                 {keys(trunk) for trunk in group.trunk_adapters}
@@ -116,7 +116,7 @@ class BridgeTestCase(base.EmulatorTestCase):
 
 
 def keys(trunk):
-    """Return what identifies a trunk adapter and what it bridges."""
+    """Return the values that identify a trunk adapter."""
     return (
         trunk.loc_code,
         trunk.element.findtext('MACAddress'),

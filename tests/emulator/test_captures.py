@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Each captured System, LPAR, VIOS and VG comes back as it was captured."""
+"""Captured systems, LPARs, VIOSes and volume groups are served unchanged."""
 
 import collections
 
@@ -59,7 +59,7 @@ FILES = (
 
 
 def kinds_of(file):
-    """Return the kinds of a capture's entries; none if it is no capture."""
+    """Return the kinds of a capture's entries, or nothing for another file."""
     try:
         return [capture.kind for capture in captures.read(file)]
     except (errors.WorldError, ValueError, IndexError):
@@ -88,13 +88,13 @@ class CaptureTestCase(base.EmulatorTestCase):
         self.maxDiff = 2000
 
     def direct(self, file):
-        """Read a capture with pypowervm and nothing else."""
+        """Read a capture with pypowervm alone."""
         text = (captures.folder() / file).read_text()
         body = text.partition('BODY{')[2].partition('END OF SECTION}')[0]
         response = pvm_adapter.Response(
             'GET', '/rest/api/uom/x', 200, 'OK', {}, body=body.strip()
         )
-        # A few properties read another resource, of this emulator then.
+        # A few properties read another resource from the emulator.
         response.adapter = self.adapter
         response._unmarshal_atom()
         return response
@@ -125,7 +125,7 @@ class CaptureRoundTripTest(CaptureTestCase):
         ]
         served = self.entries(self.adapter.read(kind, xag=[]))
         served = {entry.uuid.upper(): entry for entry in served}
-        # Several systems come in their order, partitions as well.
+        # Systems and partitions are served in the order of the capture.
         self.assertEqual(
             [entry.uuid.upper() for entry in captured], list(served)
         )
@@ -147,7 +147,7 @@ class CaptureRoundTripTest(CaptureTestCase):
 
 
 def _add_tests():
-    """Give the class one test for each file, so that each has its time."""
+    """Add one test per file, so that each is timed by itself."""
     for file in FILES:
 
         def test(self, file=file):
@@ -167,7 +167,7 @@ class VolumeGroupCaptureTest(CaptureTestCase):
             for number in range(len(kinds_of(file)))
         ]
         captured = self.entries(self.direct(file))
-        # A property of physical volumes asks the VIOS of the SELF link.
+        # A property of physical volumes reads the VIOS of the SELF link.
         path = captured[0].properties['links']['SELF'][0]
         server = {
             'name': 'vios',
@@ -230,7 +230,7 @@ def leaves(element):
 
 
 class WrapperPropertiesTest(base.EmulatorTestCase):
-    """The comparison above sees what it is to compare."""
+    """The comparison of captures includes nested wrappers."""
 
     def test_read_properties_includes_nested_wrappers(self):
         values = wrapper_properties.read_properties(self.system())

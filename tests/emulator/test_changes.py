@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Updates that leave values out or that make no sense."""
+"""Updates with missing or invalid values."""
 
 import http.client
 
@@ -23,7 +23,7 @@ PROCESSORS = 'PartitionProcessorConfiguration'
 
 
 class MissingValuesTest(base.EmulatorTestCase):
-    """What an active partition holds is not taken from it by silence."""
+    """An update that omits a resource of an active partition is refused."""
 
     def setUp(self):
         super().setUp()
@@ -36,7 +36,7 @@ class MissingValuesTest(base.EmulatorTestCase):
         )
 
     def remove(self, section, name):
-        """Take an element out of what is to be posted."""
+        """Remove an element from the LPAR to be posted."""
         parent = self.lpar.element.find(section)
         parent.remove(parent.find(name))
 
@@ -87,7 +87,7 @@ class OddRequestTest(base.EmulatorTestCase):
     """Requests that pypowervm does not make."""
 
     def request(self, method, path, headers, body=b''):
-        """Send a request byte by byte and return the status and answer."""
+        """Send a raw request; return its status and body."""
         connection = http.client.HTTPConnection(
             self.emulator.host, self.emulator.port, timeout=30
         )

@@ -35,7 +35,7 @@ from tests.emulator import base
 
 
 class ControlVerbs:
-    """The tests, for either form of the control plane."""
+    """Tests that run against the control plane in process and over HTTP."""
 
     def test_state_shows_slots_and_partitions(self):
         (system,) = self.control.state()['systems']
@@ -131,7 +131,7 @@ class ControlVerbs:
                 'assignable': False,
                 'sriov': True,
             }
-            # The ports of an adapter in SR-IOV mode are those of a capture.
+            # The ports of an adapter in SR-IOV mode come from a capture.
             with (
                 unittest.mock.patch.object(captures, '_FOLDER', ('none',)),
                 self.assertRaisesRegex(errors.ControlError, 'not installed'),
@@ -272,11 +272,11 @@ class ControlVerbs:
 
 
 class ControlInProcessTest(ControlVerbs, base.EmulatorTestCase):
-    """The control object."""
+    """The control object, called in the same process."""
 
 
 class ControlOverHttpTest(ControlVerbs, base.EmulatorTestCase):
-    """The client, and what it does not show."""
+    """The HTTP client of the control plane, and the server's errors."""
 
     def setUp(self):
         super().setUp()
@@ -408,7 +408,7 @@ class MultipleSystemsTest(base.EmulatorTestCase):
 
 
 class OwnersWithoutCapabilityTest(base.EmulatorTestCase):
-    """A host that names owners, and does not claim to be able to."""
+    """A host that reports slot owners without claiming the capability."""
 
     def setUp(self):
         self.world = worlds.default()
@@ -446,7 +446,7 @@ class OwnersWithoutCapabilityTest(base.EmulatorTestCase):
 
 
 class UnreportedOwnersTest(base.EmulatorTestCase):
-    """A host that does not say who owns its slots."""
+    """A host that does not report slot owners."""
 
     def setUp(self):
         self.world = worlds.default()

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The contributor's page says what there is."""
+"""The contributor's page describes everything the emulator has."""
 
 import inspect
 import pathlib
@@ -54,7 +54,7 @@ class EmulatorPageTest(unittest.TestCase):
                 for value in node.values():
                     yield from keys(value)
 
-        # correct_ids is shown with its value.
+        # The page shows correct_ids with its value.
         self.assert_named(set(keys(worlds.schema())) - {'correct_ids'})
 
     def test_page_names_every_command_line_option(self):

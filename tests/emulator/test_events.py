@@ -22,7 +22,7 @@ from pypowervm.wrappers import event
 from nova_powervm.emulator.state import events as events_state
 from tests.emulator import base
 
-# Longer than any test: only an event ends a wait.
+# Longer than any test, so that only an event ends a wait.
 LONG = 60
 
 
@@ -46,7 +46,7 @@ class QueueingHandler(pvm_adapter.RawEventHandler):
 
 
 class EventFeedTest(base.EmulatorTestCase):
-    """Polls that find something, or do not wait at all."""
+    """Polls that return immediately."""
 
     def setUp(self):
         super().setUp()
@@ -150,7 +150,7 @@ class EventFeedTest(base.EmulatorTestCase):
 
 
 class EventListenerTest(base.EmulatorTestCase):
-    """Polls that wait, by pypowervm's own thread."""
+    """Polls that wait, made by pypowervm's listener thread."""
 
     def setUp(self):
         super().setUp()

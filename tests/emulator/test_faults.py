@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Injected failures, and the journal that shows them."""
+"""Injected faults, and the journal of requests."""
 
 from pypowervm import exceptions
 from pypowervm.wrappers import http_error
@@ -101,7 +101,7 @@ class InjectedFaultTest(base.EmulatorTestCase):
         self.system()
 
     def test_nth_reaches_each_request_of_create(self):
-        """Sweep: let each request of an operation fail in its turn."""
+        """Sweep over an operation: each of its requests fails once."""
         self.control.clear_journal()
         self.create('counted')
         count = len(self.control.journal())

@@ -11,7 +11,7 @@
 # under the License.
 
 
-"""Uploads and downloads, by pypowervm."""
+"""Uploads and downloads through pypowervm."""
 
 import http.client
 import io
@@ -28,12 +28,12 @@ from nova_powervm.emulator import client
 from nova_powervm.emulator import errors
 from tests.emulator import storage
 
-# More than the buffers of a connection hold, and no multiple of a chunk.
+# Larger than the buffers of a connection, and no multiple of a chunk.
 LARGE = bytes(range(256)) * 20000 + b'end'
 
 
 class IteratorBody:
-    """A body that is sent piece by piece, with something in between."""
+    """An upload body that calls a function between its pieces."""
 
     def __init__(self, pieces, between):
         self._pieces = iter(pieces)
@@ -180,7 +180,7 @@ class UploadTest(storage.StorageTestCase):
         )
 
     def raw(self, method, path, body=None, **headers):
-        """Return the status of a request that pypowervm would not make."""
+        """Send a request that pypowervm would not make; return its status."""
         connection = http.client.HTTPConnection(
             self.emulator.host, self.emulator.port
         )
@@ -250,7 +250,7 @@ class UploadTest(storage.StorageTestCase):
 
 
 class ExpectedContentsTest(storage.StorageTestCase):
-    """Contents that are not what the File said."""
+    """Uploads whose contents differ from what the File announced."""
 
     def setUp(self):
         super().setUp()
@@ -320,7 +320,7 @@ class ExpectedContentsTest(storage.StorageTestCase):
 
 
 class UploadFaultTest(storage.StorageTestCase):
-    """Failures that a test asks for, in the middle of an upload."""
+    """Faults injected into an upload."""
 
     def setUp(self):
         super().setUp()
@@ -382,7 +382,7 @@ class UploadFaultTest(storage.StorageTestCase):
             self.assertEqual(sha256, self.shown_disk()['sha256'])
 
     def test_refused_upload_is_read_to_its_end(self):
-        """A client that still sends may not see an answer before."""
+        """A client that is still sending may not see an early answer."""
         seen = []
 
         def between(_):
@@ -402,7 +402,7 @@ class UploadFaultTest(storage.StorageTestCase):
             self.file(self.made.udid).element,
             IteratorBody([b'x' * 65536] * 3, between),
         )
-        # The first time nothing of the request may have arrived yet.
+        # At the first call the request may not have arrived yet.
         self.assertLessEqual(2, len(seen))
         self.assertEqual({None}, set(seen))
 

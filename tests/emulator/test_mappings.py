@@ -11,7 +11,7 @@
 # under the License.
 
 
-"""Virtual SCSI mappings, by pypowervm."""
+"""Virtual SCSI mappings through pypowervm."""
 
 import concurrent.futures
 
@@ -102,7 +102,7 @@ class ScsiMappingTest(storage.StorageTestCase):
         self.assertIsInstance(mappings[1].backing_storage, wrappers.VOptMedia)
 
     def test_mapped_medium_can_be_unmapped_and_removed(self):
-        """It can be removed with what the mapping says of it."""
+        """The mapping identifies the medium well enough to remove it."""
         self.repository()
         self.map(self.client, self.medium())
         vios, media = scsi_mapper.remove_vopt_mapping(
@@ -206,7 +206,7 @@ class ScsiMappingTest(storage.StorageTestCase):
         self.assertEqual(mapping.server_adapter.udid, left.server_adapter.udid)
 
     def test_detached_pair_keeps_its_server_slot(self):
-        """Also from adapters that the same update makes."""
+        """Adapters that the same update creates don't take its slot either."""
         kept = self.map(self.client, self.made)
         vios = self.vios()
         vios.scsi_mappings.append(
@@ -275,7 +275,7 @@ class ScsiMappingTest(storage.StorageTestCase):
 
 
 class ExtendedGroupTest(storage.StorageTestCase):
-    """What is changed through which extended groups."""
+    """Reads and updates of mappings with and without their extended group."""
 
     def test_mappings_are_read_with_their_group_only(self):
         self.map(self.create(), self.disk())
@@ -320,7 +320,7 @@ class ExtendedGroupTest(storage.StorageTestCase):
         uuid = self.vios().uuid
 
         def add(pair):
-            # Not the task: it has a lock in the process.
+            # pypowervm's task has a lock within the process.
             client, disk = pair
 
             @transaction.entry_transaction
@@ -345,7 +345,7 @@ class ExtendedGroupTest(storage.StorageTestCase):
             self.assertEqual(6, len({found[key] for found in shown}), key)
 
     def test_feed_task_maps_disk_and_medium_in_one_update(self):
-        """What drivers do: one update for a disk and a config drive."""
+        """Drivers use one update for the root disk and the config drive."""
         self.repository()
         client, disk, medium = self.create(), self.disk(), self.medium()
         task = partition_tasks.build_active_vio_feed_task(
@@ -367,7 +367,7 @@ class ExtendedGroupTest(storage.StorageTestCase):
             self.control.journal_counts()['POST VirtualIOServer.update'],
         )
         first, second = self.shown()['scsi_mappings']
-        # Neither knew of the other: each has a pair of its own.
+        # Neither mapping knew of the other, so each has its own pair.
         self.assertEqual(('disk1', 'cfg.iso'), (first['name'], second['name']))
         self.assertEqual((2, 3), (first['client_slot'], second['client_slot']))
         self.assertNotEqual(first['server_slot'], second['server_slot'])
@@ -621,7 +621,7 @@ class OrphanMappingTest(storage.StorageTestCase):
 
 
 class CapturedMappingTest(storage.StorageTestCase):
-    """Captured mappings stay as they are when others are added."""
+    """Captured mappings do not change when others are added or removed."""
 
     FILE = 'fake_vios_mappings.txt'
 
@@ -661,7 +661,7 @@ class CapturedMappingTest(storage.StorageTestCase):
         self.assertEqual(before, left)
 
     def test_new_mapping_has_elements_of_captured_one(self):
-        """New mappings have the elements that captured ones have."""
+        """A new mapping has the same elements as a captured one."""
         self.repository()
         client = self.create()
         for element in (self.disk(), self.medium()):

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Virtual switches and networks, and the worlds that have them."""
+"""Virtual switches and networks, and worlds that define them."""
 
 from pypowervm.tasks import cna
 from pypowervm.wrappers import network
@@ -22,12 +22,12 @@ from tests.emulator import base
 
 class NetworkTestCase(base.EmulatorTestCase):
     def switches(self):
-        """Return the switches by name, read now."""
+        """Read and return the switches by name."""
         found = network.VSwitch.get(self.adapter, parent=self.system())
         return {one.name: one for one in found}
 
     def networks(self):
-        """Return the networks by name, read now."""
+        """Read and return the networks by name."""
         found = network.VNet.get(self.adapter, parent=self.system())
         return {one.name: one for one in found}
 
@@ -218,7 +218,7 @@ class VirtualNetworkTest(NetworkTestCase):
 
 class NetworkWorldTest(NetworkTestCase):
     def load(self, **keys):
-        """Load a world with one VIOS, one partition and some keys more."""
+        """Load a world with two VIOSes, one partition and the given keys."""
         partition = {'memory': 1024, 'processors': 1}
         adapters = keys.pop('adapters', ())
         self.control.load_world(

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What servers answered about virtual Ethernet is served as it was."""
+"""Captured switches, networks, bridges and adapters are served unchanged."""
 
 from pypowervm.tasks import network_bridger
 from pypowervm.wrappers import network
@@ -147,7 +147,7 @@ PEERS = {
 
 
 class CapturedBridgeTest(base.EmulatorTestCase):
-    """A bridge and the server that it was captured with."""
+    """A captured bridge together with its captured VIOS."""
 
     world = PEERS
 

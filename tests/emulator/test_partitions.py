@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Creating, changing and deleting LPARs, and what hardware refuses."""
+"""LPARs are created, changed and deleted, or refused as by hardware."""
 
 from concurrent import futures
 

@@ -23,7 +23,7 @@ from tests.emulator import base
 
 
 def hard_off():
-    """Return options of their own for a power-off at once."""
+    """Return new options for an immediate power-off."""
     return power_opts.PowerOffOpts().vsp_hard()
 
 
@@ -161,7 +161,7 @@ class PowerTest(base.EmulatorTestCase):
         self.control.pull('21010030', remove=True)
         power.power_on(other, None)
         self.assertEqual('running', self.read(other.uuid).state)
-        # An update keeps what the profile says of a slot that is gone.
+        # An update keeps the profile's values of a removed slot.
         self.control.set_partition('vm2', state='not activated')
         other = self.read(other.uuid)
         other.name = 'vm3'
@@ -189,7 +189,7 @@ class PowerTest(base.EmulatorTestCase):
 
 
 class ManualJobTest(base.EmulatorTestCase):
-    """Jobs that wait for the control plane; read one by one, not polled."""
+    """Jobs that are advanced by the control plane and read one at a time."""
 
     def setUp(self):
         super().setUp()
@@ -256,7 +256,7 @@ class ManualJobTest(base.EmulatorTestCase):
         self.assertEqual(free, self.system().memory_free)
 
     def advance(self):
-        """Finish every job and return how the last ended."""
+        """Finish all jobs; return the status of the last one."""
         return self.control.advance_jobs(to_end=True)[-1]['status']
 
     def test_job_fails_if_partition_is_deleted_before_it_starts(self):
@@ -274,7 +274,7 @@ class ManualJobTest(base.EmulatorTestCase):
         self.control.set_job_mode('immediate')
         power.PowerOp.stop(self.read(self.lpar.uuid), opts=hard_off())
         self.read(self.lpar.uuid).delete()
-        # Another with its uuid is not the one that the job is about.
+        # The job is about the first partition with this uuid.
         self.create('vm2', uuid=self.lpar.uuid)
         self.assertEqual('FAILED_BEFORE_COMPLETION', self.advance())
         self.assertEqual('not activated', self.state())

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The command, several emulators at once, and what is imported."""
+"""The command, several emulators in one process, and imports."""
 
 import contextlib
 import io
@@ -37,7 +37,7 @@ COMMAND = [sys.executable, '-m', 'nova_powervm.emulator.main']
 
 class EmulatorImportTest(unittest.TestCase):
     def test_emulator_runs_without_driver_nova_and_pypowervm(self):
-        """Serve the default world with their code out of reach."""
+        """Serve the default world while their modules can't be imported."""
         program = textwrap.dedent(
             """
             import sys
@@ -111,7 +111,7 @@ class EmulatorFixtureTest(unittest.TestCase):
 
 class EmulatorCommandTest(unittest.TestCase):
     def start(self, *arguments):
-        """Start the command; it is gone after the test, whatever happens."""
+        """Start the command; it is killed after the test at the latest."""
         process = subprocess.Popen(
             [*COMMAND, *arguments], stdout=subprocess.PIPE, text=True
         )

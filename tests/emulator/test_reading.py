@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Feeds, entries, search, quick properties and SELF links."""
+"""Feeds, entries, searches, quick properties and SELF links."""
 
 import json
 

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The server: starting, stopping, and clients that are silent."""
+"""Starting and stopping the server, and silent clients."""
 
 import contextlib
 import http.client
@@ -38,7 +38,7 @@ def plain():
 
 class ServerStopTest(unittest.TestCase):
     def stop(self, stopped):
-        """Stop a server without waiting for ever."""
+        """Stop a server; fail if that takes too long."""
         thread = threading.Thread(target=stopped.stop, daemon=True)
         thread.start()
         thread.join(30)
@@ -85,7 +85,7 @@ class ServerTlsTest(unittest.TestCase):
         return self.enterContext(socket.create_connection(address))
 
     def get(self):
-        """Return the status of a request."""
+        """Send a request; return its status."""
         connection = http.client.HTTPSConnection(
             self.server.host,
             self.server.port,

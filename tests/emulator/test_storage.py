@@ -11,7 +11,7 @@
 # under the License.
 
 
-"""Volume groups, virtual disks and media repositories, by pypowervm."""
+"""Volume groups, disks and media repositories through pypowervm."""
 
 from pypowervm.tasks import storage as tasks
 from pypowervm.tasks import vopt
@@ -90,7 +90,7 @@ class VirtualDiskTest(storage.StorageTestCase):
         first.update()
         second.virtual_disks.append(wrappers.VDisk.bld(self.adapter, 'b', 1))
         self.assert_refused(412, 'has been changed', second.update)
-        # Without If-Match the last one wins.
+        # Without If-Match the last update wins.
         second = wrappers.VG.wrap(second.entry)
         second.entry.properties.pop('etag', None)
         second.update()
@@ -176,7 +176,7 @@ class RefusedDiskTest(storage.StorageTestCase):
 
 
 class RefusedDiskChangeTest(storage.StorageTestCase):
-    """Refusals about a disk that is there."""
+    """Changes of an existing disk that are refused."""
 
     def setUp(self):
         super().setUp()
@@ -352,7 +352,7 @@ class MediaRepositoryTest(storage.StorageTestCase):
 
 
 class StorageStateTest(storage.StorageTestCase):
-    """What the control plane tells of storage."""
+    """Storage in the control plane's state."""
 
     def test_state_shows_disks_and_media(self):
         data = b'0123456789'
@@ -555,7 +555,7 @@ class StorageWorldTest(storage.StorageTestCase):
 
 
 class CapturedVolumeGroupTest(storage.StorageTestCase):
-    """Captured groups can be changed like others."""
+    """Captured volume groups can be changed."""
 
     FILE = 'upload_volgrp2.txt'
 

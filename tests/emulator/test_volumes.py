@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Volume groups and uptime, read with pypowervm."""
+"""Volume groups and uptime, read through pypowervm."""
 
 from pypowervm import exceptions
 from pypowervm.tasks import partition as partition_tasks

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""World documents: what they may say, and what becomes of it."""
+"""Checking and building world documents."""
 
 import pathlib
 import tempfile

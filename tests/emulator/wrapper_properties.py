@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Every value that pypowervm's wrappers read, as plain Python values."""
+"""Reads all property values of pypowervm's wrappers as plain values."""
 
 import collections.abc
 import inspect
@@ -19,7 +19,7 @@ from pypowervm.wrappers import entry_wrapper
 
 from tests.emulator import base
 
-# Where the two readings must differ: the server, and its revisions.
+# Values that differ between readings: the server and its ETags.
 _OF_THE_READING = frozenset(
     (
         'adapter',

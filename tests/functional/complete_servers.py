@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Servers with a device, a port, a disk and a config drive."""
+"""Servers with a device, a port, a root disk and a config drive."""
 
 import hashlib
 
@@ -26,10 +26,10 @@ _ISO_MARK = slice(32769, 32774)
 
 
 class CompleteServerTestCase(base.PowerVMTestCase):
-    """One host that others use, too, and servers that have everything."""
+    """Provides a host shared with another tool, and complete servers."""
 
     def start_shared_host(self, **options):
-        """Start a host on which others have something."""
+        """Start a host on which another tool has resources."""
         self.start_host(world=other_tool.world(), **options)
         self.other_tool = other_tool.Client(self.hosts['host1'].emulator)
         self.addCleanup(self.other_tool.close)
@@ -37,7 +37,7 @@ class CompleteServerTestCase(base.PowerVMTestCase):
         self.others = other_tool.resources_of_others(self.host_state())
 
     def start_complete_server(self, groups=None, vlan=100, **options):
-        """Ask for a server that has everything, and give it and its port."""
+        """Request a server with everything; return it and its port."""
         port = self.make_port(vlan=vlan)
         server = self.start_boot(
             base.gpu_groups(1) if groups is None else groups,
@@ -48,12 +48,12 @@ class CompleteServerTestCase(base.PowerVMTestCase):
         return server, port
 
     def boot_complete_server(self, groups=None, vlan=100, **options):
-        """Boot a server that has everything, and give it and its port."""
+        """Boot a server with everything; return it and its port."""
         server, port = self.start_complete_server(groups, vlan, **options)
         return self._wait_until_built(server['id']), port
 
     def assert_complete(self, server, port, image=base.IMAGE):
-        """Check that a server has all that it was promised."""
+        """Assert that a server has its slots, port, disk and config drive."""
         lpar = self.lpar(server)
         self.assertEqual('running', lpar.state)
         slots = self.allocated_slots(server)
@@ -79,15 +79,15 @@ class CompleteServerTestCase(base.PowerVMTestCase):
         )
 
     def vlan_of(self, port):
-        """Give the VLAN that a port's adapter gets."""
+        """Return the VLAN that the adapter of a port gets."""
         return port['binding:vif_details'].get('vlan', 1)
 
     def vlans(self, bridge=0):
-        """Give the tagged VLANs of a bridge."""
+        """Return the tagged VLANs of a bridge."""
         return self.host_state()['network_bridges'][bridge]['vlans']
 
     def storage_of(self, server):
-        """Give a server's one disk and one medium."""
+        """Return the root disk and the config drive of a server."""
         # The driver's names for them are part of what operators see.
         stem = 'nv' + self.lpar(server).uuid.replace('-', '')[:12].lower()
         (disk,) = (
@@ -101,7 +101,7 @@ class CompleteServerTestCase(base.PowerVMTestCase):
         return disk, medium
 
     def assert_nothing_left(self):
-        """Check that the host holds nothing of ours, and all of others."""
+        """Assert that only resources of others are left on the host."""
         state = self.host_state()
         self.assertEqual(
             other_tool.NO_RESOURCES, other_tool.resources_of_instances(state)
@@ -110,13 +110,13 @@ class CompleteServerTestCase(base.PowerVMTestCase):
         self.assertIn(other_tool.VLAN, self.vlans())
 
     def assert_no_uploads(self):
-        """Check that the host keeps no description of an upload."""
+        """Assert that no File is left on the host."""
         self.assertEqual([], self.hosts['host1'].reader.files())
 
     # The driver, called as nova-compute calls it
 
     def spawn(self, server):
-        """Let the driver build a server that Nova has built once."""
+        """Call the driver's spawn for a server that Nova has built before."""
         context, instance = self._loaded(server)
         self.computes['host1'].manager.driver.spawn(
             context,
@@ -130,7 +130,7 @@ class CompleteServerTestCase(base.PowerVMTestCase):
         )
 
     def destroy(self, server):
-        """Let the driver remove a server."""
+        """Call the driver's destroy for a server."""
         context, instance = self._loaded(server)
         self.computes['host1'].manager.driver.destroy(
             context, instance, instance.get_network_info()
@@ -141,6 +141,6 @@ class CompleteServerTestCase(base.PowerVMTestCase):
         instance = objects.Instance.get_by_uuid(
             context, server['id'], expected_attrs=_ATTRIBUTES
         )
-        # Without it what is loaded later has nowhere to come from.
+        # Attributes that are loaded later need a context.
         instance._context = context
         return context, instance

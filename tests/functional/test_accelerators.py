@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Accelerator requests of Cyborg's, beside devices that Nova manages."""
+"""Accelerator requests of Cyborg, beside devices that Nova manages."""
 
 import os_traits
 from nova import exception as nova_exception
@@ -25,7 +25,7 @@ VIOS_SLOT = 0x21010011
 
 
 class AcceleratorTestCase(base.PowerVMTestCase):
-    """One host with some devices of Nova's and some of Cyborg's."""
+    """Provides one host with devices of Nova and devices of Cyborg."""
 
     inventory = """\
 first:
@@ -44,7 +44,7 @@ second:
         self.device = self.add_device('host1_fpga')
 
     def add_device(self, name, traits=(), total=4):
-        """Let Cyborg put a device below the compute node."""
+        """Create a provider of Cyborg below the compute node."""
         root = self._get_provider_uuid_by_host('host1')
         uuid = self.placement.post(
             '/resource_providers',
@@ -61,7 +61,7 @@ second:
         return uuid
 
     def forget_tree(self):
-        """Let nova-compute read all providers again."""
+        """Make nova-compute read all providers again."""
         self.computes['host1'].manager.reportclient.clear_provider_cache()
         self._run_periodics()
 
@@ -72,13 +72,13 @@ second:
         return self.boot(specs, **options)
 
     def assert_has(self, server, *slots):
-        """Check that a server's LPAR runs with exactly these slots."""
+        """Assert that a server's LPAR is running with exactly these slots."""
         lpar = self.lpar(server)
         self.assertEqual('running', lpar.state)
         self.assertEqual(dict.fromkeys(slots, True), lpar.slots)
 
     def refused(self, *groups, words, **options):
-        """Boot in vain; nothing is made and Cyborg's requests are unbound."""
+        """Assert that a boot is refused unchanged and its requests unbound."""
         self.control().clear_journal()
         server = self.accelerated(*groups, expected='ERROR', **options)
         for word in words:
@@ -91,7 +91,7 @@ second:
 
 
 class AcceleratorSlotTest(AcceleratorTestCase):
-    """A slot that an accelerator request gives is the instance's."""
+    """An LPAR gets the slots of its instance's accelerator requests."""
 
     def test_lpar_keeps_accelerator_slot_until_delete(self):
         server = self.accelerated([cyborg.slot(NVME)])
@@ -147,7 +147,7 @@ class AcceleratorSlotTest(AcceleratorTestCase):
 
 
 class RefusedAcceleratorTest(AcceleratorTestCase):
-    """What can't be served is refused before anything is made."""
+    """Unusable accelerator requests are refused before anything is created."""
 
     def test_spawn_refuses_unusable_handles_and_slots(self):
         for handle, words in (
@@ -192,7 +192,7 @@ class RefusedAcceleratorTest(AcceleratorTestCase):
 
 
 class DeviceProfileWithoutMarkTest(AcceleratorTestCase):
-    """A profile that does not ask for Cyborg's mark gets Nova's device."""
+    """A device profile without Cyborg's mark is allocated a device of Nova."""
 
     inventory = """\
 fpga:
@@ -217,13 +217,13 @@ fpga:
 
 
 class CyborgUnavailableTest(AcceleratorTestCase):
-    """Without Cyborg's word nothing is detached and nothing started."""
+    """While Cyborg is down, no slot is detached and no LPAR started."""
 
     def test_server_keeps_its_slot_and_does_not_start_without_cyborg(self):
         self.tell_stories()
 
     def prepare(self):
-        """Boot a server with an accelerator of Cyborg's."""
+        """Boot a server with an accelerator of Cyborg."""
         self.cyborg.down = False
         self.cyborg.looks = None
         self.flags(
@@ -246,7 +246,7 @@ class CyborgUnavailableTest(AcceleratorTestCase):
         self.cyborg.down = False
 
     def story_rebuild_refuses_unbound_request(self):
-        # While Cyborg is down, Nova's conductor gives up before.
+        # While Cyborg is down, Nova's conductor fails earlier.
         self.arq['state'] = 'Initial'
         before = self.disks()
 
@@ -278,7 +278,7 @@ class CyborgUnavailableTest(AcceleratorTestCase):
             lambda: self._reboot_server(self.server, hard=True),
             lambda: self._rebuild_server(self.server, self.image),
         ):
-            # The first look is Nova's.
+            # Nova makes the first read.
             self.cyborg.looks = 3
             action()
             self.assert_has(self.server, NVME)
@@ -295,7 +295,7 @@ class CyborgUnavailableTest(AcceleratorTestCase):
         self.cyborg.down = False
 
     def story_host_boot_does_not_wait_for_unbound_request(self):
-        # Every other instance would wait, too, and so would nova-compute.
+        # All other instances and nova-compute itself would wait, too.
         self.flags(arq_binding_timeout=300)
         self.arq['state'] = 'Initial'
         self._after_host_boot()
@@ -324,12 +324,12 @@ class CyborgUnavailableTest(AcceleratorTestCase):
 
 
 class CyborgConflictTest(AcceleratorTestCase):
-    """A slot that Nova and Cyborg both manage is a conflict."""
+    """A slot that both Nova and Cyborg manage is withheld."""
 
     TRAIT = 'CUSTOM_POWERVM_IOSLOT_DRC_INDEX_{:08X}'
 
     def offered(self):
-        """Give the slots that have a provider of ours."""
+        """Return the slots that have a provider of this driver."""
         return {
             index
             for index, provider in self.slot_providers().items()
@@ -349,7 +349,7 @@ class CyborgConflictTest(AcceleratorTestCase):
         self.assertIn(os_traits.OWNER_CYBORG, traits)
         self.assertNotIn(os_traits.OWNER_NOVA, traits)
 
-        # A provider of Cyborg's is not ours because of its name.
+        # The name alone does not make it a provider of this driver.
         named = self.add_device('PowerVM IOSlot cyborg 21010021', total=1)
         self.assertEqual(set(), self.offered())
         self.assertEqual(
@@ -359,11 +359,11 @@ class CyborgConflictTest(AcceleratorTestCase):
         self._delete_provider(named)
         self.forget_tree()
 
-        # A free one stops no service ...
+        # A free device does not stop the service ...
         self.restart_host()
         self.assertEqual({0x21010021}, self.offered())
 
-        # ... and when Cyborg gives it up, Nova has it again.
+        # ... and is offered again once Cyborg gives it up.
         self._delete_provider(uuid)
         self.forget_tree()
         self.assertEqual(OURS, self.offered())
@@ -377,7 +377,7 @@ class CyborgConflictTest(AcceleratorTestCase):
         (slot,) = self.allocated_slots(server)
         self.add_device('host1_gpu', [self.TRAIT.format(slot)], total=1)
 
-        # A running service marks it, withdraws it in the next cycle ...
+        # A running service marks it, and reserves it in the next cycle ...
         self._run_periodics()
         kept = self.slot_providers()[slot]['uuid']
         self.assertEqual(
@@ -385,7 +385,7 @@ class CyborgConflictTest(AcceleratorTestCase):
         )
         self.assert_has(server, slot)
 
-        # ... a starting one stops.
+        # ... but a starting service stops.
         error = self.assertRaises(
             nova_exception.InvalidConfiguration, self.restart_host
         )
@@ -399,7 +399,7 @@ class CyborgConflictTest(AcceleratorTestCase):
             inventory=self.inventory
             + 'third:\n  identification: {drc_index: "21010030"}\n'
         )
-        # Nobody has told of the request yet, but the slot is held.
+        # The request is not known yet, but an LPAR holds the slot.
         self.assertEqual(OURS, self.offered())
         self.assertIn('no allocation of its', self.stdlog.logger.output)
 

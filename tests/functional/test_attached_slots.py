@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""An instance has exactly its slots, whatever happens to its LPAR."""
+"""An LPAR has exactly its instance's slots when it is started."""
 
 import re
 import shlex
@@ -26,7 +26,7 @@ from tests.functional import images
 
 
 class AttachedSlotsTestCase(base.PowerVMTestCase):
-    """One host and a server with one GPU."""
+    """Provides one host and a server with one GPU."""
 
     def setUp(self):
         super().setUp()
@@ -35,25 +35,25 @@ class AttachedSlotsTestCase(base.PowerVMTestCase):
         (self.index,) = self.allocated_slots(self.server)
 
     def take(self, index=None, owner=None):
-        """Move a slot past Nova."""
+        """Change the owner of a slot outside Nova."""
         self.control().set_owner(f'{index or self.index:08X}', owner)
 
     def assert_exact(self, state='running'):
-        """Check that the server's LPAR has its slot, and no other."""
+        """Assert that the server's LPAR has exactly its slot."""
         lpar = self.lpar(self.server)
         self.assertEqual(state, lpar.state)
         self.assertEqual({self.index: True}, lpar.slots)
 
     def spare(self):
-        """Give a slot that nobody has."""
+        """Return a slot that has no owner."""
         return min(set(self.slot_providers()) - {self.index})
 
     def act(self, **action):
-        """Ask for an action."""
+        """Request a server action."""
         self.api.post_server_action(self.server['id'], action)
 
     def fails(self, action, event, *words):
-        """Wait until an action has failed, with these words in the log."""
+        """Wait until an action has failed, and its words are in the log."""
         self._wait_for_action_fail_completion(
             self.server, action, f'compute_{event}_instance'
         )
@@ -66,7 +66,7 @@ class AttachedSlotsTestCase(base.PowerVMTestCase):
             self.assertIn(word, self.stdlog.logger.output)
 
     def after_host_boot(self):
-        """Stop the LPARs as a host does, and start nova-compute."""
+        """Stop the LPARs as a host boot does, and restart nova-compute."""
         self.flags(resume_guests_state_on_host_boot=True)
         uuid = self.lpar(self.server).uuid
         self.control().set_partition(uuid, state='not activated')
@@ -74,7 +74,7 @@ class AttachedSlotsTestCase(base.PowerVMTestCase):
 
 
 class MissingSlotTest(AttachedSlotsTestCase):
-    """A slot that was lost and is free is given back."""
+    """A lost slot that is free is assigned to its LPAR again."""
 
     def test_reboot_start_and_rebuild_reassign_lost_slot(self):
         self.take()
@@ -136,7 +136,7 @@ class MissingSlotTest(AttachedSlotsTestCase):
             self.stdlog.logger.output,
         )
         lpar = self.lpar(self.server)
-        # It runs on as it was: nothing was stopped in vain.
+        # It was not stopped, since it could not be started again.
         self.assertEqual('running', lpar.state)
 
         self._stop_server(self.server)
@@ -158,7 +158,7 @@ class MissingSlotTest(AttachedSlotsTestCase):
 
 
 class SurplusSlotTest(AttachedSlotsTestCase):
-    """A slot that somebody added is an error, and is not offered."""
+    """A slot that was added outside Nova is an error and is not offered."""
 
     def test_start_fails_with_surplus_slot_that_is_withheld(self):
         self._stop_server(self.server)
@@ -172,11 +172,11 @@ class SurplusSlotTest(AttachedSlotsTestCase):
         self.assertEqual('not activated', lpar.state)
         self.assertEqual({self.index, spare}, set(lpar.slots))
 
-        # After a boot of the host neither.
+        # A boot of the host does not start it either.
         self.after_host_boot()
         self.assertEqual('not activated', self.lpar(self.server).state)
 
-        # Nobody else can get what an instance holds without an allocation.
+        # A slot held without allocation is not offered.
         self._run_periodics()
         self.assertNotIn(spare, self.slot_providers())
         self.take(spare)
@@ -197,7 +197,7 @@ class SurplusSlotTest(AttachedSlotsTestCase):
 
 
 class SlotCheckCostTest(base.PowerVMTestCase):
-    """What the check costs."""
+    """The number of requests that the check of slots makes."""
 
     def requests(self, server):
         self.control().clear_journal()
@@ -205,7 +205,7 @@ class SlotCheckCostTest(base.PowerVMTestCase):
         return [
             f'{record["method"]} {record["label"]}'
             for record in self.control().journal()
-            # Polls for events come when they come.
+            # Polls for events are made at any time.
             if 'quick' not in record['label']
             and record['label'] != 'Event.feed'
         ]
@@ -213,7 +213,7 @@ class SlotCheckCostTest(base.PowerVMTestCase):
     def test_hard_reboot_with_device_makes_no_extra_request(self):
         self.start_host()
         plain, whole = self.boot({}), self.boot(base.gpu_groups(1))
-        # Templates of jobs are asked for once.
+        # Job templates are read once and then cached.
         self.requests(plain)
 
         first = self.requests(plain)
@@ -224,7 +224,7 @@ class SlotCheckCostTest(base.PowerVMTestCase):
 
 
 class UnassignedSlotTest(AttachedSlotsTestCase):
-    """Without the host's word nothing is started."""
+    """An LPAR is not started unless the host confirms its slots."""
 
     def test_start_fails_if_lost_slot_is_not_reassigned(self):
         self._stop_server(self.server)
@@ -241,11 +241,11 @@ class UnassignedSlotTest(AttachedSlotsTestCase):
 
 
 class LostAllocationTest(AttachedSlotsTestCase):
-    """A slot whose allocation is gone is not given to anybody else."""
+    """A slot that an LPAR holds without allocation is not offered."""
 
     def setUp(self):
         super().setUp()
-        # What was planned is not planned again without a reason.
+        # Without a reason no new plan is made after this cycle.
         self._run_periodics()
         self.held = self._get_allocations_by_server_uuid(self.server['id'])
 
@@ -277,7 +277,7 @@ class LostAllocationTest(AttachedSlotsTestCase):
         self.assertIn(self.index, self.slot_providers())
 
     def assert_the_command_names_what_was_allocated(self, command):
-        """Read it as its client does."""
+        """Parse the command as its client does."""
         words = shlex.split(command)
         found = allocation.parse_allocations(
             words[number + 1]
@@ -310,7 +310,7 @@ class LostAllocationTest(AttachedSlotsTestCase):
 
     def test_slot_is_withheld_after_operator_deletes_allocation(self):
         self.placement.delete(f'/allocations/{self.server["id"]}')
-        # Nothing has changed on the host: this is found in a full reading.
+        # Only a full reading finds this, since the host has not changed.
         self.flags(full_read_interval=0, group='powervm')
         self.restart_host()
         self._run_periodics()

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Config drives: what a guest reads from them."""
+"""Config drives as a guest reads them."""
 
 import base64
 import io
@@ -29,9 +29,9 @@ USER_DATA = b'#!/bin/sh\necho \xc3\xa4 > /tmp/x\n\x00\xff'
 
 
 class Drive:
-    """A config drive, read as a guest does.
+    """A config drive as a guest reads it.
 
-    :param data: The bytes of the medium.
+    :param data: Bytes of the medium.
     """
 
     def __init__(self, data):
@@ -43,7 +43,7 @@ class Drive:
         disc.close()
 
     def json(self, name, version='latest'):
-        """Read a document of OpenStack's."""
+        """Return an OpenStack document."""
         return json.loads(self.files[f'/openstack/{version}/{name}.json'])
 
     @property
@@ -52,7 +52,7 @@ class Drive:
 
     @property
     def slots(self):
-        """Give the entries of I/O slots."""
+        """Return the device entries of I/O slots."""
         return [
             device
             for device in self.metadata['devices']
@@ -82,18 +82,18 @@ class ConfigDriveTestCase(base.PowerVMTestCase):
         self.flags(max_attempts=1, group='scheduler')
 
     def boot_with_drive(self, extra_specs=(), **options):
-        """Boot a server that asks for a config drive."""
+        """Boot a server that requests a config drive."""
         request = {'config_drive': True} | options.pop('request', {})
         return self.boot(dict(extra_specs), request=request, **options)
 
     def drive(self):
-        """Read the only medium of the host."""
+        """Return the only medium of the host as a config drive."""
         (medium,) = self.media()
         return Drive(self.contents(medium))
 
 
 class ConfigDriveContentsTest(ConfigDriveTestCase):
-    """The medium holds what Nova puts on a config drive."""
+    """A config drive holds what Nova puts on it."""
 
     def setUp(self):
         super().setUp()
@@ -190,7 +190,7 @@ class ConfigDriveContentsTest(ConfigDriveTestCase):
 
 
 class ConfigDriveDevicesTest(ConfigDriveTestCase):
-    """The metadata tells a guest which device is which."""
+    """The metadata describe the devices of a server."""
 
     def setUp(self):
         super().setUp()
@@ -314,7 +314,7 @@ class ConfigDriveDevicesTest(ConfigDriveTestCase):
 
 
 class ConfigDriveRequestTest(ConfigDriveTestCase):
-    """A server has a config drive if it asks for one, or must have it."""
+    """A server has a config drive if requested or required."""
 
     def setUp(self):
         super().setUp()

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What a cycle costs, and what is done beside it."""
+"""The requests that a cycle of nova-compute makes."""
 
 import os_traits
 from nova import context as nova_context
@@ -32,9 +32,9 @@ class CostTestCase(base.PowerVMTestCase):
         )
 
     def cycle(self):
-        """Run Nova's periodic task; give its requests to host and Placement.
+        """Run a periodic task; return its requests to host and Placement.
 
-        The polls for events are not counted.
+        Polls for events are not counted.
         """
         self.hear()
         self.recorder.take()
@@ -48,7 +48,7 @@ class CostTestCase(base.PowerVMTestCase):
         return asked, self.recorder.take()
 
     def settle(self):
-        """Let a new host come to rest."""
+        """Run cycles until a new host makes no further changes."""
         changes = self.driver()._running.listener._changes
         for _ in range(500):
             if changes.believed:
@@ -70,7 +70,7 @@ class IdleCycleTest(CostTestCase):
         asked, sent = self.cycle()
 
         self.assertEqual([], asked)
-        # One for the root by Nova's resource tracker, then one for each.
+        # One request for the root by the resource tracker, then one each.
         self.assertEqual([ALLOCATIONS] * (1 + 1 + 4), sent)
         self.assertIs(snapshot, self.driver()._running.host.last)
         self.assertIs(picture, self.driver()._settled._picture)
@@ -136,7 +136,7 @@ class RestartCostTest(CostTestCase):
 
         self.computes['host1'].stop()
 
-        # Nova's fixture does not wait for the end of a service.
+        # Nova's fixture does not wait until a service has ended.
         listener._thread.join(10)
         self.assertFalse(listener._thread.is_alive())
 
@@ -158,12 +158,12 @@ class UnusedTraitsTest(CostTestCase):
         self.assertLessEqual(gone, before)
         self.control().pull('21010020')
         self.cycle()
-        # They are seen to outside of Nova's lock, in the cycle that follows.
+        # Traits are deleted outside Nova's lock, in the next cycle.
         self.assertEqual(before, self.traits())
 
         self.cycle()
 
-        # The others describe the remaining cards as well.
+        # The other traits describe the remaining cards as well.
         self.assertEqual(before - gone, self.traits())
         self.assertEqual([], [r for r in self.cycle()[1] if 'traits' in r])
 
@@ -192,7 +192,7 @@ class DeletedProviderTest(CostTestCase):
 
         self.cycle()
         if not self.skipping:
-            # Nova itself ends the first one.
+            # In the first cycle Nova itself fails.
             self.assertNotIn(0x21010020, self.slot_providers())
             self.cycle()
 
@@ -205,7 +205,7 @@ class DeletedProviderWithSkippingTest(DeletedProviderTest):
     skipping = True
 
     def test_deleted_provider_is_recreated_in_next_cycle(self):
-        # A free one is not read, so nobody notices it before the refresh.
+        # A free provider is not read, so this is noticed on refresh only.
         self.start_host(skip_free_provider_reads=True)
         server = self.boot(base.gpu_groups(1))
         (used,) = [
@@ -229,7 +229,7 @@ class SkipFreeReadsTest(CostTestCase):
         return self.computes['host1'].manager.reportclient
 
     def both(self):
-        """Give what the original answers, and what is answered instead."""
+        """Return the allocations as nova reads them and as the option does."""
         context = nova_context.get_admin_context()
         original = type(self.client()).get_allocations_for_provider_tree
         return (

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Instances get exactly the slots that their flavor was allocated."""
+"""LPARs get exactly the slots that were allocated to their instance."""
 
 from tests.functional import base
 
@@ -27,7 +27,7 @@ the-rare-one:
 
 
 class SingleDeviceTest(base.PowerVMTestCase):
-    """One GPU by vendor and device id."""
+    """A GPU selected by vendor and device id."""
 
     def setUp(self):
         super().setUp()
@@ -97,7 +97,7 @@ class SingleDeviceTest(base.PowerVMTestCase):
 
 
 class MultipleDevicesTest(base.PowerVMTestCase):
-    """Groups of a flavor, each one device."""
+    """Flavors with several groups of one device each."""
 
     inventory = WITH_LOCATION
 
@@ -161,7 +161,7 @@ class MultipleDevicesTest(base.PowerVMTestCase):
 
 
 class MissingDeviceTest(base.PowerVMTestCase):
-    """Nova finds no host for what is not there."""
+    """Nova finds no host for a device that is not available."""
 
     def setUp(self):
         super().setUp()
@@ -195,7 +195,7 @@ class MissingDeviceTest(base.PowerVMTestCase):
         self.assertIn('No valid host', server['fault']['message'])
 
     def story_multi_create_fails_although_devices_are_free(self):
-        # Nova claims the first candidate of a host only: the same device.
+        # Nova claims a host's first candidate only, so the same device.
         group = base.gpu_groups(1)
         server = self.boot(group, expected='ERROR', request={'min_count': 2})
 

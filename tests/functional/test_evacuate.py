@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Servers of a host that is down are built again on another one."""
+"""Servers of a failed host are evacuated to another one."""
 
 import fixtures
 from nova import context as nova_context
@@ -24,7 +24,7 @@ INDEX = one_time_use.INDEX
 
 
 class EvacuateTest(one_time_use.OneTimeUseTestCase):
-    """Two hosts of the same machine, file and DRC indexes."""
+    """Two hosts with the same machine, file and DRC indexes."""
 
     def setUp(self):
         super().setUp()
@@ -65,7 +65,7 @@ class EvacuateTest(one_time_use.OneTimeUseTestCase):
         self._start_server(server)
         self.assertEqual('running', self.lpar(server, 'host2').state)
 
-        # What is left on the old host goes when it is back.
+        # The leftovers on the old host are removed when it is back.
         self.assertIsNotNone(self.lpar(server, 'host1'))
         self.mend_host('host1')
 
@@ -95,14 +95,14 @@ class EvacuateTest(one_time_use.OneTimeUseTestCase):
         self.fail_host('host1')
         before = self.host_state('host2')
 
-        # By way of the scheduler: no host has such a device.
+        # Through the scheduler, which finds no host with such a device.
         self._evacuate_server(
             server, expected_state='ERROR', expected_migration_status='error'
         )
         self.api.post_server_action(
             server['id'], {'os-resetState': {'state': 'active'}}
         )
-        # Past it, which the API still lets the old microversions do.
+        # Past the scheduler, which old microversions still allow.
         self.api.microversion = '2.67'
         self.admin_api.microversion = '2.67'
         self._evacuate_server(
@@ -111,7 +111,7 @@ class EvacuateTest(one_time_use.OneTimeUseTestCase):
             expected_state='ACTIVE',
             expected_migration_status='error',
         )
-        # Past all of them: the driver, called as nova-compute calls it.
+        # Past Nova's checks: the driver, called as nova-compute does.
         provider = self.slot_providers('host2')[INDEX]['uuid']
         allocations = self._get_allocations_by_server_uuid(server['id'])
         made_up = {provider: {'resources': {'CUSTOM_GPU': 1}}}
@@ -147,7 +147,7 @@ class EvacuateTest(one_time_use.OneTimeUseTestCase):
             match='LogicalPartition.delete', status=500, every=True
         )
 
-        # Nova's contract: what can't be destroyed is not forgotten.
+        # Nova keeps the record of what could not be destroyed.
         started = []
         init_host = driver.PowerVMDriver.init_host
 
@@ -161,7 +161,7 @@ class EvacuateTest(one_time_use.OneTimeUseTestCase):
             error = self.assertRaises(
                 nova_exception.NovaException, self.mend_host, 'host1'
             )
-        # A process would have ended.
+        # A real process would have ended.
         started[0].cleanup_host('host1')
 
         self.assertIn(self.lpar(server, 'host1').uuid, str(error))
@@ -175,7 +175,7 @@ class EvacuateTest(one_time_use.OneTimeUseTestCase):
         self.assertEqual({INDEX: True}, self.lpar(server, 'host2').slots)
 
     def spawn(self, host, server, allocations):
-        """Let the driver build a server, as nova-compute does."""
+        """Call the driver's spawn as nova-compute does."""
         instance = self._loaded(server)
         self.computes[host].manager.driver.spawn(
             instance._context,

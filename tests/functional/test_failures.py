@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What is left behind when something fails: nothing."""
+"""Failed operations leave nothing behind."""
 
 import functools
 
@@ -90,7 +90,7 @@ _VLAN = 100
 
 
 def without_uploads(requests, *others):
-    """Leave uploads and some other requests out."""
+    """Return requests without uploads and some others."""
     return [
         request
         for request in requests
@@ -99,10 +99,10 @@ def without_uploads(requests, *others):
 
 
 class FaultSweepTest(complete_servers.CompleteServerTestCase):
-    """One request of a boot or of a delete fails, each in turn.
+    """Each request of a boot or a delete fails once.
 
-    The driver of a running nova-compute is called as nova-compute calls it,
-    which takes a tenth of the time that a boot by Nova's API takes.
+    The tests call the driver of a running nova-compute directly, which takes a
+    tenth of the time of a boot through Nova's API.
     """
 
     def setUp(self):
@@ -112,7 +112,7 @@ class FaultSweepTest(complete_servers.CompleteServerTestCase):
         self.destroy(self.server)
 
     def requests_of(self, action):
-        """Give the requests that an action makes; polls are not among them."""
+        """Return the requests of an action, without polls for events."""
         self.control().clear_journal()
         action()
         return [
@@ -122,7 +122,7 @@ class FaultSweepTest(complete_servers.CompleteServerTestCase):
         ]
 
     def attempt(self, action, requests, number, fault):
-        """Let the request of this number fail and say whether all did."""
+        """Inject a fault into a request; return whether the action failed."""
         method, label = requests[number].split()
         # Counted among its like: after a failure the driver asks anew for
         # some of what it had remembered.
@@ -140,9 +140,9 @@ class FaultSweepTest(complete_servers.CompleteServerTestCase):
         return failed
 
     def failed_boots(self, requests, numbers, first, fault):
-        """Let these requests of boots fail; give those that were no boots.
+        """Inject a fault into requests of boots; return those that failed.
 
-        :param first: Whether each is to be the first boot of a service.
+        :param first: Whether each boot is the first one of its service.
         """
         failed = []
         for number in numbers:
@@ -160,16 +160,16 @@ class FaultSweepTest(complete_servers.CompleteServerTestCase):
         return failed
 
     def clear_uploads(self):
-        """Let the next boot remove what the host was not told to forget."""
+        """Let the next boot remove Files that could not be deleted."""
         if self.hosts['host1'].reader.files():
             self.spawn(self.server)
             self.destroy(self.server)
         self.assert_no_uploads()
 
     def sweep(self, applies=lambda request: True, **fault):
-        """Let each request fail once; give those whose loss was a failure.
+        """Inject a fault into each request once; return those that failed.
 
-        :param applies: Whether a request can fail so.
+        :param applies: Returns whether the fault applies to a request.
         """
         failed = {
             'later': self.failed_boots(
@@ -192,7 +192,7 @@ class FaultSweepTest(complete_servers.CompleteServerTestCase):
         return failed
 
     def failed_deletes(self, applies, fault):
-        """Let each request of a delete fail; delete again what is left."""
+        """Inject a fault into each request of a delete, then delete again."""
         failed = []
         for number, request in enumerate(FIRST_DELETE):
             if not applies(request):
@@ -202,7 +202,7 @@ class FaultSweepTest(complete_servers.CompleteServerTestCase):
             self.spawn(self.server)
             if self.attempt(self.destroy, FIRST_DELETE, number, fault):
                 failed.append(request)
-                # What was not deleted is not forgotten.
+                # An LPAR that was not deleted stays known.
                 self.assertIsNotNone(self.lpar(self.server))
                 self.destroy(self.server)
             self.assert_nothing_left()
@@ -220,7 +220,7 @@ class FaultSweepTest(complete_servers.CompleteServerTestCase):
         self.other_tool.remove_vlan(_VLAN)
         self.assertEqual(LATER_BOOT, self.requests_of(boot))
         self.assertEqual(DELETE, self.requests_of(delete))
-        # One of the bridges' feeds is of the VLAN that was missing.
+        # One reading of the bridges less, since the VLAN is there.
         self.assertEqual(16, len(self.requests_of(boot)))
 
     def test_error_answer_to_any_request_leaves_nothing(self):
@@ -243,7 +243,7 @@ class FaultSweepTest(complete_servers.CompleteServerTestCase):
     def test_loss_of_any_request_leaves_nothing(self):
         failed = self.sweep(drop=True)
 
-        # What may be done twice is; the rest fails.
+        # Requests that may be repeated are; the others fail.
         self.assertEqual(
             {
                 'later': [
@@ -259,7 +259,7 @@ class FaultSweepTest(complete_servers.CompleteServerTestCase):
     def test_loss_of_any_answer_is_recovered(self):
         failed = self.sweep(drop=True, phase='after')
 
-        # Whatever was done although its answer was lost is found again.
+        # A change whose answer was lost is found again.
         self.assertEqual(NONE, failed)
 
     def test_expired_session_of_any_request_is_recovered(self):
@@ -272,7 +272,7 @@ class FaultSweepTest(complete_servers.CompleteServerTestCase):
             lambda request: request.startswith(('PUT', 'POST')), status=412
         )
 
-        # These have no ETag, so this answer to them says something else.
+        # These have no ETag, so 412 is an ordinary error for them.
         self.assertEqual(
             {
                 'later': [
@@ -288,10 +288,10 @@ class FaultSweepTest(complete_servers.CompleteServerTestCase):
 
 
 class FailedBuildTest(base.PowerVMTestCase):
-    """A build that can not be finished is taken back, and says why."""
+    """A failed build is cleaned up, and its fault gives the reason."""
 
     def refused(self, **fault):
-        """Boot where the host refuses, without another try."""
+        """Boot on a host with a fault, without retries; return the message."""
         self.control().add_fault(**fault)
         self.flags(max_attempts=1, group='scheduler')
         server = self.boot(base.gpu_groups(1), expected='ERROR')
@@ -354,7 +354,7 @@ class FailedBuildTest(base.PowerVMTestCase):
         self.start_host()
         self.flags(max_attempts=1, group='scheduler')
         client = self.computes['host1'].manager.reportclient
-        # Nova hands this on when Placement does not answer.
+        # Nova passes this to the driver when Placement does not answer.
         client.get_allocations_for_consumer = lambda *args, **kwargs: {}
 
         server = self.boot(base.gpu_groups(1), expected='ERROR')
@@ -365,7 +365,7 @@ class FailedBuildTest(base.PowerVMTestCase):
     def test_spawn_removes_lpar_without_its_slot(self):
         self.start_host()
         self.flags(max_attempts=1, group='scheduler')
-        # A server that loses the slots without a word.
+        # A REST server that silently drops the slots.
         create = partitions.RestPartitions.create
 
         def lossy(self, spec):
@@ -391,7 +391,7 @@ class FailedBuildTest(base.PowerVMTestCase):
 
 
 class InterruptedBuildTest(complete_servers.CompleteServerTestCase):
-    """What a nova-compute that was killed leaves behind."""
+    """Recovery from a nova-compute that was killed during an operation."""
 
     def setUp(self):
         super().setUp()
@@ -452,7 +452,7 @@ class InterruptedBuildTest(complete_servers.CompleteServerTestCase):
 
 
 class FailureThroughApiTest(complete_servers.CompleteServerTestCase):
-    """Failures as the users of Nova meet them."""
+    """Failures as users of Nova's API see them."""
 
     def setUp(self):
         super().setUp()
@@ -460,7 +460,7 @@ class FailureThroughApiTest(complete_servers.CompleteServerTestCase):
         self.start_shared_host()
 
     def assert_no_trace(self, server):
-        """Check that neither the host nor Placement knows of a server."""
+        """Assert that a server has neither resources nor allocations."""
         self.assert_nothing_left()
         self.assertEqual(
             {}, self._get_allocations_by_server_uuid(server['id'])
@@ -549,14 +549,14 @@ class FailureThroughApiTest(complete_servers.CompleteServerTestCase):
                 self.assert_no_trace(server)
 
     def kill_build(self, number):
-        """Leave a server as a nova-compute does that is killed.
+        """Leave a server as a nova-compute leaves it that is killed.
 
-        :param number: Of the first request that it did not get to send.
+        :param number: Index of the first request that is not sent.
         """
         self.control().add_fault(nth=number + 1, every=True, drop=True)
         server, _ = self.boot_complete_server()
         self.control().clear_faults()
-        # What nova-compute wrote when it gave up was never written.
+        # Undo what a killed nova-compute would not have written.
         instance = self.instance(server)
         instance.vm_state = vm_states.BUILDING
         instance.task_state = task_states.SPAWNING

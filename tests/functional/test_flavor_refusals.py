@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What flavors and images ask for in vain is refused, not passed over."""
+"""Unsupported values of flavors and images are refused."""
 
 from nova import utils
 
@@ -18,7 +18,7 @@ from tests.functional import base
 
 
 class RefusedFlavorTest(base.PowerVMTestCase):
-    """Nova takes the request, and the driver says why it can't be met."""
+    """The driver refuses with a reason in the server's fault."""
 
     def setUp(self):
         super().setUp()
@@ -29,7 +29,7 @@ class RefusedFlavorTest(base.PowerVMTestCase):
         self.tell_stories()
 
     def refuse(self, extra_specs, *reasons, image=None):
-        """Boot in vain: nothing is made, and the fault has the reasons."""
+        """Boot a server that is refused without changes, for these reasons."""
         self.control().clear_journal()
         server = self.boot(extra_specs, expected='ERROR', image=image)
         for reason in reasons:
@@ -38,7 +38,7 @@ class RefusedFlavorTest(base.PowerVMTestCase):
         self.wait_until_unallocated(server)
 
     def changes(self):
-        """Give the requests since the last clearing that change the host."""
+        """Return the changing requests since the journal was cleared."""
         return [
             record
             for record in self.control().journal()
@@ -47,7 +47,7 @@ class RefusedFlavorTest(base.PowerVMTestCase):
         ]
 
     def image_with(self, **properties):
-        """Put an image with further properties into Glance."""
+        """Create an image with further properties."""
         return self.create_image(
             base.IMAGE, properties={'architecture': 'ppc64le', **properties}
         )

@@ -10,9 +10,9 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Every example of the guides is run, in the order of its page.
+"""Runs every example of the guides in the order of its page.
 
-What cannot be run is named here, so that nothing is passed over in silence.
+Commands that can't be run here are listed, so that none is skipped unnoticed.
 """
 
 import contextlib
@@ -51,9 +51,9 @@ NOT_RUN = (
 )
 #: Exit codes that are not 0, by how the command begins.
 CODES = {
-    # It has two mistakes.
+    # The file has two errors.
     'nova-powervm-inventory validate wrong.yaml': 2,
-    # The group has two devices, and no owner.
+    # The group requests two devices and no owner.
     'nova-powervm-inventory flavor lint --extra-spec': 2,
 }
 
@@ -61,7 +61,7 @@ DEVICE = one_time_use.gpu_group() | {'trait1:OWNER_NOVA': 'required'}
 
 
 class GuideTestCase(test_commands.CommandTestCase):
-    """An operator at a terminal, with the openstack command."""
+    """An operator's terminal with the openstack command."""
 
     inventory = one_time_use.ONE_TIME_USE_GPUS
 
@@ -105,11 +105,11 @@ class GuideTestCase(test_commands.CommandTestCase):
         self.conf = self.nova_conf()
 
     def follow(self, examples):
-        """Run examples, one after the other.
+        """Run examples one after the other.
 
-        :param examples: Pairs of command line and shown output. Each line of
-            the latter has to be in the output, in this order; ``...`` stands
-            for lines that are left out.
+        :param examples: Pairs of command line and shown output. Every shown
+            line has to be in the output, in this order; ``...`` stands for
+            omitted lines.
         """
         for line, shown in examples:
             if line.startswith(NOT_RUN):
@@ -125,14 +125,14 @@ class GuideTestCase(test_commands.CommandTestCase):
                 self.assert_shown(shown, out)
 
     def assert_shown(self, shown, out):
-        """Check that what a page shows is what is printed."""
+        """Assert that the output has the lines that a page shows."""
         there = iter([line.rstrip() for line in out.splitlines()])
         for line in shown.splitlines():
             if line != '...':
                 self.assertIn(line.rstrip(), there, out)
 
     def prepare_for(self, line):
-        """Bring about what an example begins with."""
+        """Set up what an example needs."""
         if ' release' in line and one_time_use.INDEX not in self.waiting():
             self.delete_all()
             # One of those may have had it.
@@ -142,7 +142,7 @@ class GuideTestCase(test_commands.CommandTestCase):
             self._create_flavor(name='gpu.two', disk=0, ephemeral=0)
 
     def waiting(self):
-        """Give the DRC indexes of what needs cleaning."""
+        """Return the DRC indexes of devices that need cleaning."""
         _, rows = self.rows('release', conf=self.conf)
         return {int(row['Slot'], 16) for row in rows}
 
@@ -152,7 +152,7 @@ class GuideTestCase(test_commands.CommandTestCase):
             self._delete_server(self.api.get_server(server['id']))
 
     def run_line(self, line):
-        """Run one line of a shell; give exit code and output."""
+        """Run a line of shell commands; return its exit code and output."""
         out = None
         line = re.sub(
             r'<([\w -]+)>', lambda found: self.place(found[1], line), line
@@ -162,7 +162,7 @@ class GuideTestCase(test_commands.CommandTestCase):
         return code, out
 
     def place(self, words, line):
-        """Give what an operator writes for words in angle brackets."""
+        """Return the value for a placeholder in angle brackets."""
         providers = self.slot_providers()
         wanted = {'CUSTOM_NVME'} & {*re.findall(r'CUSTOM_\w+', line)}
         of_class = [
@@ -179,7 +179,7 @@ class GuideTestCase(test_commands.CommandTestCase):
         }[words]
 
     def run_words(self, words, given):
-        """Run one command with what it reads from standard input."""
+        """Run one command with the given standard input."""
         command, *argv = words
         if command == 'export':
             os.environ.update(word.split('=') for word in argv)
@@ -204,7 +204,7 @@ class GuideTestCase(test_commands.CommandTestCase):
         return code, (out + err).replace(places['wrong.yaml'], 'wrong.yaml')
 
     def write(self, name, text):
-        """Write a file and give its path."""
+        """Write a file and return its path."""
         path = os.path.join(self.directory, name)
         with open(path, 'w') as file:
             file.write(text)
@@ -212,7 +212,7 @@ class GuideTestCase(test_commands.CommandTestCase):
 
     @property
     def wrong(self):
-        """The file with mistakes that the guide shows."""
+        """The invalid inventory file that the guide shows."""
         (text,) = [
             text
             for name, text in pages.blocks('none')
@@ -221,7 +221,7 @@ class GuideTestCase(test_commands.CommandTestCase):
         return text
 
     def openstack(self, *argv):
-        """Run the openstack command; give exit code and output."""
+        """Run the openstack command; return its exit code and output."""
         if argv[:2] == ('server', 'create'):
             # It would look for image and network in services of their own.
             flavor = argv[argv.index('--flavor') + 1]
@@ -235,7 +235,7 @@ class GuideTestCase(test_commands.CommandTestCase):
         return code, out.getvalue() + err.getvalue()
 
     def create_server(self, flavor):
-        """Create a server with a flavor of this name, and see that it runs."""
+        """Create a server with a flavor and assert that it is running."""
         (found,) = [f for f in self.api.get_flavors() if f['name'] == flavor]
         body = self._build_server(
             image_uuid=self.image, flavor_id=found['id'], networks='none'
@@ -248,14 +248,14 @@ class GuideTestCase(test_commands.CommandTestCase):
 
 
 class DevicesGuideTest(GuideTestCase):
-    """The guide to device passthrough."""
+    """Examples of the guide to device passthrough."""
 
     def test_examples_of_devices_guide_work(self):
         self.follow(pages.commands('admin/devices'))
 
 
 class PageExamplesTest(GuideTestCase):
-    """Examples that need no host of their own."""
+    """Examples of all other pages and of the commands' help."""
 
     inventory = one_time_use.ONE_TIME_USE_GPUS + textwrap.dedent("""\
         nvme:
@@ -274,9 +274,9 @@ class PageExamplesTest(GuideTestCase):
         self.follow(self.of_the_help())
 
     def of_the_help(self):
-        """Give the examples in the help of the commands that ask the cloud.
+        """Yield the examples in the help of commands that need the cloud.
 
-        Those of the others are run by tests.unit.tool.inventory.test_app.
+        tests.unit.tool.inventory.test_app runs those of the other commands.
         """
         for command in ('diff', 'flavor create', 'flavor lint', 'release'):
             text = tool.run(*command.split(), '--help').out

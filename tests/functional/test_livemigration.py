@@ -10,13 +10,13 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Live migration is refused, and the server stays as it is."""
+"""Live migration is refused and leaves the server unchanged."""
 
 from tests.functional import base
 
 
 class RefusedLiveMigrationTest(base.PowerVMTestCase):
-    """Two hosts, each with free devices."""
+    """Two hosts with free devices."""
 
     def setUp(self):
         super().setUp()
@@ -24,7 +24,7 @@ class RefusedLiveMigrationTest(base.PowerVMTestCase):
         self.start_host('host2')
 
     def migrate(self, server, host=None):
-        """Ask for a live migration and wait until it was refused."""
+        """Request a live migration and wait until it is refused."""
         self.api.post_server_action(
             server['id'],
             {'os-migrateLive': {'host': host, 'block_migration': 'auto'}},
@@ -43,7 +43,7 @@ class RefusedLiveMigrationTest(base.PowerVMTestCase):
         self.assertEqual('running', self.lpar(server, host).state)
 
     def allocations(self, server):
-        """Give what Placement allocated to a server, by provider."""
+        """Return the resources allocated to a server, by provider."""
         found = self._get_allocations_by_server_uuid(server['id'])
         return {uuid: held['resources'] for uuid, held in found.items()}
 

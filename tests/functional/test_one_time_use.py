@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Devices that are kept back once they were used."""
+"""One-time-use devices are burned when they are used."""
 
 import fixtures
 from keystoneauth1 import exceptions as keystone
@@ -26,7 +26,7 @@ INDEX = one_time_use.INDEX
 
 
 class OneTimeUseLifeCycleTest(one_time_use.OneTimeUseTestCase):
-    """What becomes of a device on one host."""
+    """A one-time-use device from boot to release."""
 
     def test_delete_leaves_device_burned_until_operator_releases_it(self):
         self.start_host()
@@ -57,7 +57,7 @@ class OneTimeUseLifeCycleTest(one_time_use.OneTimeUseTestCase):
         self.assertEqual(everything, self.marked())
 
     def assert_the_sample_takes_the_deletion_of(self, server):
-        """Check that tools/clean_and_release.py knows what Nova sends."""
+        """Assert that the sample tool accepts Nova's notification."""
         rule = clean.sample.Endpoint(None, 'host1').filter_rule
         taken = [
             sent['payload']['nova_object.data']['uuid']
@@ -131,10 +131,10 @@ class OneTimeUseLifeCycleTest(one_time_use.OneTimeUseTestCase):
 
 
 class OneTimeUseRaceTest(one_time_use.OneTimeUseTestCase):
-    """What could make a burn be forgotten, and does not."""
+    """Concurrent changes that must not lose a burn."""
 
     def used(self):
-        """Use a device and give it back; it is burned then."""
+        """Boot and delete a server, which leaves its device burned."""
         self._delete_server(self.boot(one_time_use.gpu_group()))
         self.assert_burned(INDEX)
 
@@ -170,13 +170,13 @@ class OneTimeUseRaceTest(one_time_use.OneTimeUseTestCase):
         self.used()
         before = self.delete_provider()
 
-        # In the first Nova fails before it asks the driver.
+        # In the first cycle Nova fails before it calls the driver.
         self._run_periodics()
         self._run_periodics()
         self.assertNotEqual(before, self.slot_providers()[INDEX]['uuid'])
         self.assertEqual(set(), self.burned())
 
-        # ... unless an instance has the device.
+        # ... unless an instance uses the device.
         server = self.boot(one_time_use.gpu_group())
         answer = self.placement.delete(f'/allocations/{server["id"]}')
         self.assertEqual(204, answer.status, answer.body)
@@ -232,10 +232,10 @@ class OneTimeUseRaceTest(one_time_use.OneTimeUseTestCase):
 
 
 class OneTimeUseWithoutPlacementTest(one_time_use.OneTimeUseTestCase):
-    """Where nobody can tell what is burned, nothing is given away."""
+    """Builds and updates fail while burns can't be read or written."""
 
     def cut_off(self, part):
-        """Let requests of the driver to Placement fail, not those of Nova."""
+        """Let the driver's requests to Placement fail, but not Nova's."""
         client = self.computes['host1'].manager.reportclient
         get = client.get
 
@@ -273,7 +273,7 @@ class OneTimeUseWithoutPlacementTest(one_time_use.OneTimeUseTestCase):
         image = self.create_image(b'another image')
         with self.cut_off('/inventories'):
             self.refuse_rebuild(server, image)
-        # Nova's event has the update's failure that followed.
+        # Nova's event shows the failure of the update that followed.
         self.assertIn('can not be reserved', self.stdlog.logger.output)
         self.assertEqual('running', self.lpar(server).state)
 
@@ -298,7 +298,7 @@ class OneTimeUseWithoutPlacementTest(one_time_use.OneTimeUseTestCase):
 
 
 class RefusedBuildTest(one_time_use.OneTimeUseTestCase):
-    """What is refused, or fails before an LPAR gets it, burns no device."""
+    """A build that fails before its LPAR gets the device burns nothing."""
 
     def test_failed_build_burns_no_device(self):
         self.start_host()

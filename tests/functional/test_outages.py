@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""A host that is out of reach, hangs, or does not know its LPARs."""
+"""Hosts that don't answer, hang or do not know the state of an LPAR."""
 
 import threading
 import time
@@ -31,7 +31,7 @@ SECONDS = 15
 
 
 class OutageTest(base.PowerVMTestCase):
-    """Instances and devices stay what they are until more is known."""
+    """Instances and devices keep their state during an outage."""
 
     def setUp(self):
         super().setUp()
@@ -46,7 +46,7 @@ class OutageTest(base.PowerVMTestCase):
         self.tell_stories()
 
     def sync(self):
-        """Compare the power state as Nova does every ten minutes."""
+        """Run Nova's periodic comparison of power states."""
         instance = self.instance(self.server)
         self.compute.manager._query_driver_power_state_and_sync(
             self.context, instance
@@ -147,7 +147,7 @@ class OutageTest(base.PowerVMTestCase):
         self.assertIn('CUSTOM_POWERVM_WITHDRAWN', traits)
         self.assertIn(os_traits.OWNER_NOVA, traits)
 
-        # They come back by themselves.
+        # The slots come back without any action.
         self._delete_server(self.server)
         self.control().reset()
         self._run_periodics()
@@ -168,7 +168,7 @@ class OutageTest(base.PowerVMTestCase):
         self.fail('it does not become true')
 
     def story_silent_host_does_not_block_periodic_tasks_or_stop(self):
-        """The last story: the service is started anew."""
+        """This story is the last one: it restarts the service."""
         self.compute = self.restart_host(rest_read_timeout=1)
         self.hear()
         before = self.threads()
@@ -179,7 +179,7 @@ class OutageTest(base.PowerVMTestCase):
             self.assertEqual(power_state.RUNNING, self.sync())
             self.compute.manager.periodic_tasks(self.context)
 
-        # No more than Nova's pools for these tasks have.
+        # At most as many as Nova's pools for these tasks have.
         self.assertLess(len(self.threads() - before), 10)
         self.stub_out(f'{session.__name__}.PARTING_SECONDS', 1)
         self.stub_out(f'{events.__name__}._STOP_SECONDS', 1)
@@ -190,7 +190,7 @@ class OutageTest(base.PowerVMTestCase):
 
     @staticmethod
     def threads():
-        """Give the threads that are not the emulator's."""
+        """Return the threads that are not the emulator's."""
         return {
             thread
             for thread in threading.enumerate()

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Many servers at the same time, on a host that others change, too."""
+"""Parallel boots and deletes on a host that another tool changes."""
 
 import collections
 import itertools
@@ -31,12 +31,12 @@ _KEPT = 20
 
 
 class BusyTool(threading.Thread):
-    """Another management tool that never stops changing the host.
+    """Another management tool that changes the host without pause.
 
-    Each round makes disks, maps one and adds a VLAN; of every second round
-    all is taken away again.
+    Each round creates disks, maps one and adds a VLAN; every second round
+    removes all of these again.
 
-    :param emulator: Of the host.
+    :param emulator: Emulator of the host.
     """
 
     def __init__(self, emulator):
@@ -49,7 +49,7 @@ class BusyTool(threading.Thread):
         self.error = None
 
     def run(self):
-        """Go on until it is stopped."""
+        """Make changes until stopped."""
         try:
             for number in itertools.count():
                 if self._stopping.is_set():
@@ -60,7 +60,7 @@ class BusyTool(threading.Thread):
             self.error = error
 
     def stop(self):
-        """Finish the round, log off, and raise what went wrong."""
+        """Finish the current round, log off, and raise any error."""
         self._stopping.set()
         self.join(_LIMIT)
         self._client.close()
@@ -85,28 +85,28 @@ class BusyTool(threading.Thread):
 
 
 class ParallelServersTest(complete_servers.CompleteServerTestCase):
-    """Ten servers with disk, port and config drive."""
+    """Ten servers with a disk, a port and a config drive."""
 
     def setUp(self):
         super().setUp()
         self.start_shared_host()
 
     def start_all(self, images):
-        """Ask for a server of each image; give servers with their ports."""
+        """Request a server for each image; return servers and ports."""
         return [
             self.start_complete_server({}, vlan=100 + number, image=image)
             for number, image in enumerate(images)
         ]
 
     def wait_for_all(self, started):
-        """Wait until all servers have an end; give them with their ports."""
+        """Wait until all builds have ended; return servers and ports."""
         return [
             (self._wait_until_built(server['id']), port)
             for server, port in started
         ]
 
     def delete_all(self, servers):
-        """Delete servers at the same time and wait until they are gone."""
+        """Delete servers in parallel and wait until they are gone."""
         for server, _ in servers:
             self.api.delete_server(server['id'])
         end = time.monotonic() + _LIMIT
@@ -115,7 +115,7 @@ class ParallelServersTest(complete_servers.CompleteServerTestCase):
             time.sleep(0.1)
 
     def outdated(self):
-        """Count the writes of anybody that were outdated, by label."""
+        """Count the writes that were refused as outdated, by label."""
         return collections.Counter(
             record['label']
             for record in self.control().journal()
@@ -123,7 +123,7 @@ class ParallelServersTest(complete_servers.CompleteServerTestCase):
         )
 
     def lost(self, other):
-        """Give what is there of another tool that should not, and not."""
+        """Return missing and surplus resources of another tool."""
         state = self.host_state()
         belongings = other_tool.resources_of_others(state)
         names = {name for name, *_ in belongings['disks']}
@@ -159,7 +159,7 @@ class ParallelServersTest(complete_servers.CompleteServerTestCase):
             other_tool.resources_of_instances(self.host_state()),
         )
         self.assert_no_uploads()
-        # What others kept from being removed goes in the next cycles.
+        # VLANs that could not be removed are removed in the next cycles.
         for _ in range(2):
             self._run_periodics()
         self.assertEqual({other_tool.VLAN} | other.vlans, set(self.vlans()))
@@ -170,7 +170,7 @@ class ParallelServersTest(complete_servers.CompleteServerTestCase):
             while_building,
             while_deleting,
         )
-        # Without races nothing of this would have been tested.
+        # The test is void without races.
         both = while_building + while_deleting
         for label in ('VolumeGroup.update', 'VirtualIOServer.update'):
             self.assertGreater(both[label], 0, both)

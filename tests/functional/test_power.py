@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Power and what Nova asks about its instances."""
+"""Power operations, and what the driver reports about instances."""
 
 import time
 
@@ -21,7 +21,7 @@ from tests.functional import base
 
 
 class PowerTest(base.PowerVMTestCase):
-    """On, off and restart through Nova's API."""
+    """Stop, start, reboot and delete through Nova's API."""
 
     def setUp(self):
         super().setUp()
@@ -33,7 +33,7 @@ class PowerTest(base.PowerVMTestCase):
         self.control().clear_journal()
 
     def jobs(self):
-        """Give the jobs' operations since the boot, with parameters."""
+        """Return the jobs since the boot."""
         return [
             (record['path'].rpartition('/')[2])
             for record in self.control().journal()
@@ -144,7 +144,7 @@ class PowerTest(base.PowerVMTestCase):
 
 
 class InstanceRecordsTest(base.PowerVMTestCase):
-    """What the driver tells Nova of instances and host."""
+    """Instances and host details that the driver reports."""
 
     def setUp(self):
         super().setUp()
@@ -197,11 +197,11 @@ class InstanceRecordsTest(base.PowerVMTestCase):
     def test_uptime_is_that_of_management_partition(self):
         self.assertRegex(
             self.driver.get_host_uptime(),
-            # What the openstack client takes apart.
+            # The openstack client parses this form.
             r'^(.+)\sup\s+12 days,  3:06,\s+(.+)\susers?,'
             r'\s+load average:\s(.+),\s(.+),\s(.+)$',
         )
 
     def microversion_of_details(self):
-        # Later ones leave the numbers out.
+        # Later microversions omit the numbers.
         return utils.temporary_mutation(self.api, microversion='2.87')

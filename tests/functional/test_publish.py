@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What the driver publishes in Placement, and what becomes of it."""
+"""The provider tree that the driver publishes in Placement."""
 
 import os_traits
 
@@ -38,7 +38,7 @@ GPU_SLOTS = {0x21010020, 0x21010021, 0x21010022, 0x21020024}
 
 
 class ProviderTreeTest(base.PowerVMTestCase):
-    """One nested provider for each slot that the file allows."""
+    """Each slot that the file allows has a nested provider."""
 
     def test_slot_provider_is_child_of_compute_node(self):
         self.start_host()
@@ -174,7 +174,7 @@ class ProviderTreeTest(base.PowerVMTestCase):
 
 
 class RestartTest(base.PowerVMTestCase):
-    """A nova-compute that comes back knows its providers."""
+    """A restarted nova-compute keeps its providers."""
 
     def test_restart_keeps_provider_uuids(self):
         self.start_host()
@@ -239,7 +239,7 @@ class OrphanProviderTest(base.PowerVMTestCase):
         (kept,) = self.slot_providers().items()
         self.assertEqual(slot, kept[0])
         uuid = kept[1]['uuid']
-        # The mark goes first.
+        # The trait is set first.
         inventory = self._get_provider_inventory(uuid)
         self.assertEqual(0, inventory['CUSTOM_GPU']['reserved'])
         self._run_periodics()
@@ -314,7 +314,7 @@ class OrphanProviderTest(base.PowerVMTestCase):
 
 
 class ForeignProviderTest(base.PowerVMTestCase):
-    """What others put below the compute node is left alone."""
+    """Providers of others below the compute node are left alone."""
 
     def add_child(self, name, traits=()):
         root = self._get_provider_uuid_by_host('host1')
@@ -398,7 +398,7 @@ class ForeignProviderTest(base.PowerVMTestCase):
 
 
 class UnusualHostTest(base.PowerVMTestCase):
-    """Hosts that report less, or trouble."""
+    """Hosts that report less than others or have partial failures."""
 
     def world(self, **changes):
         world = worlds.default()

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""A rebuild that can't succeed is refused before it costs anything."""
+"""A rebuild that can't succeed is refused before any change."""
 
 import fixtures
 from nova import context as nova_context
@@ -25,7 +25,7 @@ from tests.functional import images
 
 
 class RefusedRebuildTest(complete_servers.CompleteServerTestCase):
-    """The server goes on as it was, and the action's event says why."""
+    """The server is unchanged, and the action's event gives the reason."""
 
     def setUp(self):
         super().setUp()
@@ -33,7 +33,7 @@ class RefusedRebuildTest(complete_servers.CompleteServerTestCase):
         self.other_tool.add_vlan(100)
         self.server, self.port = self.boot_complete_server()
         (self.index,) = self.allocated_slots(self.server)
-        # What was planned is not planned again without a reason.
+        # Without a reason no new plan is made after this cycle.
         self._run_periodics()
 
     def prepare(self):
@@ -41,7 +41,7 @@ class RefusedRebuildTest(complete_servers.CompleteServerTestCase):
         self.status = self.api.get_server(self.server['id'])['status']
 
     def all_of_it(self):
-        """Give what the server has: in Nova, in Placement, on the host."""
+        """Return what Nova, Placement and the host have of the server."""
         server = self.api.get_server(self.server['id'])
         record = self.instance(self.server)
         allocations = self._get_allocations_by_server_uuid(self.server['id'])
@@ -56,14 +56,14 @@ class RefusedRebuildTest(complete_servers.CompleteServerTestCase):
                 uuid: held['resources'] for uuid, held in allocations.items()
             },
             'lpar': self.lpar(self.server).uuid,
-            # The control plane makes none required.
+            # set_owner of the control plane does not mark slots as required.
             'slots': set(self.lpar(self.server).slots),
             'storage': self.storage_of(self.server),
             'adapters': self.adapters(self.server),
         }
 
     def refuse(self, image=None, **wanted):
-        """Ask for a rebuild in vain and give the reason."""
+        """Request a rebuild that is refused; return the reason."""
         self.control().clear_journal()
         reason = self.refuse_rebuild(
             self.server, image or self.new_image(), **wanted
@@ -83,13 +83,13 @@ class RefusedRebuildTest(complete_servers.CompleteServerTestCase):
         return reason
 
     def new_image(self, **changes):
-        """Make an image that nobody knows."""
+        """Create an image with unique contents."""
         return self.create_image(
             uuidutils.generate_uuid().encode() * 10000, **changes
         )
 
     def forget(self):
-        """See that nothing has changed, in the cycle after it either."""
+        """Assert that nothing has changed, after another cycle either."""
         self.assertEqual(self.before, self.all_of_it())
         self.assertIn(self.index, self.slot_providers())
         self._run_periodics()
@@ -151,8 +151,8 @@ class RefusedRebuildTest(complete_servers.CompleteServerTestCase):
         self.assertIn('No.', self.refuse())
         self.control().clear_faults()
 
-    def story_rebuild_is_refused_although_old_image_was_deleted(self):
-        # What of it was copied to the server is lost, which is not much.
+    def story_refused_rebuild_keeps_reference_to_deleted_image(self):
+        # The image's properties that Nova copied to the server are lost.
         old = self.before['image']
         self.glance.delete(nova_context.get_admin_context(), old)
         image = self.new_image(os_hash_value='0' * 128)
@@ -179,7 +179,7 @@ class RefusedRebuildTest(complete_servers.CompleteServerTestCase):
 
 
 class RebuildRecoveryTest(base.PowerVMTestCase):
-    """What Nova does meanwhile."""
+    """Rebuilds that Nova's own actions interfere with."""
 
     def test_allocations_are_restored_unless_server_is_gone(self):
         self.start_host()
@@ -202,7 +202,7 @@ class RebuildRecoveryTest(base.PowerVMTestCase):
         self.assertEqual(self.image, instance.system_metadata[rebuild.IMAGE])
         instance.task_state = task_states.REBUILDING
         instance.save()
-        # Nova has not got as far as to delete them.
+        # Nova has not deleted the allocations yet.
         self.assertTrue(refused.restore())
         instance.task_state = None
         instance.save()

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""An LPAR has exactly the adapters of its instance's ports when it starts."""
+"""On start an LPAR has exactly the adapters of its instance's ports."""
 
 import contextlib
 
@@ -25,7 +25,7 @@ from tests.functional import other_tool
 
 
 class PortReconciliationTest(networks.NetworkTestCase):
-    """One host, and a server with two ports."""
+    """Provides one host, and a server with two ports."""
 
     def setUp(self):
         super().setUp()
@@ -34,7 +34,7 @@ class PortReconciliationTest(networks.NetworkTestCase):
         self.addCleanup(self.other.close)
 
     def prepare(self):
-        """Boot a server with two ports, whose guest can't be reached."""
+        """Boot a server with two ports and an inactive RMC connection."""
         self.flags(resume_guests_state_on_host_boot=False)
         self.kept = self.make_port(vlan=100)
         self.lost = self.make_port(vlan=200)
@@ -45,15 +45,15 @@ class PortReconciliationTest(networks.NetworkTestCase):
         self.control().clear_journal()
 
     def macs(self):
-        """Give the MAC addresses of the server's adapters."""
+        """Return the MAC addresses of the server's adapters."""
         return sorted(adapter['mac'] for adapter in self.adapters(self.server))
 
     def delete_lost(self):
-        """Delete a port in Neutron, of which Nova is not told."""
+        """Delete a port in Neutron without an event to Nova."""
         self.neutron.delete_port(self.lost['id'])
 
     def bind_another(self):
-        """Bind one more port to the server, and let Nova's cache know it."""
+        """Bind another port to the server and refresh Nova's cache."""
         port = self.make_port(vlan=300)
         instance = self.instance(self.server)
         port['device_id'] = instance.uuid
@@ -63,7 +63,7 @@ class PortReconciliationTest(networks.NetworkTestCase):
         return port
 
     def refresh_cache(self):
-        """Let Nova's cache know what Neutron says, as a periodic task does."""
+        """Refresh Nova's network cache, as a periodic task does."""
         neutron.API().get_instance_nw_info(
             nova_context.get_admin_context(),
             self.instance(self.server),
@@ -71,7 +71,7 @@ class PortReconciliationTest(networks.NetworkTestCase):
         )
 
     def assert_exact(self, *ports, state='running'):
-        """Check that the server has the adapters of these ports alone."""
+        """Assert that the server has the adapters of exactly these ports."""
         self.assertEqual(
             sorted(port['mac_address'] for port in ports), self.macs()
         )
@@ -79,7 +79,7 @@ class PortReconciliationTest(networks.NetworkTestCase):
 
     @contextlib.contextmanager
     def neutron_down(self):
-        """Let Neutron not answer for a while."""
+        """Let Neutron fail within a context."""
 
         def fail(*_args, **_kwargs):
             raise neutron_exceptions.ConnectionFailed(reason='it is down')
@@ -171,13 +171,13 @@ class PortReconciliationTest(networks.NetworkTestCase):
             self.reboot_in_vain()
 
     def story_port_listed_without_binding_removes_no_adapter(self):
-        # One of the user's own project is shown to it, without the binding.
+        # A port of the user's own project is listed without its binding.
         with self.neutron_answering([{'id': self.kept['id']}]):
             self.refresh_cache()
             self.reboot_in_vain()
 
     def reboot_in_vain(self):
-        """Reboot the server hard, which changes nothing."""
+        """Reboot the server hard; assert that it changes nothing."""
         self.control().clear_journal()
         self.api.post_server_action(
             self.server['id'], {'reboot': {'type': 'HARD'}}
@@ -189,7 +189,7 @@ class PortReconciliationTest(networks.NetworkTestCase):
     def neutron_answering(self, bound):
         """Let Neutron list no port of the server.
 
-        :param bound: The ports that it lists as bound to the host.
+        :param bound: Ports that it lists as bound to the host.
         """
 
         def listed(*_args, **params):
@@ -229,7 +229,7 @@ class PortReconciliationTest(networks.NetworkTestCase):
         self.assert_exact(self.kept, self.lost)
 
     def empty_cache(self):
-        """Let Nova forget the ports of the server."""
+        """Empty Nova's network cache of the server."""
         instance = self.instance(self.server)
         cache = instance.info_cache
         cache.network_info = network_model.NetworkInfo()
@@ -286,7 +286,7 @@ class PortReconciliationTest(networks.NetworkTestCase):
         self.assertIn('with the adapters that it has', self.logged())
 
     def after_host_boot(self):
-        """Stop the LPAR as a host does, and start nova-compute."""
+        """Stop the LPAR as a host boot does, and restart nova-compute."""
         self.flags(resume_guests_state_on_host_boot=True)
         uuid = self.lpar(self.server).uuid
         self.control().set_partition(uuid, state='not activated')
@@ -300,7 +300,7 @@ class PortReconciliationTest(networks.NetworkTestCase):
             ('DELETE', 'ClientNetworkAdapter.delete'),
             ('PUT', 'ClientNetworkAdapter.create'),
         ):
-            # The host answers nothing from here on, as after a kill.
+            # From here on the host answers nothing, as after a kill.
             self.control().add_fault(match=label, status=500, every=True)
             self.api.post_server_action(
                 self.server['id'], {'reboot': {'type': 'HARD'}}

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What this driver does not do is refused before anything is made."""
+"""Unsupported requests are refused before anything is created."""
 
 import os_traits
 from nova import utils
@@ -22,7 +22,7 @@ VOLUME = nova_fixtures.CinderFixture.IMAGE_BACKED_VOL
 
 
 class UnsupportedRequestTest(base.PowerVMTestCase):
-    """The server's fault tells why."""
+    """The server's fault gives the reason."""
 
     def setUp(self):
         super().setUp()
@@ -30,7 +30,7 @@ class UnsupportedRequestTest(base.PowerVMTestCase):
         self.start_host()
 
     def refuse(self, *reasons, **options):
-        """Boot in vain, and find each reason in the server's fault."""
+        """Boot a server that is refused unchanged; return the message."""
         self.control().clear_journal()
         extra_specs = options.pop('extra_specs', {})
         server = self.boot(extra_specs, expected='ERROR', **options)
@@ -42,7 +42,7 @@ class UnsupportedRequestTest(base.PowerVMTestCase):
         return message
 
     def changes(self):
-        """Give the requests since the last clearing that change the host."""
+        """Return the changing requests since the journal was cleared."""
         return [
             record
             for record in self.control().journal()
@@ -59,7 +59,7 @@ class UnsupportedRequestTest(base.PowerVMTestCase):
             self.refuse('config drive', request={'personality': [file]})
 
     def volume(self, **changes):
-        """Describe a volume as Nova's API takes it."""
+        """Return a block device mapping of a volume."""
         return {
             'source_type': 'volume',
             'destination_type': 'volume',
@@ -68,7 +68,7 @@ class UnsupportedRequestTest(base.PowerVMTestCase):
         } | changes
 
     def image_disk(self):
-        """Describe a root disk of an image."""
+        """Return a block device mapping of a root disk."""
         return {
             'source_type': 'image',
             'destination_type': 'local',
@@ -174,7 +174,7 @@ class UnsupportedRequestTest(base.PowerVMTestCase):
         self.refuse('ovs', networks=[{'port': port['id']}])
 
     def story_fault_states_reason_within_255_characters(self):
-        # Nova cuts what is behind 255 characters.
+        # Nova cuts messages to 255 characters.
         message = self.refuse('swap', swap=512)
 
         self.assertIn('PowerVM: the flavor has a swap disk', message)
@@ -182,7 +182,7 @@ class UnsupportedRequestTest(base.PowerVMTestCase):
 
 
 class CapabilityTraitsTest(base.PowerVMTestCase):
-    """The traits of the compute node in Placement are true."""
+    """The compute node has the traits of supported features."""
 
     DONE = frozenset(
         {
@@ -191,7 +191,7 @@ class CapabilityTraitsTest(base.PowerVMTestCase):
             os_traits.COMPUTE_IMAGE_TYPE_QCOW2,
             os_traits.COMPUTE_IMAGE_TYPE_RAW,
             os_traits.COMPUTE_NET_ATTACH_INTERFACE,
-            # Nova's own: it says so of each compute node.
+            # Nova itself sets it on each compute node.
             os_traits.COMPUTE_NODE,
         }
     )

@@ -10,9 +10,9 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""A file that changes while nova-compute runs.
+"""Changes of the inventory file while nova-compute is running.
 
-Starting nova takes longer than all else, so each test tells a whole story.
+Starting nova takes longer than everything else, so each test has many steps.
 """
 
 import pathlib
@@ -43,7 +43,7 @@ FIRST_GPU = {
 
 
 class ReloadTestCase(base.PowerVMTestCase):
-    """Changes the file, and looks at Placement and the log."""
+    """Changes the inventory file; checks Placement and the log."""
 
     def setUp(self):
         super().setUp()
@@ -54,13 +54,13 @@ class ReloadTestCase(base.PowerVMTestCase):
         return pathlib.Path(CONF.powervm.inventory_file)
 
     def write(self, text):
-        """Put another file in place of the one that there is."""
+        """Replace the inventory file."""
         new = self.path.with_suffix('.new')
         new.write_text(text)
         new.rename(self.path)
 
     def cycles(self, number=2):
-        """Let some cycles go by; the second look at a change takes it."""
+        """Run some cycles; the second one that sees a change applies it."""
         for _ in range(number):
             self._run_periodics()
 
@@ -69,7 +69,7 @@ class ReloadTestCase(base.PowerVMTestCase):
         self.cycles()
 
     def log(self, level):
-        """Give the driver's lines of a level since forget_log."""
+        """Return the driver's log lines of a level since forget_log."""
         return re.findall(
             rf'^\S+ \S+ {level} \[nova_powervm\.\S+\] (.*)$',
             self.stdlog.logger.output[self.read :],
@@ -80,7 +80,7 @@ class ReloadTestCase(base.PowerVMTestCase):
         self.read = len(self.stdlog.logger.output)
 
     def providers_with(self, trait):
-        """Give the slots whose provider bears a trait."""
+        """Return the slots whose provider has a trait."""
         return {
             index
             for index, provider in self.slot_providers().items()
@@ -88,7 +88,7 @@ class ReloadTestCase(base.PowerVMTestCase):
         }
 
     def reserved(self, index):
-        """Give reserved of each class of a slot's provider."""
+        """Return reserved of a slot's provider, by resource class."""
         uuid = self.slot_providers()[index]['uuid']
         return {
             name: record['reserved']
@@ -97,7 +97,7 @@ class ReloadTestCase(base.PowerVMTestCase):
 
 
 class ReloadFileTest(ReloadTestCase):
-    """A good file comes into force; a bad one takes nothing away."""
+    """A valid file is applied; an invalid one keeps the last one in force."""
 
     def test_invalid_file_keeps_last_valid_one_in_force(self):
         self.start_host(inventory=False)
@@ -120,7 +120,7 @@ class ReloadFileTest(ReloadTestCase):
         self.becomes('(no such file)', self.path.unlink)
         self.assertEqual(before, self.generations())
 
-        # As it was, and still worth a line.
+        # A file that is as before is still worth a log line.
         self.forget_log()
         self.change(base.GPUS)
         self.assertEqual([], self.log('ERROR'))
@@ -132,7 +132,7 @@ class ReloadFileTest(ReloadTestCase):
         self.assertEqual([], self.log('INFO'))
 
     def becomes(self, problem, spoil):
-        """Spoil the file: there is one error, and all stays as it is."""
+        """Change the file; assert that there is one error and no change."""
         self.forget_log()
         spoil()
         self.cycles(4)
@@ -158,20 +158,20 @@ class ReloadFileTest(ReloadTestCase):
         self.change(more)
         self.assertEqual(GPU_SLOTS, self.providers_with('CUSTOM_NEW'))
 
-        # It goes again, also from the allocated one: see test_traits.
+        # The trait goes from the allocated provider, too.
         self.change(base.GPUS)
         self.plug_gpu('21010040')
         self.cycles(1)
         self.assertEqual({0x21010040}, set(self.slot_providers()) - GPU_SLOTS)
         self.assertEqual(set(), self.providers_with('CUSTOM_NEW'))
 
-        # The class of the allocated one stays.
+        # The allocated provider keeps its class.
         self.change(base.GPUS.replace('CUSTOM_GPU', 'PGPU'))
         classes = self.slot_classes()
         self.assertEqual({'CUSTOM_GPU'}, classes.pop(0x21010020))
         self.assertEqual([{'PGPU'}] * len(GPU_SLOTS), list(classes.values()))
 
-        # Its paragraph leaves the file: it is withdrawn, the others go.
+        # Without paragraph it is withdrawn, and the others are deleted.
         self.forget_log()
         self.change(
             'crypto:\n  identification: {vendor_id: "1014", class: "1080"}\n'
@@ -193,7 +193,7 @@ class ReloadFileTest(ReloadTestCase):
 
 
 class DenyingParagraphTest(ReloadTestCase):
-    """Paragraphs that deny, and wildcards."""
+    """Denying paragraphs and wildcards."""
 
     inventory = base.GPUS.replace('"1DB6"', '"1DB*"')
     deny = """\
@@ -206,7 +206,7 @@ not these:
 """
 
     def test_denying_paragraphs_override_allowing_ones(self):
-        # Whatever stands first; brackets are not special.
+        # Order does not matter, and brackets are not special.
         self.start_host(inventory=self.deny + self.inventory)
         self.assertEqual({0x21020024}, set(self.slot_providers()))
         self.assertIn(
@@ -217,7 +217,7 @@ not these:
         self.assertEqual(GPU_SLOTS, set(self.slot_providers()))
         server = self.boot(FIRST_GPU)
 
-        # Free providers go, the allocated one is withdrawn.
+        # Free providers are deleted, the allocated one is withdrawn.
         self.forget_log()
         self.change(self.inventory + self.deny)
         self.cycles(1)
@@ -242,7 +242,7 @@ not these:
 
 
 class ConflictingParagraphsTest(ReloadTestCase):
-    """Two paragraphs for one device cost that device only."""
+    """A device that two paragraphs identify is withheld."""
 
     def test_conflict_by_new_file_withholds_device(self):
         self.start_host()
@@ -252,7 +252,7 @@ class ConflictingParagraphsTest(ReloadTestCase):
         self.change(base.GPUS + TWO_PLACES)
         self.cycles(2)
 
-        # The free one goes, the allocated one is withdrawn and in use.
+        # The free provider is deleted, the allocated one withdrawn.
         self.assertEqual(GPU_SLOTS - {0x21010021}, set(self.slot_providers()))
         self.assertEqual({'CUSTOM_GPU': 1}, self.reserved(0x21010020))
         self.assertEqual({'CUSTOM_GPU': 0}, self.reserved(0x21010022))
@@ -278,7 +278,7 @@ class ConflictingParagraphsTest(ReloadTestCase):
         self.assertEqual([], self.log('ERROR'))
 
     def test_conflict_by_new_card_withholds_device(self):
-        # An empty slot holds no device, so two paragraphs do no harm.
+        # An empty slot is no device, so two paragraphs may identify it.
         self.start_host(
             inventory=base.GPUS
             + 'spare:\n  identification: {drc_index: "21010040"}\n'
@@ -301,7 +301,7 @@ class ConflictingParagraphsTest(ReloadTestCase):
 
 
 class UnmatchedFileTest(ReloadTestCase):
-    """A file for other hosts is no reason to stay down."""
+    """A file without matching paragraph does not stop nova-compute."""
 
     inventory = 'others:\n  identification: {vendor_id: ABCD}\n'
 
@@ -315,7 +315,7 @@ class UnmatchedFileTest(ReloadTestCase):
         self.change(self.inventory.replace('ABCD', 'ABCE'))
         self.assertEqual(2, self.warnings())
 
-        # One paragraph that matches is enough: the other is a note.
+        # One matching paragraph is enough; the other is logged at INFO.
         self.change(self.inventory + base.GPUS)
         self.assertEqual(2, self.warnings())
         self.assertIn(

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""A nova-compute that must not start says why, once and clearly."""
+"""nova-compute starts, or refuses to start and names the cause."""
 
 import os
 import time
@@ -32,7 +32,7 @@ def session_config(session):
 
 
 class RefusedStartTest(base.PowerVMTestCase):
-    """Bad configuration stops nova-compute at once."""
+    """Invalid configuration stops nova-compute."""
 
     def refused(self, **options):
         error = self.assertRaises(
@@ -115,7 +115,7 @@ class RefusedStartTest(base.PowerVMTestCase):
 
 
 class StartTest(base.PowerVMTestCase):
-    """What is awkward but no reason to stay down."""
+    """Conditions that nova-compute starts with."""
 
     def test_start_waits_for_starting_host(self):
         self.hosts['host1'] = self.useFixture(base.EmulatedHost('host1'))
@@ -194,7 +194,7 @@ class StartTest(base.PowerVMTestCase):
         password = self.hosts['host1'].emulator.password
         self.control().set_password('changed')
         self.control().expire_sessions()
-        # The poll under way ends, and the next one is refused.
+        # End the current poll, so that the next one is refused.
         self.control().emit_event('CACHE_CLEARED')
         listener = compute.manager.driver._running.listener
         while listener.believed:
@@ -203,7 +203,7 @@ class StartTest(base.PowerVMTestCase):
         self.assertIn('was refused', self.stdlog.logger.output)
         self.control().set_password(password)
 
-        # A wrong password must not lock the account: not tried at once ...
+        # A wrong password must not lock the account: no retry at once ...
         self.control().clear_journal()
         self._run_periodics()
         self.assertNotIn('PUT Logon.create', self.control().journal_counts())

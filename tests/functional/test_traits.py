@@ -12,7 +12,7 @@
 
 """The driver decides all traits of a slot's provider; Nova adds its own.
 
-Starting nova takes longer than all else, so each test tells a whole story.
+Starting nova takes longer than everything else, so each test has many steps.
 """
 
 import os
@@ -36,18 +36,18 @@ DENY = base.GPUS + textwrap.dedent("""\
 
 
 def gpus(*traits):
-    """Give a file that sets these traits on all GPUs."""
+    """Return a file with these traits for all GPUs."""
     line = f'  traits: [{", ".join(traits)}]\n' if traits else ''
     return re.sub(r'  traits: .*\n', line, base.GPUS)
 
 
 class TraitsTestCase(test_reload.ReloadTestCase):
-    """Looks at the traits in Placement."""
+    """Checks traits in Placement."""
 
     inventory = gpus('CUSTOM_A')
 
     def by_hand(self, trait, index=INDEX):
-        """Set one more trait, as an operator does."""
+        """Add a trait to a provider, as an operator does."""
         uuid = self.slot_providers()[index]['uuid']
         self._create_trait(trait)
         traits = self._get_provider_traits(uuid)
@@ -60,7 +60,7 @@ class TraitsTestCase(test_reload.ReloadTestCase):
         self.assertEqual(204, answer.status, answer.body)
 
     def rename(self, name, index=INDEX):
-        """Give a slot's provider another name."""
+        """Rename a slot's provider."""
         provider = self.slot_providers()[index]
         answer = self.placement.put(
             f'/resource_providers/{provider["uuid"]}',
@@ -74,7 +74,7 @@ class TraitsTestCase(test_reload.ReloadTestCase):
         return self._get_provider_uuid_by_host('host1')
 
     def nova_reads_all(self):
-        """Let Nova forget what it has cached of Placement."""
+        """Clear Nova's cache of providers."""
         self.computes['host1'].manager.reportclient.clear_provider_cache()
 
 
@@ -89,14 +89,14 @@ class CustomTraitsTest(TraitsTestCase):
         self.assertEqual(set(), self.providers_with('CUSTOM_A'))
         self.assertEqual(ALL, self.providers_with('CUSTOM_B'))
         self.assertEqual(ALL, self.providers_with('OWNER_NOVA'))
-        # What somebody sets by hand is not known to anybody.
+        # Traits set by hand are not kept.
         self.assertEqual(set(), self.providers_with('CUSTOM_HELD'))
 
         # Deleted and renamed providers.
         renamed = 'PowerVM IOSlot by another name 21020024'
         self.rename(renamed, 0x21020024)
         self.delete()
-        # The first cycle fails in Nova, the second makes it anew.
+        # The first cycle fails in Nova, the second recreates it.
         self.cycles(2)
         self.assertEqual(ALL, set(self.slot_providers()))
         self.assertEqual(ALL, self.providers_with('CUSTOM_B'))
@@ -129,12 +129,12 @@ class CustomTraitsTest(TraitsTestCase):
 
 
 class WithdrawnTraitTest(TraitsTestCase):
-    """A device that is withdrawn is offered again, whatever failed."""
+    """A withdrawn device is offered again, whichever write failed."""
 
     inventory = base.GPUS
 
     def fail(self, what, failure):
-        """Let what is written of the provider fail, each time.
+        """Let each write of a provider's traits or inventories fail.
 
         :param what: 'traits' or 'inventories'.
         :param failure: 'refused', 'conflict' or 'killed'.
@@ -149,7 +149,7 @@ class WithdrawnTraitTest(TraitsTestCase):
             if failure == 'killed':
                 raise SystemError('killed')
             if failure == 'conflict':
-                # Somebody was faster.
+                # Another client was faster.
                 self.by_hand(f'CUSTOM_{self.generation(uuid)}')
                 return put(client, to, *args, **kwargs)
             return put(client, f'{to}/nowhere', *args, **kwargs)
@@ -173,7 +173,7 @@ class WithdrawnTraitTest(TraitsTestCase):
         if failure == 'killed':
             self.restart_host(inventory=DENY)
         if what == 'traits':
-            # A reserve without its mark would be an operator's.
+            # reserved without the trait would count as an operator's.
             self.assertEqual({'CUSTOM_GPU': 0}, self.reserved(INDEX))
         self.cycles(2)
         self.assertEqual({'CUSTOM_GPU': 1}, self.reserved(INDEX))

@@ -11,10 +11,10 @@
 # under the License.
 
 
-"""Operations that can't be done yet leave the server as it was.
+"""Unsupported operations leave the server unchanged.
 
 Each story is a row of the table in admin/operations: what the user sees, the
-state of the server afterwards, and how to get out of it.
+state of the server afterwards, and how to recover.
 """
 
 import contextlib
@@ -41,13 +41,13 @@ VOLUME = nova_fixtures.CinderFixture.IMAGE_BACKED_VOL
 
 
 class UnsupportedTestCase(base.PowerVMTestCase):
-    """One server with a device, which every story leaves as it was."""
+    """Provides one server with a device that no story may change."""
 
     def setUp(self):
         super().setUp()
         self.compute = self.start_host()
         self.server = self.boot(base.gpu_groups(1))
-        # Nothing may have to be made anew for the next story.
+        # Keep the server for all stories.
         self._booted.clear()
         self.before = self.seen()
 
@@ -55,7 +55,7 @@ class UnsupportedTestCase(base.PowerVMTestCase):
         self.control().clear_journal()
 
     def seen(self):
-        """Give all that an operation must not change."""
+        """Return everything that an operation must not change."""
         server = self.api.get_server(self.server['id'])
         lpar = self.lpar(server)
         return {
@@ -73,9 +73,9 @@ class UnsupportedTestCase(base.PowerVMTestCase):
         }
 
     def assert_unhurt(self, **changes):
-        """Compare with the beginning, and see that no job was done.
+        """Assert that the server is unchanged and the host was not changed.
 
-        :param changes: What Nova itself makes of the server.
+        :param changes: Changes that Nova itself makes to the server.
         """
         self.assertEqual(self.before | changes, self.seen())
         self.assertEqual([], self.changing_requests())
@@ -89,15 +89,15 @@ class UnsupportedTestCase(base.PowerVMTestCase):
         ]
 
     def act(self, action, argument=None):
-        """Ask for an action of the server."""
+        """Request a server action."""
         return self.api.post_server_action(
             self.server['id'], {action: argument}
         )
 
     def refused(self, action, event, operation):
-        """See that an action ended with the reason in one of its events.
+        """Assert that an action failed with the reason in one of its events.
 
-        :returns: Result of each of its events.
+        :returns: Results of its events by name.
         """
         found = self.ended(action, event)
         details = found[event]['details']
@@ -107,7 +107,7 @@ class UnsupportedTestCase(base.PowerVMTestCase):
         return {name: event['result'] for name, event in found.items()}
 
     def ended(self, action, event):
-        """Give the events of the newest action when one of them failed."""
+        """Wait until the newest action has failed; return its events."""
         found = {}
         for _ in range(300):
             newest = self.api.get_instance_actions(self.server['id'])[0]
@@ -122,7 +122,7 @@ class UnsupportedTestCase(base.PowerVMTestCase):
         self.fail(f'{action} has no end: {newest} {found}')
 
     def events(self, action):
-        """Give the events of an action by their names."""
+        """Return the events of an action by name."""
         details = self.api.get_instance_action_details(
             self.server['id'], action['request_id']
         )
@@ -137,7 +137,7 @@ class UnsupportedTestCase(base.PowerVMTestCase):
         self.assertEqual(1, len(lines), lines)
 
     def answer(self, ask, *arguments):
-        """Give status and words of the API's refusal."""
+        """Return status and message of the API's refusal."""
         error = self.assertRaises(
             client.OpenStackApiException, ask, *arguments
         )
@@ -146,7 +146,7 @@ class UnsupportedTestCase(base.PowerVMTestCase):
 
 
 class UnsupportedOperationsTest(UnsupportedTestCase):
-    """What a user asks for, by Nova's API."""
+    """Unsupported operations of Nova's API."""
 
     def test_unsupported_operations_change_nothing(self):
         self.tell_stories()
@@ -175,7 +175,7 @@ class UnsupportedOperationsTest(UnsupportedTestCase):
         self.assertNotIn('Exception during message handling', self.logged())
 
     def images(self):
-        """Give the names of the images."""
+        """Return the names of the images."""
         return sorted(image['name'] for image in self.glance.detail(None))
 
     def story_snapshot_is_refused_and_leaves_no_image(self):
@@ -184,7 +184,7 @@ class UnsupportedOperationsTest(UnsupportedTestCase):
         self.act('createImage', {'name': 'copy'})
 
         results = self.refused('createImage', 'powervm_snapshot', 'a snapshot')
-        # What Nova tells of it is that it was begun.
+        # Nova's own event reports the start of the snapshot only.
         self.assertEqual('Success', results['compute_snapshot_instance'])
         self.wait_for_images(before)
         self.assert_unhurt()
@@ -222,7 +222,7 @@ class UnsupportedOperationsTest(UnsupportedTestCase):
         self.assertEqual(f'{self.server["name"]}-shelved', left)
 
     def rescue(self):
-        """Rescue the server in vain: Nova itself sets it to ERROR."""
+        """Request a rescue, which is refused and sets the server to ERROR."""
         self.act('rescue', {'rescue_image_ref': self.image})
         self.refused('rescue', 'compute_rescue_instance', 'rescuing a server')
         self.assert_unhurt(status='ERROR')
@@ -238,7 +238,7 @@ class UnsupportedOperationsTest(UnsupportedTestCase):
         self.assertEqual(self.before, self.seen())
 
     def reboot_as_user(self):
-        """Reboot hard, with the rights that a user has by default."""
+        """Reboot the server hard with a user's default rights."""
         user = self.api_fixture.api
         user.post_server_action(
             self.server['id'], {'reboot': {'type': 'HARD'}}
@@ -251,7 +251,7 @@ class UnsupportedOperationsTest(UnsupportedTestCase):
         self.act('os-resetState', {'state': 'active'})
 
         self._wait_for_state_change(self.server, 'ACTIVE')
-        # The guest has not even been restarted.
+        # The guest was not restarted.
         self.assert_unhurt()
 
     def story_console_log_and_vnc_console_are_refused(self):
@@ -320,7 +320,7 @@ class UnsupportedOperationsTest(UnsupportedTestCase):
         self.assert_unhurt()
 
     def story_multi_create_with_devices_finds_no_host(self):
-        # Of Nova's scheduler alone: the host has devices for both.
+        # A limit of Nova's scheduler: the host has devices for both.
         flavor = self.api.get_server(self.server['id'])['flavor']
         body = self._build_server(image_uuid=self.image, networks='none')
         body['flavorRef'] = self.flavor_id(flavor['original_name'])
@@ -337,7 +337,7 @@ class UnsupportedOperationsTest(UnsupportedTestCase):
         return found['id']
 
     def forbidden(self):
-        """Give, by its rule, what the sample policy forbids."""
+        """Return the calls that the sample policy forbids, by rule."""
         post = self.api.post_server_volume
         volume = {'volumeAttachment': {'volumeId': VOLUME}}
         backup = {'name': 'copy', 'backup_type': 'daily', 'rotation': 1}
@@ -377,7 +377,7 @@ class UnsupportedOperationsTest(UnsupportedTestCase):
 
     @contextlib.contextmanager
     def sample_policy(self):
-        """Put the sample where its own words say, for nova-api."""
+        """Install the sample policy for nova-api as its comments say."""
         directory = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
         shutil.copy(POLICY, directory / 'powervm.yaml')
         before = CONF.oslo_policy.policy_dirs
@@ -388,7 +388,7 @@ class UnsupportedOperationsTest(UnsupportedTestCase):
         policy.reset()
 
     def rules(self):
-        """Give the rules of the sample that forbid something."""
+        """Return the rules that the sample policy forbids."""
         prefix = 'os_compute_api:'
         return {
             rule.removeprefix(prefix)
@@ -410,7 +410,7 @@ class UnsupportedOperationsTest(UnsupportedTestCase):
                     ),
                     self.answer(ask, *arguments),
                 )
-            # What it says nothing about goes on.
+            # Other operations are still allowed.
             self.reboot_as_user()
 
         self.assertEqual(self.before, self.seen())
@@ -428,7 +428,7 @@ class UnsupportedOperationsTest(UnsupportedTestCase):
         self.assertEqual(reason, shown['details'])
 
     def shown_to_the_user(self):
-        """Give what a user sees of the newest action's event."""
+        """Return the newest action's event as a user sees it."""
         user = self.api_fixture.api
         with utils.temporary_mutation(user, microversion='2.84'):
             newest = user.get_instance_actions(self.server['id'])[0]
@@ -439,9 +439,9 @@ class UnsupportedOperationsTest(UnsupportedTestCase):
 
 
 class UnsupportedMovesTest(UnsupportedTestCase):
-    """Resize and cold migration, which Nova claims resources for.
+    """Resize and cold migration, for which Nova claims resources.
 
-    The devices are for one use, and none is used up.
+    The devices are for one-time use, and none may be burned.
     """
 
     inventory = one_time_use.ONE_TIME_USE_GPUS
@@ -467,7 +467,7 @@ class UnsupportedMovesTest(UnsupportedTestCase):
         self.flags(max_attempts=1, group='scheduler')
 
     def resize(self, **extra_specs):
-        """Ask for a flavor of its own."""
+        """Request a resize to a new flavor."""
         self.flavors += 1
         flavor = self._create_flavor(
             id=2000 + self.flavors,
@@ -481,7 +481,7 @@ class UnsupportedMovesTest(UnsupportedTestCase):
         self.act('resize', {'flavorRef': flavor})
 
     def one_slot(self):
-        """Give extra specs that only one slot fits, which is free."""
+        """Return extra specs that only one free slot satisfies."""
         slot = next(
             index
             for index in self.slot_providers()
@@ -501,7 +501,7 @@ class UnsupportedMovesTest(UnsupportedTestCase):
             'resize', 'compute_resize_instance', 'a resize or cold migration'
         )
         self.assert_unhurt()
-        # Until then Nova keeps what it has claimed on the target.
+        # Nova keeps its claim on the target until the next cycle.
         self._run_periodics()
 
     def story_resize_of_stopped_server_is_refused(self):
@@ -531,13 +531,13 @@ class UnsupportedMovesTest(UnsupportedTestCase):
         self._wait_for_state_change(self.server, 'ERROR')
         self.assertIn('0 are available', self.fault(self.server))
         self.assert_unhurt(status='ERROR')
-        # How to get out of it.
+        # How to recover.
         self.api_fixture.api.post_server_action(
             self.server['id'], {'reboot': {'type': 'HARD'}}
         )
         self._wait_for_state_change(self.server, 'ACTIVE')
         self.assertEqual(self.before, self.seen())
-        # A cycle later it is as if nothing had been asked for.
+        # The next cycle drops the claim, so the resize can be repeated.
         self._run_periodics()
         self.resize(**specs)
         self.ended('resize', 'compute_resize_instance')

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What the driver answers ML2, in the process of the test."""
+"""The mechanism driver's answers to ML2, without a server."""
 
 import unittest
 

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""PowerVM hosts of a cloud that has libvirt hosts, too."""
+"""Binding of ports in a cloud of PowerVM and libvirt hosts."""
 
 import uuid
 
@@ -37,7 +37,7 @@ class MixedCloudTest(base.NeutronTestCase):
                 hosts = power1, power2, rack?-*
                 physical_networks = data*
                 """,
-            # Ours is asked first, so what openvswitch binds we left to it.
+            # pvm_sea is first, so it left the ports that openvswitch binds.
             mechanism_drivers='pvm_sea,openvswitch',
             service_plugins='segments,trunk,router',
             agents=[OVS_AGENT],
@@ -186,7 +186,7 @@ class MixedCloudTest(base.NeutronTestCase):
         self.assertEqual('datacenter', details['physical_network'])
 
     def test_binding_fails_for_allocated_bandwidth(self):
-        # As Nova writes where Placement allocated it.
+        # The form in which Nova passes Placement's allocation.
         profile = {'allocation': {str(uuid.uuid4()): str(uuid.uuid4())}}
 
         port = self.port(
@@ -227,7 +227,7 @@ class MixedCloudTest(base.NeutronTestCase):
 
 
 class PortLifeCycleTest(base.NeutronTestCase):
-    """What becomes of a port, with the options as they are by default."""
+    """A port from creation to deletion, with default options."""
 
     def test_port_follows_its_host_until_it_is_unbound(self):
         port = self.port(self.vlan_network(121))
@@ -285,7 +285,7 @@ class PortLifeCycleTest(base.NeutronTestCase):
         segments = self.request('GET', f'segments?network_id={network["id"]}')
         self.subnet(network, segment_id=segments['segments'][0]['id'])
 
-        # It knows from agents which hosts a segment reaches.
+        # Neutron learns from agents which hosts a segment reaches.
         answer = self.server.send(
             'POST',
             'ports',

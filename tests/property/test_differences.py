@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Properties of what does not agree."""
+"""Properties of the differences between plan and Placement."""
 
 import unittest
 
@@ -31,7 +31,7 @@ OF_THE_PLAN = (Kind.MISSING, Kind.STALE, Kind.CHANGED)
 
 
 def tree_of(providers):
-    """Put providers below the node; nobody holds them."""
+    """Return a tree with providers below the node and no allocations."""
     return placement_tree.Tree(
         'host1',
         ROOT,
@@ -70,7 +70,7 @@ class DifferencesTest(unittest.TestCase):
         left = differences.compare(again, after, slots, None)
 
         self.assertEqual([], [d for d in left if d.kind in OF_THE_PLAN])
-        # Nothing is said either where the plan changes nothing.
+        # A plan without changes has no differences.
         changed = after.children != before.children
         self.assertEqual(changed, any(d.kind in OF_THE_PLAN for d in found))
 

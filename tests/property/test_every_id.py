@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Every id of four and of two digits: what is read is what is written."""
+"""Every id of four or two digits is read as written or refused."""
 
 import unittest
 
@@ -33,14 +33,14 @@ _AT_ONCE = 400
 
 
 def every(digits, form):
-    """Give every number of so many digits as text."""
+    """Return every number of so many digits as text."""
     return [f'{number:0{digits}{form}}' for number in range(16**digits)]
 
 
 def read(digits, written):
-    """Read values, each in a line of its own.
+    """Read values, each on its own line.
 
-    :returns: Value, as written, to what was read; None if it is refused.
+    :returns: What was read, by value as written; None if it is refused.
     """
     lines = [*_lines(_KEYS[digits], written)]
     try:
@@ -66,10 +66,10 @@ def _lines(keys, written):
 
 
 class ExhaustiveIdTest(unittest.TestCase):
-    """The id equals the text, or there is an error: nothing third."""
+    """Reading an id returns its text or an error."""
 
     def check_plain(self, digits, form):
-        # Those that are refused stand together: few files are read twice.
+        # Sorted by refusal, so that few files have to be read twice.
         values = sorted(
             every(digits, form), key=lambda v: bool(yaml_readers.readings(v))
         )
@@ -94,7 +94,7 @@ class ExhaustiveIdTest(unittest.TestCase):
                 self.assertEqual(value.strip(quote).upper(), found)
 
     def test_unquoted_upper_case_ids_of_four_digits_are_kept_or_refused(self):
-        # All digits, or digits, E, digits.
+        # Decimal digits only, or digits around one E.
         exponents = 10 * 10 * 10 * 2
         self.assertEqual(10**4 + exponents, self.check_plain(4, 'X'))
 

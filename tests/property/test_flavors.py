@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What Nova itself makes of the extra specs that are made for flavors."""
+"""Nova's reading of extra specs that are generated for flavors."""
 
 import unittest
 
@@ -41,13 +41,13 @@ WISHES = st.lists(
         ),
     ),
     min_size=1,
-    # Three equal groups are worth a warning.
+    # The lint warns of three equal groups.
     max_size=2,
 )
 
 
 def nova_groups(specs):
-    """Give the groups with a suffix that Nova's scheduler asks for."""
+    """Return the suffixed groups that Nova's scheduler requests."""
     spec = objects.RequestSpec(
         flavor=objects.Flavor(
             vcpus=1,
@@ -119,14 +119,14 @@ class ExtraSpecsTest(unittest.TestCase):
             validators.validate(f'resources1:{name}', '1')
 
     def test_generated_extra_specs_pass_nova_validation(self):
-        # Once: the API compiles hundreds of patterns for each key.
+        # A single example, since the API compiles hundreds of patterns.
         wish = flavors.Wish('CUSTOM_GPU', frozenset({'CUSTOM_FAST'}))
         for key, value in flavors.extra_specs([wish, wish]).items():
             validators.validate(key, value)
 
 
 class _FlatGroup:
-    """A group of Nova's with its required traits as one set."""
+    """A group of Nova with its required traits as one set."""
 
     def __init__(self, group):
         self.resources = group.resources

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The index of paragraphs finds what their definition says."""
+"""The index of paragraphs finds those that identify a slot."""
 
 import unittest
 
@@ -59,7 +59,7 @@ class IdentificationIndexTest(unittest.TestCase):
         self, written, host_slots
     ):
         index = identification.Index(written)
-        # Twice: the second time much is known.
+        # Twice, because the index caches results.
         for slot in host_slots * 2:
             self.assertEqual(
                 tuple(p for p in written if p.identifies(slot)),
@@ -68,7 +68,7 @@ class IdentificationIndexTest(unittest.TestCase):
 
 
 class IdentificationExampleTest(unittest.TestCase):
-    """Without chance: the property above is not empty."""
+    """Fixed examples, since the property above could be vacuous."""
 
     def test_index_finds_exact_and_wildcard_paragraphs(self):
         written = [

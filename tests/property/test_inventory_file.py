@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Properties of the inventory file's reader."""
+"""Properties of the inventory file's parser."""
 
 import json
 import re
@@ -86,7 +86,7 @@ damages = st.tuples(
 
 
 def parse(text):
-    """Parse; a refusal is an answer, any other error is a failure."""
+    """Parse a text; return None if it is refused."""
     try:
         return inventory_file.parse(text, 'x')
     except exception.PolicyInvalid as error:
@@ -102,7 +102,7 @@ def parse(text):
 
 
 def check(read):
-    """Check that a policy keeps all rules of the file."""
+    """Assert that a policy keeps all rules of the file."""
     for paragraph in read.paragraphs if read else ():
         assert paragraph.name.isprintable()
         assert paragraph.line >= 1
@@ -178,7 +178,7 @@ class ParseValueTest(unittest.TestCase):
             self.assertEqual(
                 {'device_id': digits.upper()}, paragraph.identification
             )
-            # Not even a reader of another version of YAML sees a number.
+            # It is no number in any version of YAML.
             with self.assertRaises(ValueError):
                 float(digits)
 

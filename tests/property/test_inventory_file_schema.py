@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Parser and schema of the inventory file say the same of a file."""
+"""The parser and the JSON schema accept the same inventory files."""
 
 import unittest
 
@@ -85,7 +85,7 @@ files = (
 
 
 class _UnquotedBooleansDumper(yaml.SafeDumper):
-    """Writes words of booleans without quotes, as people do."""
+    """Writes words of booleans without quotes."""
 
 
 def _represent_text(dumper, value):
@@ -108,7 +108,7 @@ def accepted(text):
 
 
 def scalars_of(node):
-    """Give all scalars of a graph, with the key whose value each is."""
+    """Yield all scalars of a graph, each with the key of its value."""
     if isinstance(node, yaml.MappingNode):
         for key, value in node.value:
             yield None, key
@@ -122,7 +122,7 @@ def scalars_of(node):
 
 
 def is_beyond(text):
-    """Whether a rule that the schema can't say explains a refusal."""
+    """Return whether a rule beyond the schema explains a refusal."""
     root = yaml.compose(text)
     if isinstance(root, yaml.ScalarNode):
         return root.value != ''

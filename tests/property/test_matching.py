@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Properties of the verdicts about slots."""
+"""Properties of verdicts about slots."""
 
 import dataclasses
 import unittest
@@ -109,7 +109,7 @@ class JudgeTest(unittest.TestCase):
     def test_additional_paragraph_hides_no_device_without_conflict(
         self, situation, extra
     ):
-        """No paragraph takes a device away without an error."""
+        """Each device that is no longer offered is in conflict."""
         policy, host_slots, lpars = situation
         more = type(policy)((*policy.paragraphs, extra), policy.source)
         before = matching.judge(policy, host_slots, lpars)

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""A slot is never offered while somebody else has it."""
+"""A slot is never offered while it belongs to somebody else."""
 
 import unittest
 
@@ -39,7 +39,7 @@ NEIGHBOUR = 'card of Cyborg'
 
 @st.composite
 def situations(draw):
-    """Draw a host, a file, a tree, and who has what."""
+    """Draw a host, a file, a tree, and owners of slots."""
     providers = draw(strategies.providers)
     uuids = [provider.uuid for provider in providers]
     holdings = draw(
@@ -70,7 +70,7 @@ def situations(draw):
 
 
 def plan_for(file, host_slots, providers, holdings, cyborgs, consumers):
-    """Plan as the service does it."""
+    """Plan as the service does."""
     verdicts = ownership.withhold(
         matching.judge(file, host_slots, holdings),
         cyborgs,
@@ -86,7 +86,7 @@ def plan_for(file, host_slots, providers, holdings, cyborgs, consumers):
 
 
 def available(plan):
-    """Give the entries that the scheduler can give away."""
+    """Return the entries that the scheduler can allocate."""
     return [
         entry
         for entry in plan.of(Action.CREATE, Action.PUBLISH, Action.KEEP_CLASS)
@@ -115,7 +115,7 @@ class OfferTest(unittest.TestCase):
 
 
 class SlotOwnerTest(base.EmulatorTestCase):
-    """Owners are the same whether the host reports them or not."""
+    """The offer does not depend on whether the host reports owners."""
 
     FILE = policy.Policy(
         (

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Properties of the plan."""
+"""Properties of plans."""
 
 import unittest
 
@@ -33,7 +33,7 @@ REMAINING = (
 
 @st.composite
 def situations(draw):
-    """Draw devices, providers, and Placement's answer about these."""
+    """Draw devices, providers, and Placement's answer about them."""
     providers = draw(strategies.providers)
     consumers = {
         provider.uuid: dict.fromkeys(
@@ -57,7 +57,7 @@ def plan_for(devices, providers, consumers, held=()):
 
 
 def apply(plan, providers):
-    """Do what the plan says to a list of providers."""
+    """Return the providers after a plan was applied."""
     after = {provider.uuid: provider for provider in providers}
     for entry in plan.entries:
         uuid = entry.uuid or f'new {entry.name}'
@@ -80,7 +80,7 @@ class PlanTest(unittest.TestCase):
     @given(situations())
     def test_second_plan_changes_nothing(self, situation):
         devices, providers, consumers = situation
-        # What is withdrawn takes two: first the mark, then the reserve.
+        # A withdrawal takes two plans: first the trait, then reserved.
         after = providers
         for _ in range(2):
             after = apply(plan_for(devices, after, consumers), after)
@@ -116,7 +116,7 @@ class PlanTest(unittest.TestCase):
         nobody = {provider.uuid: {} for provider in providers}
         plan = plan_for(devices, providers, nobody)
         self.assertEqual((), plan.of(Action.KEEP_CLASS))
-        # Nothing but an operator's reserve keeps a free provider.
+        # Only a reservation by an operator keeps a free provider.
         kept = {entry.drc_index for entry in plan.of(Action.WITHDRAW)}
         reserved = {
             names.slot_of_provider(provider.name)
@@ -166,7 +166,7 @@ class PlanTest(unittest.TestCase):
         devices, providers, consumers = situation
         plan = plan_for(devices, providers, consumers)
         before = {provider.uuid: provider for provider in providers}
-        # Where one of two providers of a slot was used, so was the other.
+        # If one of a slot's two providers was used, so was the other.
         used = {
             names.slot_of_provider(provider.name)
             for provider in providers
@@ -197,7 +197,7 @@ class PlanTest(unittest.TestCase):
             if index in once & held and entry.inventory:
                 self.assertTrue(entry.burned)
             elif entry.burned:
-                # It was, or the other provider of its slot.
+                # It was burned before, or the slot's other provider was.
                 self.assertTrue(
                     any(
                         reserved(provider)

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Whatever happens, in whatever order, devices stay where they belong.
+"""Invariants of devices hold in any order of events.
 
 The driver's core, its translation for Nova, Nova's report client and resource
 tracker are real, and so are the inventory file and the journal. The host,
@@ -41,14 +41,14 @@ class SimulationTest(unittest.TestCase):
                 max_examples=30,
                 stateful_step_count=40,
                 deadline=None,
-                # Longer runs, outside of the suite, go other ways.
+                # Longer runs outside the suite are random.
                 derandomize=True,
             ),
         )
 
 
 class SimulationRegressionTest(unittest.TestCase):
-    """What longer runs have found, told step by step."""
+    """Failures that longer runs have found, as fixed sequences."""
 
     def setUp(self):
         objects.register_all()
@@ -65,7 +65,7 @@ class SimulationRegressionTest(unittest.TestCase):
         row = self.world.rows(self.node)[0]
         self.world.placement.reserve(row, 1)
         failed = 0
-        # One request after the other fails while nova-compute starts.
+        # Each request during the start of nova-compute fails once.
         for number in range(40):
             trouble = process.Trouble('placement', number, 'refused')
             self.world.start(self.node, trouble)
@@ -74,7 +74,7 @@ class SimulationRegressionTest(unittest.TestCase):
         self.assertGreater(failed, 10)
 
     def test_slot_of_leftover_lpar_is_not_offered(self):
-        # The LPAR can be made, but not what comes next, nor its removal.
+        # After the creation of the LPAR all requests fail.
         for number in range(12):
             trouble = process.Trouble('rest', number, 'refused', times=99)
             failed = self.world.boot(
@@ -84,7 +84,7 @@ class SimulationRegressionTest(unittest.TestCase):
                 break
         else:
             self.fail('no LPAR was left')
-        # A process that was started since would not know of it.
+        # A new process would not know of the failed removal.
         self.node.compute.services.lifecycle._untidy.clear()
 
         self.assertTrue(self.world.cycle(self.node))
@@ -100,7 +100,7 @@ class SimulationRegressionTest(unittest.TestCase):
         self.assertTrue(offered)
 
     def test_second_cycle_recreates_deleted_providers(self):
-        # Nova remembers it, whoever made it and whether a plan was made.
+        # Nova caches it, whoever created it.
         for number in range(30):
             trouble = process.Trouble('placement', number, 'refused')
             self.world.start(self.node, trouble)
@@ -134,7 +134,7 @@ class SimulationRegressionTest(unittest.TestCase):
         ]
         self.assertEqual([True, True], [row.reserved for row in rows])
 
-        # Nova's copies of both say that they are reserved.
+        # Nova's cache still shows both as reserved.
         for row in rows:
             self.world.placement.reserve(row, 0)
         self.assertTrue(self.world.cycle(self.node))

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Names and sizes of disks hold for every instance and image."""
+"""Properties of names and sizes of disks."""
 
 import unittest
 

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Properties of the watch over the inventory file."""
+"""Properties of the watch on the inventory file."""
 
 import dataclasses
 import unittest
@@ -38,7 +38,7 @@ contents = st.sampled_from((*GOOD, 'empty', *BAD))
 
 @dataclasses.dataclass(frozen=True)
 class FileVersion:
-    """A state of the file: no two have the same look."""
+    """A version of the file; each looks different."""
 
     number: int
     content: str
@@ -71,7 +71,7 @@ steps = st.one_of(
 
 
 class WatchScenario:
-    """Plays steps, and keeps what happened for the properties."""
+    """Plays steps and records what happened."""
 
     def __init__(self, first):
         self.files = [FileVersion(0, first)]
@@ -149,7 +149,7 @@ class WatchTest(unittest.TestCase):
 
     @given(stories)
     def test_unchanged_file_is_judged_once(self, story):
-        """Whatever came before, three more cycles settle it for good."""
+        """Three more cycles always settle the watch."""
         before = story.watch.policy
         for _ in range(3):
             story.cycle()
@@ -165,5 +165,5 @@ class WatchTest(unittest.TestCase):
         story.cycle()
         *_, reading, news, after = story.cycles[-1]
         self.assertEqual((settled, News.NONE), (after, news))
-        # Only what is not in the text is tried again.
+        # Only problems outside the text are checked again.
         self.assertEqual(story.now.content == 'place', reading is not None)

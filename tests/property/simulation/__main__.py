@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""A long run, outside of the gate; it prints what it did."""
+"""Runs the simulation for long, outside of the test suite."""
 
 import argparse
 import sys

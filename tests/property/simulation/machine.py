@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""nova-compute and its instances as rules, and all rules together."""
+"""Rules of nova-compute and its instances, and the state machine."""
 
 import os_traits
 from hypothesis import stateful
@@ -32,8 +32,8 @@ _AWAY = (
 )
 
 
-class Instances(base_machine.BaseMachine):
-    """Who boots, moves and deletes instances."""
+class InstanceRules(base_machine.BaseMachine):
+    """Rules that boot, move and delete instances."""
 
     @stateful.precondition(lambda self: self.running())
     @stateful.rule(
@@ -63,7 +63,7 @@ class Instances(base_machine.BaseMachine):
     @stateful.precondition(lambda self: self._accelerated())
     @stateful.rule(data=st.data(), count=st.integers(0, 1))
     def boot_with_an_accelerator(self, data, count):
-        """Boot with a slot of Cyborg's, and one of Nova's beside it."""
+        """Boot with a slot of Cyborg, and perhaps one of Nova."""
         node, row = base_machine.pick(data, self._accelerated())
         request = accelerators.Request('request', row.uuid, host.OF_CYBORG)
         groups = tuple(self._group(data, node) for _ in range(count))
@@ -73,7 +73,7 @@ class Instances(base_machine.BaseMachine):
         self.done('boot with an accelerator', node)
 
     def _accelerated(self):
-        """Give the hosts whose slot of Cyborg's is free, with its provider."""
+        """Return the hosts whose slot of Cyborg is free, with its provider."""
         return [
             (node, row)
             for node in self.running()
@@ -88,7 +88,7 @@ class Instances(base_machine.BaseMachine):
         data=st.data(), number=base_machine.NODES, trouble=base_machine.TROUBLE
     )
     def resize(self, data, number, trouble):
-        """Ask for a resize or a migration, which is refused."""
+        """Request a resize or migration, which is refused."""
         instance = base_machine.pick(data, self.built())
         node = self.world.nodes[number]
         if node.compute is None or instance.requests:
@@ -103,7 +103,7 @@ class Instances(base_machine.BaseMachine):
         self.boot(data=data, count=1, trouble=None)
 
     def _group(self, data, node):
-        """Ask for what there is, at times for one slot alone."""
+        """Choose a group that can be allocated, perhaps for a single slot."""
         room = [
             row
             for row in self.world.rows(node)
@@ -152,7 +152,7 @@ class Instances(base_machine.BaseMachine):
     def power(self, data, method, lose, trouble):
         instance = base_machine.pick(data, self.built())
         if lose:
-            # Somebody takes its slots away, past the hypervisor's rules.
+            # Take its slots away, against the hypervisor's rules.
             machine = instance.node.host
             for index in machine.slots_of(instance.lpar):
                 machine.change(index, owner=None)
@@ -166,7 +166,7 @@ class Instances(base_machine.BaseMachine):
         data=st.data(), way=st.sampled_from(_AWAY), free=st.booleans()
     )
     def away_and_back(self, data, way, free):
-        """Let devices be away while an instance has them or gives them up."""
+        """Make devices unusable for a while, with an instance or without."""
         instance = base_machine.pick(data, self.built())
         node = instance.node
         held = node.host.slots_of(instance.lpar) & {*host.SLOTS}
@@ -184,7 +184,7 @@ class Instances(base_machine.BaseMachine):
     @stateful.precondition(lambda self: self._movable())
     @stateful.rule(data=st.data(), trouble=base_machine.TROUBLE)
     def evacuate(self, data, trouble):
-        """Let a host fail and build an instance of it on the other one."""
+        """Stop a host and evacuate an instance to the other one."""
         instance, node = base_machine.pick(data, self._movable())
         instance.node.crash()
         trouble = self.trouble(node, trouble)
@@ -193,7 +193,7 @@ class Instances(base_machine.BaseMachine):
         self.done('evacuate', node, trouble)
 
     def _movable(self):
-        """Give the instances that can be evacuated, and where to."""
+        """Return the instances that can be evacuated, with their target."""
         return [
             (instance, node)
             for instance in self.there()
@@ -226,9 +226,9 @@ class Instances(base_machine.BaseMachine):
 
 
 class Simulation(
-    Instances, operator_rules.HostRules, operator_rules.ProviderRules
+    InstanceRules, operator_rules.HostRules, operator_rules.ProviderRules
 ):
-    """Everybody, and the processes of nova-compute."""
+    """All rules, and the processes of nova-compute."""
 
     @stateful.initialize(once=st.booleans())
     def start_both(self, once):
@@ -290,6 +290,6 @@ class Simulation(
     @stateful.precondition(lambda self: self.running())
     @stateful.rule(data=st.data())
     def quiet(self, data):
-        """Let nothing happen on a host for three cycles."""
+        """Run three cycles without changes."""
         self.settle(base_machine.pick(data, self.running()))
         self.done('quiet')

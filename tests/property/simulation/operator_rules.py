@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Operators, Cyborg, and who changes the host and its file, as rules."""
+"""Rules of operators, of Cyborg, and of changes to hosts and files."""
 
 from hypothesis import stateful
 from hypothesis import strategies as st
@@ -35,11 +35,11 @@ _CHANGES = st.fixed_dictionaries(
 
 
 class ProviderRules(base_machine.BaseMachine):
-    """Who changes providers in Placement."""
+    """Rules that change providers in Placement."""
 
     @stateful.rule(number=base_machine.NODES)
     def renew_foreign(self, number):
-        """Let Cyborg delete its provider and make another one."""
+        """Delete Cyborg's provider and create another one."""
         node = self.world.nodes[number]
         gone = [
             uuid
@@ -78,7 +78,7 @@ class ProviderRules(base_machine.BaseMachine):
     def operate(self, data, what):
         node, row = base_machine.pick(data, self.rows())
         if what == 'remove' and data.draw(st.booleans()):
-            # Its slot is gone as well, for now.
+            # Its slot disappears as well.
             node.host.change(worlds.slot_of(row), reported=False)
         done = {
             'reserve': lambda: self.reserve(node, row),
@@ -93,7 +93,7 @@ class ProviderRules(base_machine.BaseMachine):
     @stateful.precondition(lambda self: self._burned())
     @stateful.rule(data=st.data())
     def clean(self, data):
-        """Release what was used, as after a cleaning."""
+        """Release a burned device, as after a cleaning."""
         node, row = base_machine.pick(data, self._burned())
         self.release(node, row)
         self.wait(node, data.draw(st.booleans()))
@@ -102,7 +102,7 @@ class ProviderRules(base_machine.BaseMachine):
     @stateful.precondition(lambda self: self._without_twin())
     @stateful.rule(data=st.data())
     def make_twin(self, data):
-        """Make a second provider for a slot, with the other form of name."""
+        """Create a second provider for a slot, with the other form of name."""
         node, row = base_machine.pick(data, self._without_twin())
         twin = placement.Row(
             placement.new_uuid(next(self.numbers)),
@@ -117,7 +117,7 @@ class ProviderRules(base_machine.BaseMachine):
         self.done('provider: twin')
 
     def _without_twin(self):
-        """Give the providers that a twin could be made of."""
+        """Return the providers that can get a twin."""
         names_there = {r.name for r in self.world.placement.rows.values()}
         return [
             (node, row)
@@ -148,13 +148,13 @@ class ProviderRules(base_machine.BaseMachine):
     @stateful.precondition(lambda self: self._deserted())
     @stateful.rule(data=st.data())
     def delete_service(self, data):
-        """Delete the compute service, which takes all providers with it."""
+        """Delete the compute service, and with it all providers."""
         node = base_machine.pick(data, self._deserted())
         self.world.delete_service(node)
         self.done('delete service')
 
     def _deserted(self):
-        """Give the nodes whose service can be deleted."""
+        """Return the nodes whose service can be deleted."""
         return [
             node
             for node in self.world.nodes
@@ -168,7 +168,7 @@ class ProviderRules(base_machine.BaseMachine):
 
 
 class HostRules(base_machine.BaseMachine):
-    """Who changes slots and files."""
+    """Rules that change slots and files."""
 
     @stateful.rule(
         number=base_machine.NODES,
@@ -235,7 +235,7 @@ class HostRules(base_machine.BaseMachine):
         number=base_machine.NODES, once=st.booleans(), wait=st.booleans()
     )
     def repair(self, number, once, wait):
-        """Bring slots and file of a host in order."""
+        """Restore the slots and the file of a host."""
         node = self.world.nodes[number]
         for index in host.SLOTS:
             state = node.host.slots[index]

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Accelerator requests of Cyborg's, read and refused."""
+"""Parsing and refusing accelerator requests of Cyborg."""
 
 import unittest
 
@@ -24,7 +24,7 @@ INSTANCE = '0a1b2c3d-0000-4000-8000-000000000001'
 
 
 def arq(uuid='arq-1', index='21010020', **changes):
-    """Describe a bound request as Cyborg's API does."""
+    """Return a bound request as Cyborg's API describes it."""
     return {
         'uuid': uuid,
         'device_profile_name': 'gpus',
@@ -181,7 +181,7 @@ class AcceleratorClaimTest(unittest.TestCase):
             accelerators.refuse_novas(INSTANCE, parse(item), [ours, twin])
         message = caught.exception.summary
         self.assertIn('slot 21010020 (provider p1)', message)
-        # Nova says who was not built before, and cuts the rest.
+        # Nova puts the server's name before it and cuts the end.
         self.assertIn('"trait:CUSTOM_<mark>=required"', message[:100])
 
     def test_refuse_novas_accepts_slot_of_cyborg(self):

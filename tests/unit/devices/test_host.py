@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What a managed system offers."""
+"""Capacity of a managed system."""
 
 import unittest
 

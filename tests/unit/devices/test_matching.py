@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The inventory file held against the host's slots."""
+"""Matching of the inventory file against the host's slots."""
 
 import dataclasses
 import unittest

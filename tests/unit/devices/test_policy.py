@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What a paragraph identifies, and the rules for its values."""
+"""Identification by paragraphs, and the rules for values."""
 
 import unittest
 

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Slots: which are empty, which are free."""
+"""Slots that are empty, owned or available."""
 
 import unittest
 

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The checklist for a real host, held against the emulated one."""
+"""The checklist for a real host, run against the emulated one."""
 
 import doctest
 import gc

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The page of what the emulator can be asked finds what there is."""
+"""The page on the emulator's coverage of pypowervm."""
 
 import sys
 import unittest
@@ -30,7 +30,7 @@ class EmulatorCoverageTest(unittest.TestCase):
         cls.marks = emulator_coverage.marks()
 
     def state(self, path, what, operation=''):
-        """Return what the emulator does with a call that must be known."""
+        """Return the emulator's support of a call that must be known."""
         (found,) = (
             mark
             for mark in self.marks

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The examples of the documentation are run."""
+"""Examples in the documents are valid."""
 
 import pathlib
 import re
@@ -71,7 +71,7 @@ class CommandExampleTest(unittest.TestCase):
 
 
 class FlavorExampleTest(unittest.TestCase):
-    """Extra specs of flavors, and what nova itself says of them."""
+    """Extra specs in examples, validated by nova."""
 
     def test_nova_accepts_extra_specs_of_examples(self):
         for _, key, value in self.properties():
@@ -110,7 +110,7 @@ class FlavorExampleTest(unittest.TestCase):
                     self.assertEqual('required', specs.get(owner), name)
 
     def flavors(self):
-        """Give document and extra specs of each flavor that is set."""
+        """Return document and extra specs of each example flavor."""
         found = [
             (name, dict(_PROPERTY.findall(command)))
             for name, text in pages.blocks('console')

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The reference of the inventory file is made from its schema."""
+"""The reference of the inventory file follows its schema."""
 
 import sys
 import unittest

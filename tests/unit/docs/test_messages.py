@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What the documents say of messages, reasons and layers is the code's."""
+"""Documents list all messages, reasons and import contracts."""
 
 import ast
 import dataclasses
@@ -34,7 +34,7 @@ _PLACE = re.compile(r'\{\w+\}')
 
 
 def messages():
-    """Give name and pattern of each error that has words of its own."""
+    """Yield name and message of each error that has its own message."""
     for name, error in inspect.getmembers(exception, inspect.isclass):
         own = vars(error).get('message')
         if own and own != '{reason}':
@@ -50,7 +50,7 @@ class ErrorMessageTest(unittest.TestCase):
 
     def test_page_explains_every_error(self):
         for name, message in messages():
-            # The list of problems follows its head.
+            # The list of problems follows the message.
             head = message.removesuffix('\n{problems}')
             shown = _PLACE.sub(lambda place: f'<{place[0][1:-1]}>', head)
             with self.subTest(error=name):
@@ -102,7 +102,7 @@ class WithheldReasonTest(unittest.TestCase):
             self.assertIn(f'``{shown}``', text)
 
     def reasons(self, *host_slots, paragraphs=(), lpars=()):
-        """Give code and words of each reason."""
+        """Return code and text of each reason."""
         allowed = policy.Policy(paragraphs, '...')
         return {
             (verdict.reason.code, verdict.reason.text)
@@ -118,7 +118,7 @@ class DifferenceKindTest(unittest.TestCase):
 
 
 class InventoryLogTest(unittest.TestCase):
-    """The lines of level WARNING and ERROR about the file."""
+    """Log lines about the inventory file."""
 
     def test_page_explains_every_line_about_inventory_file(self):
         text = pages.words(
@@ -143,7 +143,7 @@ class InventoryLogTest(unittest.TestCase):
 
 
 class WatchingPageTest(unittest.TestCase):
-    """The page of what to watch has each line of level WARNING and ERROR."""
+    """The page on watching shows each line of level WARNING and ERROR."""
 
     #: Lines that are put together elsewhere: those of a plan are below, the
     #: reasons are tested above, the promise is an error's words.
@@ -156,7 +156,7 @@ class WatchingPageTest(unittest.TestCase):
     def test_page_shows_every_warning_and_error_line(self):
         found = 0
         for path in sorted((pages.ROOT / 'nova_powervm').rglob('*.py')):
-            # These are no services of an operator's.
+            # These are not run as services.
             if not {'emulator', 'demo', 'tool'} & set(path.parts):
                 for message in lines_of_the_log(path):
                     found += 1
@@ -179,13 +179,13 @@ class WatchingPageTest(unittest.TestCase):
                     ('<instances>',),
                 )
                 line = plan_log.describe(entry).replace('12345678', '<index>')
-                # What helps, and why, is another matter.
+                # The reason and the cure are not shown.
                 first = re.split(r'(?<=was allocated)\.|: <reason>$', line)[0]
                 self.assertIn(first, self.text)
 
 
 def lines_of_the_log(path):
-    """Give the messages of level WARNING and ERROR in a module."""
+    """Yield the messages of level WARNING and ERROR in a module."""
     tree = ast.parse(path.read_text())
     constants = {
         node.targets[0].id: node.value
@@ -208,10 +208,10 @@ def lines_of_the_log(path):
 
 
 def as_shown(message):
-    """Give a pattern of how a page shows a message."""
+    """Return a pattern for a message as a page shows it."""
     parts = re.split(r'%(?:\(\w+\))?\d*\w', message)
     if not parts[0]:
-        # It is another message that goes on.
+        # It continues another message.
         return re.escape(parts[1])
     return r'``' + r'<[\w ]+>'.join(map(re.escape, parts))
 

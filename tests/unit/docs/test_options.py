@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The options: their sample and what the documents say of them."""
+"""Options, their samples and their documentation."""
 
 import pathlib
 import re
@@ -26,7 +26,7 @@ from tests.unit.docs import pages
 
 
 def shown(default):
-    """Write a default as the generator does."""
+    """Return a default as the generator writes it."""
     if default is None:
         return '<None>'
     if isinstance(default, bool):
@@ -35,14 +35,14 @@ def shown(default):
 
 
 class OptionsMixin:
-    """What holds for the sample of a group and the words about it."""
+    """Tests of the sample and the documentation of an option group."""
 
     group = ''
     generator = ''
     module = None
 
     def options(self):
-        """Give the options by name, as the generator finds them."""
+        """Return the options by name, as the generator finds them."""
         return {
             opt.dest: opt
             for _, opts in self.module.list_opts()

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What the table of the specifications' clauses names has to exist."""
+"""The tests and documents named in the specifications' table exist."""
 
 import ast
 import dataclasses
@@ -49,7 +49,7 @@ SPECIFICATIONS = {'D': 98, 'C': 61, 'V': 32, 'O': 44, 'N': 27}
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """One clause."""
+    """A clause of a specification."""
 
     number: str
     clause: str
@@ -74,7 +74,7 @@ class Row:
 
 
 def rows(text):
-    """Read the rows of the tables; the heads are none."""
+    """Return the rows of the tables, without their heads."""
     return [
         Row(match['number'], *map(pages.words, match.group('clause', 'held')))
         for match in _ROW.finditer(text)
@@ -83,7 +83,7 @@ def rows(text):
 
 
 def exists(test):
-    """Whether a test, a class or a module of tests is there.
+    """Return whether a test, a class or a module of tests exists.
 
     The sources are parsed, not imported.
     """
@@ -164,11 +164,11 @@ class SpecCoverageTest(unittest.TestCase):
         named = {
             pair for row in self.rows for pair in _DIFFERENCE.findall(row.held)
         }
-        # Each difference is one from some clause.
+        # Each difference belongs to a clause.
         self.assertEqual({(n, n) for n in known}, named)
 
     def test_literals_of_rows_are_understood(self):
-        # A test or a document with a slip of the pen is not passed over.
+        # A misspelt test or document must not be skipped.
         for row in self.rows:
             literals = re.findall(r'``(.*?)``', row.held)
             for literal in literals:
@@ -204,7 +204,7 @@ class PageReferencesTest(unittest.TestCase):
 
 
 class SpecCoverageCheckTest(unittest.TestCase):
-    """The checks find what is wrong."""
+    """The checks above find errors."""
 
     MODULE = 'tests.unit.docs.test_spec_coverage'
 

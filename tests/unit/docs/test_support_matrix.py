@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What the support matrix claims is the code's, and has tests."""
+"""The support matrix agrees with the driver, and names tests."""
 
 import configparser
 import dataclasses
@@ -194,7 +194,7 @@ METHODS = {
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """One feature."""
+    """A feature."""
 
     key: str
     support: str
@@ -213,7 +213,7 @@ class Row:
 
 
 def rows():
-    """Read the matrix; by key."""
+    """Return the rows of the matrix by key."""
     config = configparser.ConfigParser()
     config.read_string(FILE.read_text())
     return {
@@ -275,7 +275,7 @@ class SupportMatrixTest(unittest.TestCase):
 
 
 class SupportMatrixCheckTest(unittest.TestCase):
-    """The checks find what is wrong."""
+    """The checks above find errors."""
 
     def test_tests_are_read_from_end_of_note(self):
         for note, expected in (

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What Glance says of images."""
+"""Image metadata of Glance."""
 
 import unittest
 

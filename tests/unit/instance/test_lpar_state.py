@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""PowerVM's words for states."""
+"""Translation of PowerVM's states."""
 
 import unittest
 

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""How an instance's size and identity become those of an LPAR."""
+"""An instance's size and identity as those of its LPAR."""
 
 import unittest
 

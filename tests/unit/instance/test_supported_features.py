@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What flavors and images ask for that would not be done."""
+"""Unsupported extra specs and image properties."""
 
 import unittest
 

@@ -136,7 +136,7 @@ class VifDetailsTest(unittest.TestCase):
 
 
 class NeutronConstantsTest(unittest.TestCase):
-    """The rules spell neutron's words themselves."""
+    """The rules have copies of neutron's constants."""
 
     def test_constants_equal_those_of_neutron(self):
         self.assertEqual(

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The sample listener, with oslo.messaging's driver for tests."""
+"""The sample listener, with oslo.messaging's fake driver."""
 
 import importlib.util
 import json
