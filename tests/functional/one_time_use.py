@@ -62,7 +62,7 @@ class OneTimeUseTestCase(base.PowerVMTestCase):
         uuid = self.slot_providers(host)[index]['uuid']
         self.reserve(uuid, 'CUSTOM_GPU', 0)
 
-    def questions(self, host='host1'):
+    def tree_queries_of_cycle(self, host='host1'):
         """Run a cycle; return its queries of the provider tree."""
         client = self.computes[host].manager.reportclient
         get = client.get
@@ -91,7 +91,7 @@ class OneTimeUseTestCase(base.PowerVMTestCase):
         )
         self.admin_api.put_service_force_down(service['id'], True)
 
-    def mend_host(self, host):
+    def recover_host(self, host):
         """Restart a host's nova-compute and mark its service as up."""
         (service,) = self.admin_api.get_services(
             binary='nova-compute', host=host

@@ -34,7 +34,7 @@ class AttachedSlotsTestCase(base.PowerVMTestCase):
         self.server = self.boot(base.gpu_groups(1))
         (self.index,) = self.allocated_slots(self.server)
 
-    def take(self, index=None, owner=None):
+    def change_owner(self, index=None, owner=None):
         """Change the owner of a slot outside Nova."""
         self.control().set_owner(f'{index or self.index:08X}', owner)
 
@@ -44,15 +44,15 @@ class AttachedSlotsTestCase(base.PowerVMTestCase):
         self.assertEqual(state, lpar.state)
         self.assertEqual({self.index: True}, lpar.slots)
 
-    def spare(self):
+    def unused_slot(self):
         """Return a slot that has no owner."""
         return min(set(self.slot_providers()) - {self.index})
 
-    def act(self, **action):
+    def request_action(self, **action):
         """Request a server action."""
         self.api.post_server_action(self.server['id'], action)
 
-    def fails(self, action, event, *words):
+    def wait_for_failed_action(self, action, event, *words):
         """Wait until an action has failed, and its words are in the log."""
         self._wait_for_action_fail_completion(
             self.server, action, f'compute_{event}_instance'
@@ -77,17 +77,17 @@ class MissingSlotTest(AttachedSlotsTestCase):
     """A lost slot that is free is assigned to its LPAR again."""
 
     def test_reboot_start_and_rebuild_reassign_lost_slot(self):
-        self.take()
+        self.change_owner()
         self._reboot_server(self.server, hard=True)
         self.assert_exact()
         self.assertIn('lacks', self.stdlog.logger.output)
 
-        self.take()
+        self.change_owner()
         self._reboot_server(self.server)
         self.assert_exact()
 
         self._stop_server(self.server)
-        self.take()
+        self.change_owner()
         self._start_server(self.server)
         self.assert_exact()
 
@@ -95,7 +95,7 @@ class MissingSlotTest(AttachedSlotsTestCase):
         self.assert_exact()
 
     def test_host_boot_reassigns_lost_slot(self):
-        self.take()
+        self.change_owner()
 
         # Nova calls before the provider tree was updated once.
         self.after_host_boot()
@@ -106,7 +106,7 @@ class MissingSlotTest(AttachedSlotsTestCase):
     def test_restart_of_nova_compute_logs_lost_slot(self):
         self.restart_host()
         self.assertNotIn('does not have them', self.stdlog.logger.output)
-        self.take()
+        self.change_owner()
 
         self.restart_host()
 
@@ -127,8 +127,8 @@ class MissingSlotTest(AttachedSlotsTestCase):
         self.assertIsNone(self.slot_owner(self.index))
 
     def test_start_fails_if_other_partition_owns_slot(self):
-        self.take(owner=self.lpar_named('archive').uuid)
-        self.act(reboot={'type': 'HARD'})
+        self.change_owner(owner=self.lpar_named('archive').uuid)
+        self.request_action(reboot={'type': 'HARD'})
         self._wait_for_state_change(self.server, 'ACTIVE')
         self.assertIn(
             f'slot {self.index:08X} was allocated to it but it can not be '
@@ -140,9 +140,9 @@ class MissingSlotTest(AttachedSlotsTestCase):
         self.assertEqual('running', lpar.state)
 
         self._stop_server(self.server)
-        self.act(**{'os-start': None})
+        self.request_action(**{'os-start': None})
 
-        self.fails('start', 'start', f'{self.index:08X}')
+        self.wait_for_failed_action('start', 'start', f'{self.index:08X}')
         lpar = self.lpar(self.server)
         self.assertEqual('not activated', lpar.state)
         self.assertEqual({}, lpar.slots)
@@ -151,9 +151,9 @@ class MissingSlotTest(AttachedSlotsTestCase):
         self._stop_server(self.server)
         self.control().pull(f'{self.index:08X}')
 
-        self.act(**{'os-start': None})
+        self.request_action(**{'os-start': None})
 
-        self.fails('start', 'start', 'the slot is empty')
+        self.wait_for_failed_action('start', 'start', 'the slot is empty')
         self.assertEqual('not activated', self.lpar(self.server).state)
 
 
@@ -162,12 +162,14 @@ class SurplusSlotTest(AttachedSlotsTestCase):
 
     def test_start_fails_with_surplus_slot_that_is_withheld(self):
         self._stop_server(self.server)
-        spare = self.spare()
-        self.take(spare, self.lpar(self.server).uuid)
+        spare = self.unused_slot()
+        self.change_owner(spare, self.lpar(self.server).uuid)
 
-        self.act(**{'os-start': None})
+        self.request_action(**{'os-start': None})
 
-        self.fails('start', 'start', f'slot {spare:08X} was not asked for')
+        self.wait_for_failed_action(
+            'start', 'start', f'slot {spare:08X} was not asked for'
+        )
         lpar = self.lpar(self.server)
         self.assertEqual('not activated', lpar.state)
         self.assertEqual({self.index, spare}, set(lpar.slots))
@@ -179,15 +181,15 @@ class SurplusSlotTest(AttachedSlotsTestCase):
         # A slot held without allocation is not offered.
         self._run_periodics()
         self.assertNotIn(spare, self.slot_providers())
-        self.take(spare)
+        self.change_owner(spare)
         self._run_periodics()
         self.assertIn(spare, self.slot_providers())
 
     def test_hard_reboot_leaves_server_with_surplus_slot_running(self):
-        self.take(self.spare(), self.lpar(self.server).uuid)
+        self.change_owner(self.unused_slot(), self.lpar(self.server).uuid)
         self.control().clear_journal()
 
-        self.act(reboot={'type': 'HARD'})
+        self.request_action(reboot={'type': 'HARD'})
         self._wait_for_state_change(self.server, 'ACTIVE')
 
         self.assertIn('was not asked for', self.stdlog.logger.output)
@@ -228,15 +230,17 @@ class UnassignedSlotTest(AttachedSlotsTestCase):
 
     def test_start_fails_if_lost_slot_is_not_reassigned(self):
         self._stop_server(self.server)
-        self.take()
+        self.change_owner()
         self.stub_out(
             f'{partitions.__name__}.RestPartitions.assign',
             lambda found, uuid, slots: found.find(uuid),
         )
 
-        self.act(**{'os-start': None})
+        self.request_action(**{'os-start': None})
 
-        self.fails('start', 'start', f'slot {self.index:08X} is missing')
+        self.wait_for_failed_action(
+            'start', 'start', f'slot {self.index:08X} is missing'
+        )
         self.assertEqual('not activated', self.lpar(self.server).state)
 
 

@@ -228,7 +228,7 @@ class SkipFreeReadsTest(CostTestCase):
     def client(self):
         return self.computes['host1'].manager.reportclient
 
-    def both(self):
+    def original_and_replacement(self):
         """Return the allocations as nova reads them and as the option does."""
         context = nova_context.get_admin_context()
         original = type(self.client()).get_allocations_for_provider_tree
@@ -252,7 +252,7 @@ class SkipFreeReadsTest(CostTestCase):
         self.boot({})
         self.cycle()
 
-        theirs, ours = self.both()
+        theirs, ours = self.original_and_replacement()
 
         self.assertEqual(2, len(theirs))
         self.assertEqual(theirs, ours)
@@ -269,7 +269,7 @@ class SkipFreeReadsTest(CostTestCase):
         self.control().pull(f'{used:08X}')
         self.cycle()
 
-        theirs, ours = self.both()
+        theirs, ours = self.original_and_replacement()
 
         self.assertIn(server['id'], ours)
         self.assertEqual(theirs, ours)
@@ -302,7 +302,7 @@ class SkipFreeReadsTest(CostTestCase):
             version='1.28',
         )
 
-        theirs, ours = self.both()
+        theirs, ours = self.original_and_replacement()
 
         self.assertEqual(1, len(ours))
         self.assertEqual(theirs, ours)

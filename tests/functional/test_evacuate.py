@@ -67,7 +67,7 @@ class EvacuateTest(one_time_use.OneTimeUseTestCase):
 
         # The leftovers on the old host are removed when it is back.
         self.assertIsNotNone(self.lpar(server, 'host1'))
-        self.mend_host('host1')
+        self.recover_host('host1')
 
         self.assertIsNone(self.lpar(server, 'host1'))
         self.assertEqual([], self.disks('host1'))
@@ -159,7 +159,7 @@ class EvacuateTest(one_time_use.OneTimeUseTestCase):
             driver.PowerVMDriver, 'init_host', init_and_remember
         ):
             error = self.assertRaises(
-                nova_exception.NovaException, self.mend_host, 'host1'
+                nova_exception.NovaException, self.recover_host, 'host1'
             )
         # A real process would have ended.
         started[0].cleanup_host('host1')
@@ -169,7 +169,7 @@ class EvacuateTest(one_time_use.OneTimeUseTestCase):
             held, set(self._get_allocations_by_server_uuid(server['id']))
         )
         self.control('host1').clear_faults()
-        self.mend_host('host1')
+        self.recover_host('host1')
         self.assertIsNone(self.lpar(server, 'host1'))
         self.assert_burned(INDEX, host='host1')
         self.assertEqual({INDEX: True}, self.lpar(server, 'host2').slots)

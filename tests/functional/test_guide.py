@@ -155,13 +155,15 @@ class GuideTestCase(test_commands.CommandTestCase):
         """Run a line of shell commands; return its exit code and output."""
         out = None
         line = re.sub(
-            r'<([\w -]+)>', lambda found: self.place(found[1], line), line
+            r'<([\w -]+)>',
+            lambda found: self.fill_placeholder(found[1], line),
+            line,
         )
         for part in line.split(' | '):
             code, out = self.run_words(shlex.split(part, comments=True), out)
         return code, out
 
-    def place(self, words, line):
+    def fill_placeholder(self, words, line):
         """Return the value for a placeholder in angle brackets."""
         providers = self.slot_providers()
         wanted = {'CUSTOM_NVME'} & {*re.findall(r'CUSTOM_\w+', line)}

@@ -40,7 +40,7 @@ class OneTimeUseLifeCycleTest(one_time_use.OneTimeUseTestCase):
         self._run_periodics()
         self.assert_burned(INDEX)
         root = self._get_provider_uuid_by_host('host1')
-        self.assertEqual([f'in_tree={root}'], self.questions())
+        self.assertEqual([f'in_tree={root}'], self.tree_queries_of_cycle())
         self.assert_burned(INDEX)
 
         self._delete_server(server)

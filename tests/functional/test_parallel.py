@@ -122,7 +122,7 @@ class ParallelServersTest(complete_servers.CompleteServerTestCase):
             if record['status'] == 412
         )
 
-    def lost(self, other):
+    def wrong_resources_of(self, other):
         """Return missing and surplus resources of another tool."""
         state = self.host_state()
         belongings = other_tool.resources_of_others(state)
@@ -153,7 +153,7 @@ class ParallelServersTest(complete_servers.CompleteServerTestCase):
         while_deleting = self.outdated()
         other.stop()
 
-        self.assertEqual(none, self.lost(other))
+        self.assertEqual(none, self.wrong_resources_of(other))
         self.assertEqual(
             other_tool.NO_RESOURCES,
             other_tool.resources_of_instances(self.host_state()),

@@ -114,10 +114,10 @@ class ReloadFileTest(ReloadTestCase):
         self.assertEqual(GPU_SLOTS, set(self.slot_providers()))
         before = self.generations()
 
-        self.becomes('2 problem(s)', self.break_text)
-        self.becomes('has no paragraph', self.empty)
-        self.becomes('every user can write', self.open_to_all)
-        self.becomes('(no such file)', self.path.unlink)
+        self.assert_keeps_policy('2 problem(s)', self.break_text)
+        self.assert_keeps_policy('has no paragraph', self.empty)
+        self.assert_keeps_policy('every user can write', self.open_to_all)
+        self.assert_keeps_policy('(no such file)', self.path.unlink)
         self.assertEqual(before, self.generations())
 
         # A file that is as before is still worth a log line.
@@ -131,7 +131,7 @@ class ReloadFileTest(ReloadTestCase):
         self.cycles(3)
         self.assertEqual([], self.log('INFO'))
 
-    def becomes(self, problem, spoil):
+    def assert_keeps_policy(self, problem, spoil):
         """Change the file; assert that there is one error and no change."""
         self.forget_log()
         spoil()

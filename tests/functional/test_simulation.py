@@ -254,7 +254,7 @@ class SimulationTest(one_time_use.OneTimeUseTestCase):
             self._start_server(server)
             self._is_built(server, target)
         self.files[source] = self._inventories[source]
-        self.mend_host(source)
+        self.recover_host(source)
         return f'{server["id"]} {source} {fits}'
 
     def migrate_one(self):

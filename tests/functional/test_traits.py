@@ -46,7 +46,7 @@ class TraitsTestCase(test_reload.ReloadTestCase):
 
     inventory = gpus('CUSTOM_A')
 
-    def by_hand(self, trait, index=INDEX):
+    def add_trait(self, trait, index=INDEX):
         """Add a trait to a provider, as an operator does."""
         uuid = self.slot_providers()[index]['uuid']
         self._create_trait(trait)
@@ -83,7 +83,7 @@ class CustomTraitsTest(TraitsTestCase):
         self.start_host()
         self.assertEqual(ALL, self.providers_with('CUSTOM_A'))
 
-        self.by_hand('CUSTOM_HELD')
+        self.add_trait('CUSTOM_HELD')
         self.nova_reads_all()
         self.change(gpus('CUSTOM_B'))
         self.assertEqual(set(), self.providers_with('CUSTOM_A'))
@@ -103,7 +103,7 @@ class CustomTraitsTest(TraitsTestCase):
         self.assertEqual(renamed, self.slot_providers()[0x21020024]['name'])
 
         # While nova-compute is down.
-        self.by_hand('CUSTOM_HELD')
+        self.add_trait('CUSTOM_HELD')
         self.restart_host(inventory=gpus('CUSTOM_C'))
         self.assertEqual(set(), self.providers_with('CUSTOM_B'))
         self.assertEqual(set(), self.providers_with('CUSTOM_HELD'))
@@ -113,7 +113,7 @@ class CustomTraitsTest(TraitsTestCase):
         self.start_host()
         server = self.boot(test_reload.FIRST_GPU)
         self.change(re.sub('traits: .*', 'traits: [CUSTOM_B]', DENY))
-        self.by_hand('CUSTOM_HELD')
+        self.add_trait('CUSTOM_HELD')
         self.nova_reads_all()
         self.cycles(1)
         self.assertEqual({INDEX}, self.providers_with(test_reload.WITHDRAWN))
@@ -150,7 +150,7 @@ class WithdrawnTraitTest(TraitsTestCase):
                 raise SystemError('killed')
             if failure == 'conflict':
                 # Another client was faster.
-                self.by_hand(f'CUSTOM_{self.generation(uuid)}')
+                self.add_trait(f'CUSTOM_{self.generation(uuid)}')
                 return put(client, to, *args, **kwargs)
             return put(client, f'{to}/nowhere', *args, **kwargs)
 

@@ -49,12 +49,12 @@ class UnsupportedTestCase(base.PowerVMTestCase):
         self.server = self.boot(base.gpu_groups(1))
         # Keep the server for all stories.
         self._booted.clear()
-        self.before = self.seen()
+        self.before = self.server_state()
 
     def prepare(self):
         self.control().clear_journal()
 
-    def seen(self):
+    def server_state(self):
         """Return everything that an operation must not change."""
         server = self.api.get_server(self.server['id'])
         lpar = self.lpar(server)
@@ -72,12 +72,12 @@ class UnsupportedTestCase(base.PowerVMTestCase):
             },
         }
 
-    def assert_unhurt(self, **changes):
+    def assert_unchanged(self, **changes):
         """Assert that the server is unchanged and the host was not changed.
 
         :param changes: Changes that Nova itself makes to the server.
         """
-        self.assertEqual(self.before | changes, self.seen())
+        self.assertEqual(self.before | changes, self.server_state())
         self.assertEqual([], self.changing_requests())
 
     def changing_requests(self):
@@ -88,7 +88,7 @@ class UnsupportedTestCase(base.PowerVMTestCase):
             and not record['label'].startswith('Logon.')
         ]
 
-    def act(self, action, argument=None):
+    def request_action(self, action, argument=None):
         """Request a server action."""
         return self.api.post_server_action(
             self.server['id'], {action: argument}
@@ -99,14 +99,14 @@ class UnsupportedTestCase(base.PowerVMTestCase):
 
         :returns: Results of its events by name.
         """
-        found = self.ended(action, event)
+        found = self.wait_for_failed_action(action, event)
         details = found[event]['details']
         reason = f'PowerVM: {operation} is not supported yet'
         self.assertIn(reason, details)
         self.assert_logged_once(reason)
         return {name: event['result'] for name, event in found.items()}
 
-    def ended(self, action, event):
+    def wait_for_failed_action(self, action, event):
         """Wait until the newest action has failed; return its events."""
         found = {}
         for _ in range(300):
@@ -136,7 +136,7 @@ class UnsupportedTestCase(base.PowerVMTestCase):
         ]
         self.assertEqual(1, len(lines), lines)
 
-    def answer(self, ask, *arguments):
+    def api_refusal(self, ask, *arguments):
         """Return status and message of the API's refusal."""
         error = self.assertRaises(
             client.OpenStackApiException, ask, *arguments
@@ -152,26 +152,26 @@ class UnsupportedOperationsTest(UnsupportedTestCase):
         self.tell_stories()
 
     def story_pause_is_refused(self):
-        self.act('pause')
+        self.request_action('pause')
 
         self.refused('pause', 'compute_pause_instance', 'pausing a server')
-        self.assert_unhurt()
+        self.assert_unchanged()
 
     def story_suspend_is_refused(self):
-        self.act('suspend')
+        self.request_action('suspend')
 
         self.refused(
             'suspend', 'compute_suspend_instance', 'suspending a server'
         )
-        self.assert_unhurt()
+        self.assert_unchanged()
 
     def story_crash_dump_is_refused(self):
-        self.act('trigger_crash_dump')
+        self.request_action('trigger_crash_dump')
 
         self.refused(
             'trigger_crash_dump', 'compute_trigger_crash_dump', 'a crash dump'
         )
-        self.assert_unhurt()
+        self.assert_unchanged()
         self.assertNotIn('Exception during message handling', self.logged())
 
     def images(self):
@@ -181,13 +181,13 @@ class UnsupportedOperationsTest(UnsupportedTestCase):
     def story_snapshot_is_refused_and_leaves_no_image(self):
         before = self.images()
 
-        self.act('createImage', {'name': 'copy'})
+        self.request_action('createImage', {'name': 'copy'})
 
         results = self.refused('createImage', 'powervm_snapshot', 'a snapshot')
         # Nova's own event reports the start of the snapshot only.
         self.assertEqual('Success', results['compute_snapshot_instance'])
         self.wait_for_images(before)
-        self.assert_unhurt()
+        self.assert_unchanged()
 
     def wait_for_images(self, names):
         for _ in range(100):
@@ -199,7 +199,7 @@ class UnsupportedOperationsTest(UnsupportedTestCase):
     def story_backup_is_refused_and_leaves_no_image(self):
         before = self.images()
 
-        self.act(
+        self.request_action(
             'createBackup',
             {'name': 'copy', 'backup_type': 'daily', 'rotation': 1},
         )
@@ -209,23 +209,23 @@ class UnsupportedOperationsTest(UnsupportedTestCase):
         )
         self.assertNotIn('powervm_snapshot', results)
         self.wait_for_images(before)
-        self.assert_unhurt()
+        self.assert_unchanged()
 
     def story_shelve_is_refused_and_leaves_empty_image(self):
         before = self.images()
 
-        self.act('shelve')
+        self.request_action('shelve')
 
         self.refused('shelve', 'compute_shelve_instance', 'shelving a server')
-        self.assert_unhurt()
+        self.assert_unchanged()
         (left,) = set(self.images()) - set(before)
         self.assertEqual(f'{self.server["name"]}-shelved', left)
 
     def rescue(self):
         """Request a rescue, which is refused and sets the server to ERROR."""
-        self.act('rescue', {'rescue_image_ref': self.image})
+        self.request_action('rescue', {'rescue_image_ref': self.image})
         self.refused('rescue', 'compute_rescue_instance', 'rescuing a server')
-        self.assert_unhurt(status='ERROR')
+        self.assert_unchanged(status='ERROR')
         fault = self.fault(self.server)
         self.assertIn('PowerVM: rescuing a server is not supported', fault)
         self.assertIn('a hard reboot ends the error', fault)
@@ -235,7 +235,7 @@ class UnsupportedOperationsTest(UnsupportedTestCase):
 
         self.reboot_as_user()
 
-        self.assertEqual(self.before, self.seen())
+        self.assertEqual(self.before, self.server_state())
 
     def reboot_as_user(self):
         """Reboot the server hard with a user's default rights."""
@@ -248,35 +248,35 @@ class UnsupportedOperationsTest(UnsupportedTestCase):
     def story_refused_rescue_is_cleared_by_state_reset(self):
         self.rescue()
 
-        self.act('os-resetState', {'state': 'active'})
+        self.request_action('os-resetState', {'state': 'active'})
 
         self._wait_for_state_change(self.server, 'ACTIVE')
         # The guest was not restarted.
-        self.assert_unhurt()
+        self.assert_unchanged()
 
     def story_console_log_and_vnc_console_are_refused(self):
         self.assertEqual(
             (501, 'The requested functionality is not supported.'),
-            self.answer(self.act, 'os-getConsoleOutput', {}),
+            self.api_refusal(self.request_action, 'os-getConsoleOutput', {}),
         )
         self.assert_logged_once('PowerVM: the console log is not supported')
         console = {'remote_console': {'protocol': 'vnc', 'type': 'novnc'}}
-        status, _ = self.answer(
+        status, _ = self.api_refusal(
             self.api.api_post,
             f'/servers/{self.server["id"]}/remote-consoles',
             console,
         )
         self.assertEqual(501, status)
         self.assert_logged_once('PowerVM: a VNC console is not supported')
-        self.assert_unhurt()
+        self.assert_unchanged()
 
     def story_diagnostics_are_refused(self):
-        status, _ = self.answer(
+        status, _ = self.api_refusal(
             self.api.api_get, f'/servers/{self.server["id"]}/diagnostics'
         )
 
         self.assertEqual(501, status)
-        self.assert_unhurt()
+        self.assert_unchanged()
 
     def story_setting_administrator_password_is_refused(self):
         self.assertEqual(
@@ -285,10 +285,12 @@ class UnsupportedOperationsTest(UnsupportedTestCase):
                 'PowerVM: setting the administrator password is not '
                 'supported yet',
             ),
-            self.answer(self.act, 'changePassword', {'adminPass': 'x'}),
+            self.api_refusal(
+                self.request_action, 'changePassword', {'adminPass': 'x'}
+            ),
         )
         self.assertNotIn('adminPass', self.logged())
-        self.assert_unhurt()
+        self.assert_unchanged()
 
     def story_attaching_volume_is_refused(self):
         with utils.temporary_mutation(self.api, microversion='2.100'):
@@ -300,13 +302,13 @@ class UnsupportedOperationsTest(UnsupportedTestCase):
             'attach_volume', 'compute_attach_volume', 'attaching a volume'
         )
         self.assertEqual([], self.api.get_server_volumes(self.server['id']))
-        self.assert_unhurt()
+        self.assert_unchanged()
 
     def story_attaching_port_without_rmc_is_refused(self):
         port = self.make_port()
         attach = {'interfaceAttachment': {'port_id': port['id']}}
 
-        status, words = self.answer(
+        status, words = self.api_refusal(
             self.api.attach_interface, self.server['id'], attach
         )
 
@@ -317,7 +319,7 @@ class UnsupportedOperationsTest(UnsupportedTestCase):
         self.assert_logged_once(f'PowerVM: {reason}')
         found = self.neutron.show_port(port['id'])['port']
         self.assertFalse(found['device_id'])
-        self.assert_unhurt()
+        self.assert_unchanged()
 
     def story_multi_create_with_devices_finds_no_host(self):
         # A limit of Nova's scheduler: the host has devices for both.
@@ -330,7 +332,7 @@ class UnsupportedOperationsTest(UnsupportedTestCase):
 
         ended = self._wait_for_state_change(server, 'ERROR')
         self.assertIn('No valid host', ended['fault']['message'])
-        self.assert_unhurt()
+        self.assert_unchanged()
 
     def flavor_id(self, name):
         (found,) = [f for f in self.api.get_flavors() if f['name'] == name]
@@ -344,35 +346,46 @@ class UnsupportedOperationsTest(UnsupportedTestCase):
         here = {'host': 'host1'}
         live = {'host': None, 'block_migration': 'auto'}
         return {
-            'os-create-backup': (self.act, 'createBackup', backup),
-            'os-migrate-server:migrate': (self.act, 'migrate'),
-            'os-migrate-server:migrate:host': (self.act, 'migrate', here),
+            'os-create-backup': (self.request_action, 'createBackup', backup),
+            'os-migrate-server:migrate': (self.request_action, 'migrate'),
+            'os-migrate-server:migrate:host': (
+                self.request_action,
+                'migrate',
+                here,
+            ),
             'os-migrate-server:migrate_live': (
-                self.act,
+                self.request_action,
                 'os-migrateLive',
                 live,
             ),
             'os-migrate-server:migrate_live:host': (
-                self.act,
+                self.request_action,
                 'os-migrateLive',
                 live | here,
             ),
-            'os-pause-server:pause': (self.act, 'pause'),
-            'os-rescue': (self.act, 'rescue'),
-            'os-shelve:shelve': (self.act, 'shelve'),
-            'os-suspend-server:suspend': (self.act, 'suspend'),
+            'os-pause-server:pause': (self.request_action, 'pause'),
+            'os-rescue': (self.request_action, 'rescue'),
+            'os-shelve:shelve': (self.request_action, 'shelve'),
+            'os-suspend-server:suspend': (self.request_action, 'suspend'),
             'os-volumes-attachments:create': (
                 post,
                 self.server['id'],
                 volume,
             ),
             'servers:create_image': (
-                self.act,
+                self.request_action,
                 'createImage',
                 {'name': 'copy'},
             ),
-            'servers:resize': (self.act, 'resize', {'flavorRef': '1'}),
-            'servers:trigger_crash_dump': (self.act, 'trigger_crash_dump'),
+            'servers:resize': (
+                self.request_action,
+                'resize',
+                {'flavorRef': '1'},
+            ),
+            'servers:trigger_crash_dump': (
+                self.request_action,
+                'trigger_crash_dump',
+            ),
         }
 
     @contextlib.contextmanager
@@ -408,17 +421,17 @@ class UnsupportedOperationsTest(UnsupportedTestCase):
                         f"Policy doesn't allow os_compute_api:{rule} to be "
                         'performed.',
                     ),
-                    self.answer(ask, *arguments),
+                    self.api_refusal(ask, *arguments),
                 )
             # Other operations are still allowed.
             self.reboot_as_user()
 
-        self.assertEqual(self.before, self.seen())
+        self.assertEqual(self.before, self.server_state())
 
     def story_sample_policy_shows_reasons_to_users(self):
-        self.act('pause')
+        self.request_action('pause')
         event = 'compute_pause_instance'
-        reason = self.ended('pause', event)[event]['details']
+        reason = self.wait_for_failed_action('pause', event)[event]['details']
 
         self.assertNotIn('details', self.shown_to_the_user())
         with self.sample_policy():
@@ -478,7 +491,7 @@ class UnsupportedMovesTest(UnsupportedTestCase):
             ephemeral=0,
             extra_spec={**base.gpu_groups(1), **extra_specs},
         )
-        self.act('resize', {'flavorRef': flavor})
+        self.request_action('resize', {'flavorRef': flavor})
 
     def one_slot(self):
         """Return extra specs that only one free slot satisfies."""
@@ -500,21 +513,21 @@ class UnsupportedMovesTest(UnsupportedTestCase):
         self.refused(
             'resize', 'compute_resize_instance', 'a resize or cold migration'
         )
-        self.assert_unhurt()
+        self.assert_unchanged()
         # Nova keeps its claim on the target until the next cycle.
         self._run_periodics()
 
     def story_resize_of_stopped_server_is_refused(self):
         self._stop_server(self.server)
         self.control().clear_journal()
-        before = self.seen()
+        before = self.server_state()
 
         self.resize()
 
         self.refused(
             'resize', 'compute_resize_instance', 'a resize or cold migration'
         )
-        self.assertEqual(before, self.seen())
+        self.assertEqual(before, self.server_state())
         self.assertEqual('SHUTOFF', before['status'])
         self._run_periodics()
         self._start_server(self.server)
@@ -530,26 +543,26 @@ class UnsupportedMovesTest(UnsupportedTestCase):
 
         self._wait_for_state_change(self.server, 'ERROR')
         self.assertIn('0 are available', self.fault(self.server))
-        self.assert_unhurt(status='ERROR')
+        self.assert_unchanged(status='ERROR')
         # How to recover.
         self.api_fixture.api.post_server_action(
             self.server['id'], {'reboot': {'type': 'HARD'}}
         )
         self._wait_for_state_change(self.server, 'ACTIVE')
-        self.assertEqual(self.before, self.seen())
+        self.assertEqual(self.before, self.server_state())
         # The next cycle drops the claim, so the resize can be repeated.
         self._run_periodics()
         self.resize(**specs)
-        self.ended('resize', 'compute_resize_instance')
-        self.assertEqual(self.before, self.seen())
+        self.wait_for_failed_action('resize', 'compute_resize_instance')
+        self.assertEqual(self.before, self.server_state())
         self._run_periodics()
 
     def story_cold_migration_is_refused(self):
         self.start_host('host2')
 
-        self.act('migrate')
+        self.request_action('migrate')
 
         self.refused(
             'migrate', 'compute_resize_instance', 'a resize or cold migration'
         )
-        self.assert_unhurt()
+        self.assert_unchanged()
