@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The command, several emulators at once, and what is imported."""
+"""The command, several emulators in one process, and imports."""
 
 import contextlib
 import io
@@ -35,9 +35,9 @@ from tests.emulator import base
 COMMAND = [sys.executable, '-m', 'nova_powervm.emulator.main']
 
 
-class ImportTest(unittest.TestCase):
-    def test_without_the_driver_nova_and_pypowervm(self):
-        """Serve the default world with their code out of reach."""
+class EmulatorImportTest(unittest.TestCase):
+    def test_emulator_runs_without_driver_nova_and_pypowervm(self):
+        """Serve the default world while their modules can't be imported."""
         program = textwrap.dedent(
             """
             import sys
@@ -65,8 +65,8 @@ class ImportTest(unittest.TestCase):
         subprocess.run([sys.executable, '-c', program], check=True)
 
 
-class TwoEmulatorsTest(unittest.TestCase):
-    def test_hosts_with_equal_slots_do_not_mix(self):
+class ParallelEmulatorsTest(unittest.TestCase):
+    def test_emulators_share_no_state(self):
         base.quieten(self)
         first = base.start(self, seed=1)
         second = base.start(self, seed=2)
@@ -94,14 +94,14 @@ class TwoEmulatorsTest(unittest.TestCase):
         adapters.clear()
 
 
-class FixtureTest(unittest.TestCase):
-    def test_attributes(self):
+class EmulatorFixtureTest(unittest.TestCase):
+    def test_fixture_has_url_and_credentials(self):
         with fixture.Emulator(username='me', password='secret') as emulator:
             self.assertEqual(f'http://127.0.0.1:{emulator.port}', emulator.url)
             self.assertEqual('me', emulator.username)
             self.assertEqual('secret', emulator.password)
 
-    def test_the_port_is_free_again(self):
+    def test_stop_closes_port(self):
         emulator = fixture.Emulator().start()
         port = emulator.port
         emulator.stop()
@@ -109,9 +109,9 @@ class FixtureTest(unittest.TestCase):
             client.Client(f'http://127.0.0.1:{port}', timeout=1).state()
 
 
-class CommandTest(unittest.TestCase):
+class EmulatorCommandTest(unittest.TestCase):
     def start(self, *arguments):
-        """Start the command; it is gone after the test, whatever happens."""
+        """Start the command; it is killed after the test at the latest."""
         process = subprocess.Popen(
             [*COMMAND, *arguments], stdout=subprocess.PIPE, text=True
         )
@@ -120,7 +120,7 @@ class CommandTest(unittest.TestCase):
         self.addCleanup(process.kill)
         return process, process.stdout.readline().strip()
 
-    def test_first_line_and_end(self):
+    def test_command_prints_url_and_ends_on_sigterm(self):
         process, url = self.start('--port', '0', '--seed', '7')
         self.assertRegex(url, r'^http://127\.0\.0\.1:\d+$')
         state = client.Client(url).state()
@@ -128,7 +128,7 @@ class CommandTest(unittest.TestCase):
         process.send_signal(signal.SIGTERM)
         self.assertEqual(0, process.wait(30))
 
-    def test_world(self):
+    def test_command_serves_world_file(self):
         with tempfile.NamedTemporaryFile('w', suffix='.yaml') as file:
             json.dump({'systems': [{'name': 'machine'}]}, file)
             file.flush()
@@ -136,7 +136,7 @@ class CommandTest(unittest.TestCase):
             state = client.Client(url).state()
         self.assertEqual('machine', state['systems'][0]['name'])
 
-    def test_a_world_that_is_none(self):
+    def test_command_refuses_invalid_world_file(self):
         done = subprocess.run(
             [*COMMAND, '--world', os.devnull],
             capture_output=True,
@@ -146,7 +146,7 @@ class CommandTest(unittest.TestCase):
         self.assertEqual(1, done.returncode)
         self.assertIn('None is not of type', done.stderr)
 
-    def test_port_that_is_in_use(self):
+    def test_command_refuses_port_in_use(self):
         with socket.create_server(('127.0.0.1', 0)) as taken:
             port = str(taken.getsockname()[1])
             done = subprocess.run(
@@ -158,7 +158,7 @@ class CommandTest(unittest.TestCase):
         self.assertEqual(1, done.returncode)
         self.assertRegex(done.stderr, f'^cannot listen on .* port {port}: ')
 
-    def test_what_is_no_port(self):
+    def test_command_refuses_invalid_port(self):
         for text in ('65536', '-1', 'http'):
             stderr = io.StringIO()
             with (
@@ -168,7 +168,7 @@ class CommandTest(unittest.TestCase):
                 main.main([f'--port={text}'])
             self.assertIn(f'{text!r} is not a port', stderr.getvalue())
 
-    def test_unknown_option(self):
+    def test_command_refuses_unknown_option(self):
         with (
             self.assertRaises(SystemExit),
             tempfile.TemporaryFile('w') as stderr,

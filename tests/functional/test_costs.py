@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What a cycle costs, and what is done beside it."""
+"""The requests that a cycle of nova-compute makes."""
 
 import threading
 
@@ -36,9 +36,9 @@ class CostTestCase(base.PowerVMTestCase):
         )
 
     def cycle(self):
-        """Run Nova's periodic task; give its requests to host and Placement.
+        """Run a periodic task; return its requests to host and Placement.
 
-        The polls for events are not counted.
+        Polls for events are not counted.
         """
         self.recorder.take()
         self.control().clear_journal()
@@ -54,7 +54,7 @@ class CostTestCase(base.PowerVMTestCase):
         return self.computes[name].manager.driver
 
 
-class Cycle(CostTestCase):
+class IdleCycleTest(CostTestCase):
     def test_unchanged_host_answers_two_conditional_requests(self):
         self.start_host(skip_free_provider_reads=False)
         view = self.driver()._running.host.last.view
@@ -83,7 +83,7 @@ class Cycle(CostTestCase):
             free.count(ALLOCATIONS) + 2, ours.count(ALLOCATIONS), sent
         )
 
-    def test_a_change_is_seen_in_the_cycle_after_it(self):
+    def test_change_is_published_in_next_cycle(self):
         self.start_host()
         self.plug_gpu('21010040')
 
@@ -95,7 +95,7 @@ class Cycle(CostTestCase):
         self.assertNotIn(0x21010040, self.slot_providers())
         self.assertEqual(UNCHANGED, self.cycle()[0])
 
-    def test_what_somebody_changes_in_placement_is_put_right(self):
+    def test_traits_changed_in_placement_are_restored(self):
         self.flags(resource_provider_association_refresh=1, group='compute')
         self.start_host()
         provider = self.slot_providers()[0x21010020]['uuid']
@@ -111,8 +111,8 @@ class Cycle(CostTestCase):
         self.assertEqual(traits, set(self._get_provider_traits(provider)))
 
 
-class Restart(CostTestCase):
-    def test_traits_and_classes_are_not_made_again(self):
+class RestartCostTest(CostTestCase):
+    def test_restart_creates_no_traits_or_classes(self):
         self.start_host()
         self.recorder.take()
 
@@ -142,7 +142,7 @@ class Restart(CostTestCase):
         }
 
 
-class Vanished(CostTestCase):
+class DeletedProviderTest(CostTestCase):
     skipping = False
 
     def test_provider_that_somebody_deleted_is_made_anew(self):
@@ -157,16 +157,16 @@ class Vanished(CostTestCase):
         self.assertEqual(UNCHANGED, self.cycle()[0])
 
 
-class VanishedAndSkipping(Vanished):
+class DeletedProviderWithSkippingTest(DeletedProviderTest):
     skipping = True
 
 
-class SkipFreeReads(CostTestCase):
+class SkipFreeReadsTest(CostTestCase):
     def client(self):
         return self.computes['host1'].manager.reportclient
 
-    def both(self):
-        """Give what the original answers, and what is answered instead."""
+    def original_and_replacement(self):
+        """Return the allocations as nova reads them and as the option does."""
         context = nova_context.get_admin_context()
         original = type(self.client()).get_allocations_for_provider_tree
         return (
@@ -182,13 +182,13 @@ class SkipFreeReads(CostTestCase):
         self.assertEqual(UNCHANGED, asked)
         self.assertEqual([TREE, ALLOCATIONS, ROOM, ALLOCATIONS], sent)
 
-    def test_what_is_allocated_is_answered_as_nova_does(self):
+    def test_allocations_equal_those_nova_reads(self):
         self.start_host(skip_free_provider_reads=True)
         self.boot(base.gpu_groups(1) | {'group_policy': 'none'})
         self.boot({})
         self.cycle()
 
-        theirs, ours = self.both()
+        theirs, ours = self.original_and_replacement()
 
         self.assertEqual(2, len(theirs))
         self.assertEqual(theirs, ours)
@@ -205,12 +205,12 @@ class SkipFreeReads(CostTestCase):
         self.control().pull(f'{used:08X}')
         self.cycle()
 
-        theirs, ours = self.both()
+        theirs, ours = self.original_and_replacement()
 
         self.assertIn(server['id'], ours)
         self.assertEqual(theirs, ours)
 
-    def test_another_class_on_a_provider_is_not_overlooked(self):
+    def test_provider_with_another_class_is_read(self):
         self.start_host(skip_free_provider_reads=True)
         uuid = self.slot_providers()[0x21010020]['uuid']
         # Nova's copy of the provider is older than this.
@@ -237,12 +237,12 @@ class SkipFreeReads(CostTestCase):
             version='1.28',
         )
 
-        theirs, ours = self.both()
+        theirs, ours = self.original_and_replacement()
 
         self.assertEqual(1, len(ours))
         self.assertEqual(theirs, ours)
 
-    def test_it_is_off_where_novas_pci_tracker_needs_the_answers(self):
+    def test_option_is_ignored_with_pci_in_placement(self):
         self.flags(report_in_placement=True, group='pci')
         self.start_host(skip_free_provider_reads=True)
 
@@ -254,7 +254,7 @@ class SkipFreeReads(CostTestCase):
             self.stdlog.logger.output,
         )
 
-    def test_it_is_off_with_a_nova_that_was_not_tested(self):
+    def test_option_is_ignored_with_untested_nova(self):
         self.useFixture(
             base.fixtures.MockPatchObject(
                 free_provider_reads, 'TESTED', ('33.0',)
@@ -267,7 +267,7 @@ class SkipFreeReads(CostTestCase):
         )
         self.assertIn('this is nova 34.', self.stdlog.logger.output)
 
-    def test_it_ends_with_the_service(self):
+    def test_stop_restores_report_client(self):
         self.start_host(skip_free_provider_reads=True)
         self.assertIn('get_allocations_for_provider_tree', vars(self.client()))
 

@@ -17,8 +17,8 @@ from nova import objects
 from nova.tests.functional.api import client
 
 from nova_powervm.emulator import worlds
-from tests.functional import foreign
 from tests.functional import networks
+from tests.functional import other_tool
 from tests.functional.networks import SECOND
 from tests.functional.networks import SWITCH
 from tests.functional.networks import world
@@ -126,19 +126,21 @@ class Boot(networks.NetworkTestCase):
 
     def test_the_mac_of_a_foreign_lpar_fails_the_build(self):
         self.flags(max_attempts=1, group='scheduler')
-        self.start_host(world=foreign.world())
-        before = foreign.belongings(self.host_state())
+        self.start_host(world=other_tool.world())
+        before = other_tool.resources_of_others(self.host_state())
 
         server = self.boot_with(
-            self.make_port(mac_address=foreign.MAC), expected='ERROR'
+            self.make_port(mac_address=other_tool.MAC), expected='ERROR'
         )
 
         message = server['fault']['message']
         self.assertIn('in use by the network adapter', message)
         self.assertIn("'archive'", message)
         state = self.host_state()
-        self.assertEqual(foreign.NOTHING, foreign.leftovers(state))
-        self.assertEqual(before, foreign.belongings(state))
+        self.assertEqual(
+            other_tool.NO_RESOURCES, other_tool.resources_of_instances(state)
+        )
+        self.assertEqual(before, other_tool.resources_of_others(state))
 
     def test_a_tagged_port_is_in_the_device_metadata(self):
         self.start_host()
@@ -408,7 +410,10 @@ class Plugged(networks.NetworkTestCase):
         self.assertIn(port['id'], message)
         self.assertIn('within 1 seconds', message)
         self.assertFalse(self.started())
-        self.assertEqual(foreign.NOTHING, foreign.leftovers(self.host_state()))
+        self.assertEqual(
+            other_tool.NO_RESOURCES,
+            other_tool.resources_of_instances(self.host_state()),
+        )
         self.assertEqual(
             {}, self._get_allocations_by_server_uuid(server['id'])
         )
@@ -432,7 +437,10 @@ class Plugged(networks.NetworkTestCase):
         server = self.built(server, 'ERROR')
         self.assertIn('reported a failure', server['fault']['message'])
         self.assertFalse(self.started())
-        self.assertEqual(foreign.NOTHING, foreign.leftovers(self.host_state()))
+        self.assertEqual(
+            other_tool.NO_RESOURCES,
+            other_tool.resources_of_instances(self.host_state()),
+        )
 
     def story_ports_that_are_active_are_not_waited_for(self):
         active, down = self.make_port(), self.make_port(status='DOWN')

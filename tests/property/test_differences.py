@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Properties of what does not agree."""
+"""Properties of the differences between plan and Placement."""
 
 import unittest
 
@@ -30,7 +30,7 @@ OF_THE_PLAN = (Kind.MISSING, Kind.STALE, Kind.CHANGED)
 
 
 def tree_of(providers):
-    """Put providers below the node; nobody holds them."""
+    """Return a tree with providers below the node and no allocations."""
     return placement_tree.Tree(
         'host1',
         ROOT,
@@ -61,7 +61,7 @@ class DifferencesTest(unittest.TestCase):
         strategies.st.lists(strategies.host_slots, max_size=6),
         strategies.providers,
     )
-    def test_after_the_plan_nothing_is_left(self, policy, slots, providers):
+    def test_applied_plan_leaves_no_difference(self, policy, slots, providers):
         before = tree_of(providers)
         plan = plan_for(before, policy, slots)
         found = differences.compare(plan, before, slots, None)
@@ -71,7 +71,7 @@ class DifferencesTest(unittest.TestCase):
         left = differences.compare(again, after, slots, None)
 
         self.assertEqual([], [d for d in left if d.kind in OF_THE_PLAN])
-        # Nothing is said either where the plan changes nothing.
+        # A plan without changes has no differences.
         changed = after.children != before.children
         self.assertEqual(changed, any(d.kind in OF_THE_PLAN for d in found))
 
@@ -80,7 +80,9 @@ class DifferencesTest(unittest.TestCase):
         strategies.st.lists(strategies.host_slots, max_size=6),
         strategies.providers,
     )
-    def test_each_has_words_and_a_cure(self, policy, slots, providers):
+    def test_difference_has_description_and_cure(
+        self, policy, slots, providers
+    ):
         tree = tree_of(providers)
         plan = plan_for(tree, policy, slots)
         for difference in differences.compare(plan, tree, slots, ()):

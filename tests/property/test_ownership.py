@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""A slot is never offered while somebody else has it."""
+"""A slot is never offered while it belongs to somebody else."""
 
 import unittest
 
@@ -38,7 +38,7 @@ NEIGHBOUR = 'card of Cyborg'
 
 @st.composite
 def situations(draw):
-    """Draw a host, a file, a tree, and who has what."""
+    """Draw a host, a file, a tree, and owners of slots."""
     providers = draw(strategies.providers)
     uuids = [provider.uuid for provider in providers]
     holdings = draw(
@@ -98,7 +98,7 @@ def plan_for(file, host_slots, providers, holdings, cyborgs, consumers):
 
 
 def available(plan):
-    """Give the entries that the scheduler can give away."""
+    """Return the entries that the scheduler can allocate."""
     return [
         entry
         for entry in plan.of(Action.CREATE, Action.PUBLISH, Action.KEEP_CLASS)
@@ -108,7 +108,7 @@ def available(plan):
 
 class OfferTest(unittest.TestCase):
     @given(situations())
-    def test_what_is_offered_is_nobody_elses(self, situation):
+    def test_offered_slot_belongs_to_nobody_else(self, situation):
         _, host_slots, _, holdings, cyborgs, _ = situation
         made = plan_for(*situation)
         for entry in available(made):
@@ -121,13 +121,13 @@ class OfferTest(unittest.TestCase):
                 self.assertIn(entry.uuid, holdings[slot.owner.uuid])
 
     @given(situations())
-    def test_no_slot_is_offered_twice(self, situation):
+    def test_plan_offers_each_slot_once(self, situation):
         offered = [e.drc_index for e in available(plan_for(*situation))]
         self.assertEqual(len(set(offered)), len(offered))
 
 
-class OwnerTest(base.EmulatorTestCase):
-    """Owners are the same whether the host reports them or not."""
+class SlotOwnerTest(base.EmulatorTestCase):
+    """The offer does not depend on whether the host reports owners."""
 
     FILE = policy.Policy(
         (
@@ -157,7 +157,7 @@ class OwnerTest(base.EmulatorTestCase):
         suppress_health_check=[HealthCheck.differing_executors],
     )
     @given(st.data())
-    def test_with_and_without_the_capability(self, data):
+    def test_offer_is_same_whether_host_reports_owners_or_not(self, data):
         world = worlds.default()
         (host,) = world['systems']
         free = set()

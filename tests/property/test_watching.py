@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Properties of the watch over the inventory file."""
+"""Properties of the watch on the inventory file."""
 
 import dataclasses
 import unittest
@@ -37,8 +37,8 @@ contents = st.sampled_from((*GOOD, 'empty', *BAD))
 
 
 @dataclasses.dataclass(frozen=True)
-class File:
-    """A state of the file: no two have the same look."""
+class FileVersion:
+    """A version of the file; each looks different."""
 
     number: int
     content: str
@@ -70,11 +70,11 @@ steps = st.one_of(
 )
 
 
-class Story:
-    """Plays steps, and keeps what happened for the properties."""
+class WatchScenario:
+    """Plays steps and records what happened."""
 
     def __init__(self, first):
-        self.files = [File(0, first)]
+        self.files = [FileVersion(0, first)]
         self.now = self.files[0]
         self.watch = file_change.FileWatch(
             self.now.reading().policy, self.now.look
@@ -84,7 +84,7 @@ class Story:
         self.cycles = []
 
     def write(self, content):
-        self.now = File(len(self.files), content)
+        self.now = FileVersion(len(self.files), content)
         self.files.append(self.now)
 
     def back(self, number):
@@ -113,7 +113,7 @@ class Story:
 
 
 stories = st.builds(
-    lambda first, played: Story(first).play(played),
+    lambda first, played: WatchScenario(first).play(played),
     st.sampled_from((*GOOD, 'empty')),
     st.lists(steps, max_size=40),
 )
@@ -121,7 +121,7 @@ stories = st.builds(
 
 class WatchTest(unittest.TestCase):
     @given(stories)
-    def test_what_comes_into_force_was_read_whole_from_agreeing_looks(
+    def test_policy_in_force_was_read_completely_after_two_equal_looks(
         self, story
     ):
         for before, agreed, looked, reading, news, after in story.cycles:
@@ -135,13 +135,13 @@ class WatchTest(unittest.TestCase):
             self.assertEqual(reading.policy, after.policy)
 
     @given(stories)
-    def test_a_bad_or_empty_file_takes_nothing_away(self, story):
+    def test_invalid_or_empty_file_keeps_policy_in_force(self, story):
         for before, *_, after in story.cycles:
             if before.policy.paragraphs:
                 self.assertTrue(after.policy.paragraphs)
 
     @given(stories)
-    def test_what_is_told_has_a_change_behind_it(self, story):
+    def test_news_follow_change_of_file(self, story):
         for before, _, looked, _, news, after in story.cycles:
             if news is ReadOutcome.REFUSED:
                 self.assertNotEqual(before.judged, looked.look)
@@ -150,8 +150,8 @@ class WatchTest(unittest.TestCase):
                 self.assertEqual('', after.complaint)
 
     @given(stories)
-    def test_a_file_that_keeps_still_is_judged_once(self, story):
-        """Whatever came before, three more cycles settle it for good."""
+    def test_unchanged_file_is_judged_once(self, story):
+        """Three more cycles always settle the watch."""
         before = story.watch.policy
         for _ in range(3):
             story.cycle()

@@ -68,7 +68,7 @@ def only_entry(*args, **kwargs):
 
 
 class PublishTest(unittest.TestCase):
-    def test_create(self):
+    def test_plan_creates_provider_for_new_device(self):
         entry = only_entry([device()])
         self.assertEqual(
             plans.Entry(
@@ -83,44 +83,44 @@ class PublishTest(unittest.TestCase):
         )
         self.assertEqual(('CUSTOM_GPU',), entry.resource_classes)
 
-    def test_publish(self):
+    def test_plan_publishes_existing_provider(self):
         entry = only_entry([device()], [provider(classes=())])
         self.assertEqual(Action.PUBLISH, entry.action)
         self.assertEqual(f'uuid of {NAME}', entry.uuid)
         self.assertEqual({'CUSTOM_GPU': record()}, entry.inventory)
 
-    def test_adopt_the_short_name(self):
+    def test_plan_adopts_provider_with_short_name(self):
         entry = only_entry([device()], [provider(SHORT)])
         self.assertEqual((Action.PUBLISH, SHORT), (entry.action, entry.name))
 
-    def test_unchanged_while_allocated(self):
+    def test_plan_keeps_inventory_while_allocated(self):
         entry = only_entry([device()], [provider()], {NAME: ['instance']})
         self.assertEqual(Action.PUBLISH, entry.action)
         self.assertEqual({'CUSTOM_GPU': record()}, entry.inventory)
 
-    def test_keep_what_the_operator_reserved(self):
+    def test_plan_keeps_reservation_of_operator(self):
         entry = only_entry([device()], [provider(reserved=1)])
         self.assertEqual({'CUSTOM_GPU': record(1)}, entry.inventory)
 
-    def test_offer_again_what_was_withdrawn(self):
+    def test_plan_offers_withdrawn_device_again(self):
         entry = only_entry(
             [device()], [provider(reserved=1, traits=[WITHDRAWN])]
         )
         self.assertEqual({'CUSTOM_GPU': record(0)}, entry.inventory)
         self.assertEqual({'OWNER_NOVA'}, entry.traits)
 
-    def test_reserved_is_never_more_than_there_is(self):
+    def test_plan_limits_reserved_to_total(self):
         entry = only_entry([device()], [provider(reserved=4)])
         self.assertEqual({'CUSTOM_GPU': record(1)}, entry.inventory)
 
-    def test_a_record_without_reserved(self):
+    def test_plan_accepts_record_without_reserved(self):
         there = slot_providers.Provider(
             'u', NAME, {'CUSTOM_GPU': {'total': 1}}
         )
         entry = only_entry([device()], [there])
         self.assertEqual({'CUSTOM_GPU': record()}, entry.inventory)
 
-    def test_the_driver_decides_all_traits(self):
+    def test_plan_replaces_traits_of_provider(self):
         old = ['CUSTOM_POWERVM_IOSLOT_CLASS_0200', 'CUSTOM_BY_HAND']
         new = ['CUSTOM_POWERVM_IOSLOT_CLASS_0302', 'OWNER_NOVA']
         entry = only_entry([device(traits=new)], [provider(traits=old)])
@@ -128,17 +128,17 @@ class PublishTest(unittest.TestCase):
 
 
 @ddt.ddt
-class ClassTest(unittest.TestCase):
+class ResourceClassChangeTest(unittest.TestCase):
     """The file gives a device another resource class."""
 
-    def test_free(self):
+    def test_plan_changes_class_of_free_provider(self):
         entry = only_entry(
             [device()], [provider(classes=['CUSTOM_OLD'])], {NAME: []}
         )
         self.assertEqual(Action.PUBLISH, entry.action)
         self.assertEqual(('CUSTOM_GPU',), entry.resource_classes)
 
-    def test_keep_the_reservation(self):
+    def test_plan_keeps_reservation_when_class_changes(self):
         there = provider(classes=['CUSTOM_OLD'], reserved=1)
         for held in ([], ['instance']):
             entry = only_entry([device()], [there], {NAME: held})
@@ -149,7 +149,9 @@ class ClassTest(unittest.TestCase):
         ['allocated', {NAME: ['b', 'a']}, ('a', 'b')],
         ['unknown', {}, ()],
     )
-    def test_not_free(self, consumers, expected):
+    def test_plan_keeps_class_of_allocated_or_unknown_provider(
+        self, consumers, expected
+    ):
         entry = only_entry(
             [device()], [provider(classes=['CUSTOM_OLD'])], consumers
         )
@@ -160,7 +162,7 @@ class ClassTest(unittest.TestCase):
         self.assertIn('stays CUSTOM_OLD', entry.reason)
         self.assertIn('becomes CUSTOM_GPU', entry.reason)
 
-    def test_of_two_classes_the_allocated_ones_are_kept(self):
+    def test_plan_keeps_allocated_classes_only(self):
         there = provider(classes=['CUSTOM_GPU', 'CUSTOM_OLD'])
         for held, kept in (
             (['CUSTOM_GPU'], ('CUSTOM_GPU',)),
@@ -170,7 +172,7 @@ class ClassTest(unittest.TestCase):
             entry = only_entry([device()], [there], {NAME: {'i': held}})
             self.assertEqual(kept, entry.resource_classes)
 
-    def test_an_old_record_is_kept_as_it_is(self):
+    def test_plan_keeps_record_of_old_class_unchanged(self):
         old = record() | {'total': 5, 'max_unit': 3}
         there = slot_providers.Provider(
             f'uuid of {NAME}', NAME, {'CUSTOM_OLD': old}
@@ -178,7 +180,7 @@ class ClassTest(unittest.TestCase):
         entry = only_entry([device()], [there], {NAME: ['instance']})
         self.assertEqual({'CUSTOM_OLD': old}, entry.inventory)
 
-    def test_two_classes_and_free(self):
+    def test_plan_drops_second_class_of_free_provider(self):
         there = provider(classes=['CUSTOM_GPU', 'CUSTOM_OLD'])
         entry = only_entry([device()], [there], {NAME: []})
         self.assertEqual(('CUSTOM_GPU',), entry.resource_classes)
@@ -195,13 +197,13 @@ class OrphanTest(unittest.TestCase):
         ['frozen set', frozenset()],
         ['keys', {}.keys()],
     )
-    def test_free(self, nobody):
+    def test_plan_deletes_free_orphan(self, nobody):
         entry = only_entry([], [provider()], {NAME: nobody})
         self.assertEqual(Action.DELETE, entry.action)
         self.assertEqual(f'uuid of {NAME}', entry.uuid)
         self.assertEqual({}, entry.inventory)
 
-    def test_reason(self):
+    def test_deletion_states_reason(self):
         known = only_entry([], [provider()], {NAME: []}, {INDEX: OWNED})
         self.assertEqual(OWNED.text, known.reason)
         gone = only_entry([], [provider()], {NAME: []})
@@ -211,7 +213,9 @@ class OrphanTest(unittest.TestCase):
         ['allocated', {NAME: ['instance']}, ('instance',)],
         ['unknown', {}, ()],
     )
-    def test_not_free(self, consumers, expected):
+    def test_plan_withdraws_allocated_or_unknown_orphan(
+        self, consumers, expected
+    ):
         entry = only_entry([], [provider()], consumers, {INDEX: OWNED})
         self.assertEqual(
             plans.Entry(
@@ -232,25 +236,25 @@ class OrphanTest(unittest.TestCase):
         self.assertEqual({'CUSTOM_GPU': record(1)}, entry.inventory)
         self.assertEqual({WITHDRAWN}, entry.traits)
 
-    def test_withdrawn_before(self):
+    def test_plan_keeps_withdrawn_orphan_reserved(self):
         there = provider(reserved=1, traits=[WITHDRAWN, 'CUSTOM_A'])
         entry = only_entry([], [there])
         self.assertEqual({'CUSTOM_GPU': record(1)}, entry.inventory)
         self.assertEqual({WITHDRAWN, 'CUSTOM_A'}, entry.traits)
 
-    def test_reserved_by_the_operator(self):
+    def test_plan_does_not_mark_orphan_reserved_by_operator(self):
         there = provider(reserved=1, traits=['CUSTOM_A'])
         entry = only_entry([], [there])
         self.assertEqual({'CUSTOM_GPU': record(1)}, entry.inventory)
         self.assertEqual({'CUSTOM_A'}, entry.traits)
 
-    def test_reserved_by_the_operator_and_free(self):
+    def test_plan_keeps_free_orphan_reserved_by_operator(self):
         entry = only_entry((), [provider(reserved=1)], {NAME: []})
         self.assertEqual(Action.WITHDRAW, entry.action)
         self.assertNotIn(WITHDRAWN, entry.traits)
         self.assertIn('operator has reserved it', entry.reason)
 
-    def test_reserved_by_the_operator_since_nova_last_looked(self):
+    def test_plan_keeps_orphan_reserved_since_last_reading(self):
         plan = values.make_plan(
             (),
             [provider()],
@@ -264,27 +268,27 @@ class OrphanTest(unittest.TestCase):
         # Nova's copy differs from Placement, and so nothing is written.
         self.assertEqual({'CUSTOM_GPU': record(0)}, entry.inventory)
 
-    def test_all_classes_are_withdrawn(self):
+    def test_plan_withdraws_all_classes_of_orphan(self):
         there = provider(classes=['CUSTOM_A', 'CUSTOM_B'], traits=[WITHDRAWN])
         entry = only_entry([], [there])
         self.assertEqual(
             {'CUSTOM_A': record(1), 'CUSTOM_B': record(1)}, entry.inventory
         )
 
-    def test_without_inventory(self):
+    def test_plan_withdraws_orphan_without_inventory(self):
         entry = only_entry([], [provider(classes=())])
         self.assertEqual(Action.WITHDRAW, entry.action)
         self.assertEqual({}, entry.inventory)
 
 
 class PairTest(unittest.TestCase):
-    def test_foreign_providers_are_passed_over(self):
+    def test_pair_ignores_foreign_providers(self):
         pairing = slot_providers.pair(
             [], [provider('host1_0000:81:00.0'), provider('PowerVM PF 1')]
         )
         self.assertEqual(slot_providers.Pairing((), ()), pairing)
 
-    def test_of_two_for_one_slot_the_longer_name_wins(self):
+    def test_plan_publishes_longer_of_two_names_for_slot(self):
         for order in (1, -1):
             plan = make_plan(
                 [device()],
@@ -297,7 +301,7 @@ class PairTest(unittest.TestCase):
             )
             self.assertIn('another provider', plan.entries[1].reason)
 
-    def test_of_two_for_one_slot_none_is_offered_while_one_is_allocated(self):
+    def test_plan_withdraws_both_providers_while_one_is_allocated(self):
         plan = make_plan(
             [device()],
             [provider(SHORT), provider()],
@@ -310,7 +314,7 @@ class PairTest(unittest.TestCase):
         for entry in plan.entries:
             self.assertEqual({WITHDRAWN}, entry.traits)
 
-    def test_two_for_one_slot_that_is_gone(self):
+    def test_plan_handles_two_providers_of_removed_slot_separately(self):
         plan = make_plan(
             [], [provider(), provider(SHORT)], {NAME: [], SHORT: ['i']}
         )
@@ -319,7 +323,7 @@ class PairTest(unittest.TestCase):
             {entry.name: entry.action for entry in plan.entries},
         )
 
-    def test_questionable(self):
+    def test_questionable_are_orphans_and_providers_with_other_class(self):
         fine = provider(name_of(1))
         reclassed = provider(name_of(2), classes=['CUSTOM_OLD'])
         fresh = provider(name_of(3), classes=())
@@ -330,7 +334,7 @@ class PairTest(unittest.TestCase):
         )
         self.assertEqual((orphan, reclassed), pairing.questionable)
 
-    def test_order_of_the_plan(self):
+    def test_plan_lists_devices_before_orphans(self):
         plan = make_plan(
             [device(7), device(5)],
             [provider(name_of(9)), provider(name_of(5))],
@@ -347,7 +351,7 @@ class PairTest(unittest.TestCase):
         self.assertEqual(plan.entries[:2], plan.of(*list(Action)[:2]))
         self.assertEqual((), plan.of(Action.WITHDRAW))
 
-    def test_nothing(self):
+    def test_plan_without_devices_and_providers_is_empty(self):
         self.assertEqual(plans.Plan(), make_plan())
 
 
@@ -362,12 +366,12 @@ def once(**changes):
 class OneTimeUseTest(unittest.TestCase):
     """A plan burns nothing; it repairs what LPARs of instances hold."""
 
-    def test_a_new_provider_is_clean(self):
+    def test_plan_creates_provider_unburned(self):
         entry = only_entry([once()])
         self.assertEqual({'CUSTOM_GPU': record(0)}, entry.inventory)
         self.assertIn(ONCE, entry.traits)
 
-    def test_an_allocation_burns_nothing(self):
+    def test_plan_burns_nothing_for_allocation(self):
         entry = only_entry(
             [once()], [provider(traits=[ONCE])], {NAME: ['instance']}
         )
@@ -379,17 +383,17 @@ class OneTimeUseTest(unittest.TestCase):
         ['flagged_in_use', [provider()]],
         ['flagged_while_withdrawn', [provider(traits=[WITHDRAWN])]],
     )
-    def test_what_an_lpar_holds_is_burned(self, providers):
+    def test_plan_burns_device_that_lpar_holds(self, providers):
         entry = only_entry([once()], providers, held=[INDEX])
         self.assertEqual({'CUSTOM_GPU': record(1)}, entry.inventory)
         self.assertEqual({'OWNER_NOVA', ONCE}, entry.traits)
         self.assertTrue(entry.burned)
 
-    def test_what_an_lpar_holds_is_not_burned_without_the_flag(self):
+    def test_plan_does_not_burn_reusable_device_that_lpar_holds(self):
         entry = only_entry([device()], [provider()], held=[INDEX])
         self.assertEqual({'CUSTOM_GPU': record(0)}, entry.inventory)
 
-    def test_what_is_burned_stays_so(self):
+    def test_plan_keeps_burned_device_burned_without_flag(self):
         there = provider(reserved=1, traits=[ONCE])
         entry = only_entry([once()], [there])
         self.assertEqual({'CUSTOM_GPU': record(1)}, entry.inventory)
@@ -400,20 +404,20 @@ class OneTimeUseTest(unittest.TestCase):
         entry = only_entry([device()], [provider(traits=[ONCE])])
         self.assertNotIn(ONCE, entry.traits)
 
-    def test_a_reserve_of_the_drivers_own_is_no_burn(self):
+    def test_plan_does_not_take_withdrawal_for_burn(self):
         there = provider(reserved=1, traits=[WITHDRAWN])
         entry = only_entry([once()], [there])
         self.assertEqual({'CUSTOM_GPU': record(0)}, entry.inventory)
         self.assertEqual({'OWNER_NOVA', ONCE}, entry.traits)
 
-    def test_a_withdrawal_burns_nothing(self):
+    def test_plan_withdraws_without_burning(self):
         for consumers in ({NAME: ['instance']}, {}):
             entry = only_entry([], [provider(traits=[ONCE])], consumers)
             self.assertEqual(Action.WITHDRAW, entry.action)
             self.assertEqual({'CUSTOM_GPU': record(0)}, entry.inventory)
             self.assertEqual({ONCE}, entry.traits)
 
-    def test_a_burned_orphan_stays(self):
+    def test_plan_keeps_burned_orphan(self):
         there = provider(reserved=1, traits=[ONCE])
         for reserved in (there, provider(traits=[ONCE])):
             plan = values.make_plan(
@@ -427,11 +431,11 @@ class OneTimeUseTest(unittest.TestCase):
             self.assertEqual(reserved.inventory, entry.inventory)
             self.assertEqual({ONCE}, entry.traits)
 
-    def test_a_free_orphan_goes(self):
+    def test_plan_deletes_unburned_free_orphan(self):
         entry = only_entry([], [provider(traits=[ONCE])], {NAME: []})
         self.assertEqual(Action.DELETE, entry.action)
 
-    def test_a_withheld_device_that_an_lpar_holds_is_burned(self):
+    def test_plan_burns_withheld_device_that_lpar_holds(self):
         paragraph = dataclasses.replace(values.paragraph(), one_time_use=True)
         verdict = matching.Verdict(slots.Slot(INDEX), (paragraph,), OWNED)
         for traits in ([], [ONCE], [WITHDRAWN]):
@@ -447,7 +451,7 @@ class OneTimeUseTest(unittest.TestCase):
             self.assertEqual({'CUSTOM_GPU': record(1)}, entry.inventory)
             self.assertEqual({ONCE}, entry.traits)
 
-    def test_both_providers_of_a_slot_that_an_lpar_holds_are_burned(self):
+    def test_plan_burns_both_providers_of_slot_that_lpar_holds(self):
         plan = make_plan(
             [once()],
             [provider(SHORT, traits=[ONCE]), provider(traits=[ONCE])],
@@ -466,7 +470,7 @@ class AdditionsTest(unittest.TestCase):
         frozenset({'CUSTOM_BY_NOVA'}), frozenset({'CUSTOM_HELD', ONCE})
     )
 
-    def test_they_are_left_out_by_name_and_by_uuid(self):
+    def test_without_additions_removes_additions_by_name_or_uuid(self):
         there = provider(
             classes=['CUSTOM_GPU', 'CUSTOM_BY_NOVA'],
             traits=['CUSTOM_HELD', 'CUSTOM_OTHER', ONCE],

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Values that the tests of the core begin with."""
+"""Values for the tests of the core."""
 
 import dataclasses
 
@@ -31,7 +31,7 @@ NAME = 'PowerVM IOSlot host1 21010020'
 
 
 def slot(**changes):
-    """Make the slot of a GPU that nobody owns."""
+    """Return the slot of a GPU without owner."""
     values = {
         'drc_index': INDEX,
         'drc_name': 'U78CB.001.WZS0JZB-P1-C2',
@@ -47,14 +47,14 @@ def slot(**changes):
 
 
 def client(uuid=LPAR, **changes):
-    """Make an owner that is an LPAR with an ordinary system in it."""
+    """Return an owner that is an ordinary LPAR."""
     return slots.Owner(
         **{'kind': slots.PartitionKind.CLIENT, 'uuid': uuid, **changes}
     )
 
 
 def paragraph(name='gpus', line=1, **identification):
-    """Make a paragraph; NVIDIA's if nothing is said."""
+    """Return a paragraph, by default one that identifies NVIDIA's GPU."""
     return policy.Paragraph(
         name=name,
         identification=identification or {'vendor_id': '10DE'},
@@ -65,14 +65,14 @@ def paragraph(name='gpus', line=1, **identification):
 
 
 def device(index=INDEX, resource_class='CUSTOM_GPU', traits=('OWNER_NOVA',)):
-    """Make a device that is offered."""
+    """Return a device that is offered."""
     return matching.Device(
         slot(drc_index=index), resource_class, frozenset(traits)
     )
 
 
 def record(reserved=0):
-    """Make an inventory record as the specification has it."""
+    """Return an inventory record as in the specification."""
     return {
         'total': 1,
         'reserved': reserved,
@@ -84,7 +84,7 @@ def record(reserved=0):
 
 
 def provider(name=NAME, classes=('CUSTOM_GPU',), reserved=0, traits=()):
-    """Make a provider as Nova's tree has it; its name serves as uuid."""
+    """Return a provider of Nova's tree; its uuid contains its name."""
     return slot_providers.Provider(
         uuid=f'uuid of {name}',
         name=name,
@@ -131,7 +131,7 @@ def make_plan(
 
 
 def view(**changes):
-    """Make a host of 16 processors and 64 GiB."""
+    """Return a host with 16 processors and 64 GiB."""
     values = {
         'name': 'Server-8247-22L',
         'uuid': 'c889bf0d-9996-33ac-84c5-d16727083a77',
@@ -147,7 +147,7 @@ def view(**changes):
 
 
 def spec(**changes):
-    """Make what an LPAR with two slots shall be."""
+    """Return the specification of an LPAR with two slots."""
     values = {
         'uuid': LPAR,
         'name': 'instance-00000001',
@@ -163,7 +163,7 @@ def spec(**changes):
 
 
 def lpar(**changes):
-    """Make the LPAR of :func:`spec`, as the host reports it."""
+    """Return the LPAR of :func:`spec`, as the host reports it."""
     values = {
         'uuid': LPAR,
         'name': 'instance-00000001',

@@ -33,14 +33,14 @@ def bridge(name='b1', switch='ETHERNET0', pvid=1, vlans=()):
     )
 
 
-class Connect(unittest.TestCase):
+class ConnectTest(unittest.TestCase):
     def refused(self, wanted, bridges, mappings):
         with self.assertRaises(exception.PortRefused) as caught:
             shared_ethernet.connect(wanted, bridges, mappings)
         self.assertEqual('port-1', caught.exception.fields['port'])
         return caught.exception.fields['reason']
 
-    def test_the_only_bridge_serves_every_network(self):
+    def test_single_bridge_serves_every_network(self):
         for name in (None, 'default', 'other'):
             with self.subTest(name):
                 wanted = port(physical_network=name)
@@ -53,16 +53,16 @@ class Connect(unittest.TestCase):
                 )
                 self.assertFalse(made.is_provisioned)
 
-    def test_a_carried_vlan_is_provisioned(self):
+    def test_carried_vlan_is_provisioned(self):
         made = shared_ethernet.connect(port(), [bridge(vlans=[100])], {})
         self.assertTrue(made.is_provisioned)
 
-    def test_a_flat_network_is_the_pvid(self):
+    def test_flat_network_uses_pvid_of_bridge(self):
         made = shared_ethernet.connect(port(vlan=None), [bridge(pvid=7)], {})
         self.assertEqual(7, made.vlan)
         self.assertTrue(made.is_provisioned)
 
-    def test_mappings_choose_by_switch(self):
+    def test_mapping_chooses_bridge_by_switch(self):
         bridges = [bridge(), bridge('b2', 'ETHERNET1')]
         mappings = {
             'front': shared_ethernet.BridgeName('ETHERNET0'),
@@ -75,7 +75,7 @@ class Connect(unittest.TestCase):
                 )
                 self.assertEqual(expected, made.bridge.uuid)
 
-    def test_mappings_choose_by_pvid(self):
+    def test_mapping_chooses_bridge_by_pvid(self):
         bridges = [bridge(), bridge('b2', pvid=2)]
         mappings = {'back': shared_ethernet.BridgeName('ETHERNET0', 2)}
         made = shared_ethernet.connect(
@@ -83,7 +83,7 @@ class Connect(unittest.TestCase):
         )
         self.assertEqual('b2', made.bridge.uuid)
 
-    def test_a_mapped_host_does_not_guess(self):
+    def test_connect_refuses_unmapped_network_if_mappings_exist(self):
         mappings = {'front': shared_ethernet.BridgeName('ETHERNET0')}
         for name in (None, 'back'):
             with self.subTest(name):
@@ -93,7 +93,7 @@ class Connect(unittest.TestCase):
                 self.assertIn(f"'{name}' is none of", reason)
                 self.assertIn('bridge_mappings (front)', reason)
 
-    def test_a_mapping_to_what_is_not_there(self):
+    def test_connect_refuses_mapping_to_unknown_bridge(self):
         mappings = {'front': shared_ethernet.BridgeName('ETHERNET9')}
         reason = self.refused(
             port(physical_network='front'), [bridge()], mappings
@@ -101,18 +101,18 @@ class Connect(unittest.TestCase):
         self.assertIn('no Shared Ethernet bridge for front', reason)
         self.assertIn('ETHERNET0/1', reason)
 
-    def test_no_bridge_at_all(self):
+    def test_connect_refuses_host_without_bridge(self):
         reason = self.refused(port(), [], {})
         self.assertIn('there are: none', reason)
 
-    def test_several_bridges_need_a_name(self):
+    def test_connect_refuses_several_bridges_without_mapping(self):
         reason = self.refused(
             port(), [bridge(), bridge('b2', 'ETHERNET1')], {}
         )
         self.assertIn('2 Shared Ethernet bridges', reason)
         self.assertIn('SWITCH/PVID in [powervm]bridge_mappings', reason)
 
-    def test_a_vlan_of_a_switch_has_one_bridge(self):
+    def test_connect_refuses_vlan_of_other_bridge_on_switch(self):
         bridges = [bridge(), bridge('b2', pvid=2, vlans=[100])]
         mappings = {'front': shared_ethernet.BridgeName('ETHERNET0', 1)}
         for vlan in (100, 2):
@@ -125,7 +125,7 @@ class Connect(unittest.TestCase):
                 self.assertIn(f'VLAN {vlan} belongs to', reason)
                 self.assertIn('ETHERNET0/2', reason)
 
-    def test_a_vlan_of_another_switch_is_another_vlan(self):
+    def test_connect_accepts_vlan_of_bridge_on_other_switch(self):
         bridges = [bridge(), bridge('b2', 'ETHERNET1', vlans=[100])]
         mappings = {'front': shared_ethernet.BridgeName('ETHERNET0')}
         made = shared_ethernet.connect(

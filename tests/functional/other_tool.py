@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Another management tool of the same host, and what is its own."""
+"""Another management tool of the same host, and the resources it owns."""
 
 import re
 
@@ -39,7 +39,7 @@ _RACES = 200
 
 
 def world():
-    """Give the default world, and in it what belongs to others."""
+    """Return the default world with resources of others."""
     made = worlds.default()
     (system,) = made['systems']
     (vios,) = system['virtual_io_servers']
@@ -53,10 +53,10 @@ def world():
     return made
 
 
-def belongings(state):
-    """Give what an emulated host has that is not of instances of Nova.
+def resources_of_others(state):
+    """Return the resources of an emulated host that belong to no instance.
 
-    :param state: Of its one system, as the control plane tells it.
+    :param state: The system in the control plane's state.
     """
     return {
         'disks': _disks(state, ours=False),
@@ -73,8 +73,8 @@ def belongings(state):
     }
 
 
-def leftovers(state):
-    """Give what an emulated host has of instances of Nova."""
+def resources_of_instances(state):
+    """Return the resources of an emulated host that belong to instances."""
     return {
         'disks': _disks(state, ours=True),
         'media': _media(state, ours=True),
@@ -89,7 +89,7 @@ def leftovers(state):
 
 
 #: What leftovers gives when there are none.
-NOTHING = {
+NO_RESOURCES = {
     'disks': [],
     'media': [],
     'mappings': [],
@@ -127,7 +127,7 @@ def _media(state, ours):
 
 
 def _mappings(state, ours):
-    # An orphan, without a client, is nobody else's.
+    # Orphan mappings without client count as the instances'.
     return [
         (mapping['client'], mapping['name'])
         for mapping in _vios(state)['scsi_mappings']
@@ -148,9 +148,9 @@ def _slots(state, ours):
 
 
 class Client:
-    """A session of its own, used as pypowervm's authors meant it.
+    """Changes the host in its own pypowervm session, with retries on 412.
 
-    :param emulator: Of the host.
+    :param emulator: Emulator of the host.
     """
 
     def __init__(self, emulator):
@@ -164,7 +164,7 @@ class Client:
         base.forget(self._adapter.session)
 
     def make_disk(self, name, gigabytes=1):
-        """Make a disk in the volume group of the instances."""
+        """Create a disk in the volume group that instances use."""
 
         def edit(group):
             group.virtual_disks.append(
@@ -174,7 +174,7 @@ class Client:
         self._change(self._group, edit)
 
     def delete_disk(self, name):
-        """Delete one of its disks."""
+        """Delete a disk that it created."""
 
         def edit(group):
             group.virtual_disks.remove(_named(group, name))
@@ -189,7 +189,7 @@ class Client:
                 group.update()
 
     def map_disk(self, name):
-        """Map one of its disks to its LPAR."""
+        """Map a disk to the tool's own LPAR."""
         (client,) = logical_partition.LPAR.search(self._adapter, name=_CLIENT)
         disk = _named(self._group(), name)
 
@@ -204,7 +204,7 @@ class Client:
         self._change(self._server, edit)
 
     def unmap_disk(self, name):
-        """Take the mapping of one of its disks away."""
+        """Remove the mapping of a disk."""
 
         def edit(server):
             (found,) = (
@@ -218,7 +218,7 @@ class Client:
         self._change(self._server, edit)
 
     def delete_adapters(self, uuid):
-        """Take all network adapters from an LPAR."""
+        """Delete all network adapters of an LPAR."""
         for adapter in network.CNA.get(
             self._adapter,
             parent_type=logical_partition.LPAR,
@@ -227,7 +227,7 @@ class Client:
             adapter.delete()
 
     def make_adapter(self, uuid, vlan):
-        """Give an LPAR an adapter on the first virtual switch."""
+        """Create an adapter of an LPAR on the first virtual switch."""
         (switch, *_) = network.VSwitch.get(
             self._adapter,
             parent_type=managed_system.System,
@@ -238,13 +238,13 @@ class Client:
         )
 
     def add_vlan(self, vlan):
-        """Let the first bridge carry one more VLAN."""
+        """Add a VLAN to the first bridge."""
         network_bridger.ensure_vlan_on_nb(
             self._adapter, self._system, self._bridge(), vlan
         )
 
     def remove_vlan(self, vlan):
-        """Take a VLAN from the first bridge."""
+        """Remove a VLAN from the first bridge."""
         network_bridger.remove_vlan_from_nb(
             self._adapter, self._system, self._bridge(), vlan
         )

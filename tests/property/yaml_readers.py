@@ -10,9 +10,9 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What other readers of YAML make of a value without quotes.
+"""What other YAML readers make of an unquoted value.
 
-PyYAML reads YAML 1.1, ruamel.yaml YAML 1.1 and 1.2.
+PyYAML reads YAML 1.1, ruamel.yaml reads YAML 1.1 and 1.2.
 """
 
 import ruamel.yaml.resolver
@@ -27,7 +27,7 @@ _PYYAML = yaml.SafeLoader('')
 
 
 def readings(value):
-    """Give the kinds of which a value is for these readers, text left out."""
+    """Return the types other than text that readers see in a value."""
     tags = {_PYYAML.resolve(yaml.ScalarNode, value, _PLAIN)}
     for resolver in _RUAMEL:
         tag = resolver.resolve(ruamel.yaml.nodes.ScalarNode, value, _PLAIN)

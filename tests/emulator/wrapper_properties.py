@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Every value that pypowervm's wrappers read, as plain Python values."""
+"""Reads all property values of pypowervm's wrappers as plain values."""
 
 import collections.abc
 import inspect
@@ -19,7 +19,7 @@ from pypowervm.wrappers import entry_wrapper
 
 from tests.emulator import base
 
-# Where the two readings must differ: the server, and its revisions.
+# Values that differ between readings: the server and its ETags.
 _OF_THE_READING = frozenset(
     (
         'adapter',
@@ -36,7 +36,7 @@ _OF_THE_READING = frozenset(
 _DEEPEST = 12
 
 
-def of(wrapper, depth=0):
+def read_properties(wrapper, depth=0):
     """Return the values of a wrapper's properties, by name."""
     values = {}
     for name, _ in inspect.getmembers(
@@ -56,7 +56,7 @@ def _plain(value, depth):
     if depth > _DEEPEST:
         return '...'
     if isinstance(value, entry_wrapper.Wrapper):
-        return {type(value).__name__: of(value, depth)}
+        return {type(value).__name__: read_properties(value, depth)}
     if isinstance(value, str):
         return base.without_host(value)
     if isinstance(value, collections.abc.Mapping):

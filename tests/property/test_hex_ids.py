@@ -10,13 +10,13 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Every id of four and of two digits: what is read is what is written."""
+"""Every id of four or two digits is read as written or refused."""
 
 import unittest
 
 from nova_powervm import exception
 from nova_powervm import inventory_file
-from tests.property import readers
+from tests.property import yaml_readers
 
 _KEYS = {
     4: (
@@ -33,14 +33,14 @@ _AT_ONCE = 400
 
 
 def every(digits, form):
-    """Give every number of so many digits as text."""
+    """Return every number of so many digits as text."""
     return [f'{number:0{digits}{form}}' for number in range(16**digits)]
 
 
 def read(digits, written):
-    """Read values, each in a line of its own.
+    """Read values, each on its own line.
 
-    :returns: Value, as written, to what was read; None if it is refused.
+    :returns: What was read, by value as written; None if it is refused.
     """
     lines = [*_lines(_KEYS[digits], written)]
     try:
@@ -65,13 +65,13 @@ def _lines(keys, written):
             yield f'    {key}: {value}', value
 
 
-class EveryIdTest(unittest.TestCase):
-    """The id equals the text, or there is an error: nothing third."""
+class ExhaustiveIdTest(unittest.TestCase):
+    """Reading an id returns its text or an error."""
 
     def check_plain(self, digits, form):
-        # Those that are refused stand together: few files are read twice.
+        # Sorted by refusal, so that few files have to be read twice.
         values = sorted(
-            every(digits, form), key=lambda v: bool(readers.readings(v))
+            every(digits, form), key=lambda v: bool(yaml_readers.readings(v))
         )
         refused = 0
         for start in range(0, len(values), _AT_ONCE):
@@ -81,7 +81,9 @@ class EveryIdTest(unittest.TestCase):
                     refused += 1
                 else:
                     self.assertEqual(value.upper(), found)
-                    self.assertEqual(set(), readers.readings(value), value)
+                    self.assertEqual(
+                        set(), yaml_readers.readings(value), value
+                    )
         return refused
 
     def check_quoted(self, digits, form, quote):
@@ -91,27 +93,27 @@ class EveryIdTest(unittest.TestCase):
             for value, found in read(digits, some).items():
                 self.assertEqual(value.strip(quote).upper(), found)
 
-    def test_plain_four_digits_in_upper_case(self):
-        # All digits, or digits, E, digits.
+    def test_unquoted_upper_case_ids_of_four_digits_are_kept_or_refused(self):
+        # Decimal digits only, or digits around one E.
         exponents = 10 * 10 * 10 * 2
         self.assertEqual(10**4 + exponents, self.check_plain(4, 'X'))
 
-    def test_plain_four_digits_in_lower_case(self):
+    def test_unquoted_lower_case_ids_of_four_digits_are_kept_or_refused(self):
         # 0b, which begins a binary number, and two of its digits, as well.
         exponents = 10 * 10 * 10 * 2
         self.assertEqual(10**4 + exponents + 4, self.check_plain(4, 'x'))
 
-    def test_quoted_four_digits_in_upper_case(self):
+    def test_quoted_upper_case_ids_of_four_digits_are_kept(self):
         self.check_quoted(4, 'X', "'")
 
-    def test_quoted_four_digits_in_lower_case(self):
+    def test_quoted_lower_case_ids_of_four_digits_are_kept(self):
         self.check_quoted(4, 'x', '"')
 
-    def test_plain_two_digits(self):
+    def test_unquoted_ids_of_two_digits_are_kept_or_refused(self):
         self.assertEqual(10**2, self.check_plain(2, 'X'))
         self.assertEqual(10**2, self.check_plain(2, 'x'))
 
-    def test_quoted_two_digits(self):
+    def test_quoted_ids_of_two_digits_are_kept(self):
         for quote in ('"', "'"):
             self.check_quoted(2, 'X', quote)
             self.check_quoted(2, 'x', quote)

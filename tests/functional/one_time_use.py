@@ -10,39 +10,39 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Hosts whose devices are for one use."""
+"""Hosts with one-time-use devices."""
 
 import fixtures
 
 from nova_powervm.virt.provider_tree import free_provider_reads
 from tests.functional import base
 
-ONCE = base.GPUS + '  one_time_use: true\n'
+ONE_TIME_USE_GPUS = base.GPUS + '  one_time_use: true\n'
 TRAIT = 'HW_PCI_ONE_TIME_USE'
 INDEX = 0x21010020
 
 
-def device(index=INDEX):
-    """Give the extra specs of one group that asks for the GPU of a slot."""
+def gpu_group(index=INDEX):
+    """Return extra specs of a group that requests the GPU of a slot."""
     return {
         'resources1:CUSTOM_GPU': '1',
         f'trait1:CUSTOM_POWERVM_IOSLOT_DRC_INDEX_{index:08X}': 'required',
     }
 
 
-class OnceTestCase(base.PowerVMTestCase):
-    """Looks at what is reserved."""
+class OneTimeUseTestCase(base.PowerVMTestCase):
+    """Provides one-time-use GPUs and checks which are burned."""
 
-    inventory = ONCE
+    inventory = ONE_TIME_USE_GPUS
 
     def reserved(self, index=INDEX, host='host1'):
-        """Give what of a slot's provider is reserved."""
+        """Return reserved of a slot's provider."""
         uuid = self.slot_providers(host)[index]['uuid']
-        # Nova may have added another class.
+        # Nova's provider.yaml may have added another class.
         return self._get_provider_inventory(uuid)['CUSTOM_GPU']['reserved']
 
     def burned(self, host='host1'):
-        """Give the DRC indexes whose providers are reserved."""
+        """Return the DRC indexes whose providers are reserved."""
         return {
             index
             for index in self.slot_providers(host)
@@ -50,7 +50,7 @@ class OnceTestCase(base.PowerVMTestCase):
         }
 
     def marked(self, host='host1'):
-        """Give the DRC indexes whose providers have the trait."""
+        """Return the DRC indexes of providers with the one-time-use trait."""
         return {
             index
             for index, provider in self.slot_providers(host).items()
@@ -58,18 +58,18 @@ class OnceTestCase(base.PowerVMTestCase):
         }
 
     def release(self, index=INDEX, host='host1'):
-        """Lower what is reserved, as an operator does."""
+        """Set reserved to 0, as an operator does after cleaning."""
         uuid = self.slot_providers(host)[index]['uuid']
         self.reserve(uuid, 'CUSTOM_GPU', 0)
 
-    def questions(self, host='host1'):
-        """Run a cycle; give what it asks Placement about the tree."""
+    def tree_queries_of_cycle(self, host='host1'):
+        """Run a cycle; return its queries of the provider tree."""
         client = self.computes[host].manager.reportclient
         get = client.get
         asked = []
 
         def note_and_get(url, *args, **kwargs):
-            # Instead of Nova's own questions, in one of the suite's modes.
+            # skip_free_provider_reads replaces queries of Nova.
             instead = kwargs.get('version') == free_provider_reads.VERSION
             if '?in_tree=' in url and not instead:
                 asked.append(url.partition('?')[2])
@@ -80,22 +80,22 @@ class OnceTestCase(base.PowerVMTestCase):
         return asked
 
     def assert_burned(self, *indexes, host='host1'):
-        """Check which devices are burned."""
+        """Assert that exactly these devices are burned."""
         self.assertEqual(set(indexes), self.burned(host))
 
     def fail_host(self, host):
-        """Let a host go down as a whole; nova-compute with it."""
+        """Stop a host's nova-compute and mark its service as down."""
         self.computes[host].stop()
         (service,) = self.admin_api.get_services(
             binary='nova-compute', host=host
         )
         self.admin_api.put_service_force_down(service['id'], True)
 
-    def mend_host(self, host):
-        """Let nova-compute of a host come back."""
+    def recover_host(self, host):
+        """Restart a host's nova-compute and mark its service as up."""
         (service,) = self.admin_api.get_services(
             binary='nova-compute', host=host
         )
-        # Nova does not let it count as up before it has cleaned up.
+        # Nova keeps it down until it has cleaned up.
         self.restart_host(host)
         self.admin_api.put_service_force_down(service['id'], False)

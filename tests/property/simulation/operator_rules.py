@@ -10,17 +10,17 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Operators, Cyborg, and who changes the host and its file, as rules."""
+"""Rules of operators, of Cyborg, and of changes to hosts and files."""
 
 from hypothesis import stateful
 from hypothesis import strategies as st
 
 from nova_powervm.devices import names
-from tests.property.simulation import acting
-from tests.property.simulation import figures
+from tests.property.simulation import base_machine
 from tests.property.simulation import host
 from tests.property.simulation import inventory
 from tests.property.simulation import placement
+from tests.property.simulation import run_statistics
 from tests.property.simulation import world as worlds
 
 _OPERATORS = 'CUSTOM_OPERATOR'
@@ -34,12 +34,12 @@ _CHANGES = st.fixed_dictionaries(
 )
 
 
-class Providers(acting.Acting):
-    """Who changes providers in Placement."""
+class ProviderRules(base_machine.BaseMachine):
+    """Rules that change providers in Placement."""
 
-    @stateful.rule(number=acting.NODES)
+    @stateful.rule(number=base_machine.NODES)
     def renew_foreign(self, number):
-        """Let Cyborg delete its provider and make another one."""
+        """Delete Cyborg's provider and create another one."""
         node = self.world.nodes[number]
         gone = [
             uuid
@@ -76,9 +76,9 @@ class Providers(acting.Acting):
         what=st.sampled_from(('reserve', 'release', 'mark', 'remove')),
     )
     def operate(self, data, what):
-        node, row = acting.pick(data, self.rows())
+        node, row = base_machine.pick(data, self.rows())
         if what == 'remove' and data.draw(st.booleans()):
-            # Its slot is gone as well, for now.
+            # Its slot disappears as well.
             node.host.change(worlds.slot_of(row), reported=False)
         done = {
             'reserve': lambda: self.reserve(node, row),
@@ -93,8 +93,8 @@ class Providers(acting.Acting):
     @stateful.precondition(lambda self: self._burned())
     @stateful.rule(data=st.data())
     def clean(self, data):
-        """Release what was used, as after a cleaning."""
-        node, row = acting.pick(data, self._burned())
+        """Release a burned device, as after a cleaning."""
+        node, row = base_machine.pick(data, self._burned())
         self.release(node, row)
         self.wait(node, data.draw(st.booleans()))
         self.done('provider: clean')
@@ -102,8 +102,8 @@ class Providers(acting.Acting):
     @stateful.precondition(lambda self: self._without_twin())
     @stateful.rule(data=st.data())
     def make_twin(self, data):
-        """Make a second provider for a slot, with the other form of name."""
-        node, row = acting.pick(data, self._without_twin())
+        """Create a second provider for a slot, with the other form of name."""
+        node, row = base_machine.pick(data, self._without_twin())
         twin = placement.Row(
             placement.new_uuid(next(self.numbers)),
             names.provider_name('', worlds.slot_of(row), 'spec'),
@@ -117,7 +117,7 @@ class Providers(acting.Acting):
         self.done('provider: twin')
 
     def _without_twin(self):
-        """Give the providers that a twin could be made of."""
+        """Return the providers that can get a twin."""
         names_there = {r.name for r in self.world.placement.rows.values()}
         return [
             (node, row)
@@ -148,13 +148,13 @@ class Providers(acting.Acting):
     @stateful.precondition(lambda self: self._deserted())
     @stateful.rule(data=st.data())
     def delete_service(self, data):
-        """Delete the compute service, which takes all providers with it."""
-        node = acting.pick(data, self._deserted())
+        """Delete the compute service, and with it all providers."""
+        node = base_machine.pick(data, self._deserted())
         self.world.delete_service(node)
         self.done('delete service')
 
     def _deserted(self):
-        """Give the nodes whose service can be deleted."""
+        """Return the nodes whose service can be deleted."""
         return [
             node
             for node in self.world.nodes
@@ -167,11 +167,11 @@ class Providers(acting.Acting):
         ]
 
 
-class Hosts(acting.Acting):
-    """Who changes slots and files."""
+class HostRules(base_machine.BaseMachine):
+    """Rules that change slots and files."""
 
     @stateful.rule(
-        number=acting.NODES,
+        number=base_machine.NODES,
         vendor=st.sampled_from((inventory.GPU, inventory.GPU, inventory.CARD)),
         changes=_CHANGES,
         wait=st.booleans(),
@@ -180,14 +180,14 @@ class Hosts(acting.Acting):
         file = self.world.nodes[number].file
         file.write(file.good.changed(vendor, **changes))
         for change in changes or ['paragraph']:
-            figures.SEEN.note(f'edit: {change}')
+            run_statistics.TOTALS.note(f'edit: {change}')
         self.wait(self.world.nodes[number], wait)
         self.done('edit')
 
     @stateful.rule(
-        number=acting.NODES,
+        number=base_machine.NODES,
         how=st.sampled_from(('without', 'deny', *inventory.BROKEN)),
-        index=acting.SLOTS,
+        index=base_machine.SLOTS,
         wait=st.booleans(),
     )
     def spoil_file(self, number, how, index, wait):
@@ -201,8 +201,8 @@ class Hosts(acting.Acting):
         self.done(f'file: {how}')
 
     @stateful.rule(
-        number=acting.NODES,
-        index=acting.SLOTS,
+        number=base_machine.NODES,
+        index=base_machine.SLOTS,
         change=st.sampled_from(
             (
                 ('card', None),
@@ -223,17 +223,19 @@ class Hosts(acting.Acting):
         self.done(f'slot: {what} {value}')
 
     @stateful.rule(
-        number=acting.NODES,
-        index=acting.SLOTS,
+        number=base_machine.NODES,
+        index=base_machine.SLOTS,
         owner=st.sampled_from((None, host.VIOS, host.ARCHIVE)),
     )
     def change_owner(self, number, index, owner):
         if self.world.nodes[number].host.take(index, owner):
             self.done('slot: owner')
 
-    @stateful.rule(number=acting.NODES, once=st.booleans(), wait=st.booleans())
+    @stateful.rule(
+        number=base_machine.NODES, once=st.booleans(), wait=st.booleans()
+    )
     def repair(self, number, once, wait):
-        """Bring slots and file of a host in order."""
+        """Restore the slots and the file of a host."""
         node = self.world.nodes[number]
         for index in host.SLOTS:
             state = node.host.slots[index]

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What all rules need: the world, trouble, and a note of what was done."""
+"""Common parts of the simulation's rules."""
 
 import contextlib
 import itertools
@@ -26,10 +26,10 @@ from nova import objects
 from oslo_utils import uuidutils
 
 from tests.property.simulation import checks
-from tests.property.simulation import figures
 from tests.property.simulation import host
 from tests.property.simulation import placement
 from tests.property.simulation import process
+from tests.property.simulation import run_statistics
 from tests.property.simulation import world as worlds
 
 NODES = st.integers(0, 1)
@@ -55,7 +55,7 @@ TROUBLE = (
         process.Trouble,
         st.just('meddle'),
         at=st.integers(0, 45),
-        # What is done is put in its place by the rule.
+        # The rule replaces the tuple by a function.
         act=st.tuples(
             st.sampled_from(('reserve', 'release', 'remove', 'take', 'pull')),
             SLOTS,
@@ -65,14 +65,14 @@ TROUBLE = (
 
 
 class _Reading(logging.Handler):
-    """Reads each message, so that one that can't be made is seen."""
+    """Formats each message, so that an invalid one raises."""
 
     def emit(self, record):
         record.getMessage()
 
 
-class Acting(stateful.RuleBasedStateMachine):
-    """Somebody who acts on two hosts with the same slots and files."""
+class BaseMachine(stateful.RuleBasedStateMachine):
+    """State machine with two hosts that have the same slots and files."""
 
     def __init__(self):
         super().__init__()
@@ -95,18 +95,20 @@ class Acting(stateful.RuleBasedStateMachine):
     def teardown(self):
         for node in self.world.nodes:
             node.crash()
-        figures.SEEN.add(self.world.checked, time.monotonic() - self._started)
+        run_statistics.TOTALS.add(
+            self.world.checked, time.monotonic() - self._started
+        )
         self._undo.close()
 
     def wait(self, node, wait):
-        """Let two cycles pass, in which a file is taken over."""
+        """Run two cycles, which apply a changed file."""
         if wait and node.compute:
             node.compute.server.deaf = False
             self.world.cycle(node)
             self.checked_cycle(node)
 
     def settle(self, node):
-        """Let nothing happen on a host for three cycles, and check it."""
+        """Run three cycles without changes, and check the host."""
         node.compute.server.deaf = False
         node.compute.forget_providers()
         for _ in range(3):
@@ -146,7 +148,7 @@ class Acting(stateful.RuleBasedStateMachine):
         return [(n, r) for n in self.world.nodes for r in self.world.rows(n)]
 
     def trouble(self, node, trouble):
-        """Say what somebody does who meddles."""
+        """Fill in the action of a fault of the kind 'meddle'."""
         if trouble is None or trouble.kind != 'meddle':
             return trouble
         what, index = trouble.act
@@ -198,8 +200,8 @@ class Acting(stateful.RuleBasedStateMachine):
 
     def done(self, rule, node=None, trouble=None):
         if trouble and trouble.done:
-            figures.SEEN.fault(trouble)
-        figures.SEEN.rule(rule)
+            run_statistics.TOTALS.fault(trouble)
+        run_statistics.TOTALS.rule(rule)
         self.world.check()
 
 
@@ -209,7 +211,7 @@ def pick(data, found):
 
 @contextlib.contextmanager
 def quiet():
-    """Read all messages and show none."""
+    """Format all log messages without showing them."""
     root = logging.getLogger()
     before = root.handlers, root.level
     root.handlers, root.level = [_Reading()], logging.INFO

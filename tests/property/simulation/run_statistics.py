@@ -10,12 +10,12 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""How much was simulated."""
+"""Counts of simulated rules, faults and checks."""
 
 import collections
 
 
-class Figures:
+class RunStatistics:
     """Counts rules, faults and checks over all runs of this process."""
 
     def __init__(self):
@@ -28,7 +28,7 @@ class Figures:
 
     @property
     def steps(self):
-        """How many rules did something."""
+        """The number of rules that did something."""
         return self.rules.total()
 
     def rule(self, name):
@@ -42,13 +42,13 @@ class Figures:
         self.faults[f'{trouble.kind} {trouble.fault}'.strip()] += 1
 
     def add(self, checked, seconds):
-        """Add what one run has checked."""
+        """Add the checks of one run."""
         self.checks.update(checked)
         self.runs += 1
         self.seconds += seconds
 
     def lines(self):
-        """Tell it, one line for each number."""
+        """Yield the counts, one per line."""
         yield f'{self.steps} steps in {self.runs} runs, {self.seconds:.1f} s'
         for title, counts in (
             ('rules', self.rules),
@@ -61,4 +61,4 @@ class Figures:
                 yield f'{count:9}  {name}'
 
 
-SEEN = Figures()
+TOTALS = RunStatistics()

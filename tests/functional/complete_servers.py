@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Servers with a device, a port, a disk and a config drive."""
+"""Servers with a device, a port, a root disk and a config drive."""
 
 import hashlib
 
@@ -18,26 +18,26 @@ from nova import context as nova_context
 from nova import objects
 
 from tests.functional import base
-from tests.functional import foreign
+from tests.functional import other_tool
 
 SWITCH = 'ETHERNET0(Default)'
 _ATTRIBUTES = ['info_cache', 'metadata', 'system_metadata', 'resources']
 _ISO_MARK = slice(32769, 32774)
 
 
-class WholeTestCase(base.PowerVMTestCase):
-    """One host that others use, too, and servers that have everything."""
+class CompleteServerTestCase(base.PowerVMTestCase):
+    """Provides a host shared with another tool, and complete servers."""
 
     def start_shared_host(self, **options):
-        """Start a host on which others have something."""
-        self.start_host(world=foreign.world(), **options)
-        self.foreign = foreign.Client(self.hosts['host1'].emulator)
-        self.addCleanup(self.foreign.close)
-        self.foreign.map_disk(foreign.DISK)
-        self.others = foreign.belongings(self.host_state())
+        """Start a host on which another tool has resources."""
+        self.start_host(world=other_tool.world(), **options)
+        self.other_tool = other_tool.Client(self.hosts['host1'].emulator)
+        self.addCleanup(self.other_tool.close)
+        self.other_tool.map_disk(other_tool.DISK)
+        self.others = other_tool.resources_of_others(self.host_state())
 
-    def start_whole(self, groups=None, vlan=100, **options):
-        """Ask for a server that has everything, and give it and its port."""
+    def start_complete_server(self, groups=None, vlan=100, **options):
+        """Request a server with everything; return it and its port."""
         port = self.make_port(vlan=vlan)
         server = self.start_boot(
             base.gpu_groups(1) if groups is None else groups,
@@ -47,13 +47,13 @@ class WholeTestCase(base.PowerVMTestCase):
         )
         return server, port
 
-    def boot_whole(self, groups=None, vlan=100, **options):
-        """Boot a server that has everything, and give it and its port."""
-        server, port = self.start_whole(groups, vlan, **options)
+    def boot_complete_server(self, groups=None, vlan=100, **options):
+        """Boot a server with everything; return it and its port."""
+        server, port = self.start_complete_server(groups, vlan, **options)
         return self._wait_until_built(server['id']), port
 
-    def assert_whole(self, server, port, image=base.IMAGE):
-        """Check that a server has all that it was promised."""
+    def assert_complete(self, server, port, image=base.IMAGE):
+        """Assert that a server has its slots, port, disk and config drive."""
         lpar = self.lpar(server)
         self.assertEqual('running', lpar.state)
         slots = self.allocated_slots(server)
@@ -79,15 +79,15 @@ class WholeTestCase(base.PowerVMTestCase):
         )
 
     def vlan_of(self, port):
-        """Give the VLAN that a port's adapter gets."""
+        """Return the VLAN that the adapter of a port gets."""
         return port['binding:vif_details'].get('vlan', 1)
 
     def vlans(self, bridge=0):
-        """Give the tagged VLANs of a bridge."""
+        """Return the tagged VLANs of a bridge."""
         return self.host_state()['network_bridges'][bridge]['vlans']
 
     def storage_of(self, server):
-        """Give a server's one disk and one medium."""
+        """Return the root disk and the config drive of a server."""
         # The driver's names for them are part of what operators see.
         stem = 'nv' + self.lpar(server).uuid.replace('-', '')[:12].lower()
         (disk,) = (
@@ -101,20 +101,22 @@ class WholeTestCase(base.PowerVMTestCase):
         return disk, medium
 
     def assert_nothing_left(self):
-        """Check that the host holds nothing of ours, and all of others."""
+        """Assert that only resources of others are left on the host."""
         state = self.host_state()
-        self.assertEqual(foreign.NOTHING, foreign.leftovers(state))
-        self.assertEqual(self.others, foreign.belongings(state))
-        self.assertIn(foreign.VLAN, self.vlans())
+        self.assertEqual(
+            other_tool.NO_RESOURCES, other_tool.resources_of_instances(state)
+        )
+        self.assertEqual(self.others, other_tool.resources_of_others(state))
+        self.assertIn(other_tool.VLAN, self.vlans())
 
     def assert_no_uploads(self):
-        """Check that the host keeps no description of an upload."""
+        """Assert that no File is left on the host."""
         self.assertEqual([], self.hosts['host1'].reader.files())
 
     # The driver, called as nova-compute calls it
 
     def spawn(self, server):
-        """Let the driver build a server that Nova has built once."""
+        """Call the driver's spawn for a server that Nova has built before."""
         context, instance = self._loaded(server)
         self.computes['host1'].manager.driver.spawn(
             context,
@@ -128,7 +130,7 @@ class WholeTestCase(base.PowerVMTestCase):
         )
 
     def destroy(self, server):
-        """Let the driver remove a server."""
+        """Call the driver's destroy for a server."""
         context, instance = self._loaded(server)
         self.computes['host1'].manager.driver.destroy(
             context, instance, instance.get_network_info()
@@ -139,6 +141,6 @@ class WholeTestCase(base.PowerVMTestCase):
         instance = objects.Instance.get_by_uuid(
             context, server['id'], expected_attrs=_ATTRIBUTES
         )
-        # Without it what is loaded later has nowhere to come from.
+        # Attributes that are loaded later need a context.
         instance._context = context
         return context, instance
