@@ -162,7 +162,9 @@ def _start_emulator(
     ]
     if world is not None:
         arguments += ['--world', str(world.absolute())]
-    supervisor.start(_EMULATOR, 'nova_powervm.emulator.main', *arguments)
+    supervisor.start(
+        _EMULATOR, 'nova_powervm.demo.services.emulator', *arguments
+    )
     output = supervisor.output(_EMULATOR)
 
     def has_printed_url(_name: str) -> bool:

@@ -65,7 +65,11 @@ def main(argv: collections.abc.Sequence[str] | None = None) -> int:
     is_temporary = arguments.state_dir is None
     _say(
         f'everything of this run is in {state_dir}'
-        + (', which is deleted at the end' if is_temporary else '')
+        + (
+            ', which is deleted at the end unless something fails'
+            if is_temporary
+            else ''
+        )
     )
     for number in _SIGNALS:
         signal.signal(number, signal.default_int_handler)
@@ -219,7 +223,8 @@ def _run_children(
         supervisor.check()
         _show_log(supervisor.log('nova'))
     if arguments.keep:
-        _keep(stack, files, is_temporary=arguments.state_dir is None)
+        is_temporary = arguments.state_dir is None and not wrong
+        _keep(stack, files, is_temporary)
     return _FAILED if wrong else 0
 
 

@@ -16,12 +16,12 @@ import argparse
 import importlib
 import os
 import pathlib
-import signal
 import sys
 import threading
 import warnings
 
 from nova_powervm.demo import stack as stack_lib
+from nova_powervm.demo.services import launcher_watch
 
 #: Modules of this package, each with a function ``serve(stack)``.
 PROJECTS = ('glance', 'keystone', 'neutron', 'nova')
@@ -36,7 +36,7 @@ def main() -> None:
     parser.add_argument('project', choices=PROJECTS)
     parser.add_argument('--state-dir', type=pathlib.Path, required=True)
     arguments = parser.parse_args()
-    threading.Thread(target=_end_with_launcher, daemon=True).start()
+    launcher_watch.end_with_launcher()
     # The projects read the command line, too, and reject other options.
     sys.argv = [arguments.project]
     warnings.simplefilter('ignore')
@@ -52,15 +52,6 @@ def main() -> None:
         sys.excepthook(*sys.exc_info())
         sys.stderr.flush()
         os._exit(1)
-
-
-def _end_with_launcher() -> None:
-    """Terminate this process when its launcher has ended.
-
-    Standard input is a pipe that the launcher never writes to.
-    """
-    sys.stdin.read()
-    os.kill(os.getpid(), signal.SIGTERM)
 
 
 if __name__ == '__main__':

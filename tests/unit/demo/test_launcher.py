@@ -103,6 +103,15 @@ class TestEmulator(unittest.TestCase):
         self.addCleanup(client.log_off)
         self.assertEqual(14, len(client.slots()))
 
+    def test_emulator_ends_with_its_launcher(self):
+        self.start()
+        (child,) = self.supervisor._children.values()
+
+        # This is what a child sees when its launcher is killed.
+        child.stdin.close()
+
+        self.assertEqual(0, child.wait(30))
+
     def test_password_of_emulator_is_required(self):
         rest = self.start()
 
