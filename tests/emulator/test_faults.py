@@ -202,7 +202,7 @@ class JournalTest(base.EmulatorTestCase):
         self.assertEqual(1, counts['DELETE LogicalPartition.delete'])
 
     def test_what_is_not_in_the_api(self):
-        self.assert_refused(404, 'no URI', self.adapter.read, 'Nonsense')
+        self.assert_refused(404, 'not a URI', self.adapter.read, 'Nonsense')
         self.assert_refused(
             405,
             'PUT',
