@@ -318,7 +318,7 @@ class NetworkWorldTest(NetworkTestCase):
             "no virtual switch 'X'": {
                 'network_bridges': [{**bridge, 'switch': 'X'}]
             },
-            r"bridges\[0\].vios: there is no .* 'vm'": {
+            r"bridges\[0\].vios: unknown .* 'vm'": {
                 'network_bridges': [{**bridge, 'vios': 'vm'}]
             },
             r'adapters\[0\]: vlan is required': {'adapters': [{}]},

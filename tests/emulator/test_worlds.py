@@ -116,7 +116,7 @@ class CheckWorldTest(unittest.TestCase):
                 ],
                 partitions=[VM],
             ),
-            r"slots\[0\].owner: there is no partition 'nobody'",
+            r"slots\[0\].owner: unknown partition 'nobody'",
             r'slots\[1\]: an adapter in SR-IOV mode has no owner',
         )
 
@@ -249,7 +249,7 @@ class WorldFileTest(unittest.TestCase):
         with self.assertRaises(errors.WorldError) as caught:
             worlds.parse('systems:\n- name: a\n  name: b\n', 'twice')
         text = str(caught.exception)
-        self.assertIn("'name' is there twice", text)
+        self.assertIn("duplicate key 'name'", text)
         self.assertIn('line 3', text)
 
     def test_error_names_file_that_is_not_utf_8(self):

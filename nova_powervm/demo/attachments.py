@@ -23,38 +23,43 @@ from nova_powervm.demo import report
 _DISK = 'VirtualDisk'
 _MEDIUM = 'VirtualOpticalMedia'
 
+_DISKS = 'disks and the SHA-256 of their contents'
+
 
 @dataclasses.dataclass(frozen=True)
-class Belongings:
-    """What was found of one server, on its host and in neutron."""
+class Attachments:
+    """The storage, ports and network adapters of one server.
 
-    stored: tuple[host_lib.Stored, ...]
+    ``ports`` are those in Neutron; the rest is read from the host.
+    """
+
+    storage: tuple[host_lib.StorageElement, ...]
     ports: tuple[cloud_lib.Port, ...]
     adapters: tuple[host_lib.Adapter, ...]
 
     @property
-    def disks(self) -> list[host_lib.Stored]:
+    def disks(self) -> list[host_lib.StorageElement]:
         """The virtual disks."""
-        return [item for item in self.stored if item.kind == _DISK]
+        return [element for element in self.storage if element.kind == _DISK]
 
     @property
     def config_drives(self) -> list[guest.ConfigDrive]:
-        """The config drives, read as a guest would."""
+        """The config drives, read as a guest reads them."""
         return [
-            guest.read_config_drive(item.contents)
-            for item in self.stored
-            if item.kind == _MEDIUM
+            guest.read_config_drive(element.contents)
+            for element in self.storage
+            if element.kind == _MEDIUM
         ]
 
     @property
     def macs(self) -> list[str]:
-        """The MAC addresses of the ports in neutron."""
+        """The MAC addresses of the ports in Neutron."""
         return [port.mac for port in self.ports]
 
     def document(self) -> report.Json:
-        """Return all of it in values that can be compared."""
+        """Return the attachments as JSON values for comparison."""
         return {
-            'disks, with the SHA-256 of their bytes': [
+            _DISKS: [
                 {
                     'GB': float(disk.size),
                     'SHA-256': guest.sha256(disk.contents),
@@ -71,39 +76,40 @@ class Belongings:
         }
 
 
-def look(
+def read_attachments(
     host: host_lib.Host,
     cloud: cloud_lib.Cloud,
     server: cloud_lib.Server,
     partition: str,
-) -> Belongings:
-    """Look for what a server has.
+) -> Attachments:
+    """Read the attachments of a server from its host and from Neutron.
 
     :param partition: the UUID of the server's partition.
     """
-    return Belongings(
-        stored=tuple(host.storage(partition)),
+    return Attachments(
+        storage=tuple(host.storage(partition)),
         ports=tuple(cloud.ports(server)),
         adapters=tuple(host.adapters(partition)),
     )
 
 
-def expected(
+def expected_attachments(
     server: cloud_lib.Server,
     network: cloud_lib.Network,
     image: bytes,
     locations: collections.abc.Iterable[str],
     macs: collections.abc.Iterable[str],
 ) -> report.Json:
-    """Return what has to be found, in the form of :meth:`document`.
+    """Return what :meth:`Attachments.document` has to be for a server.
 
-    :param image: the bytes that the server was booted from.
+    :param image: the contents of the image that the server booted from.
     :param locations: the location codes of the server's slots.
-    :param macs: the MAC addresses that neutron chose; there must be one.
+    :param macs: the MAC addresses that Neutron chose: exactly one is
+        expected.
     """
-    mac = next(iter(macs), 'that of a port')
+    mac = next(iter(macs), 'the MAC address of a port')
     return {
-        'disks, with the SHA-256 of their bytes': [
+        _DISKS: [
             {'GB': float(cloud_lib.DISK_GB), 'SHA-256': guest.sha256(image)}
         ],
         'config drives': [

@@ -12,8 +12,10 @@
 
 import unittest
 
-from nova_powervm.demo import expectation
-from nova_powervm.demo import steps
+from nova_powervm.demo import expected_providers
+from nova_powervm.demo import launcher
+from nova_powervm.demo import server_steps
+from nova_powervm.demo import step_context
 from tests.unit.demo import samples
 
 GPU = samples.a_slot(
@@ -29,40 +31,47 @@ GPU = samples.a_slot(
 class TestParagraphs(unittest.TestCase):
     def setUp(self):
         super().setUp()
-        self.gpus, self.other = expectation.paragraphs(samples.INVENTORY)
+        self.gpus, self.other = expected_providers.read_paragraphs(
+            samples.INVENTORY
+        )
 
-    def test_the_default_resource_class(self):
+    def test_paragraph_has_default_resource_class(self):
         self.assertEqual('CUSTOM_GPU', self.gpus.resource_class)
         self.assertEqual('CUSTOM_IOSLOT', self.other.resource_class)
 
-    def test_every_value_has_to_match(self):
+    def test_paragraph_matches_if_all_values_match(self):
         self.assertTrue(self.gpus.matches(GPU))
         self.assertFalse(
             self.gpus.matches(samples.a_slot('21010021', device_id='1DB1'))
         )
 
-    def test_a_slot_of_a_partition_is_not_offered(self):
+    def test_owned_slot_is_not_offered(self):
         slots = [GPU, samples.a_slot('21010021', owner='vios1')]
 
-        offers = expectation.offered([self.gpus, self.other], slots)
+        offers = expected_providers.offered([self.gpus, self.other], slots)
 
         self.assertEqual(
             {'gpus': ['21010020'], 'anything else here': []}, offers
         )
 
-    def test_the_inventory_of_the_demonstration_is_one(self):
+    def test_default_inventory_has_gpus(self):
         names = [
             paragraph.name
-            for paragraph in expectation.paragraphs(steps.inventory_text())
+            for paragraph in expected_providers.read_paragraphs(
+                launcher.default_inventory()
+            )
         ]
 
         self.assertIn('gpus', names)
 
 
 class TestProviders(unittest.TestCase):
-    def test_a_slot_with_all_properties(self):
-        providers = expectation.providers(
-            expectation.paragraphs(samples.INVENTORY), [GPU], 'node', 'uuid'
+    def test_provider_has_a_trait_per_property(self):
+        providers = expected_providers.providers(
+            expected_providers.read_paragraphs(samples.INVENTORY),
+            [GPU],
+            'node',
+            'uuid',
         )
 
         name = 'PowerVM IOSlot node 21010020'
@@ -70,7 +79,7 @@ class TestProviders(unittest.TestCase):
         self.assertEqual('uuid', providers[name]['parent'])
         self.assertEqual('uuid', providers[name]['root'])
         self.assertEqual(
-            {'CUSTOM_GPU': expectation.INVENTORY},
+            {'CUSTOM_GPU': expected_providers.INVENTORY},
             providers[name]['inventories'],
         )
         self.assertEqual(
@@ -89,27 +98,34 @@ class TestProviders(unittest.TestCase):
             providers[name]['traits'],
         )
 
-    def test_an_unreported_property_gives_no_trait(self):
-        (paragraph, _other) = expectation.paragraphs(samples.INVENTORY)
+    def test_unreported_property_generates_no_trait(self):
+        (paragraph, _other) = expected_providers.read_paragraphs(
+            samples.INVENTORY
+        )
 
-        traits = expectation.traits(samples.a_slot('21010021'), paragraph)
+        traits = expected_providers.traits(
+            samples.a_slot('21010021'), paragraph
+        )
 
         self.assertEqual(5, len(traits))
 
 
 class TestNames(unittest.TestCase):
-    def test_a_partition_has_the_uuid_with_its_first_bit_clear(self):
+    def test_partition_uuid_has_first_bit_cleared(self):
         tail = '1dc2d3-0000-4000-8000-00000000ABCD'
         for first, expected in (('f0', '70'), ('70', '70'), ('80', '00')):
             self.assertEqual(
-                expected + tail.lower(), steps.partition_uuid(first + tail)
+                expected + tail.lower(),
+                step_context.partition_uuid(first + tail),
             )
 
-    def test_a_request_group(self):
+    def test_gpu_group_has_number_in_keys(self):
         self.assertEqual(
             {
                 'resources2:CUSTOM_GPU': '1',
                 'trait2:CUSTOM_POWERVM_IOSLOT_DRC_INDEX_21010020': 'required',
             },
-            steps.gpu_group(2, expectation.drc_index_trait('21010020')),
+            server_steps.gpu_group(
+                2, expected_providers.drc_index_trait('21010020')
+            ),
         )

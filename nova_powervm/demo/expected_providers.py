@@ -10,11 +10,11 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What the driver has to publish, worked out from the outside.
+"""The resource providers that the driver has to publish.
 
-The specification's rules for a host's slots and an inventory.yaml, written
-a second time: the demonstration compares what Placement has with this, so
-it must not be the driver's own code that says what is right.
+This is a second implementation of the specification's rules for slots and
+inventory.yaml. The demonstration compares Placement with it, so it must not
+use the code of the driver.
 """
 
 import collections.abc
@@ -26,10 +26,10 @@ import yaml
 
 from nova_powervm.demo import host
 
-# os_traits.normalize_name puts CUSTOM_ before this.
+# os_traits.normalize_name adds the prefix CUSTOM_.
 _GENERATED = 'POWERVM_IOSLOT_'
 
-#: The inventory of every slot, whatever its resource class.
+#: The inventory of a slot, whatever its resource class.
 INVENTORY: dict[str, float] = {
     'total': 1,
     'reserved': 0,
@@ -50,15 +50,15 @@ class Paragraph:
     traits: tuple[str, ...]
 
     def matches(self, slot: host.Slot) -> bool:
-        """Say whether all of the paragraph's values are the slot's."""
+        """Tell whether the slot has all values of the paragraph."""
         return all(
             slot.properties.get(key) == value
             for key, value in self.identification.items()
         )
 
 
-def paragraphs(text: str) -> list[Paragraph]:
-    """Read the paragraphs of an inventory.yaml that is right."""
+def read_paragraphs(text: str) -> list[Paragraph]:
+    """Read the paragraphs of a valid inventory.yaml without wildcards."""
     return [
         Paragraph(
             name=name,
@@ -74,9 +74,9 @@ def offered(
     policy: collections.abc.Iterable[Paragraph],
     slots: collections.abc.Iterable[host.Slot],
 ) -> dict[str, list[str]]:
-    """Return the DRC indexes that each paragraph offers, by its name.
+    """Return the DRC indexes of the offered slots, by paragraph name.
 
-    A slot that a partition has when the service starts is not offered.
+    Slots that a partition owns when the service starts are not offered.
     """
     return {
         paragraph.name: [
@@ -89,19 +89,19 @@ def offered(
 
 
 def provider_name(node: str, drc_index: str) -> str:
-    """Return the name of a slot's resource provider."""
+    """Return the name of the resource provider of a slot."""
     return f'PowerVM IOSlot {node} {drc_index}'
 
 
 def drc_index_trait(drc_index: str) -> str:
-    """Return the trait by which a flavor asks for just this slot."""
+    """Return the trait with which a flavor requests this slot."""
     return str(os_traits.normalize_name(f'{_GENERATED}DRC_INDEX_{drc_index}'))
 
 
 def traits(slot: host.Slot, paragraph: Paragraph) -> list[str]:
-    """Return a slot provider's traits, sorted.
+    """Return the sorted traits of the provider of a slot.
 
-    A property that the host does not report gives none.
+    A property that the host does not report generates no trait.
     """
     generated = (
         os_traits.normalize_name(f'{_GENERATED}{key}_{value}')
@@ -116,10 +116,10 @@ def providers(
     node: str,
     node_uuid: str,
 ) -> dict[str, dict[str, typing.Any]]:
-    """Return what every slot provider has to be, by its name.
+    """Return the expected properties of all slot providers, by name.
 
-    :param node: the name of the compute node that the slots belong to, and
-        ``node_uuid`` the UUID of its provider.
+    :param node: the name of the compute node.
+    :param node_uuid: the UUID of the compute node's provider.
     """
     by_index = {slot.drc_index: slot for slot in slots}
     offers = offered(policy, slots)

@@ -16,7 +16,7 @@ import unittest
 
 import pycdlib
 
-from nova_powervm.demo import belongings
+from nova_powervm.demo import attachments
 from nova_powervm.demo import cloud
 from nova_powervm.demo import display
 from nova_powervm.demo import guest
@@ -28,7 +28,7 @@ _LOCATION = 'U78-P1-C3'
 
 
 def _config_drive(**changes):
-    """Make a config drive that is as the demonstration wants it."""
+    """Return a config drive as the demonstration expects it."""
     meta_data = {
         'uuid': _SERVER.id,
         'name': _SERVER.name,
@@ -55,12 +55,12 @@ def _config_drive(**changes):
 
 
 def _found(image=None, drive=None, port_status='ACTIVE', vlan=152):
-    return belongings.Belongings(
-        stored=(
-            host.Stored(
-                'VirtualDisk', 'disk', '100.00', image or guest.image()
+    return attachments.Attachments(
+        storage=(
+            host.StorageElement(
+                'VirtualDisk', 'disk', '100.00', image or guest.make_image()
             ),
-            host.Stored(
+            host.StorageElement(
                 'VirtualOpticalMedia',
                 'drive',
                 '0.1',
@@ -73,42 +73,42 @@ def _found(image=None, drive=None, port_status='ACTIVE', vlan=152):
 
 
 def _expected():
-    return belongings.expected(
+    return attachments.expected_attachments(
         _SERVER,
         cloud.Network('network', 152),
-        guest.image(),
+        guest.make_image(),
         [_LOCATION],
         [_MAC],
     )
 
 
-class TestBelongings(unittest.TestCase):
-    def test_all_is_as_expected(self):
+class TestAttachments(unittest.TestCase):
+    def test_document_is_as_expected(self):
         self.assertEqual(_expected(), _found().document())
 
-    def test_one_byte_of_the_disk_is_wrong(self):
-        found = _found(image=guest.image()[:-1] + b'!')
+    def test_changed_byte_of_disk_is_a_difference(self):
+        found = _found(image=guest.make_image()[:-1] + b'!')
 
         self.assertNotEqual(_expected(), found.document())
 
-    def test_the_config_drive_lacks_the_device(self):
+    def test_device_missing_in_config_drive_is_a_difference(self):
         found = _found(drive=_config_drive(devices=[]))
 
         self.assertNotEqual(_expected(), found.document())
 
-    def test_the_port_is_down_or_the_vlan_wrong(self):
+    def test_port_status_and_vlan_are_compared(self):
         for found in (_found(port_status='DOWN'), _found(vlan=1)):
             self.assertNotEqual(_expected(), found.document())
 
-    def test_a_server_without_ports(self):
-        expected = belongings.expected(
+    def test_server_without_ports_is_a_difference(self):
+        expected = attachments.expected_attachments(
             _SERVER, cloud.Network('network', 1), b'', [], []
         )
 
         self.assertNotEqual([], expected['ports'])
 
-    def test_what_a_person_sees(self):
-        lines = display.belongings(_found())
+    def test_display_shows_adapter_port_and_config_drive(self):
+        lines = display.attachments(_found())
 
         self.assertIn(f'adapter {_MAC} on VLAN 152', lines)
         self.assertIn(f'port {_MAC} is ACTIVE, bound as pvm_sea', lines)
@@ -118,6 +118,6 @@ class TestBelongings(unittest.TestCase):
 
 
 class TestGuest(unittest.TestCase):
-    def test_the_image_is_the_same_every_time(self):
-        self.assertEqual(guest.image(), guest.image())
-        self.assertEqual(2 * 1024 * 1024, len(guest.image()))
+    def test_image_contents_are_reproducible(self):
+        self.assertEqual(guest.make_image(), guest.make_image())
+        self.assertEqual(2 * 1024 * 1024, len(guest.make_image()))
