@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The ML2 mechanism driver ``pvm_sea``, as neutron loads and calls it."""
+"""The ML2 mechanism driver ``pvm_sea``, which Neutron loads and calls."""
 
 import collections.abc
 from typing import Any
@@ -33,13 +33,13 @@ _NOT_BOUND = 'pvm_sea does not bind port %s on host %s: %s'
 class SeaMechanismDriver(api.MechanismDriver):
     """Binds ports of PowerVM hosts to VLANs and untagged networks.
 
-    There is no agent: the compute driver connects the adapter to a Shared
-    Ethernet Adapter's bridge by what the binding says. The methods are called
-    by ML2; their contracts are in ``neutron_lib.plugins.ml2.api``.
+    There is no agent: the compute driver reads the binding and connects the
+    adapter to the bridge of a Shared Ethernet Adapter. ML2 calls the methods;
+    ``neutron_lib.plugins.ml2.api`` defines their contracts.
     """
 
     def initialize(self) -> None:
-        """Take the options."""
+        """Read the options."""
         options.register_opts(cfg.CONF)
         self._rules = options.take(cfg.CONF[options.GROUP.name])
         LOG.info(
@@ -50,11 +50,11 @@ class SeaMechanismDriver(api.MechanismDriver):
 
     @property
     def connectivity(self) -> str:
-        """Say that a port needs no address: the network is a layer 2 one."""
+        """Return the connectivity type: layer 2, so ports need no address."""
         return str(portbindings.CONNECTIVITY_L2)
 
     def bind_port(self, context: Any) -> None:
-        """Bind a port to the first segment that fits, or log why none does.
+        """Bind a port to the first usable segment, or log why none is usable.
 
         :param context: Neutron's PortContext.
         """
@@ -72,16 +72,16 @@ class SeaMechanismDriver(api.MechanismDriver):
             segment[api.ID],
             binding.VIF_TYPE,
             binding.vif_details(segment),
-            # Nobody could report it later. So nova, which waits for ports
-            # that are down when it reads them, does not wait for these.
+            # No agent could report the port as active later. Nova waits only
+            # for ports that are down when it reads them.
             status=constants.PORT_STATUS_ACTIVE,
         )
 
     def update_port_postcommit(self, context: Any) -> None:
-        """Make a port active again that was down although it is bound.
+        """Set a bound port to active again after Neutron set it to down.
 
-        It is when a binding that was prepared for another host is activated:
-        neutron then sets the port down, and does not call bind_port.
+        Neutron does so when it activates a binding that was prepared on
+        another host, and does not call bind_port then.
 
         :param context: Neutron's PortContext.
         """
@@ -102,10 +102,11 @@ class SeaMechanismDriver(api.MechanismDriver):
         candidate_hosts: collections.abc.Iterable[str],
         agent_getter: Any,
     ) -> set[str]:
-        """Return the hosts that have access to one of the segments.
+        """Return the hosts that have access to at least one of the segments.
 
-        Neutron asks all drivers, or none if one of them has no answer, before
-        it places a network's DHCP agents.
+        Neutron asks before it schedules the DHCP agents of a network. It asks
+        either all mechanism drivers or, if one does not implement this
+        method, none.
         """
         if all(map(self._rules.why_not_segment, segments)):
             return set()
@@ -119,7 +120,7 @@ class SeaMechanismDriver(api.MechanismDriver):
     def _choose_segment(
         self, context: Any
     ) -> tuple[binding.Segment | None, str | None]:
-        """Return the segment to bind, or None and the reason."""
+        """Return the segment to bind and None, or None and the reason."""
         reason = binding.why_not_port(context.current)
         if reason:
             return None, reason

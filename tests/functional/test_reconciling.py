@@ -267,7 +267,7 @@ class Reconciling(networks.NetworkTestCase):
             self.restart_host()
 
         self.assert_exact(state='not activated')
-        self.assertIn('Neutron can not be asked', self.logged())
+        self.assertIn('Neutron cannot be asked', self.logged())
 
     def story_a_boot_of_the_host_takes_a_dead_port_away(self):
         self.delete_lost()
