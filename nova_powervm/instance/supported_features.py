@@ -113,11 +113,14 @@ def _heeded(reason: str, extra_specs: str = '', properties: str = '') -> Rule:
 #: The first rule with a key decides.
 RULES: tuple[Rule, ...] = (
     _heeded(
-        'by Placement and by the driver: devices',
+        'Placement and the driver act on it: it requests devices',
         'resources*:* trait*:* group_policy',
         'traits_required',
     ),
-    _heeded('by Cyborg and by the driver', accelerators.PROFILE),
+    _heeded(
+        'Cyborg and the driver act on it: it requests accelerators',
+        accelerators.PROFILE,
+    ),
     _refused(
         f'Nova knows only {accelerators.PROFILE}, so no accelerator is '
         'attached',
@@ -127,7 +130,7 @@ RULES: tuple[Rule, ...] = (
         'devices are requested by resource groups', 'pci_passthrough:alias'
     ),
     _heeded(
-        "by filters of Nova's scheduler, where they are enabled",
+        "filters of Nova's scheduler act on it, if they are enabled",
         'capabilities:* aggregate_instance_extra_specs:*',
         'img_hv_type img_hv_requested_version hw_vm_mode',
     ),
@@ -181,7 +184,7 @@ RULES: tuple[Rule, ...] = (
         frozenset({'small', 'any'}),
     ),
     _heeded(
-        "by PowerVM: an LPAR's memory is never paged out",
+        "PowerVM never pages out an LPAR's memory",
         'hw:locked_memory',
         'hw_locked_memory',
     ),
@@ -301,7 +304,8 @@ RULES: tuple[Rule, ...] = (
         'os_require_quiesce',
     ),
     _heeded(
-        'by Nova, before the driver is called or while the image is read',
+        'Nova acts on it, before it calls the driver or while it reads the '
+        'image',
         properties='img_bdm_v2 img_block_device_mapping img_mappings '
         'img_root_device_name img_config_drive img_owner_id img_signature '
         'img_signature_hash_method img_signature_certificate_uuid '

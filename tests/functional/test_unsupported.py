@@ -228,7 +228,7 @@ class Operations(Unhurt):
         self.assert_unhurt(status='ERROR')
         fault = self.fault(self.server)
         self.assertIn('PowerVM: rescuing a server is not supported', fault)
-        self.assertIn('a hard reboot ends the error', fault)
+        self.assertIn('a hard reboot clears the ERROR state', fault)
 
     def story_rescue_and_a_hard_reboot_by_the_user(self):
         self.rescue()
