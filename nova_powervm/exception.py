@@ -10,11 +10,10 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The errors of nova-powervm.
+"""The errors that nova-powervm raises.
 
-Every error names the thing, where it stands and what to do about it. Code
-that handles errors reads ``code``, ``retryable`` and ``fields``; people read
-the message.
+Every message names the object, its place and the remedy. Code that handles
+errors reads ``code``, ``retryable`` and ``fields``; people read the message.
 """
 
 from typing import Any
@@ -22,18 +21,18 @@ from typing import ClassVar
 
 
 class PowerVMError(Exception):
-    """Base of all errors that nova-powervm raises itself.
+    """Base class of all errors that nova-powervm raises itself.
 
-    :param fields: The values that ``message`` (a ``str.format`` pattern of
-        the class) is filled with. They stay readable as ``error.fields``.
+    :param fields: The values for the placeholders in ``message``, which is a
+        ``str.format`` pattern. They stay readable as ``error.fields``.
     """
 
-    #: Stable name of the kind of error, for logs, tests and scripts.
+    #: Stable identifier of the error, for logs, tests and scripts.
     code: ClassVar[str] = 'powervm.error'
-    #: Whether the same request can succeed later without anybody's help.
+    #: Whether the same request can succeed later without intervention.
     retryable: ClassVar[bool] = False
-    #: Whether building the instance on another host can succeed. If not,
-    #: the build is aborted, so that the server's fault tells the reason.
+    #: Whether the build can succeed on another host. If not, the build is
+    #: aborted, so that the server fault gives the reason.
     elsewhere: ClassVar[bool] = True
     message: ClassVar[str] = '{reason}'
 
@@ -43,28 +42,29 @@ class PowerVMError(Exception):
 
     @property
     def summary(self) -> str:
-        """The message for a server's fault, which names the instance itself.
+        """Return the message for the server fault.
 
-        Nova cuts faults after 255 characters, so the cure stands early.
+        The fault belongs to the instance, so the message need not name it.
+        Nova truncates faults after 255 characters, so the remedy comes early.
         """
         return str(self)
 
 
 class ConfigurationError(PowerVMError):
-    """An option or a file that the operator wrote can't be used."""
+    """An option or file set by the operator is invalid."""
 
     code = 'powervm.configuration'
 
 
 class PolicyInvalid(ConfigurationError):
-    """The inventory file has problems; all of them are listed."""
+    """The inventory file is invalid; the message lists every problem."""
 
     code = 'powervm.policy.invalid'
     message = '{path}: {count} problem(s) in the inventory file:\n{problems}'
 
 
 class DeviceConflict(ConfigurationError):
-    """One device is taken by two paragraphs of the inventory file."""
+    """Two paragraphs of the inventory file identify the same device."""
 
     code = 'powervm.policy.conflict'
     message = (
@@ -74,14 +74,14 @@ class DeviceConflict(ConfigurationError):
 
 
 class PlacementUnanswered(PowerVMError):
-    """Placement did not say what an update or a burn hangs on."""
+    """Placement did not answer a question that an update or a burn needs."""
 
     code = 'powervm.placement'
     retryable = True
     message = (
-        'Placement did not answer {request}: {reason}. Without it no device '
-        'for one use is published, and no new trait of the file; the next '
-        'cycle tries again.'
+        'Placement did not answer {request}: {reason}. Until it does, no '
+        'one-time-use device and no new trait of the file is published; the '
+        'next cycle tries again.'
     )
 
 
@@ -94,24 +94,24 @@ class RestUnreachable(PowerVMError):
 
 
 class RestSilent(RestUnreachable):
-    """The server took a request and said nothing until its time was up.
+    """The server accepted a request but did not answer in time.
 
-    It is not repeated at once: a read would only wait as long again, and a
-    write may have been carried out.
+    The request is not repeated at once: a read would only wait as long again,
+    and a write may have been carried out.
     """
 
     code = 'powervm.rest.silent'
 
 
 class RestRefusedLogin(ConfigurationError):
-    """The PowerVM REST server does not accept the credentials."""
+    """The PowerVM REST server rejected the credentials."""
 
     code = 'powervm.rest.login'
     message = (
         'The PowerVM REST server at {server} refused the login of '
         '{username}: {reason}. Check [powervm]rest_username and '
-        '[powervm]rest_password, or for a local session that nova-compute '
-        'may read the NovaLink session file.'
+        '[powervm]rest_password; for a local session, check that '
+        'nova-compute may read the NovaLink session file.'
     )
 
 
@@ -123,35 +123,35 @@ class RestError(PowerVMError):
 
 
 class RestBusy(RestError):
-    """The server can't serve the request just now."""
+    """The server cannot serve the request at the moment."""
 
     code = 'powervm.rest.busy'
     retryable = True
 
 
 class ViosBusy(RestBusy):
-    """A Virtual I/O Server is at work on another request."""
+    """A Virtual I/O Server is busy with another request."""
 
     code = 'powervm.rest.vios_busy'
 
 
 class RestConflict(RestError):
-    """Somebody else changed the resource meanwhile (HTTP 412)."""
+    """Another client has changed the resource since it was read (HTTP 412)."""
 
     code = 'powervm.rest.conflict'
     retryable = True
 
 
 class SlotsVanished(RestBusy):
-    """The host reports none of the I/O slots that it had."""
+    """The host no longer reports any of its I/O slots."""
 
     code = 'powervm.system.slots'
     message = (
-        'The managed system reports none of its {count} I/O slots any more. '
-        'That is not believed for another {seconds} seconds: devices stay as '
-        'they were published, and none is given to an instance. If the slots '
-        'are gone, wait; if not, look with `pvmctl ioslot list` and restart '
-        'pvm-rest.'
+        'The managed system no longer reports any of its {count} I/O slots. '
+        'For another {seconds} seconds this counts as a fault: devices stay '
+        'published as they are, and none is given to an instance. If the '
+        'slots are really gone, wait; if not, check `pvmctl ioslot list` and '
+        'restart pvm-rest.'
     )
 
 
@@ -167,14 +167,14 @@ class WrongSystemCount(ConfigurationError):
 
 
 class PartitionNotFound(PowerVMError):
-    """There is no such logical partition on the host."""
+    """The LPAR does not exist on the host."""
 
     code = 'powervm.partition.missing'
     message = 'There is no LPAR {uuid} on the host.'
 
 
 class PartitionNotStartable(PowerVMError):
-    """An LPAR is in a state in which it can't or must not be started."""
+    """An LPAR is in a state in which it cannot or must not be started."""
 
     code = 'powervm.partition.state'
     message = (
@@ -184,7 +184,7 @@ class PartitionNotStartable(PowerVMError):
 
 
 class StatesUnknown(PowerVMError):
-    """The host does not tell whether the LPARs of instances run."""
+    """The host does not report whether the LPARs of instances are running."""
 
     code = 'powervm.partition.unknown'
     retryable = True
@@ -192,99 +192,102 @@ class StatesUnknown(PowerVMError):
 
 
 class StatesStayUnknown(StatesUnknown):
-    """The host has told other states for a while, and not these."""
+    """The states of some LPARs remain unknown.
+
+    The host has been reporting other LPARs' states for a while.
+    """
 
     code = 'powervm.partition.stays-unknown'
     retryable = False
 
 
 class PartitionConflict(PowerVMError):
-    """An LPAR stands in the way of the one that is to be made."""
+    """An LPAR cannot be created because another one is in the way."""
 
     code = 'powervm.partition.conflict'
-    message = 'LPAR {name} ({uuid}) can not be made: {reason}'
+    message = 'LPAR {name} ({uuid}) cannot be created: {reason}'
 
 
 class MemorySizeRefused(PowerVMError):
-    """The flavor's memory does not fit the host's memory regions."""
+    """The flavor's memory is not a multiple of the memory region size."""
 
     code = 'powervm.partition.memory'
     elsewhere = False
     message = (
-        'The flavor asks for {memory_mb} MiB of memory, which is no multiple '
-        "of the host's memory region size of {region_mb} MiB. The next "
-        'sizes that work are {choices} MiB.'
+        'The flavor asks for {memory_mb} MiB of memory, which is not a '
+        "multiple of the host's memory region size of {region_mb} MiB. The "
+        'nearest valid sizes are {choices} MiB.'
     )
 
 
 class ProcessorsRefused(PowerVMError):
-    """The flavor's vCPUs don't fit the host's processor rules."""
+    """The flavor's vCPUs violate the host's processor rules."""
 
     code = 'powervm.partition.processors'
     elsewhere = False
     message = (
-        'With [powervm]proc_units_factor={factor} the {vcpus} vCPUs of the '
-        'flavor get {units} processing units, but the host needs {minimum} '
-        'for each. Raise the option to {minimum} or more.'
+        'With [powervm]proc_units_factor={factor}, the {vcpus} vCPUs of the '
+        'flavor get {units} processing units, but the host requires '
+        '{minimum} for each vCPU. Set the option to {minimum} or more.'
     )
 
 
 class ClaimFailed(PowerVMError):
-    """The allocated devices can't be given to the instance."""
+    """The allocated devices cannot be given to the instance."""
 
     code = 'powervm.device.claim'
     message = 'Instance {instance}: {reason}'
 
     @property
     def summary(self) -> str:
-        """The reason alone."""
+        """Return the reason alone."""
         return str(self.fields['reason'])
 
 
 class ForeignDevice(ClaimFailed):
-    """The flavor took a device that is not this driver's to give."""
+    """The allocation contains a device that this driver does not manage."""
 
     code = 'powervm.device.foreign'
     elsewhere = False
 
 
 class AcceleratorRefused(ClaimFailed):
-    """An accelerator request of Cyborg's can't be served here."""
+    """A Cyborg accelerator request cannot be served on this host."""
 
     code = 'powervm.device.accelerator'
     elsewhere = False
 
 
 class AcceleratorsUnknown(PowerVMError):
-    """Cyborg does not say which accelerators an instance has."""
+    """Cyborg does not report which accelerators an instance has."""
 
     code = 'powervm.device.cyborg'
     retryable = True
     message = (
-        'Cyborg does not say which accelerators instance {instance} has: '
+        'Cyborg does not report which accelerators instance {instance} has: '
         '{reason}. The instance is left as it is.'
     )
 
 
 class OwnersDiffer(ConfigurationError):
-    """A device is allocated through Nova and managed by Cyborg, too."""
+    """Devices are both allocated through Nova and managed by Cyborg."""
 
     code = 'powervm.device.owners'
     message = (
-        'Allocated through Nova and managed by Cyborg, too: {conflicts}. '
-        "Take the devices out of Cyborg's configuration, or delete the "
-        'instances that have them.'
+        'Devices are both allocated through Nova and managed by Cyborg: '
+        "{conflicts}. Remove the devices from Cyborg's configuration, or "
+        'delete the instances that have them.'
     )
 
 
 class SlotsDiffer(PowerVMError):
-    """An existing LPAR does not hold exactly its instance's slots."""
+    """An existing LPAR does not own exactly its instance's slots."""
 
     code = 'powervm.device.slots'
     message = (
-        'LPAR {name} of instance {instance} shall have the slots [{wanted}] '
-        'but has [{found}]: {reason}. It is neither started nor changed. '
-        'Put the slots right with pvmctl, or rebuild the server.'
+        'LPAR {name} of instance {instance} should have the slots [{wanted}] '
+        'but has [{found}]: {reason}. It was neither started nor changed. '
+        'Correct the slots with pvmctl, or rebuild the server.'
     )
 
 
@@ -293,36 +296,37 @@ class SlotsMissing(PowerVMError):
 
     code = 'powervm.device.missing'
     message = (
-        'LPAR {name} of instance {instance} runs without the slots {slots}. '
-        'Reboot the server hard: they are given back to it.'
+        'LPAR {name} of instance {instance} is running without the slots '
+        '{slots}. Reboot the server hard to give them back.'
     )
 
 
 class DevicesDiffer(PowerVMError):
-    """The LPAR does not hold exactly the slots that it was made with."""
+    """A new LPAR does not own exactly the slots it was created with."""
 
     code = 'powervm.device.readback'
     message = (
-        'LPAR {name} was made with the slots [{wanted}] but the host reports '
-        '[{found}]: {reason}. Look at the LPAR and the slots with pvmctl.'
+        'LPAR {name} was created with the slots [{wanted}] but the host '
+        'reports [{found}]: {reason}. Check the LPAR and the slots with '
+        'pvmctl.'
     )
 
 
 class InstanceRefused(PowerVMError):
-    """The instance wants something that this driver does not do."""
+    """The instance asks for something that this driver does not support."""
 
     code = 'powervm.instance.refused'
     elsewhere = False
-    message = 'Instance {instance} can not be built by this driver: {reason}'
+    message = 'This driver cannot build instance {instance}: {reason}'
 
     @property
     def summary(self) -> str:
-        """The reason alone."""
+        """Return the reason, marked as the driver's."""
         return f'PowerVM: {self.fields["reason"]}'
 
 
 class ImageRefused(PowerVMError):
-    """The image can't be put on a virtual disk."""
+    """The image cannot be written to a virtual disk."""
 
     code = 'powervm.image.refused'
     elsewhere = False
@@ -330,7 +334,7 @@ class ImageRefused(PowerVMError):
 
 
 class ImageUnreadable(PowerVMError):
-    """Glance did not send the image, or not all of it."""
+    """Glance did not send the image, or sent only part of it."""
 
     code = 'powervm.image.unreadable'
     retryable = True
@@ -338,13 +342,13 @@ class ImageUnreadable(PowerVMError):
 
 
 class ImageDamaged(PowerVMError):
-    """The bytes that Glance sent are not those that it keeps a hash of."""
+    """The bytes that Glance sent do not match its hash of the image."""
 
     code = 'powervm.image.damaged'
     elsewhere = False
     message = (
         'Image {image} arrived damaged: {reason}. Compare it with its '
-        'os_hash_value in Glance and upload it anew if it differs.'
+        'os_hash_value in Glance and, if they differ, upload it again.'
     )
 
 
@@ -354,82 +358,82 @@ class RootDiskTooSmall(PowerVMError):
     code = 'powervm.disk.small'
     elsewhere = False
     message = (
-        'Image {image} needs a root disk of {needed_gb} GB, the flavor has '
-        '{flavor_gb} GB. Take a larger flavor.'
+        'Image {image} needs a root disk of {needed_gb} GB, but the flavor '
+        'has {flavor_gb} GB. Use a larger flavor.'
     )
 
 
 class NoRoom(PowerVMError):
-    """There is no space for the storage of an instance."""
+    """There is not enough space for the storage of an instance."""
 
     code = 'powervm.disk.room'
     message = (
-        '{place} has {free_gb} GB free, {needed_gb} GB are needed for '
-        '{what}. Enlarge it or delete what nobody needs.'
+        '{place} has {free_gb} GB free, but {needed_gb} GB are needed for '
+        '{what}. Enlarge it or delete what is no longer needed.'
     )
 
 
 class PortRefused(PowerVMError):
-    """A port can't be connected."""
+    """A port cannot be connected."""
 
     code = 'powervm.port.refused'
     elsewhere = False
-    message = 'Port {port} can not be connected: {reason}.'
+    message = 'Port {port} cannot be connected: {reason}.'
 
 
 class PortsUnknown(PowerVMError):
-    """Neutron does not say which ports an instance has."""
+    """Neutron does not report which ports an instance has."""
 
     code = 'powervm.port.unknown'
     message = (
-        'The adapters of the LPAR of instance {instance} are not those of its '
-        'ports as Nova remembers them, and Neutron can not be asked: '
-        '{reason}. None of them was changed; try again when Neutron answers.'
+        'The adapters of the LPAR of instance {instance} do not match the '
+        "ports in Nova's network cache, and Neutron cannot be asked: "
+        '{reason}. No adapter was changed; try again when Neutron answers.'
     )
 
 
 class PortsDoubtful(PortsUnknown):
-    """Neutron lists no port of an instance and may be hiding them."""
+    """Neutron lists no port of an instance but may be hiding some."""
 
     code = 'powervm.port.doubtful'
     message = (
-        'Give the user in [neutron] of nova.conf the role admin, or, if '
-        'instance {instance} shall have no port, remove the adapters of its '
+        'Give the user in [neutron] of nova.conf the admin role or, if '
+        'instance {instance} should have no port, remove the adapters of its '
         'LPAR with pvmctl: Neutron lists no port of it, and shows no port '
-        'that is bound to {host} or another host. No adapter was taken away.'
+        'that is bound to {host} or another host. No adapter was removed.'
     )
 
 
 class PortsNotPlugged(PowerVMError):
-    """Neutron did not tell in time that the ports are connected."""
+    """Neutron did not report in time that the ports are connected."""
 
     code = 'powervm.port.timeout'
     elsewhere = False
     message = (
-        'Neutron did not report port(s) {ports} plugged within {seconds} '
+        'Neutron did not report port(s) {ports} as plugged within {seconds} '
         'seconds ([DEFAULT]vif_plugging_timeout): {reason}.'
     )
 
 
 class PlacementNotConfigured(ConfigurationError):
-    """The configuration says nothing usable about access to Placement."""
+    """The configuration has no usable credentials for Placement."""
 
     code = 'powervm.placement.credentials'
     message = (
         'nova.conf does not say how to log on to Placement: {reason}. Fill '
-        'in its section [placement], as nova-compute has it, and name the '
-        'file with --config-file.'
+        'in its [placement] section, as for nova-compute, and name the file '
+        'with --config-file.'
     )
 
 
 class PlacementRefused(PowerVMError):
-    """Placement or keystone does not accept the credentials."""
+    """Placement or Keystone rejected the credentials."""
 
     code = 'powervm.placement.refused'
     message = (
-        'The credentials in section [placement] of nova.conf are refused: '
-        '{reason}. Compare them with those of nova-compute; they need the '
-        'role of a service or an administrator.'
+        'The credentials in the [placement] section of nova.conf were '
+        'refused: {reason}. Compare them with those of nova-compute; they '
+        'need the service or admin role.'
     )
 
 
@@ -439,9 +443,9 @@ class PlacementUnreachable(PowerVMError):
     code = 'powervm.placement.unreachable'
     retryable = True
     message = (
-        'Placement does not answer: {reason}. Look after the service, and '
-        'after auth_url, region_name and endpoint_override in section '
-        '[placement] of nova.conf.'
+        'Placement does not answer: {reason}. Check the service, and '
+        'auth_url, region_name and endpoint_override in the [placement] '
+        'section of nova.conf.'
     )
 
 
@@ -449,29 +453,29 @@ class PlacementError(PowerVMError):
     """Placement answered a request with an error."""
 
     code = 'powervm.placement.error'
-    message = 'Placement failed at {request}: HTTP {status} {reason}'
+    message = 'Placement request {request} failed: HTTP {status} {reason}'
 
 
 class NodeUnknown(PowerVMError):
-    """Placement has no provider of the compute node."""
+    """Placement has no provider for the compute node."""
 
     code = 'powervm.placement.node'
     message = (
         "Placement has no provider named '{node}'. Start nova-compute, which "
-        'makes it, or name the compute node with --node; '
-        '"openstack resource provider list" shows those that there are.'
+        'creates it, or name the compute node with --node; "openstack '
+        'resource provider list" shows the existing providers.'
     )
 
 
 class ComputeApiError(PowerVMError):
-    """The compute API can't be asked, or refused."""
+    """The compute API did not answer, or refused a request."""
 
     code = 'powervm.compute.api'
     message = 'The compute API: {reason}.'
 
 
 class ReleaseRefused(PowerVMError):
-    """A device can't be given back to those that can be allocated."""
+    """A one-time-use device cannot be released."""
 
     code = 'powervm.device.release'
     message = 'Not released: {which}: {reason}.'

@@ -11,11 +11,11 @@
 # under the License.
 
 
-"""What a flavor or an image can ask for, and which of it is refused.
+"""Rules for the extra specs and image properties that Nova knows.
 
-Nova knows many extra specs and image properties, most of them for libvirt. It
-hands them to every driver, and nobody is told of those that have no effect.
-Here stands what becomes of each: a promise that would be broken is refused.
+Nova passes every extra spec and image property to every driver, although most
+are for libvirt, and does not report those that have no effect. The rules here
+decide about each: a request that the driver cannot fulfil is refused.
 """
 
 import dataclasses
@@ -31,26 +31,26 @@ _POWER = frozenset({'ppc64', 'ppc64le'})
 
 
 class Decision(enum.StrEnum):
-    """What becomes of something that can be asked for."""
+    """What happens to an extra spec or an image property."""
 
-    #: It is done, by Nova, Placement or this driver.
+    #: Nova, Placement, PowerVM or this driver acts on it.
     HEEDED = 'heeded'
-    #: It has no effect, and nobody is worse off for that.
+    #: It has no effect, and the user loses nothing.
     PASSED_OVER = 'passed over'
-    #: The guest would not be what was asked for.
+    #: The guest would not be what the user asked for.
     REFUSED = 'refused'
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Rule:
-    """What becomes of keys that ask for much the same.
+    """The decision about a set of related keys.
 
-    :param decision: What it is.
-    :param reason: Why; for what is refused it follows "but".
-    :param extra_specs: Keys of flavors; ``*`` and ``?`` are wildcards.
-    :param properties: Properties of images, as Nova calls them now.
-    :param nothing: Values, in lower case, that ask for nothing, or for what
-        every LPAR has.
+    :param decision: What happens to the keys.
+    :param reason: The reason; for refused keys it follows "but".
+    :param extra_specs: Extra specs of flavors; ``*`` and ``?`` are wildcards.
+    :param properties: Image properties, under Nova's current names.
+    :param nothing: Values, in lower case, that ask for nothing or for what
+        every LPAR has anyway.
     """
 
     decision: Decision
@@ -62,11 +62,11 @@ class Rule:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Broken:
-    """A promise that would be broken.
+    """A request that the driver cannot fulfil.
 
-    :param key: The extra spec or the property.
+    :param key: The extra spec or image property.
     :param value: Its value.
-    :param reason: Why it can't be kept.
+    :param reason: Why it cannot be fulfilled.
     """
 
     key: str
@@ -113,18 +113,24 @@ def _heeded(reason: str, extra_specs: str = '', properties: str = '') -> Rule:
 #: The first rule with a key decides.
 RULES: tuple[Rule, ...] = (
     _heeded(
-        'by Placement and by the driver: devices',
+        'Placement and the driver act on it: it requests devices',
         'resources*:* trait*:* group_policy',
         'traits_required',
     ),
-    _heeded('by Cyborg and by the driver', accelerators.PROFILE),
+    _heeded(
+        'Cyborg and the driver act on it: it requests accelerators',
+        accelerators.PROFILE,
+    ),
     _refused(
-        f'Nova only knows {accelerators.PROFILE}, so no accelerator is given',
+        f'Nova knows only {accelerators.PROFILE}, so no accelerator is '
+        'attached',
         'accel:*',
     ),
-    _refused('devices are given by resource groups', 'pci_passthrough:alias'),
+    _refused(
+        'devices are requested by resource groups', 'pci_passthrough:alias'
+    ),
     _heeded(
-        "by filters of Nova's scheduler, where they are enabled",
+        "filters of Nova's scheduler act on it, if they are enabled",
         'capabilities:* aggregate_instance_extra_specs:*',
         'img_hv_type img_hv_requested_version hw_vm_mode',
     ),
@@ -134,24 +140,24 @@ RULES: tuple[Rule, ...] = (
         nothing=_POWER,
     ),
     _refused(
-        'LPARs share the processors of the host',
+        "LPARs share the host's processors",
         'hw:cpu_policy hw:cpu_thread_policy hw:emulator_threads_policy',
         'hw_cpu_policy hw_cpu_thread_policy',
         frozenset({'shared', 'prefer', 'share'}),
     ),
     _refused(
-        'LPARs share the processors of the host',
+        "LPARs share the host's processors",
         'hw:cpu_dedicated_mask hw:cpu_realtime_mask',
         'hw_cpu_realtime_mask',
     ),
     _refused(
-        'LPARs share the processors of the host',
+        "LPARs share the host's processors",
         'hw:cpu_realtime',
         nothing=FALSE,
     ),
     _refused(
-        'the guest sees each vCPU as a core with the threads of its POWER '
-        'generation',
+        'the guest sees each vCPU as a core with the number of threads of '
+        'its POWER generation',
         'hw:cpu_max_sockets hw:cpu_max_cores hw:cpu_max_threads',
         'hw_cpu_max_sockets hw_cpu_max_cores hw_cpu_max_threads',
     ),
@@ -161,24 +167,24 @@ RULES: tuple[Rule, ...] = (
         'hw_cpu_sockets hw_cpu_cores hw_cpu_threads',
     ),
     _refused(
-        'the hypervisor decides where processors and memory of an LPAR are',
+        "the hypervisor places an LPAR's processors and memory",
         'hw:numa_nodes hw:numa_cpus.* hw:numa_mem.*',
         'hw_numa_nodes hw_numa_cpus hw_numa_mem',
     ),
     _refused(
-        'the hypervisor decides where processors and memory of an LPAR are',
+        "the hypervisor places an LPAR's processors and memory",
         'hw:pci_numa_affinity_policy',
         'hw_pci_numa_affinity_policy',
         frozenset({'preferred', 'legacy'}),
     ),
     _refused(
-        'memory is not backed by pages of a certain size',
+        "the page size of an LPAR's memory cannot be set",
         'hw:mem_page_size',
         'hw_mem_page_size',
         frozenset({'small', 'any'}),
     ),
     _heeded(
-        'by PowerVM: the memory of an LPAR is never paged out',
+        "PowerVM never pages out an LPAR's memory",
         'hw:locked_memory',
         'hw_locked_memory',
     ),
@@ -189,28 +195,28 @@ RULES: tuple[Rule, ...] = (
         FALSE,
     ),
     _passed_over(
-        'means something beside hw:mem_encryption only, which is refused',
+        'takes effect only with hw:mem_encryption, which is refused',
         'hw:mem_encryption_model',
         'hw_mem_encryption_model',
     ),
-    _refused('there is no persistent memory', 'hw:pmem'),
+    _refused('LPARs get no persistent memory', 'hw:pmem'),
     _refused(
-        'performance counters are not switched on for LPARs',
+        'performance counters are not enabled for LPARs',
         'hw:pmu',
         'hw_pmu',
         FALSE,
     ),
     _refused(
-        'PowerVM has a firmware of its own, neither BIOS nor UEFI',
+        'PowerVM has its own firmware, neither BIOS nor UEFI',
         properties='hw_firmware_type',
     ),
     _refused(
-        'PowerVM has a firmware of its own',
+        'PowerVM has its own firmware',
         properties='hw_firmware_stateless',
         nothing=FALSE,
     ),
     _refused(
-        'secure boot is not switched on',
+        'secure boot is not enabled',
         'os:secure_boot',
         'os_secure_boot',
         frozenset({'disabled', 'optional'}),
@@ -221,7 +227,7 @@ RULES: tuple[Rule, ...] = (
         'hw_tpm_version hw_tpm_model',
     ),
     _passed_over(
-        'means something beside hw:tpm_version only, which is refused',
+        'takes effect only with hw:tpm_version, which is refused',
         'hw:tpm_secret_security',
     ),
     _refused(
@@ -231,55 +237,49 @@ RULES: tuple[Rule, ...] = (
         FALSE,
     ),
     _passed_over(
-        'means something beside hw:ephemeral_encryption only, which is '
-        'refused',
+        'takes effect only with hw:ephemeral_encryption, which is refused',
         'hw:ephemeral_encryption_format',
         'hw_ephemeral_encryption_format hw_ephemeral_encryption_secret_uuid',
     ),
+    _refused('LPARs get no IOMMU', 'hw:viommu_model', 'hw_viommu_model'),
     _refused(
-        'there is no IOMMU for guests', 'hw:viommu_model', 'hw_viommu_model'
-    ),
-    _refused(
-        'there is no watchdog that acts on an LPAR',
+        'LPARs get no watchdog',
         'hw:watchdog_action',
         'hw_watchdog_action',
         frozenset({'disabled', 'none'}),
     ),
     _refused('LPARs get no sound card', 'hw:sound_model', 'hw_sound_model'),
     _refused(
-        'LPARs get no USB controller that is not a device of the host',
+        'LPARs get no emulated USB controller',
         'hw:usb_model hw:redirected_usb_ports',
         'hw_usb_model hw_redirected_usb_ports',
         frozenset({'none', '0'}),
     ),
     _refused(
-        'an LPAR has the one console of its own',
+        'an LPAR has a single console',
         'hw:serial_port_count',
         'hw_serial_port_count',
         frozenset({'0', '1'}),
     ),
+    _passed_over('takes effect only with quota:cpu_quota', 'quota:cpu_period'),
     _passed_over(
-        'means something beside quota:cpu_quota only', 'quota:cpu_period'
-    ),
-    _passed_over(
-        'means something beside a shares_level of custom only, which is '
-        'refused',
+        'takes effect only with a shares_level of custom, which is refused',
         'quota:*_shares_share',
     ),
     _refused(
-        'no share or limit is set for an LPAR',
+        'shares and limits are not set for LPARs',
         'quota:*',
         nothing=frozenset({'0', '-1', 'normal'}),
     ),
-    _refused('this driver has no extra specs of its own', 'powervm:*'),
+    _refused('this driver defines no extra specs', 'powervm:*'),
     _passed_over(
         "for VMware's driver only",
         'vmware:*',
         'hw_disk_type img_linked_clone',
     ),
     _passed_over(
-        'a choice among kinds of emulated hardware; an LPAR has virtual SCSI '
-        'and virtual Ethernet adapters',
+        'selects emulated hardware; an LPAR has virtual SCSI and virtual '
+        'Ethernet adapters',
         'hw:boot_menu hw:vif_multiqueue_enabled hw:virtio_packed_ring '
         'hw_video:ram_max_mb',
         'hw_boot_menu hw_cdrom_bus hw_disk_bus hw_floppy_bus hw_input_bus '
@@ -289,29 +289,30 @@ RULES: tuple[Rule, ...] = (
         'hw_virtio_packed_ring',
     ),
     _passed_over(
-        'there is no signature of a hypervisor that drivers look for',
+        'guests see no hypervisor signature to hide',
         'hide_hypervisor_id hw:hide_hypervisor_id',
         'img_hide_hypervisor_id',
     ),
     _passed_over(
-        'the processor has a random number generator for all guests',
+        'the processor gives every guest a random number generator',
         'hw_rng:allowed hw_rng:rate_bytes hw_rng:rate_period',
         'hw_rng_model',
     ),
     _passed_over(
-        'for rescue and quiesced snapshots, which are not there yet',
+        'for rescue and quiesced snapshots, which are not supported yet',
         properties='hw_rescue_bus hw_rescue_device hw_qemu_guest_agent '
         'os_require_quiesce',
     ),
     _heeded(
-        'by Nova, before the driver is called or while the image is read',
+        'Nova acts on it, before it calls the driver or while it reads the '
+        'image',
         properties='img_bdm_v2 img_block_device_mapping img_mappings '
         'img_root_device_name img_config_drive img_owner_id img_signature '
         'img_signature_hash_method img_signature_certificate_uuid '
         'img_signature_key_type',
     ),
     _passed_over(
-        'says what is in the image, or was for drivers that Nova has no more',
+        'describes the image, or was for drivers that Nova has removed',
         properties='os_type os_distro os_admin_user os_command_line '
         'os_skip_agent_inject_files_at_boot os_skip_agent_inject_ssh '
         'hw_auto_disk_config hw_device_id img_bittorrent img_cache_in_nova '
@@ -321,7 +322,7 @@ RULES: tuple[Rule, ...] = (
 
 
 def rule_of_extra_spec(key: str) -> Rule | None:
-    """Find what becomes of an extra spec; None if Nova has none such."""
+    """Return the rule for an extra spec, or None if the key is unknown."""
     for rule in RULES:
         for pattern in rule.extra_specs:
             if fnmatch.fnmatchcase(key, pattern):
@@ -330,24 +331,24 @@ def rule_of_extra_spec(key: str) -> Rule | None:
 
 
 def rule_of_property(name: str) -> Rule | None:
-    """Find what becomes of an image property; None if it is unknown."""
+    """Return the rule for an image property, or None if it is unknown."""
     return next((rule for rule in RULES if name in rule.properties), None)
 
 
 def broken_by_flavor(extra_specs: Mapping[str, str]) -> Iterator[Broken]:
-    """Find what a flavor asks for in vain.
+    """Yield the extra specs of a flavor that must be refused.
 
-    :param extra_specs: Of the flavor.
-    :returns: In its order.
+    :param extra_specs: The flavor's extra specs.
+    :returns: The refused ones, in the order of the extra specs.
     """
     for key, value in extra_specs.items():
         yield from _broken(rule_of_extra_spec(key), key, value)
 
 
 def broken_by_image(properties: Mapping[str, object]) -> Iterator[Broken]:
-    """Find what an image asks for in vain.
+    """Yield the properties of an image that must be refused.
 
-    :param properties: Those that it has, by Nova's names.
+    :param properties: The properties that are set, by Nova's names.
     """
     for name, value in properties.items():
         yield from _broken(rule_of_property(name), name, str(value))

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Neutron's side of the driver: an ML2 mechanism driver without an agent.
+"""The ML2 mechanism driver for PowerVM hosts, which needs no agent.
 
-It runs in the neutron server, so nothing here needs nova or pypowervm.
+It runs in the Neutron server and requires neither nova nor pypowervm.
 """

@@ -10,11 +10,12 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What is bound and how: rules over neutron's dictionaries, without neutron.
+"""Rules that decide which ports are bound, and how.
 
-Ports and segments are the dictionaries that a mechanism driver is given. The
-keys and values are those of the Networking API (provider and binding
-extensions) and of ``neutron_lib.plugins.ml2.api``.
+Ports and segments are the dictionaries that Neutron passes to a mechanism
+driver. Their keys and values are those of the Networking API (provider and
+binding extensions) and of ``neutron_lib.plugins.ml2.api``. The module itself
+needs no neutron.
 """
 
 import collections.abc
@@ -33,21 +34,23 @@ _NETWORK_TYPES = ('flat', 'vlan')
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Rules:
-    """Where ports are bound; each text is a name or a pattern of names.
+    """The hosts and networks on which ports are bound.
+
+    Each string is a name or a pattern with ``*`` and ``?``.
 
     :param hosts: The PowerVM hosts.
-    :param physical_networks: The physical networks that they are on.
+    :param physical_networks: The physical networks of these hosts.
     """
 
     hosts: tuple[str, ...] = ('*',)
     physical_networks: tuple[str, ...] = ('*',)
 
     def has_host(self, host: str) -> bool:
-        """Tell whether a host is one of the PowerVM hosts."""
+        """Return whether a host is one of the PowerVM hosts."""
         return _matches(host, self.hosts)
 
     def why_not_segment(self, segment: Segment) -> str | None:
-        """Tell why a segment can't be bound, or None if it can."""
+        """Return why a segment cannot be bound, or None if it can."""
         if segment['network_type'] not in _NETWORK_TYPES:
             return f'its type is {segment["network_type"]}'
         if not _matches(segment['physical_network'], self.physical_networks):
@@ -59,9 +62,9 @@ class Rules:
 
 
 def why_foreign(port: Port) -> str | None:
-    """Tell why another driver shall bind a port, or None if we shall."""
+    """Return why a port is left to other drivers, or None if it is ours."""
     if port['device_owner'].startswith('network:'):
-        # Of an agent: even if one runs on a host of ours, it plugs its own.
+        # An agent plugs its own ports, even on a PowerVM host.
         return f'it belongs to {port["device_owner"]}'
     vnic_type = port.get('binding:vnic_type', 'normal')
     if vnic_type != 'normal':
@@ -70,24 +73,23 @@ def why_foreign(port: Port) -> str | None:
 
 
 def why_not_port(port: Port) -> str | None:
-    """Tell why a port can't be bound at all, or None if it can."""
+    """Return why no driver can bind a port, or None if it can be bound."""
     if port.get('trunk_details'):
-        # It would work, but its subports never would.
+        # The parent port would work, but its subports never would.
         return 'it is the parent of a trunk'
     return None
 
 
 def vif_details(segment: Segment) -> dict[str, Any]:
-    """Return what the compute driver has to know of a bound segment.
+    """Return the binding details that the compute driver needs.
 
-    ``vlan`` is the VLAN's number. A flat segment has none: its frames are
-    untagged.
+    ``vlan`` is the VLAN ID. A flat segment has none: its frames are untagged.
     """
     details = {
         'port_filter': False,
         'connectivity': 'l2',
-        # Nova takes a network's first physical network, which need not be
-        # that of the segment that was bound.
+        # Nova itself uses the first physical network of a network, which
+        # may differ from that of the bound segment.
         'physical_network': segment['physical_network'],
     }
     if segment['network_type'] == 'vlan':

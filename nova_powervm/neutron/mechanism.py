@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The ML2 mechanism driver ``pvm_sea``, as neutron loads and calls it."""
+"""The ML2 mechanism driver ``pvm_sea``, which Neutron loads and calls."""
 
 import collections.abc
 import contextlib
@@ -34,13 +34,13 @@ _NOT_BOUND = 'pvm_sea does not bind port %s on host %s: %s'
 class SeaMechanismDriver(api.MechanismDriver):
     """Binds ports of PowerVM hosts to VLANs and untagged networks.
 
-    There is no agent: the compute driver connects the adapter to a Shared
-    Ethernet Adapter's bridge by what the binding says. The methods are called
-    by ML2; their contracts are in ``neutron_lib.plugins.ml2.api``.
+    There is no agent: the compute driver reads the binding and connects the
+    adapter to the bridge of a Shared Ethernet Adapter. ML2 calls the methods;
+    ``neutron_lib.plugins.ml2.api`` defines their contracts.
     """
 
     def initialize(self) -> None:
-        """Take the options."""
+        """Read the options."""
         options.register_opts(cfg.CONF)
         self._rules = options.take(cfg.CONF[options.GROUP.name])
         LOG.info(
@@ -51,11 +51,11 @@ class SeaMechanismDriver(api.MechanismDriver):
 
     @property
     def connectivity(self) -> str:
-        """Say that a port needs no address: the network is a layer 2 one."""
+        """Return the connectivity type: layer 2, so ports need no address."""
         return str(portbindings.CONNECTIVITY_L2)
 
     def bind_port(self, context: Any) -> None:
-        """Bind a port to the first segment that fits, or log why none does.
+        """Bind a port to the first usable segment, or log why none is usable.
 
         :param context: Neutron's PortContext.
         """
@@ -76,14 +76,14 @@ class SeaMechanismDriver(api.MechanismDriver):
         )
 
     def update_port_postcommit(self, context: Any) -> None:
-        """Make a bound port active, without an event to Nova.
+        """Make a bound port active, without sending an event to Nova.
 
         A port is down after it was bound, and after a binding that was
         prepared for another host was activated. No agent reports it later,
         so Nova must not wait for it: it waits for ports that are down when
         it reads them. The event would reach nova-compute while Nova's
-        request to bind the port is being answered, when nothing waits for
-        it yet, and nova-compute would log it as unexpected.
+        request to bind the port is still being answered, when nothing waits
+        for it, and nova-compute would log it as unexpected.
 
         :param context: Neutron's PortContext.
         """
@@ -108,10 +108,11 @@ class SeaMechanismDriver(api.MechanismDriver):
         candidate_hosts: collections.abc.Iterable[str],
         agent_getter: Any,
     ) -> set[str]:
-        """Return the hosts that have access to one of the segments.
+        """Return the hosts that have access to at least one of the segments.
 
-        Neutron asks all drivers, or none if one of them has no answer, before
-        it places a network's DHCP agents.
+        Neutron asks before it schedules the DHCP agents of a network. It asks
+        either all mechanism drivers or, if one does not implement this
+        method, none.
         """
         if all(map(self._rules.why_not_segment, segments)):
             return set()
@@ -125,7 +126,7 @@ class SeaMechanismDriver(api.MechanismDriver):
     def _choose_segment(
         self, context: Any
     ) -> tuple[binding.Segment | None, str | None]:
-        """Return the segment to bind, or None and the reason."""
+        """Return the segment to bind and None, or None and the reason."""
         reason = binding.why_not_port(context.current)
         if reason:
             return None, reason

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The options of the ``[pvm_sea]`` group of the neutron server."""
+"""The options in group ``[pvm_sea]`` of the Neutron server."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ from nova_powervm.neutron import binding
 GROUP = cfg.OptGroup(
     'pvm_sea',
     title='PowerVM mechanism driver options',
-    help='Which ports the ML2 mechanism driver pvm_sea binds.',
+    help='Options that select the ports that ML2 driver pvm_sea binds.',
 )
 
 OPTIONS = [
@@ -29,12 +29,12 @@ OPTIONS = [
         'hosts',
         default=['*'],
         help="""
-The PowerVM hosts, by the names that their nova-compute services have in
-``[DEFAULT]host``.
+The names of the PowerVM hosts, as set in ``[DEFAULT]host`` for their
+nova-compute services.
 
-Ports of other hosts are left to other mechanism drivers. ``*`` in a name
-stands for any characters, ``?`` for one. Name the hosts in a cloud that has
-other hypervisors, too.
+Ports on other hosts are left to other mechanism drivers. In a name, ``*``
+matches any characters and ``?`` matches one character. Set this option if the
+cloud also has other hypervisors.
 """,
     ),
     cfg.ListOpt(
@@ -43,26 +43,26 @@ other hypervisors, too.
         help="""
 The physical networks that the PowerVM hosts are connected to.
 
-Segments of other physical networks are not bound. ``*`` and ``?`` stand for
-the same as in ``hosts``.
+Segments of other physical networks are not bound. ``*`` and ``?`` work as in
+``hosts``.
 """,
     ),
 ]
 
 
 def register_opts(conf: cfg.ConfigOpts) -> None:
-    """Make the options known to a configuration, once or again."""
+    """Register the options; registering them again has no effect."""
     conf.register_group(GROUP)
     conf.register_opts(OPTIONS, group=GROUP)
 
 
 def list_opts() -> list[tuple[str, list[Any]]]:
-    """Give the options to oslo.config's generator and documentation."""
+    """Return the options for oslo.config's sample generator and Sphinx."""
     return [(GROUP.name, OPTIONS)]
 
 
 def take(group: Any) -> binding.Rules:
-    """Take the values of a ``[pvm_sea]`` group.
+    """Return the rules that a ``[pvm_sea]`` group sets.
 
     :param group: ``CONF.pvm_sea``.
     """

@@ -59,21 +59,21 @@ class RefusedFlavorTest(base.PowerVMTestCase):
                 'quota:cpu_shares': '10',
                 'quota:disk_read_iops_sec': '100',
             },
-            'PowerVM: the flavor asks for quota:cpu_shares=10, but no share '
-            'or limit is set for an LPAR',
+            'PowerVM: the flavor asks for quota:cpu_shares=10, but shares '
+            'and limits are not set for LPARs',
             'the flavor asks for quota:disk_read_iops_sec=100',
         )
 
     def story_dedicated_cpus_are_refused(self):
         self.refuse(
             {'hw:cpu_policy': 'dedicated'},
-            'hw:cpu_policy=dedicated, but LPARs share the processors',
+            "hw:cpu_policy=dedicated, but LPARs share the host's processors",
         )
 
     def story_large_pages_are_refused(self):
         self.refuse(
             {'hw:mem_page_size': 'large'},
-            'hw:mem_page_size=large, but memory is not backed by pages',
+            'hw:mem_page_size=large, but the page size',
         )
 
     def story_numa_node_is_refused(self):
@@ -84,14 +84,14 @@ class RefusedFlavorTest(base.PowerVMTestCase):
         with utils.temporary_mutation(self.api, microversion='2.85'):
             self.refuse(
                 {'accel:device_profile_name': 'gpu'},
-                'Nova only knows accel:device_profile',
+                'Nova knows only accel:device_profile',
             )
 
     def story_image_with_uefi_firmware_is_refused(self):
         self.refuse(
             {},
             'PowerVM: its image asks for hw_firmware_type=uefi, but PowerVM '
-            'has a firmware of its own',
+            'has its own firmware',
             image=self.image_with(hw_firmware_type='uefi'),
         )
 

@@ -431,7 +431,7 @@ class UnusualHostTest(base.PowerVMTestCase):
         self._run_periodics()
 
         self.assertEqual(GPU_SLOTS, set(self.slot_providers()))
-        self.assertIn('14 I/O slots any more', self.stdlog.logger.output)
+        self.assertIn('any of its 14 I/O slots', self.stdlog.logger.output)
 
     def test_slots_are_updated_while_storage_is_down(self):
         self.start_host()

@@ -267,7 +267,7 @@ class PortReconciliationTest(networks.NetworkTestCase):
             self.restart_host()
 
         self.assert_exact(state='not activated')
-        self.assertIn('Neutron can not be asked', self.logged())
+        self.assertIn('Neutron cannot be asked', self.logged())
 
     def story_host_boot_removes_adapter_of_deleted_port(self):
         self.delete_lost()

@@ -228,7 +228,7 @@ class UnsupportedOperationsTest(UnsupportedTestCase):
         self.assert_unchanged(status='ERROR')
         fault = self.fault(self.server)
         self.assertIn('PowerVM: rescuing a server is not supported', fault)
-        self.assertIn('a hard reboot ends the error', fault)
+        self.assertIn('a hard reboot clears the ERROR state', fault)
 
     def story_refused_rescue_is_cleared_by_hard_reboot(self):
         self.rescue()

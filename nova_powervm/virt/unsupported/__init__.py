@@ -11,11 +11,11 @@
 # under the License.
 
 
-"""Operations that Nova knows and this driver can't do yet.
+"""Operations of Nova that this driver does not support yet.
 
-Each is refused before anything is changed, with the kind of exception whose
-words Nova passes on. Where it passes on none there is a line in the log. One
-module is one part of the driver that is still to be built.
+Each is refused before anything changes, with the exception whose message Nova
+passes on to the user. Where Nova passes on none, the log has the reason. Each
+module stands for one part of the driver that is still to be written.
 """
 
 from nova_powervm.virt.unsupported import consoles
@@ -27,8 +27,9 @@ from nova_powervm.virt.unsupported import volumes
 class Unsupported(
     guests.Guests, consoles.Consoles, moves.Moves, volumes.Volumes
 ):
-    """Refuses what the driver can't do yet.
+    """Refuses the operations that the driver does not support yet.
 
-    NotImplementedError is raised where Nova's API answers it with 501. Where
-    Nova goes another way for it, its own class raises it, not this one.
+    A method raises NotImplementedError where Nova's API turns that into 501.
+    Where Nova falls back to another way, the method is left to Nova's base
+    class.
     """

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What an instance may ask for that this driver does not do."""
+"""Checks a build or rebuild for requests that are not supported."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -33,15 +33,16 @@ def check(
     *,
     preserve_ephemeral: bool = False,
 ) -> None:
-    """Refuse an instance that could not be what its owner asked for.
+    """Refuse an instance that would differ from what its owner asked for.
 
     :param instance: nova.objects.Instance.
     :param image_meta: nova.objects.ImageMeta.
-    :param block_device_info: As Nova hands it to spawn.
-    :param injected_files: As Nova hands them to spawn.
-    :param preserve_ephemeral: As Nova hands it to rebuild. Nova's own way to
-        rebuild would refuse it too late, and set the server to ERROR.
-    :raises exception.InstanceRefused: It lists all that can't be done.
+    :param block_device_info: As Nova passes it to spawn.
+    :param injected_files: As Nova passes them to spawn.
+    :param preserve_ephemeral: As Nova passes it to rebuild. Nova's own rebuild
+        would refuse it too late and set the server to ERROR.
+    :raises exception.InstanceRefused: The instance asks for something that is
+        not supported; the message lists every such request.
     """
     refused = [
         *_disks(instance, image_meta, block_device_info or {}),
@@ -50,11 +51,11 @@ def check(
     ]
     if injected_files and not configdrive.required_by(instance):
         refused.append(
-            'files are to be injected, which needs a config drive '
+            'it asks for file injection, which requires a config drive '
             '(--config-drive True)'
         )
     if preserve_ephemeral:
-        refused.append('an ephemeral disk is to be preserved, it has none')
+        refused.append('it asks to preserve an ephemeral disk, but has none')
     if refused:
         raise exception.InstanceRefused(
             instance=instance.uuid,
@@ -65,9 +66,12 @@ def check(
 def _disks(instance: Any, image_meta: Any, info: Any) -> Iterator[str]:
     volumes = driver.block_device_info_get_mapping(info)
     if volumes:
-        yield f'{len(volumes)} volume(s) are asked for, none can be attached'
+        yield (
+            f'it asks for {len(volumes)} volume(s), but volumes cannot be '
+            'attached'
+        )
     if not instance.image_ref or not image_meta.obj_attr_is_set('id'):
-        yield 'it boots from a volume, only images can be booted'
+        yield 'it boots from a volume, but only images can be booted'
     if driver.swap_is_usable(driver.block_device_info_get_swap(info)):
         yield 'the flavor has a swap disk'
     if driver.block_device_info_get_ephemerals(info) or instance.ephemeral_gb:
@@ -76,7 +80,7 @@ def _disks(instance: Any, image_meta: Any, info: Any) -> Iterator[str]:
         disk.get('encrypted')
         for disk in driver.block_device_info_get_image(info)
     ):
-        yield 'its disk is to be encrypted'
+        yield 'it asks for an encrypted disk'
 
 
 def _rest(instance: Any) -> Iterator[str]:
@@ -85,16 +89,16 @@ def _rest(instance: Any) -> Iterator[str]:
     requests = instance.pci_requests.requests if instance.pci_requests else ()
     if requests:
         yield (
-            'it asks for PCI devices by alias or SR-IOV port; devices are '
-            "given by the flavor's resource groups"
+            'it asks for PCI devices by alias or SR-IOV port; request devices '
+            "by the flavor's resource groups"
         )
     if (
         configdrive.required_by(instance)
         and CONF.config_drive_format != 'iso9660'
     ):
         yield (
-            f'[DEFAULT]config_drive_format is {CONF.config_drive_format}, '
-            'only iso9660 can be a virtual optical medium'
+            f'[DEFAULT]config_drive_format is {CONF.config_drive_format}, but '
+            'a virtual optical medium must be iso9660'
         )
 
 
@@ -107,7 +111,7 @@ def _promises(instance: Any, image_meta: Any) -> Iterator[str]:
 
 
 def _properties(image_meta: Any) -> dict[str, Any]:
-    """Give the properties that an image has, by the names of Nova's object."""
+    """Return the image properties that are set, by Nova's names."""
     properties = image_meta.properties
     return {
         name: getattr(properties, name)

@@ -11,7 +11,7 @@
 # under the License.
 
 
-"""Consoles, diagnoses and the host's own state, which can't be had yet."""
+"""Refuses consoles, diagnostics and host actions."""
 
 from typing import Any
 
@@ -21,48 +21,52 @@ from nova_powervm.virt.unsupported import messages
 
 
 class Consoles(driver.ComputeDriver):
-    """Refuses in the way that Nova's API answers with 501."""
+    """Refuses with NotImplementedError, which Nova's API turns into 501."""
 
     def get_console_output(self, context: Any, instance: Any) -> Any:
-        """Refuse; Nova's API answers 501."""
+        """Refuse; Nova's API returns 501."""
         raise NotImplementedError(
             messages.refusal('the console log', instance)
         )
 
     def get_vnc_console(self, context: Any, instance: Any) -> Any:
-        """Refuse; Nova's API answers 501."""
+        """Refuse; Nova's API returns 501."""
         raise NotImplementedError(messages.refusal('a VNC console', instance))
 
     def get_serial_console(self, context: Any, instance: Any) -> Any:
-        """Refuse; Nova's API answers 501."""
+        """Refuse; Nova's API returns 501."""
         raise NotImplementedError(
             messages.refusal('a serial console', instance)
         )
 
     def get_spice_console(self, context: Any, instance: Any) -> Any:
-        """Refuse; Nova's API answers 501."""
+        """Refuse; Nova's API returns 501."""
         raise NotImplementedError(
             messages.refusal('a SPICE console', instance)
         )
 
     def get_mks_console(self, context: Any, instance: Any) -> Any:
-        """Refuse; Nova's API answers 501."""
+        """Refuse; Nova's API returns 501."""
         raise NotImplementedError(messages.refusal('an MKS console', instance))
 
     def host_power_action(self, action: Any) -> Any:
-        """Refuse; Nova's API answers 501."""
+        """Refuse; Nova's API returns 501."""
         raise NotImplementedError(
-            messages.refusal("changing the host's power")
+            messages.refusal("changing the host's power state")
         )
 
     def host_maintenance_mode(self, host: Any, mode: Any) -> Any:
-        """Refuse; Nova's API answers 501."""
+        """Refuse; Nova's API returns 501."""
         raise NotImplementedError(messages.refusal('maintenance mode'))
 
     def get_diagnostics(self, instance: Any) -> Any:
-        """Refuse; Nova's API answers 501."""
-        raise NotImplementedError(messages.refusal('a diagnosis', instance))
+        """Refuse; Nova's API returns 501."""
+        raise NotImplementedError(
+            messages.refusal('reading diagnostics', instance)
+        )
 
     def get_instance_diagnostics(self, instance: Any) -> Any:
-        """Refuse; Nova's API answers 501."""
-        raise NotImplementedError(messages.refusal('a diagnosis', instance))
+        """Refuse; Nova's API returns 501."""
+        raise NotImplementedError(
+            messages.refusal('reading diagnostics', instance)
+        )

@@ -11,7 +11,7 @@
 # under the License.
 
 
-"""What is asked of a guest, and can't be done yet."""
+"""Refuses operations on a guest."""
 
 import contextlib
 from typing import Any
@@ -23,23 +23,23 @@ from nova.virt import driver
 
 from nova_powervm.virt.unsupported import messages
 
-#: Name of the event that tells of a snapshot.
+#: Name of the event that records a refused snapshot.
 _SNAPSHOT_EVENT = 'powervm_snapshot'
 
 
 class Guests(driver.ComputeDriver):
-    """Refuses to change the state of a guest, or to copy it."""
+    """Refuses to change the state of a guest or to copy the guest."""
 
     def pause(self, instance: Any) -> None:
-        """Refuse; the server stays as it is."""
+        """Refuse; the instance stays as it is."""
         raise messages.refused('pausing a server', instance)
 
     def unpause(self, instance: Any) -> None:
-        """Refuse: nothing is paused."""
+        """Refuse; no instance can be paused."""
         raise messages.refused('unpausing a server', instance)
 
     def suspend(self, context: Any, instance: Any) -> None:
-        """Refuse; the server stays as it is."""
+        """Refuse; the instance stays as it is."""
         raise messages.rolled_back('suspending a server', instance)
 
     def resume(
@@ -50,7 +50,7 @@ class Guests(driver.ComputeDriver):
         block_device_info: Any = None,
         share_info: Any = None,
     ) -> None:
-        """Refuse: nothing is suspended."""
+        """Refuse; no instance can be suspended."""
         raise messages.rolled_back('resuming a server', instance)
 
     def rescue(
@@ -63,15 +63,15 @@ class Guests(driver.ComputeDriver):
         block_device_info: Any,
         share_info: Any,
     ) -> None:
-        """Refuse; the check of power_off has done so before."""
+        """Refuse; usually the check in power_off has refused already."""
         raise messages.refused('rescuing a server', instance)
 
     def unrescue(self, context: Any, instance: Any) -> None:
-        """Refuse: nothing is rescued."""
+        """Refuse; no instance can be rescued."""
         raise messages.rolled_back('unrescuing a server', instance)
 
     def trigger_crash_dump(self, instance: Any) -> None:
-        """Refuse, with an exception that Nova logs without a traceback."""
+        """Refuse with an exception that Nova logs without a traceback."""
         raise nova_exception.TriggerCrashDumpNotSupported(
             messages.refusal('a crash dump', instance)
         )
@@ -79,11 +79,11 @@ class Guests(driver.ComputeDriver):
     def power_update_event(
         self, instance: Any, target_power_state: Any
     ) -> None:
-        """Refuse: it is a word of bare metal."""
-        raise messages.refused('an event of a power update', instance)
+        """Refuse; only bare metal sends such events."""
+        raise messages.refused('a power update event', instance)
 
     def poll_rebooting_instances(self, timeout: Any, instances: Any) -> None:
-        """Leave reboots to themselves: the host ends each in its time."""
+        """Log the refusal only; the host finishes every reboot in time."""
         for instance in instances:
             messages.refusal('[DEFAULT]reboot_timeout', instance)
 
@@ -94,11 +94,11 @@ class Guests(driver.ComputeDriver):
         image_id: str,
         update_task_state: Any,
     ) -> None:
-        """Refuse; Nova deletes the image that was to be filled.
+        """Refuse; Nova deletes the image that it created for the snapshot.
 
-        It does this when its API has answered and the server's action has
-        ended well. So the action gets one event more, which has the reason.
-        A backup's action has it anyway.
+        Nova's API has answered by then, and Nova marks the instance action as
+        successful. Therefore add a failed event with the reason to the
+        action. The action of a backup has the reason anyway.
         """
         refused = messages.refused('a snapshot', instance)
         if instance.task_state == task_states.IMAGE_SNAPSHOT:
@@ -106,19 +106,19 @@ class Guests(driver.ComputeDriver):
         raise refused
 
     def set_admin_password(self, instance: Any, new_pass: str) -> None:
-        """Refuse; Nova's API answers with the reason."""
+        """Refuse; Nova's API returns the reason."""
         raise nova_exception.SetAdminPasswdNotSupported(
             messages.refusal('setting the administrator password', instance)
         )
 
     def quiesce(self, context: Any, instance: Any, image_meta: Any) -> None:
-        """Refuse; Nova goes on without."""
+        """Refuse; Nova continues without quiescing."""
         raise NotImplementedError(
             messages.refusal('quiescing a guest', instance)
         )
 
     def unquiesce(self, context: Any, instance: Any, image_meta: Any) -> None:
-        """Refuse; Nova goes on without."""
+        """Refuse; Nova continues without quiescing."""
         raise NotImplementedError(
             messages.refusal('quiescing a guest', instance)
         )
@@ -130,12 +130,14 @@ def _record(
     event: str,
     refused: nova_exception.NovaException,
 ) -> None:
-    """Add an event that failed to what the user asked for.
+    """Add a failed event to the instance action of the user's request.
 
-    :param context: Of the request that the action was recorded for.
+    :param context: The context of the request that created the action.
+    :param event: The name of the event.
+    :param refused: The exception whose message the event records.
     """
     events = objects.InstanceActionEvent
-    # Nobody asked by way of the API.
+    # There is no action if the request did not come through the API.
     with contextlib.suppress(nova_exception.InstanceActionNotFound):
         events.event_start(
             context,
@@ -149,7 +151,7 @@ def _record(
             instance.uuid,
             event,
             exc_val=refused,
-            # Without one Nova takes it for a success.
+            # Nova records an event without a traceback as a success.
             exc_tb='',
             want_result=False,
         )

@@ -11,7 +11,7 @@
 # under the License.
 
 
-"""How operations are refused: in one form of words."""
+"""The exceptions and the wording for refused operations."""
 
 from typing import Any
 
@@ -22,11 +22,11 @@ LOG = logging.getLogger(__name__)
 
 
 def refusal(operation: str, instance: Any = None, advice: str = '') -> str:
-    """Give the words that refuse an operation, and log them.
+    """Return the message that refuses an operation, and log it.
 
-    :param operation: A noun.
-    :param instance: nova.objects.Instance that it was to be done with.
-    :param advice: A sentence on what to do instead.
+    :param operation: The operation, as a noun phrase in the singular.
+    :param instance: The nova.objects.Instance concerned, if any.
+    :param advice: A sentence that says what to do instead.
     """
     reason = f'PowerVM: {operation} is not supported yet'
     if advice:
@@ -38,15 +38,15 @@ def refusal(operation: str, instance: Any = None, advice: str = '') -> str:
 def refused(
     operation: str, instance: Any = None
 ) -> nova_exception.NovaException:
-    """Give the exception of an operation whose reason becomes a fault."""
+    """Return an exception whose reason becomes the server fault."""
     return nova_exception.NovaException(refusal(operation, instance))
 
 
 def rolled_back(
     operation: str, instance: Any
 ) -> nova_exception.InstanceFaultRollback:
-    """Give the exception after which a server is what it was.
+    """Return an exception after which the instance keeps its former state.
 
-    Any other makes Nova set it to ERROR.
+    After any other exception Nova sets the instance to ERROR.
     """
     return nova_exception.InstanceFaultRollback(refused(operation, instance))

@@ -11,7 +11,7 @@
 # under the License.
 
 
-"""Resize and cold migration, which can't be done yet."""
+"""Refuses resize and cold migration."""
 
 from typing import Any
 
@@ -23,7 +23,7 @@ _OPERATION = 'a resize or cold migration'
 
 
 class Moves(driver.ComputeDriver):
-    """Refuses moves, the first step so that the server stays as it is."""
+    """Refuses moves at the first step, so that the instance stays as it is."""
 
     def migrate_disk_and_power_off(
         self,
@@ -36,12 +36,12 @@ class Moves(driver.ComputeDriver):
         timeout: int = 0,
         retry_interval: int = 0,
     ) -> Any:
-        """Refuse a resize or cold migration; the server stays as it is.
+        """Refuse a resize or cold migration; the instance stays as it is.
 
-        Nova gives the claim on the target back in its next cycle, if it finds
-        no trace of it in the instance. It would find one if the target is the
-        host itself, and keep the devices from others as long as the server is
-        there.
+        Nova releases the claim on the target in its next cycle, unless the
+        instance still has a migration context. On a resize within one host it
+        would have one, and the devices would stay claimed as long as the
+        instance exists. Therefore drop the context.
         """
         refused = messages.rolled_back(_OPERATION, instance)
         instance.drop_migration_context()
@@ -61,17 +61,18 @@ class Moves(driver.ComputeDriver):
         power_on: bool = True,
         share_info: Any = None,
     ) -> None:
-        """Refuse what a host of another driver sent.
+        """Refuse an instance that a host with another driver sent.
 
-        Its guest is off and no longer counts as that host's, so the server
-        has to be in ERROR: neither a roll back nor NotImplementedError.
+        The guest is off and no longer counts as the source host's, so the
+        instance has to go to ERROR. Raise neither an exception that rolls
+        back nor NotImplementedError.
         """
         raise messages.refused(_OPERATION, instance)
 
     def confirm_migration(
         self, context: Any, migration: Any, instance: Any, network_info: Any
     ) -> None:
-        """Refuse: nothing was moved."""
+        """Refuse; no instance can be moved."""
         raise messages.refused(_OPERATION, instance)
 
     def finish_revert_migration(
@@ -84,9 +85,9 @@ class Moves(driver.ComputeDriver):
         power_on: bool = True,
         share_info: Any = None,
     ) -> None:
-        """Refuse: nothing was moved.
+        """Refuse; no instance can be moved.
 
-        A nova-compute that was killed in a resize calls it at its start, and
-        goes on.
+        A nova-compute that was killed during a resize calls this method when
+        it starts again, and continues after the refusal.
         """
         raise messages.refused(_OPERATION, instance)

@@ -11,7 +11,7 @@
 # under the License.
 
 
-"""Operations that Nova begins by stopping the guest."""
+"""Refuses the operations that Nova begins by stopping the guest."""
 
 from typing import Any
 
@@ -29,20 +29,21 @@ _BEGUN_BY_STOPPING = {
 
 
 def check(instance: Any) -> None:
-    """Refuse to stop a guest for an operation that can't be finished.
+    """Refuse to stop a guest for an operation that is not supported.
 
     :param instance: nova.objects.Instance.
-    :raises nova.exception.NovaException: Its task state tells of one.
+    :raises nova.exception.NovaException: The task state of the instance names
+        such an operation.
     """
     operation = _BEGUN_BY_STOPPING.get(instance.task_state)
     if operation:
         raise messages.refused(operation, instance)
     if instance.task_state == task_states.RESCUING:
-        # Nova sets the server to ERROR, whatever is raised here.
+        # Nova sets the instance to ERROR whatever this raises.
         raise nova_exception.NovaException(
             messages.refusal(
                 'rescuing a server',
                 instance,
-                'Nothing was changed; a hard reboot ends the error',
+                'Nothing was changed; a hard reboot clears the ERROR state',
             )
         )

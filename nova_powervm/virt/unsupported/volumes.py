@@ -11,7 +11,7 @@
 # under the License.
 
 
-"""Volumes, which can't be attached yet."""
+"""Refuses volumes."""
 
 from typing import Any
 
@@ -21,10 +21,10 @@ from nova_powervm.virt.unsupported import messages
 
 
 class Volumes(driver.ComputeDriver):
-    """Refuses volumes; most is only asked for of one that is attached."""
+    """Refuses to attach volumes, and all that requires an attached one."""
 
     def get_volume_connector(self, instance: Any) -> Any:
-        """Refuse: Nova asks for this before it attaches a volume."""
+        """Refuse; Nova calls this before it attaches a volume."""
         raise messages.refused('attaching a volume', instance)
 
     def attach_volume(
@@ -37,7 +37,7 @@ class Volumes(driver.ComputeDriver):
         device_type: Any = None,
         encryption: Any = None,
     ) -> None:
-        """Refuse; get_volume_connector has done so before."""
+        """Refuse; usually get_volume_connector has refused already."""
         raise messages.refused('attaching a volume', instance)
 
     def detach_volume(
@@ -48,7 +48,7 @@ class Volumes(driver.ComputeDriver):
         mountpoint: str,
         encryption: Any = None,
     ) -> None:
-        """Refuse: none is attached."""
+        """Refuse; no volume can be attached."""
         raise messages.refused('detaching a volume', instance)
 
     def swap_volume(
@@ -60,7 +60,7 @@ class Volumes(driver.ComputeDriver):
         mountpoint: str,
         resize_to: int,
     ) -> None:
-        """Refuse: none is attached."""
+        """Refuse; no volume can be attached."""
         raise messages.refused('swapping a volume', instance)
 
     def extend_volume(
@@ -70,15 +70,15 @@ class Volumes(driver.ComputeDriver):
         instance: Any,
         requested_size: int,
     ) -> None:
-        """Refuse: none is attached."""
+        """Refuse; no volume can be attached."""
         raise messages.refused('extending a volume', instance)
 
     def volume_snapshot_create(
         self, context: Any, instance: Any, volume_id: str, create_info: Any
     ) -> None:
-        """Refuse; Nova's API answers 501."""
+        """Refuse; Nova's API returns 501."""
         raise NotImplementedError(
-            messages.refusal('a snapshot of a volume', instance)
+            messages.refusal('a volume snapshot', instance)
         )
 
     def volume_snapshot_delete(
@@ -89,7 +89,7 @@ class Volumes(driver.ComputeDriver):
         snapshot_id: str,
         delete_info: Any,
     ) -> None:
-        """Refuse; Nova's API answers 501."""
+        """Refuse; Nova's API returns 501."""
         raise NotImplementedError(
-            messages.refusal('a snapshot of a volume', instance)
+            messages.refusal('a volume snapshot', instance)
         )

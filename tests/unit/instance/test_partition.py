@@ -84,7 +84,9 @@ class CheckMemoryTest(unittest.TestCase):
         with self.assertRaises(exception.MemorySizeRefused) as caught:
             partition.check_memory(memory_mb, region_mb)
         self.assertEqual(choices, caught.exception.fields['choices'])
-        self.assertIn(f'work are {choices} MiB', str(caught.exception))
+        self.assertIn(
+            f'nearest valid sizes are {choices} MiB', str(caught.exception)
+        )
 
 
 @ddt.ddt

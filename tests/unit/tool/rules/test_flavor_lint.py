@@ -101,7 +101,7 @@ class FlavorLintTest(unittest.TestCase):
             finding = self.assert_found(
                 severity,
                 'hw:cpu_policy',
-                "'dedicated' is refused: LPARs share the processors",
+                "'dedicated' is refused: LPARs share the host's",
                 {**others, **specs},
             )
             self.assertIn('remove it', finding.hint)
@@ -111,7 +111,7 @@ class FlavorLintTest(unittest.TestCase):
         self.assertEqual((), flavor_lint.lint_flavor(right, FILE))
         for key in ('accel:device-profile', 'accel:device_profile_name'):
             finding = self.assert_found(
-                'error', key, 'no accelerator is given', {key: 'gpu'}
+                'error', key, 'no accelerator is attached', {key: 'gpu'}
             )
             self.assertEqual('write accel:device_profile=gpu', finding.hint)
 
