@@ -17,7 +17,6 @@ beside the driver, it is the driver's package.
 """
 
 import contextlib
-import pathlib
 import sys
 
 import setuptools
