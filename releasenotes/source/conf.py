@@ -38,10 +38,11 @@ def name_unreleased(app, doctree):
     for title in doctree.findall(nodes.title):
         if title.astext() == NO_TAG:
             title.clear()
-            title += nodes.Text('Unreleased')
+            title.append(nodes.Text('Unreleased'))
 
 
 def setup(app):
     """Add the function to Sphinx."""
-    app.connect('doctree-read', name_unreleased)
+    # Before Sphinx collects the titles.
+    app.connect('doctree-read', name_unreleased, priority=100)
     return {'parallel_read_safe': True}
