@@ -175,7 +175,7 @@ class WheelTest(DistributionTestCase):
         return set(listed.stdout.splitlines())
 
 
-class DriverTest(DistributionTestCase):
+class BesideStockNova(DistributionTestCase):
     def test_build_install_load_uninstall(self):
         sdist, wheel = self.build_driver()
         self.make_environment()
