@@ -25,6 +25,7 @@ PAGES = (
     'packages/emulator/README.rst',
 )
 _LINK = re.compile(r'<([^<>`\s]+)>`_')
+_INSTALL = re.compile(r'(?m)^ *[$#] (?:\S*/)?pip install (.*)$')
 _MENTION = re.compile(r'``((?:doc|etc|tools|tests|packages)/[\w./-]+)``')
 
 
@@ -47,13 +48,22 @@ class LinkTest(unittest.TestCase):
                 with self.subTest(page=page, name=name):
                     self.assertTrue((ROOT / name).exists())
 
-    def test_no_page_installs_package_of_older_driver(self):
-        """Package indexes have another project's nova-powervm."""
+    def test_no_page_installs_what_it_does_not_mean(self):
+        """No page installs the older driver, or extras without their code.
+
+        Package indexes have another project's nova-powervm, and a wheel has
+        neither the emulator nor the demonstration.
+        """
         pages = [*(ROOT / 'doc' / 'source').rglob('*.rst')]
         pages += [ROOT / page for page in PAGES]
-        for path in pages:
-            with self.subTest(path.relative_to(ROOT)):
-                self.assertNotRegex(
-                    path.read_text(),
-                    r"pip install [^\n]*(?<![\w/.])'?nova-powervm",
-                )
+        commands = [
+            (str(path.relative_to(ROOT)), command)
+            for path in pages
+            for command in _INSTALL.findall(path.read_text())
+        ]
+        self.assertIn(('README.rst', '-c constraints.txt .'), commands)
+        for page, command in commands:
+            with self.subTest(page=page, command=command):
+                self.assertNotRegex(command, r"(^| )'?nova-powervm")
+                if '-e ' not in command:
+                    self.assertNotRegex(command, r'\[.*(emulator|demo|test)')
