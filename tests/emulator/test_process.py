@@ -242,7 +242,8 @@ class MissingPackageTest(unittest.TestCase):
                 (line,) = done.stderr.splitlines()
                 self.assertIn(f'module {module}', line)
                 self.assertIn(
-                    'pip install -c constraints.txt ./packages/emulator in a checkout',
+                    'pip install -c constraints.txt ./packages/emulator in a '
+                    'checkout',
                     line,
                 )
                 self.assertEqual('', done.stdout)

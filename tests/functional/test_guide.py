@@ -265,7 +265,7 @@ class GuideTestCase(test_commands.CommandTestCase):
             code = shell.OpenStackShell().run([*argv])
         return code, out.getvalue() + err.getvalue()
 
-    def create_server(self, flavor):
+    def create_server(self, flavor, name):
         """Create a server with a flavor and assert that it is running."""
         (found,) = [f for f in self.api.get_flavors() if f['name'] == flavor]
         body = self._build_server(
