@@ -93,7 +93,7 @@ class Connect(unittest.TestCase):
                 self.assertIn(f"'{name}' is none of", reason)
                 self.assertIn('bridge_mappings (front)', reason)
 
-    def test_a_mapping_to_what_is_not_there(self):
+    def test_connect_refuses_mapping_to_missing_bridge(self):
         mappings = {'front': shared_ethernet.BridgeName('ETHERNET9')}
         reason = self.refused(
             port(physical_network='front'), [bridge()], mappings
@@ -101,11 +101,11 @@ class Connect(unittest.TestCase):
         self.assertIn('no Shared Ethernet bridge for front', reason)
         self.assertIn('ETHERNET0/1', reason)
 
-    def test_no_bridge_at_all(self):
+    def test_connect_refuses_host_without_bridge(self):
         reason = self.refused(port(), [], {})
         self.assertIn('there are: none', reason)
 
-    def test_several_bridges_need_a_name(self):
+    def test_connect_refuses_several_bridges_without_mappings(self):
         reason = self.refused(
             port(), [bridge(), bridge('b2', 'ETHERNET1')], {}
         )
@@ -135,7 +135,7 @@ class Connect(unittest.TestCase):
 
 
 class RoomTest(unittest.TestCase):
-    def test_each_trunk_adapter_carries_twenty_vlans(self):
+    def test_trunk_adapter_carries_twenty_vlans(self):
         self.assertEqual(300, shared_ethernet.room_of([]))
         self.assertEqual(280 + 13, shared_ethernet.room_of([7]))
         self.assertEqual(0, shared_ethernet.room_of([20] * 15))
