@@ -39,7 +39,8 @@ class Bridge:
 
     :param uuid: Its uuid.
     :param switch: Name of the virtual switch that it connects.
-    :param pvid: VLAN id inside of the host for untagged frames of the wire.
+    :param pvid: VLAN ID inside the host of the untagged frames of the
+        physical network.
     :param vlans: All VLANs that it carries, ``pvid`` among them.
     :param room: How many more VLANs it can be given.
     """
@@ -51,9 +52,9 @@ class Bridge:
     room: int = TRUNKS * VLANS_PER_TRUNK
 
     def keeps_from(self, other: 'Bridge', vlan: int) -> bool:
-        """Whether another bridge can't get a VLAN because this one has it.
+        """Whether this bridge prevents another from carrying a VLAN.
 
-        On one virtual switch, a VLAN has one bridge.
+        A VLAN of a virtual switch can be on one bridge only.
         """
         return (
             self.uuid != other.uuid
@@ -69,9 +70,9 @@ class Bridge:
 class Vlan:
     """A VLAN on a bridge of this host.
 
-    :param bridge: The bridge's uuid: a bridge that is made anew has none of
-        the VLANs that the driver gave to the old one.
-    :param number: The VLAN id.
+    :param bridge: The bridge's uuid: a bridge that is made anew carries none
+        of the VLANs that the driver added to the old one.
+    :param number: The VLAN ID.
     """
 
     bridge: str
@@ -167,7 +168,7 @@ def connect(
     :param bridges: Those of the host.
     :param mappings: Physical network to the name of its bridge; if empty,
         the host's only bridge serves every network.
-    :raises exception.PortRefused: It can't be told which bridge it is.
+    :raises exception.PortRefused: No bridge, or more than one, qualifies.
     """
     fitting = bridges
     if mappings:
@@ -190,7 +191,7 @@ def connect(
 
 
 def room_of(trunks: Collection[int]) -> int:
-    """Say how many more VLANs a bridge can be given.
+    """Give the number of VLANs that can still be added to a bridge.
 
     :param trunks: How many tagged VLANs each of its additional trunk adapters
         has.
@@ -200,7 +201,7 @@ def room_of(trunks: Collection[int]) -> int:
 
 
 def check_room(connections: Iterable[Connection]) -> None:
-    """Refuse connections whose new VLANs have no room on their bridge.
+    """Refuse connections whose new VLANs do not fit on their bridge.
 
     :raises exception.PortRefused: It names the first port without room.
     """
@@ -212,7 +213,7 @@ def check_room(connections: Iterable[Connection]) -> None:
         added = new.setdefault(bridge.uuid, set())
         added.add(connection.vlan)
         if len(added) > bridge.room:
-            # Nova cuts faults, so the cure goes first.
+            # Nova truncates faults, so the cure comes first.
             raise exception.PortRefused(
                 port=connection.port.id,
                 reason=f'take VLANs that nobody uses from Shared Ethernet '
@@ -245,7 +246,7 @@ def _undecided(
 ) -> str:
     known = ', '.join(sorted(map(str, bridges))) or 'none'
     name = port.physical_network or 'its network'
-    # Nova cuts faults, so the cure goes first.
+    # Nova truncates faults, so the cure comes first.
     if not fitting:
         return (
             f'set [powervm]bridge_mappings: there is no Shared Ethernet '

@@ -25,10 +25,10 @@ _OURS = re.compile(r'nv[0-9a-f]{12}(r|x|\.iso)$')
 
 
 def stem(lpar_uuid: str) -> str:
-    """Give what the names of all storage of one LPAR begin with.
+    """Give the common beginning of the names of all storage of an LPAR.
 
-    A Virtual I/O Server takes 15 characters for the name of a virtual disk,
-    so 48 of the uuid's bits have to do.
+    The name of a virtual disk has at most 15 characters, so only 48 bits of
+    the uuid are used.
     """
     return 'nv' + lpar_uuid.replace('-', '')[:12].lower()
 

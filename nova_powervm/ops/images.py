@@ -53,10 +53,11 @@ class Reading:
 
     :param described: The image as Glance describes it.
     :param source: Gives its bytes.
-    :param inspect: False to believe Glance's word about the format.
-    :param complete: Called when all of it came and was what Glance says.
-    :raises exception.ImageRefused: Its beginning is not fit for a disk.
-    :raises exception.ImageUnreadable: It did not come.
+    :param inspect: False to trust the format that Glance declares.
+    :param complete: Called when all of it was read and verified.
+    :raises exception.ImageRefused: It can't be made a disk, as its beginning
+        shows.
+    :raises exception.ImageUnreadable: It can't be read.
     """
 
     def __init__(
@@ -89,7 +90,7 @@ class Reading:
         return self._verified()
 
     def close(self) -> None:
-        """End a transfer that nobody reads from any more."""
+        """End a transfer that is not read to its end."""
         if self._rest is not None:
             self._rest.close()
             self._rest = None
@@ -112,7 +113,7 @@ class Reading:
         return contents
 
     def _verified(self) -> Generator[bytes]:
-        """Pass chunks on, and hold the last one back until all were seen."""
+        """Pass chunks on, the last one only after all were verified."""
         # Only now: a stream that nobody began to read can be given again.
         beginning, rest = self._beginning, self._rest
         self._beginning, self._rest = [], None
@@ -141,10 +142,10 @@ class Reading:
 
 
 class ImageOps:
-    """Reads images, and remembers which were what Glance says.
+    """Reads images, and remembers which were verified.
 
-    In Glance an image never changes, so one that was read to its end is not
-    read again only to see whether it is whole.
+    An image never changes in Glance, so one that was read to its end is not
+    read again only to verify it.
     """
 
     def __init__(self) -> None:
@@ -164,7 +165,7 @@ class ImageOps:
 
         :param described: The image as Glance describes it.
         :param source: Gives its bytes.
-        :param inspect: False to believe Glance's word about the format.
+        :param inspect: False to trust the format that Glance declares.
         :returns: What is to be closed in the end.
         :raises exception.ImageRefused: It is not of the format that it is
             said to be, or one that is not safe.
@@ -192,8 +193,8 @@ class ImageOps:
     ) -> image.Contents:
         """Read an image to its end, unless this service has done so before.
 
-        For one that is to replace what can't be had again. Those who verify
-        one image at the same time wait for the first.
+        For an image that replaces data which can't be restored. Concurrent
+        calls for one image wait for the first.
 
         :param described: As for :meth:`open`, like the others.
         :raises exception.ImageRefused: It is not fit for a disk.
@@ -261,7 +262,7 @@ def _contents(
 
 
 def _hash(described: image.Image) -> Any:
-    """Give the hash that Glance keeps, None if it keeps none that we know."""
+    """Give a new hash object of Glance's algorithm, None without a hash."""
     if not described.hash_value:
         return None
     try:

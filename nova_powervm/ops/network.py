@@ -29,14 +29,15 @@ from nova_powervm.instance import network
 from nova_powervm.instance import partition
 from nova_powervm.instance import port_adapters
 from nova_powervm.ops import interfaces
+from nova_powervm.ops import vif_interfaces
 
 LOG = logging.getLogger(__name__)
 
 _BINDING_FAILED = 'binding_failed'
 
-InstanceMarks = interfaces.InstanceMarks
+InstanceMarks = vif_interfaces.InstanceMarks
 #: A VIF driver, whatever its connections and adapters are.
-_Driver = interfaces.VifDriver[Any, Any]
+_Driver = vif_interfaces.VifDriver[Any, Any]
 
 
 class _Unrecorded:

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""From somebody who writes to somebody who reads."""
+"""A pipe from a function that writes to an iterator that reads."""
 
 import queue
 import threading
@@ -21,9 +21,9 @@ from typing import Protocol
 #: Chunks that may wait to be read.
 _WAITING = 8
 _CHUNK = 256 * 1024
-#: Seconds after which a writer looks whether anybody still reads.
+#: Seconds after which a writer checks that the reader still exists.
 _LOOK = 1.0
-#: Seconds after which a reader gives a producer up.
+#: Seconds without data after which a reader gives up.
 _STALLED = 300.0
 
 
@@ -34,11 +34,11 @@ class Writer(Protocol):
         """Pass data on; this waits for a reader."""
 
     def truncate(self, size: int) -> None:
-        """Do nothing: what was passed on can't be taken back."""
+        """Do nothing: data that was passed on can't be withdrawn."""
 
 
 class _Abandoned(BaseException):
-    """Ends a producer that nobody reads from any more."""
+    """Ends a producer whose reader is gone."""
 
 
 class _End:
@@ -71,10 +71,10 @@ class _Pipe:
 
 
 def read(produce: Callable[[Writer], None]) -> Generator[bytes]:
-    """Read what a function writes, while it writes it.
+    """Read the output of a function while it writes.
 
-    The function runs in a thread of its own. What it raises is raised here
-    when all was read that it wrote before. Closing the iterator ends the
+    The function runs in a thread of its own. Its error is raised here after
+    everything that it wrote before was read. Closing the iterator ends the
     function at its next write.
 
     :param produce: Writes bytes to the writer that it is given.

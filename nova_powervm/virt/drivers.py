@@ -21,6 +21,7 @@ import stevedore.exception
 
 from nova_powervm import exception
 from nova_powervm.ops import interfaces
+from nova_powervm.ops import vif_interfaces
 from nova_powervm.powervm import disk
 from nova_powervm.powervm import vif
 
@@ -54,7 +55,7 @@ def load_disk_driver(context: disk.Context) -> interfaces.Disks:
 
 def load_vif_drivers(
     context: vif.Context,
-) -> dict[str, interfaces.VifDriver[Any, Any]]:
+) -> dict[str, vif_interfaces.VifDriver[Any, Any]]:
     """Load the VIF drivers that are installed.
 
     :returns: VIF type to its driver.

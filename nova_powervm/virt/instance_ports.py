@@ -32,14 +32,14 @@ _HOST = 'binding:host_id'
 
 
 def asked(instance: Any, host: str) -> tuple[network.Port, ...]:
-    """Ask Neutron which ports an instance has; Nova's cache follows.
+    """Ask Neutron which ports an instance has, and refresh Nova's cache.
 
-    To a user without rights Neutron answers that there is none, without an
-    error. So that answer counts only if Neutron shows bindings of ports.
+    A user without the necessary role gets an empty list from Neutron instead
+    of an error. So an empty list counts only if Neutron shows bindings.
 
     :param instance: nova.objects.Instance.
     :param host: Nova's name of this host.
-    :raises exception.PortsUnknown: It does not say.
+    :raises exception.PortsUnknown: Neutron gives no answer that counts.
     """
     context = nova_context.get_admin_context()
     try:
@@ -60,11 +60,11 @@ def asked(instance: Any, host: str) -> tuple[network.Port, ...]:
 
 
 def _shows_bindings(context: Any, host: str) -> bool:
-    """Whether Neutron shows what ports are bound to: of this host, or of any.
+    """Whether Neutron shows the binding of a port on this or any host.
 
-    Only an administrator or a service gets to see the binding: a port of the
-    user's own project comes without it. All ports are asked for only where
-    none of this host is left.
+    Only administrators and services see bindings: a port of the user's own
+    project is listed without. All ports are listed only if this host has
+    none left.
     """
     client = neutron.get_client(context, admin=True)
     for query in ({_HOST: host}, {}):
@@ -77,12 +77,12 @@ def _shows_bindings(context: Any, host: str) -> bool:
 def given(
     instance: Any, network_info: Iterable[Any] | None, host: str
 ) -> network_ops.InstancePorts | None:
-    """Give the ports of an instance, and where to ask for them.
+    """Give the ports of an instance as Nova handed them over.
 
     :param instance: nova.objects.Instance.
-    :param network_info: What Nova handed over; it may be its cache.
+    :param network_info: From Nova; it may come from its cache.
     :param host: Nova's name of this host.
-    :returns: None if Nova says nothing of ports.
+    :returns: None if Nova handed over no network information.
     """
     if network_info is None:
         return None
@@ -94,12 +94,12 @@ def given(
 
 
 def fetched(instance: Any, host: str) -> network_ops.InstancePorts | None:
-    """Give the ports of an instance that a starting service starts.
+    """Ask Neutron for the ports of an instance that is started at boot.
 
-    All that Nova hands over then is its cache, so Neutron is asked.
+    Nova hands over only its cache then.
 
-    :returns: None if it does not answer: the guest shall be back all the
-        same, with the adapters that it has.
+    :returns: None if Neutron does not answer: the guest is started
+        nevertheless, with its present adapters.
     """
     try:
         now = asked(instance, host)

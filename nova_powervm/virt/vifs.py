@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Nova's VIFs as ports of an instance, and Neutron's word on them."""
+"""Nova's VIFs as ports of an instance, and Neutron's events about them."""
 
 import contextlib
 from collections.abc import Iterable
@@ -33,8 +33,8 @@ _EVENT = 'network-vif-plugged'
 def port(vif: Any) -> network.Port:
     """Translate one VIF of Nova's network model.
 
-    The binding's own physical network goes before that of the network, which
-    is that of the first segment and may be another's.
+    The physical network of the binding takes precedence over that of the
+    network, which belongs to the first segment and may be another one.
     """
     details = vif.get('details') or {}
     meta = (vif.get('network') or {}).get('meta') or {}
@@ -59,12 +59,12 @@ def ports(network_info: Iterable[Any] | None) -> tuple[network.Port, ...]:
 def plugging(
     virtapi: Any, instance: Any, network_info: Iterable[Any] | None
 ) -> Iterator[None]:
-    """Wait at the end for the ports that Neutron has not reported plugged.
+    """Wait at the end of the block until Neutron has reported all ports.
 
-    Ports that were active before are not waited for, and none is where
-    ``[DEFAULT]vif_plugging_timeout`` is 0.
+    Ports that are already active are not waited for. With
+    ``[DEFAULT]vif_plugging_timeout`` = 0 none is.
 
-    :raises exception.PortsNotPlugged: They were not in time, or Neutron
+    :raises exception.PortsNotPlugged: No event came in time, or Neutron
         reported a failure, and ``[DEFAULT]vif_plugging_is_fatal`` is true.
     """
     waiting = [

@@ -251,10 +251,10 @@ class Qcow2(DiskTestCase):
         )
         return formats[disk['name']]
 
-    def test_what_is_sent_and_what_is_refused(self):
+    def test_qcow2_images(self):
         self.tell_stories()
 
-    def story_it_is_sent_with_its_format(self):
+    def story_qcow2_is_sent_with_its_format(self):
         image = self.create_image(self.data, disk_format='qcow2')
 
         server = self.boot({}, image=image, disk=2)
@@ -269,7 +269,7 @@ class Qcow2(DiskTestCase):
         disk = self.assert_boots_from(server, self.image_data)
         self.assertEqual('RAW', self.format_of(disk).upper())
 
-    def story_it_is_refused_if_its_disk_is_larger_than_the_flavors(self):
+    def story_qcow2_larger_than_flavor_is_refused(self):
         image = self.create_image(self.data, disk_format='qcow2')
 
         message = self.refuse_boot(image=image, disk=1)
@@ -320,10 +320,10 @@ class BadImages(DiskTestCase):
         super().setUp()
         self.start_host()
 
-    def test_none_becomes_a_disk(self):
+    def test_bad_images_leave_no_disk(self):
         self.tell_stories()
 
-    def story_other_formats_are_refused_without_a_download(self):
+    def story_unsupported_formats_are_refused_without_a_download(self):
         for disk_format in ('iso', 'vmdk'):
             image = self.create_image(b'any', disk_format=disk_format)
 
@@ -338,7 +338,7 @@ class BadImages(DiskTestCase):
         self.image_data = uuidutils.generate_uuid().encode() * 10000
         self.image = self.create_image(self.image_data)
 
-    def story_another_hash(self):
+    def story_wrong_hash_is_refused(self):
         image = self.create_image(self.image_data, os_hash_value='0' * 128)
 
         message = self.fail_boot(image=image)
@@ -347,7 +347,7 @@ class BadImages(DiskTestCase):
         self.assertIn('Glance says 0000', message)
         self.assertEqual(1, self.downloads.count)
 
-    def story_another_size(self):
+    def story_wrong_size_is_refused(self):
         size = len(self.image_data)
         image = self.create_image(self.image_data, size=size + 1)
 
@@ -355,7 +355,7 @@ class BadImages(DiskTestCase):
 
         self.assertIn(f'{size} bytes came, Glance says {size + 1}', message)
 
-    def story_no_size(self):
+    def story_missing_size_is_refused(self):
         image = self.create_image(self.image_data, size=None)
 
         self.assertIn('does not say its size', self.refuse_boot(image=image))
@@ -379,7 +379,7 @@ class BadImages(DiskTestCase):
         self.assert_boots_from(server, self.image_data)
         self.assertEqual(2, self.downloads.count)
 
-    def story_other_bytes_leave_nothing(self):
+    def story_changed_bytes_leave_nothing(self):
         for nth in range(1, 10):
             self.downloads.meddle(
                 nth, lambda data, _: data.write(bytes(len(self.image_data)))
@@ -389,7 +389,7 @@ class BadImages(DiskTestCase):
 
         self.assertIn('arrived damaged', message)
 
-    def story_another_format_after_a_broken_upload_leaves_nothing(self):
+    def story_changed_format_after_a_broken_upload_leaves_nothing(self):
         self.break_off([1])
         self.downloads.meddle(2, lambda data, _: data.write(images.qcow2(GIB)))
 
@@ -468,7 +468,7 @@ class Uploads(DiskTestCase):
         super().setUp()
         self.start_host()
 
-    def test_each_failure(self):
+    def test_failing_uploads(self):
         self.tell_stories()
 
     def story_the_session_ended_before_the_upload(self):
@@ -484,7 +484,7 @@ class Uploads(DiskTestCase):
         self.image_data = uuidutils.generate_uuid().encode() * 10000
         self.image = self.create_image(self.image_data)
 
-    def story_all_sessions_end_between_look_and_upload(self):
+    def story_sessions_that_end_between_look_and_upload(self):
         def expire(data, _download):
             data.write(self.image_data[:300000])
             self.control().expire_sessions()
@@ -565,7 +565,7 @@ class Space(DiskTestCase):
         self.assertEqual(100, record['total'])
         self.assertEqual(30, record['reserved'])
 
-    def test_part_of_a_gigabyte_is_not_promised(self):
+    def test_fraction_of_a_gigabyte_is_not_offered(self):
         self.start_with(capacity=99.9, free=99.9)
 
         record = self.disk_inventory()
@@ -610,7 +610,7 @@ class Space(DiskTestCase):
 
         self.assertIn('No valid host', server['fault']['message'])
 
-    def test_no_space_left_leaves_nothing(self):
+    def test_full_volume_group_leaves_nothing(self):
         self.start_with(capacity=100, free=0.5)
 
         message = self.fail_boot()
@@ -638,7 +638,7 @@ class Repository(DiskTestCase):
         self.assertEqual(1, len(self.media()))
         return server
 
-    def test_it_is_made_when_the_first_medium_is(self):
+    def test_repository_is_made_with_the_first_medium(self):
         self.start_host(media_repository_gb=2)
         self.assertIsNone(self.volume_group('rootvg')['media_repository'])
 
@@ -647,7 +647,7 @@ class Repository(DiskTestCase):
         repository = self.volume_group('rootvg')['media_repository']
         self.assertEqual(2, repository['size'])
 
-    def test_it_is_looked_for_once(self):
+    def test_repository_is_looked_for_once(self):
         self.start_host()
         server = self.boot_with_medium()
         self._delete_server(server)
@@ -657,7 +657,7 @@ class Repository(DiskTestCase):
 
         self.assertEqual(0, self.requests('VolumeGroup.feed'))
 
-    def test_one_that_is_there_is_used_wherever_it_is(self):
+    def test_existing_repository_is_used_in_any_group(self):
         self.start_host(
             world=world_with(
                 (
@@ -679,7 +679,7 @@ class Repository(DiskTestCase):
         self._delete_server(server)
         self.assertEqual(['aix.iso'], [m['name'] for m in self.media()])
 
-    def test_one_that_vanished_is_made_again(self):
+    def test_vanished_repository_is_made_again(self):
         self.start_host()
         self._delete_server(self.boot_with_medium())
         # As an operator does with rmrep, or a new world with everything.
@@ -687,14 +687,14 @@ class Repository(DiskTestCase):
 
         self.boot_with_medium()
 
-    def test_no_group_for_it_is_named(self):
+    def test_missing_group_of_repository_is_named(self):
         self.start_host(media_volume_group_name='nowhere')
 
         message = self.fail_boot(request={'config_drive': True})
 
         self.assertIn("media_volume_group_name = 'nowhere'", message)
 
-    def test_one_that_is_full_leaves_nothing(self):
+    def test_full_repository_leaves_nothing(self):
         self.start_host(
             world=world_with(
                 (
@@ -756,7 +756,7 @@ class Groups(DiskTestCase):
 
         self.assertIn("'vios7/image_pool': no Virtual I/O", str(error))
 
-    def test_without_one_nothing_is_made_and_nothing_offered(self):
+    def test_host_without_volume_group_offers_no_disks(self):
         self.start_host(volume_group_name=None)
 
         root = self._get_provider_uuid_by_host('host1')
@@ -798,7 +798,7 @@ class Leftovers(DiskTestCase):
         super().setUp()
         self.start_host()
 
-    def test_each_is_removed(self):
+    def test_leftovers_of_builds(self):
         self.tell_stories()
 
     def story_lpar_disk_medium_and_mappings_are_made_anew(self):
@@ -857,7 +857,7 @@ class Leftovers(DiskTestCase):
         driver = self.computes['host1'].manager.driver
         driver._ops().partitions.delete(lpar.uuid)
 
-    def story_what_a_silent_host_kept_goes_in_a_later_cycle(self):
+    def story_leftovers_on_a_silent_host_go_in_a_later_cycle(self):
         server = self.boot({}, disk=1)
         self.computes['host1'].manager.driver._ops().lifecycle.destroy(
             server['id']

@@ -178,7 +178,7 @@ class Boot(networks.NetworkTestCase):
                 self.assertIn(words, message)
                 self.assertIn(port['id'], message)
 
-    def test_nothing_is_made_if_the_second_port_is_refused(self):
+    def test_refused_second_port_leaves_nothing(self):
         self.start_host()
         bad = self.make_port(**{'binding:vif_type': 'ovs'})
 
@@ -214,10 +214,10 @@ class Bridges(networks.NetworkTestCase):
             }
         )
 
-    def test_which_bridge_is_taken(self):
+    def test_bridges_of_physical_networks(self):
         self.tell_stories()
 
-    def story_each_physical_network_has_its_bridge(self):
+    def story_mappings_choose_bridge_of_physical_network(self):
         self.start_host(
             world=world((SWITCH, 1, []), (SECOND, 1, [])),
             bridge_mappings=['front:ETHERNET0', 'back:ETHERNET1'],
@@ -237,7 +237,7 @@ class Bridges(networks.NetworkTestCase):
         )
         self.assertEqual([[100], [200]], [self.vlans(0), self.vlans(1)])
 
-    def story_one_vlan_id_on_two_switches_is_two_networks(self):
+    def story_vlan_id_on_two_switches_is_two_networks(self):
         self.start_host(
             world=world((SWITCH, 1, []), (SECOND, 1, [100])),
             bridge_mappings=['front:ETHERNET0', 'back:ETHERNET1'],
@@ -385,10 +385,10 @@ class Plugged(networks.NetworkTestCase):
             ]
         )
 
-    def test_each_word_of_neutron(self):
+    def test_events_of_neutron(self):
         self.tell_stories()
 
-    def story_it_is_started_after_the_event(self):
+    def story_server_is_started_after_the_event(self):
         port = self.make_port(status='DOWN')
         server = self.start_with(port)
         self.assertEqual('BUILD', server['status'])
@@ -399,7 +399,7 @@ class Plugged(networks.NetworkTestCase):
         server = self.built(server, 'ACTIVE')
         self.assertEqual('running', self.lpar(server).state)
 
-    def story_no_event_is_the_end_of_the_build(self):
+    def story_missing_event_fails_the_build(self):
         port = self.make_port(status='DOWN')
 
         with self.flagged(vif_plugging_timeout=1):
@@ -418,7 +418,7 @@ class Plugged(networks.NetworkTestCase):
             {}, self._get_allocations_by_server_uuid(server['id'])
         )
 
-    def story_no_event_may_be_forgiven(self):
+    def story_missing_event_is_tolerated_if_not_fatal(self):
         with self.flagged(vif_plugging_timeout=1, vif_plugging_is_fatal=False):
             server = self.boot_with(self.make_port(status='DOWN'))
 
@@ -428,7 +428,7 @@ class Plugged(networks.NetworkTestCase):
             self.logged(),
         )
 
-    def story_a_failure_is_the_end_of_the_build(self):
+    def story_failed_event_fails_the_build(self):
         port = self.make_port(status='DOWN')
         server = self.start_with(port)
 
@@ -453,7 +453,7 @@ class Plugged(networks.NetworkTestCase):
 
         self.built(server, 'ACTIVE')
 
-    def story_nothing_is_waited_for_without_a_time_limit(self):
+    def story_build_does_not_wait_without_a_timeout(self):
         with self.flagged(vif_plugging_timeout=0):
             server = self.boot_with(self.make_port(status='DOWN'))
 

@@ -49,7 +49,7 @@ class VlanTestCase(networks.SharedTestCase):
 class Removal(VlanTestCase):
     """What goes, when, and what stays."""
 
-    def test_which_vlans_go(self):
+    def test_removal_of_vlans(self):
         self.tell_stories()
 
     def story_a_vlan_goes_with_the_last_server_on_it(self):

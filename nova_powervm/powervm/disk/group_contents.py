@@ -61,6 +61,38 @@ def find(group: pvm_storage.VG, name: str) -> pvm_storage.VDisk | None:
     )
 
 
+class LeftoverError(Exception):
+    """A disk exists before it was asked for."""
+
+
+def addition(
+    name: str, build: Callable[[], pvm_storage.VDisk]
+) -> Callable[[pvm_storage.VG], bool]:
+    """Make an edit that adds a virtual disk to a group.
+
+    The edit raises :class:`LeftoverError` if the disk exists when it is
+    called for the first time. Later it is there because the answer to the
+    request that made it was lost.
+
+    :param name: Of the disk.
+    :param build: Builds its wrapper.
+    :returns: What :meth:`.volume_groups.VolumeGroups.change` takes.
+    """
+    asked = False
+
+    def edit(group: pvm_storage.VG) -> bool:
+        nonlocal asked
+        if find(group, name) is not None:
+            if not asked:
+                raise LeftoverError
+            return False
+        asked = True
+        group.virtual_disks.append(build())
+        return True
+
+    return edit
+
+
 def removal(
     is_doomed: Callable[[str], bool],
 ) -> Callable[[pvm_storage.VG], bool]:

@@ -43,10 +43,6 @@ LOG = logging.getLogger(__name__)
 _CHUNK = 64 * 1024
 
 
-class _LeftoverError(Exception):
-    """A disk is there that nobody asked for."""
-
-
 def load(context: disk_drivers.Context) -> interfaces.Disks:
     """Make the disk driver of a host; it needs a volume group."""
     if not context.settings.volume_group:
@@ -69,7 +65,7 @@ class LocalDisk:
             adapter,
             settings.volume_group or '',
         )
-        # What was made of which wrapper.
+        # The last reading of the group, and the capacity made of it.
         self._measured: tuple[Any, host.DiskCapacity] | None = None
         self._uploads = uploads.Uploads(adapter)
         self._mappings = scsi_mappings.ScsiMappings(adapter)
@@ -92,14 +88,15 @@ class LocalDisk:
         return self._measured[1]
 
     def prepare(self) -> None:
-        """Take back the descriptions of uploads that were interrupted."""
+        """Remove the file descriptions of interrupted uploads."""
         self._uploads.forget_leftovers(storage.is_ours)
 
     @errors.retried
     def check(self, *, config_drive: bool) -> None:
-        """Refuse if there is no place for a config drive.
+        """Refuse if a config drive is needed and there is no place for it.
 
-        :raises exception.ConfigurationError: There is none.
+        :raises exception.ConfigurationError: There is no media repository,
+            and no volume group to make one in.
         """
         if config_drive:
             self._media.check()
@@ -110,7 +107,7 @@ class LocalDisk:
     ) -> None:
         """Refuse if there is no space for an LPAR's disks.
 
-        What the LPAR has by now counts as free.
+        The disks that the LPAR already has count as free.
 
         :raises exception.NoRoom: There is too little.
         :raises exception.ConfigurationError: There is no such group.
@@ -146,7 +143,7 @@ class LocalDisk:
         The host turns a qcow2 image into the disk that it describes (REST
         element ``FileFormat``).
 
-        :raises exception.ImageDamaged: Other bytes came.
+        :raises exception.ImageDamaged: The bytes are not those of the image.
         :raises exception.RestError: There is no space.
         """
         disk = self._disk(lpar, name, size_gb, contents.disk_format)
@@ -169,7 +166,7 @@ class LocalDisk:
     def make_medium(self, name: str, iso: bytes) -> interfaces.Stored:
         """Make a virtual optical medium in the server's media repository.
 
-        A failure is tried again if the repository was not looked for: it may
+        If the repository was only remembered, a failure is retried: it may
         be gone.
         """
         remembered = self._media.ensure_repository()
@@ -200,7 +197,7 @@ class LocalDisk:
         self._mappings.attach(self._groups.vios, lpar, elements)
 
     def stems(self) -> frozenset[str]:
-        """Give what the names of our disks begin with, one for each LPAR."""
+        """Give the beginnings of the names of our disks, one for each LPAR."""
         return frozenset(
             storage.stem_of(disk.name)
             for disk in self._groups.read().virtual_disks
@@ -223,7 +220,7 @@ class LocalDisk:
     def remove(self, lpar: str, *, delete: bool = True) -> None:
         """Unmap and delete all disks and media of an LPAR; none is fine.
 
-        Also what it has on another Virtual I/O Server, where
+        This includes those on another Virtual I/O Server, where
         ``volume_group_name`` was before.
         """
         servers = self._mappings.detach(lpar) | {self._groups.vios}
@@ -240,40 +237,36 @@ class LocalDisk:
     ) -> pvm_storage.VDisk:
         """Create a virtual disk.
 
-        One that is there before it is asked for was left by an interrupted
-        build. Half of it may have been written, and an LPAR that is gone may
-        have it mapped, so it is removed with all that belongs to it.
+        One that already exists was left by an interrupted build. It may be
+        half written, and mapped to an LPAR that is gone, so it is removed
+        with everything that belongs to it.
         """
-        asked = False
 
-        def add(group: pvm_storage.VG) -> bool:
-            nonlocal asked
-            if group_contents.find(group, name) is not None:
-                if not asked:
-                    raise _LeftoverError
-                # The answer to the request that made it was lost.
-                return False
-            asked = True
-            group.virtual_disks.append(
-                pvm_storage.VDisk.bld(
-                    self._adapter, name, size_gb, file_format=disk_format
-                )
+        def build() -> pvm_storage.VDisk:
+            return pvm_storage.VDisk.bld(
+                self._adapter, name, size_gb, file_format=disk_format
             )
-            return True
 
         try:
-            group = self._groups.change(add)
-        except _LeftoverError:
+            group = self._groups.change(group_contents.addition(name, build))
+        except group_contents.LeftoverError:
             LOG.warning(
                 '%s is left from an interrupted build; it is made anew.', name
             )
             self.remove(lpar)
-            group = self._groups.change(add)
+            group = self._groups.change(group_contents.addition(name, build))
+        return self._made(group, name, size_gb)
+
+    def _made(
+        self, group: pvm_storage.VG, name: str, size_gb: int
+    ) -> pvm_storage.VDisk:
+        """Find a new disk, which must not be smaller than it was asked for.
+
+        The VIOS rounds sizes up to the group's unit.
+        """
         disk = group_contents.find(group, name)
-        # The server rounds up to the group's unit.
-        if (
-            disk is None
-            or disk.capacity < size_gb - group_contents.ROUNDING_GB
+        if disk is None or disk.capacity < (
+            size_gb - group_contents.ROUNDING_GB
         ):
             what = 'no disk' if disk is None else f'{disk.capacity} GB'
             raise exception.RestError(
@@ -284,7 +277,10 @@ class LocalDisk:
         return disk
 
     def _discard(self, name: str, cause: exception.PowerVMError) -> None:
-        """Delete what could not be filled; the first error stays."""
+        """Delete a disk or medium that could not be written.
+
+        A failure is logged: the error of the upload is the one to report.
+        """
         LOG.warning('Removing %s again: %s', name, cause)
         try:
             self._groups.change_all(

@@ -52,13 +52,13 @@ class MediaRepository:
         self._exists = False
 
     def forget_repository(self) -> None:
-        """Look for it again the next time."""
+        """Look for the repository again the next time."""
         self._exists = False
 
     def check(self) -> None:
         """Refuse if there is no repository, and no group to make one in.
 
-        :raises exception.ConfigurationError: There is neither.
+        :raises exception.ConfigurationError: Neither exists.
         """
         with self._lock:
             if not self._exists:
@@ -70,7 +70,8 @@ class MediaRepository:
     def check_room(self, lpar: str, size: int) -> None:
         """Refuse if there is no space for an LPAR's medium.
 
-        :param lpar: Upper-case PowerVM uuid; what it has counts as free.
+        :param lpar: Upper-case PowerVM uuid; its present medium counts as
+            free.
         :param size: Bytes of the medium.
         :raises exception.NoRoom: There is too little.
         :raises exception.ConfigurationError: There is no repository, and no
@@ -102,9 +103,9 @@ class MediaRepository:
         )
 
     def ensure_repository(self) -> bool:
-        """Make the repository unless there is one; looked for once.
+        """Make the repository unless it exists.
 
-        :returns: Whether it was there before and so not looked for now.
+        :returns: Whether its existence was only remembered from before.
         :raises exception.ConfigurationError: There is no group to make it
             in.
         """

@@ -30,10 +30,10 @@ _VIOS = virtual_io_server.VIOS
 
 
 class ScsiMappings:
-    """The mappings of Virtual I/O Servers.
+    """The virtual SCSI mappings of Virtual I/O Servers.
 
-    A server has all of its mappings in one document, so whoever changes one
-    writes all: with the document's ETag, and again if it was outdated.
+    The mappings of a server are one document, so every change writes all of
+    them: with the document's ETag, and again if that was outdated.
 
     :param adapter: A logged-on adapter.
     """
@@ -45,7 +45,7 @@ class ScsiMappings:
 
     @errors.contended
     def attach(self, vios: str, lpar: str, elements: Iterable[Any]) -> None:
-        """Map storage of a server to an LPAR; mapped already is fine.
+        """Map storage of a VIOS to an LPAR; mapped storage is fine.
 
         :param vios: Uuid of the server.
         :param lpar: Upper-case PowerVM uuid.

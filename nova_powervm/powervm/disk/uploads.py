@@ -69,17 +69,15 @@ class Uploads:
             kind: threading.BoundedSemaphore(_AT_ONCE)
             for kind in (DISK, MEDIUM)
         }
-        # Files that the server could not be told to forget.
+        # Files whose descriptions could not be removed.
         self._remaining: list[vios_file.File] = []
 
     def send(self, upload: Upload, chunks: Iterator[bytes]) -> None:
-        """Send a file, which the server then checks by its size.
-
-        Also by its SHA-256, if that is known.
+        """Send a file; the VIOS verifies its size, and its SHA-256 if known.
 
         :param upload: What the file is.
-        :param chunks: Its bytes. What they raise is raised here, and leaves
-            the server without the end of the file.
+        :param chunks: Its bytes. An error that they raise is raised here, and
+            the end of the file is not sent.
         :raises exception.RestBusy: The session ended meanwhile.
         """
         stream = _Stream(upload, chunks)
@@ -92,9 +90,9 @@ class Uploads:
 
     @contextlib.contextmanager
     def _announced(self, upload: Upload) -> Iterator[vios_file.File]:
-        """Tell the server about a file, and let it forget it afterwards.
+        """Describe a file to the REST server, and remove that afterwards.
 
-        It keeps no more than a hundred descriptions.
+        The server keeps at most a hundred descriptions.
         """
         earlier, self._remaining = self._remaining, []
         for file in earlier:
@@ -119,14 +117,14 @@ class Uploads:
             self._forget(file)
 
     def forget_leftovers(self, is_ours: Callable[[str], bool]) -> None:
-        """Remove the descriptions of uploads that a service did not end.
+        """Remove the descriptions of uploads that a killed service began.
 
-        :param is_ours: Tells by the name of a file.
+        :param is_ours: Whether a name is that of one of our files.
         """
         self._forget_where(lambda file: is_ours(file.file_name or ''))
 
     def _forget_lost(self, upload: Upload) -> None:
-        """Remove descriptions that were made although the answer was lost."""
+        """Remove the descriptions of a file whose answer was lost."""
         self._forget_where(
             lambda file: (
                 (file.file_name, file.vios_uuid) == (upload.name, upload.vios)
@@ -177,10 +175,9 @@ class Uploads:
 
 
 class _Stream:
-    """The chunks of an upload.
+    """The chunks of an upload, and the first error that they raised.
 
-    pypowervm turns whatever a stream raises into an error of its own, so
-    the first one is kept.
+    pypowervm turns every error of a stream into one of its own.
     """
 
     def __init__(self, upload: Upload, chunks: Iterator[bytes]) -> None:

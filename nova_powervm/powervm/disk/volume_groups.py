@@ -119,7 +119,7 @@ class VolumeGroups:
             known = self._answered
             if known is not None and known.uuid == uuid:
                 self._answered = None
-                with contextlib.suppress(_NotSoError, pvm.HttpNotFound):
+                with contextlib.suppress(_OutdatedError, pvm.HttpNotFound):
                     return self._update(_attempt(known, edit))
             group = self._get(uuid)
             return self._update(group) if edit(group) else group
@@ -154,7 +154,7 @@ class VolumeGroups:
                         self._update(group)
 
     def _update(self, group: storage.VG) -> storage.VG:
-        """Send a changed group, not waiting for an hour as pypowervm would.
+        """Send a changed group; pypowervm alone would wait for an hour.
 
         The answer for the group of this name is kept as a copy: what others
         build of its disks must not get into what is sent next.
@@ -249,18 +249,18 @@ def unit_gb(group: storage.VG) -> float:
 def _attempt(
     group: storage.VG, edit: Callable[[storage.VG], bool]
 ) -> storage.VG:
-    """Edit what may be outdated.
+    """Edit a group that may be outdated.
 
-    :raises _NotSoError: There is nothing to do by it, or too much.
+    :raises _OutdatedError: There is nothing to change, or the edit failed.
     """
     try:
         is_changed = edit(group)
     except Exception as error:
-        raise _NotSoError from error
+        raise _OutdatedError from error
     if not is_changed:
-        raise _NotSoError
+        raise _OutdatedError
     return group
 
 
-class _NotSoError(Exception):
-    """What is remembered of a group does not do."""
+class _OutdatedError(Exception):
+    """The remembered state of a group does not allow an edit."""

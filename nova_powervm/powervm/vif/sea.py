@@ -20,7 +20,7 @@ from nova_powervm import exception
 from nova_powervm.instance import network
 from nova_powervm.instance import partition
 from nova_powervm.instance import shared_ethernet
-from nova_powervm.ops import interfaces
+from nova_powervm.ops import vif_interfaces
 from nova_powervm.powervm import vif
 from nova_powervm.powervm.vif import virtual_ethernet
 from nova_powervm.powervm.vif import vlans
@@ -99,7 +99,7 @@ class SeaVifDriver:
     def provide(
         self,
         connections: Sequence[shared_ethernet.Connection],
-        marks: interfaces.InstanceMarks,
+        marks: vif_interfaces.InstanceMarks,
     ) -> None:
         """Let the bridges carry the VLANs of connections."""
         self._vlans.provide(connections, marks)
@@ -139,7 +139,7 @@ class SeaVifDriver:
         self._ethernet.unplug(lpar, mac, only)
         self._vlans.released()
 
-    def release(self, marks: interfaces.InstanceMarks) -> None:
+    def release(self, marks: vif_interfaces.InstanceMarks) -> None:
         """Remove the VLANs that nobody uses but the ports of an instance."""
         self._vlans.adopt(marks.read())
         self._vlans.released()

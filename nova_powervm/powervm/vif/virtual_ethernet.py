@@ -64,7 +64,7 @@ class VirtualEthernet:
     def _describe(
         self, bridge: pvm_network.NetBridge
     ) -> shared_ethernet.Bridge | None:
-        """Give a bridge, None for one that has no adapter to show."""
+        """Describe a bridge, None if it has no Shared Ethernet Adapter."""
         try:
             return shared_ethernet.Bridge(
                 uuid=bridge.uuid,
@@ -112,7 +112,7 @@ class VirtualEthernet:
         It stays if it is on the first trunk adapter, where the driver does
         not put any.
         """
-        with errors.translated(f'taking VLAN {vlan} from bridge {bridge}'):
+        with errors.translated(f'removing VLAN {vlan} from bridge {bridge}'):
             network_bridger.remove_vlan_from_nb(
                 self._adapter,
                 self._managed.wrapper.uuid,
@@ -123,10 +123,12 @@ class VirtualEthernet:
 
     @errors.retried
     def occupied(self) -> Collection[tuple[str, int]]:
-        """Find out which VLANs any partition has a client adapter on.
+        """Find the VLANs that client adapters of any partition are on.
 
-        Virtual I/O Servers and partitions of others count, and so do VLANs
-        that an operating system tags itself.
+        This includes Virtual I/O Servers, foreign partitions, and VLANs that
+        an operating system tags itself.
+
+        :returns: Name of the virtual switch, and VLAN ID.
         """
         found: set[tuple[str, int]] = set()
         with errors.translated('reading the adapters of all partitions'):
@@ -173,7 +175,7 @@ class VirtualEthernet:
     def plug(
         self, lpar: partition.Partition, adapter: shared_ethernet.Adapter
     ) -> None:
-        """Give an LPAR an adapter; one with its MAC address is fine."""
+        """Create an adapter of an LPAR, once if the answer is lost."""
         try:
             self._create(lpar, adapter)
         except exception.RestUnreachable as error:
@@ -188,7 +190,7 @@ class VirtualEthernet:
     def _create(
         self, lpar: partition.Partition, adapter: shared_ethernet.Adapter
     ) -> None:
-        action = f'giving LPAR {lpar.name} an adapter for {adapter.mac}'
+        action = f'creating the adapter {adapter.mac} of LPAR {lpar.name}'
         with errors.translated(action):
             switch = self._switch_named(adapter.switch)
             pvm_network.CNA.bld(
@@ -202,11 +204,12 @@ class VirtualEthernet:
     def unplug(
         self, lpar: str, mac: str, only: shared_ethernet.Adapter | None = None
     ) -> None:
-        """Take the adapter with a MAC address from an LPAR; none is fine.
+        """Delete the adapter with a MAC address; none is fine.
 
-        :param only: To take none but one on its VLAN and virtual switch.
+        :param only: Delete it only if it is this one, on the same VLAN and
+            virtual switch.
         """
-        with errors.translated(f'taking the adapter {mac} from LPAR {lpar}'):
+        with errors.translated(f'deleting the adapter {mac} of LPAR {lpar}'):
             try:
                 for adapter in self._read(lpar):
                     if _with_colons(adapter.mac) == mac.lower() and (
@@ -226,7 +229,7 @@ class VirtualEthernet:
         return list(found)
 
     def _switch(self, number: int) -> pvm_network.VSwitch:
-        """Give a virtual switch; all are read when an unknown one is met."""
+        """Give a virtual switch; an unknown number makes it read them all."""
         if number not in self._switches:
             self._read_switches()
         if number not in self._switches:

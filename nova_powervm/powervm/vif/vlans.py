@@ -24,7 +24,7 @@ from oslo_log import log as logging
 from nova_powervm import exception
 from nova_powervm.instance import network
 from nova_powervm.instance import shared_ethernet
-from nova_powervm.ops import interfaces
+from nova_powervm.ops import vif_interfaces
 from nova_powervm.powervm.vif import virtual_ethernet
 
 LOG = logging.getLogger(__name__)
@@ -54,7 +54,7 @@ class ProvisionedVlans:
     def __init__(
         self,
         ethernet: virtual_ethernet.VirtualEthernet,
-        records: interfaces.PortRecords | None,
+        records: vif_interfaces.PortRecords | None,
         *,
         provision: bool,
     ) -> None:
@@ -99,7 +99,7 @@ class ProvisionedVlans:
     def provide(
         self,
         connections: Sequence[shared_ethernet.Connection],
-        marks: interfaces.InstanceMarks,
+        marks: vif_interfaces.InstanceMarks,
     ) -> None:
         """Let bridges carry the VLANs of connections.
 
@@ -167,7 +167,7 @@ class ProvisionedVlans:
         missing: Mapping[shared_ethernet.Bridge, Collection[int]],
         instance: str,
     ) -> None:
-        # Somebody else may have been faster: then it is not ours.
+        # A VLAN that somebody else has added meanwhile is not ours.
         present = {each.uuid: each for each in self._ethernet.bridges()}
         for bridge, vlans in missing.items():
             now = present.get(bridge.uuid, bridge)
@@ -189,7 +189,7 @@ class ProvisionedVlans:
             _warn_of_little_room(now, len(new))
 
     def _ours(self) -> frozenset[shared_ethernet.Vlan]:
-        """Give the VLANs that the driver has added, as far as it knows."""
+        """Give the VLANs that the driver has added, from marks and memory."""
         if not self.provision or self._records is None:
             return frozenset()
         with self._loading:
@@ -210,7 +210,7 @@ class ProvisionedVlans:
                     for vlan in ours
                     if self._users[vlan.number] <= 0
                 )
-            # From here on nobody begins to use one of them.
+            # No build begins to use one of them from here on.
             self._stay(
                 {
                     port.vlan
@@ -220,7 +220,7 @@ class ProvisionedVlans:
             )
             idle = [vlan for vlan in ours if vlan.number in self._leaving]
             if idle:
-                # One that can't be removed does not stand in others' way.
+                # A VLAN that can't be removed must not block the others.
                 idle.sort(key=lambda vlan: (vlan in self._failed, vlan))
                 self._remove(idle, self._records)
         finally:
@@ -234,7 +234,7 @@ class ProvisionedVlans:
     def _remove(
         self,
         idle: Sequence[shared_ethernet.Vlan],
-        records: interfaces.PortRecords,
+        records: vif_interfaces.PortRecords,
     ) -> None:
         """Remove those of some VLANs that no adapter is on."""
         bridges = {bridge.uuid: bridge for bridge in self._ethernet.bridges()}
@@ -248,7 +248,7 @@ class ProvisionedVlans:
             records.remove_mark(_mark(vlan))
             if vlan.number in bridge.vlans:
                 LOG.info(
-                    'Nobody uses VLAN %(vlan)d any more; taking it from the '
+                    'VLAN %(vlan)d is no longer used; removing it from the '
                     'Shared Ethernet bridge %(bridge)s.',
                     {'vlan': vlan.number, 'bridge': bridge},
                 )

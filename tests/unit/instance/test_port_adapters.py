@@ -44,7 +44,7 @@ def compare(ports, adapters):
 
 class DifferencesTest(unittest.TestCase):
     @hypothesis.given(PORTS, ADAPTERS)
-    def test_applied_differences_leave_none(self, ports, adapters):
+    def test_carried_out_differences_leave_none(self, ports, adapters):
         found = compare(ports, adapters)
         changed = [
             adapter for adapter in adapters if adapter not in found.surplus
@@ -56,7 +56,7 @@ class DifferencesTest(unittest.TestCase):
         self.assertFalse(compare(ports, changed))
 
     @hypothesis.given(PORTS, ADAPTERS)
-    def test_adapter_of_port_is_not_surplus(self, ports, adapters):
+    def test_adapter_of_port_is_never_surplus(self, ports, adapters):
         found = compare(ports, adapters)
 
         missing = {port.mac for port in found.missing}

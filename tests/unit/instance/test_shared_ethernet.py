@@ -33,14 +33,14 @@ def bridge(name='b1', switch='ETHERNET0', pvid=1, vlans=()):
     )
 
 
-class ConnectTest(unittest.TestCase):
+class Connect(unittest.TestCase):
     def refused(self, wanted, bridges, mappings):
         with self.assertRaises(exception.PortRefused) as caught:
             shared_ethernet.connect(wanted, bridges, mappings)
         self.assertEqual('port-1', caught.exception.fields['port'])
         return caught.exception.fields['reason']
 
-    def test_single_bridge_serves_every_network(self):
+    def test_the_only_bridge_serves_every_network(self):
         for name in (None, 'default', 'other'):
             with self.subTest(name):
                 wanted = port(physical_network=name)
@@ -53,16 +53,16 @@ class ConnectTest(unittest.TestCase):
                 )
                 self.assertFalse(made.is_provisioned)
 
-    def test_carried_vlan_is_provisioned(self):
+    def test_a_carried_vlan_is_provisioned(self):
         made = shared_ethernet.connect(port(), [bridge(vlans=[100])], {})
         self.assertTrue(made.is_provisioned)
 
-    def test_flat_network_uses_pvid_of_bridge(self):
+    def test_a_flat_network_is_the_pvid(self):
         made = shared_ethernet.connect(port(vlan=None), [bridge(pvid=7)], {})
         self.assertEqual(7, made.vlan)
         self.assertTrue(made.is_provisioned)
 
-    def test_mapping_chooses_bridge_by_switch(self):
+    def test_mappings_choose_by_switch(self):
         bridges = [bridge(), bridge('b2', 'ETHERNET1')]
         mappings = {
             'front': shared_ethernet.BridgeName('ETHERNET0'),
@@ -75,7 +75,7 @@ class ConnectTest(unittest.TestCase):
                 )
                 self.assertEqual(expected, made.bridge.uuid)
 
-    def test_mapping_chooses_bridge_by_pvid(self):
+    def test_mappings_choose_by_pvid(self):
         bridges = [bridge(), bridge('b2', pvid=2)]
         mappings = {'back': shared_ethernet.BridgeName('ETHERNET0', 2)}
         made = shared_ethernet.connect(
@@ -83,7 +83,7 @@ class ConnectTest(unittest.TestCase):
         )
         self.assertEqual('b2', made.bridge.uuid)
 
-    def test_connect_refuses_unmapped_network_if_mappings_exist(self):
+    def test_a_mapped_host_does_not_guess(self):
         mappings = {'front': shared_ethernet.BridgeName('ETHERNET0')}
         for name in (None, 'back'):
             with self.subTest(name):
@@ -93,7 +93,7 @@ class ConnectTest(unittest.TestCase):
                 self.assertIn(f"'{name}' is none of", reason)
                 self.assertIn('bridge_mappings (front)', reason)
 
-    def test_connect_refuses_mapping_to_unknown_bridge(self):
+    def test_connect_refuses_mapping_to_missing_bridge(self):
         mappings = {'front': shared_ethernet.BridgeName('ETHERNET9')}
         reason = self.refused(
             port(physical_network='front'), [bridge()], mappings
@@ -105,14 +105,14 @@ class ConnectTest(unittest.TestCase):
         reason = self.refused(port(), [], {})
         self.assertIn('there are: none', reason)
 
-    def test_connect_refuses_several_bridges_without_mapping(self):
+    def test_connect_refuses_several_bridges_without_mappings(self):
         reason = self.refused(
             port(), [bridge(), bridge('b2', 'ETHERNET1')], {}
         )
         self.assertIn('2 Shared Ethernet bridges', reason)
         self.assertIn('SWITCH/PVID in [powervm]bridge_mappings', reason)
 
-    def test_connect_refuses_vlan_of_other_bridge_on_switch(self):
+    def test_a_vlan_of_a_switch_has_one_bridge(self):
         bridges = [bridge(), bridge('b2', pvid=2, vlans=[100])]
         mappings = {'front': shared_ethernet.BridgeName('ETHERNET0', 1)}
         for vlan in (100, 2):
@@ -125,7 +125,7 @@ class ConnectTest(unittest.TestCase):
                 self.assertIn(f'VLAN {vlan} belongs to', reason)
                 self.assertIn('ETHERNET0/2', reason)
 
-    def test_connect_accepts_vlan_of_bridge_on_other_switch(self):
+    def test_a_vlan_of_another_switch_is_another_vlan(self):
         bridges = [bridge(), bridge('b2', 'ETHERNET1', vlans=[100])]
         mappings = {'front': shared_ethernet.BridgeName('ETHERNET0')}
         made = shared_ethernet.connect(
@@ -135,7 +135,7 @@ class ConnectTest(unittest.TestCase):
 
 
 class RoomTest(unittest.TestCase):
-    def test_each_trunk_adapter_carries_twenty_vlans(self):
+    def test_trunk_adapter_carries_twenty_vlans(self):
         self.assertEqual(300, shared_ethernet.room_of([]))
         self.assertEqual(280 + 13, shared_ethernet.room_of([7]))
         self.assertEqual(0, shared_ethernet.room_of([20] * 15))

@@ -102,7 +102,7 @@ class OpenTest(unittest.TestCase):
         self.assertEqual(source.opened, source.closed)
         return str(caught.exception)
 
-    def test_what_the_beginning_tells(self):
+    def test_open_reads_format_and_size_from_beginning(self):
         reading = self.open(described(), Source(DATA))
         self.assertEqual(
             image.Contents(len(DATA), 'raw', len(DATA)), reading.contents
@@ -141,7 +141,7 @@ class OpenTest(unittest.TestCase):
         self.assertEqual(DATA, b''.join(reading()))
         self.assertEqual((2, 2), (source.opened, source.closed))
 
-    def test_one_that_begins_otherwise_then_is_refused(self):
+    def test_changed_beginning_is_refused_at_second_stream(self):
         source = Source(DATA, samples.qcow2(samples.GIB))
         reading = self.open(described(), source)
         stream = reading()
@@ -155,7 +155,7 @@ class OpenTest(unittest.TestCase):
         self.ops.open(described(), source).close()
         self.assertEqual((1, 1), (source.opened, source.closed))
 
-    def test_no_hash(self):
+    def test_image_without_hash_is_warned_of(self):
         what = described(hash_algorithm='', hash_value='')
         with self.assertLogs(images.LOG.logger, 'WARNING') as logs:
             reading = self.open(what, Source(DATA))
@@ -166,13 +166,13 @@ class OpenTest(unittest.TestCase):
         what = described(hash_value=described().hash_value.upper())
         self.assertEqual(DATA, b''.join(self.open(what, Source(DATA))()))
 
-    def test_no_size(self):
+    def test_image_without_size_is_refused(self):
         source = Source(DATA)
         message = self.refused(described(size=None), source)
         self.assertIn('does not say its size', message)
         self.assertEqual(0, source.opened)
 
-    def test_nothing(self):
+    def test_empty_image_is_refused(self):
         self.assertIn('empty', self.refused(described(b''), Source(b'')))
 
     def test_a_format_that_is_refused_is_not_read(self):
@@ -209,15 +209,15 @@ class OpenTest(unittest.TestCase):
         self.assertLess(len(b''.join(came)), len(DATA))
         return str(caught.exception)
 
-    def test_half_of_it(self):
+    def test_short_image_is_unreadable(self):
         message = self.came(DATA[:1000], exception.ImageUnreadable)
         self.assertIn(f'1000 bytes came, Glance says {len(DATA)}', message)
 
-    def test_more_than_it(self):
+    def test_long_image_is_damaged(self):
         message = self.came(DATA + b'!', exception.ImageDamaged)
         self.assertIn(f'Glance says {len(DATA)}', message)
 
-    def test_the_same_size_and_another_hash(self):
+    def test_image_with_wrong_hash_is_damaged(self):
         message = self.came(bytes(len(DATA)), exception.ImageDamaged)
         self.assertIn(f'{described().hash_value[:16]}...', message)
 
@@ -234,25 +234,25 @@ class VerifyTest(unittest.TestCase):
             self.ops.verify(what, source)
         self.assertEqual(source.opened, source.closed)
 
-    def test_it_is_read_once(self):
+    def test_verify_reads_image_once(self):
         source = Source(DATA)
         first = self.ops.verify(described(), source)
         self.assertIs(first, self.ops.verify(described(), source))
         self.assertEqual((1, 1), (source.opened, source.closed))
 
-    def test_one_that_was_built_from_is_known(self):
+    def test_verify_knows_image_of_finished_build(self):
         list(self.ops.open(described(), Source(DATA))())
         source = Source(DATA)
         self.ops.verify(described(), source)
         self.assertEqual(0, source.opened)
 
-    def test_one_that_was_only_begun_is_not(self):
+    def test_verify_reads_image_of_unfinished_build(self):
         self.ops.open(described(), Source(DATA)).close()
         source = Source(DATA)
         self.ops.verify(described(), source)
         self.assertEqual(1, source.opened)
 
-    def test_another_hash_is_another_image(self):
+    def test_changed_hash_is_another_image(self):
         self.ops.verify(described(), Source(DATA))
         source = Source(b'new')
         self.ops.verify(described(b'new'), source)
@@ -264,23 +264,23 @@ class VerifyTest(unittest.TestCase):
             self.refused(described(), damaged, exception.ImageDamaged)
             self.assertEqual(1, damaged.opened, size)
 
-    def test_without_a_hash_it_is_read_each_time(self):
+    def test_verify_reads_image_without_hash_each_time(self):
         what = described(hash_algorithm='', hash_value='')
         source = Source(DATA)
         self.ops.verify(what, source)
         self.ops.verify(what, source)
         self.assertEqual(2, source.opened)
 
-    def test_half_of_it_is_read_again(self):
+    def test_verify_repeats_short_read(self):
         source = Source(DATA[:1000], DATA)
         self.assertEqual(len(DATA), self.ops.verify(described(), source).size)
 
-    def test_half_of_it_twice(self):
+    def test_verify_fails_after_two_short_reads(self):
         source = Source(DATA[:1000])
         self.refused(described(), source, exception.ImageUnreadable)
         self.assertEqual(2, source.opened)
 
-    def test_only_so_many_are_remembered(self):
+    def test_oldest_images_are_forgotten(self):
         one = Source(b'one')
         self.ops.verify(described(b'one'), one)
         for number in range(1000):
@@ -289,7 +289,7 @@ class VerifyTest(unittest.TestCase):
         self.ops.verify(described(b'one'), one)
         self.assertEqual(2, one.opened)
 
-    def test_several_wait_for_the_first(self):
+    def test_concurrent_verify_reads_image_once(self):
         go = threading.Event()
         source = Source(DATA)
 
@@ -338,7 +338,7 @@ class FormatTest(unittest.TestCase):
         ['luks', b'LUKS\xba\xbe\x00\x01'.ljust(1024, b'\0'), 'luks'],
         ['iso', bytes(32768) + b'\x01CD001\x01' + bytes(4096), 'iso'],
     )
-    def test_declared_raw(self, data, found):
+    def test_raw_image_must_not_look_like_another_format(self, data, found):
         self.assertIn(found, self.refused(data, 'raw'))
 
     @ddt.named_data(
@@ -356,7 +356,7 @@ class FormatTest(unittest.TestCase):
         ['cut off', samples.qcow2(samples.GIB)[:100], 'its bytes are raw'],
         ['version 1', b'QFI\xfb\0\0\0\1' + bytes(1024), 'not safe'],
     )
-    def test_declared_qcow2(self, data, reason):
+    def test_qcow2_image_must_be_qcow2(self, data, reason):
         self.assertIn(reason, self.refused(data, 'qcow2'))
 
     def test_a_disk_of_nothing_still_has_a_size(self):

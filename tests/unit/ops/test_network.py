@@ -132,7 +132,7 @@ class NetworkOpsTest(unittest.TestCase):
             if verb in ('plug', 'unplug')
         ]
 
-    def test_an_adapter_on_another_vlan_is_not_taken_for_the_ports(self):
+    def test_attach_refuses_adapter_with_same_address_on_other_vlan(self):
         self.ops.attach(LPAR, port(vlan=50))
 
         with self.assertRaises(exception.PortRefused) as caught:
@@ -140,21 +140,21 @@ class NetworkOpsTest(unittest.TestCase):
 
         self.assertIn('on VLAN 50', str(caught.exception))
 
-    def test_no_ports_ask_nothing(self):
+    def test_connect_without_ports_asks_nothing(self):
         self.assertEqual((), self.ops.connect([]))
         self.ops.plug(FOUND, ())
         self.assertEqual([], self.networks.asked)
 
-    def test_a_bad_port_is_refused_before_the_host_is_asked(self):
+    def test_connect_refuses_port_before_asking_host(self):
         with self.assertRaises(exception.PortRefused):
             self.ops.connect([port(), port(2, vif_type='ovs')])
         self.assertEqual([], self.networks.asked)
 
-    def test_connecting_changes_nothing(self):
+    def test_connect_changes_nothing(self):
         self.ops.connect([port()])
         self.assertEqual(['bridges'], self.networks.asked)
 
-    def test_new_vlans_are_provisioned_once_and_first(self):
+    def test_plug_provisions_new_vlans_once_and_first(self):
         wanted = [port(1), port(2), port(3, vlan=99), port(4, vlan=50)]
         self.ops.plug(FOUND, self.ops.connect(wanted))
         self.assertEqual(
@@ -168,7 +168,7 @@ class NetworkOpsTest(unittest.TestCase):
             self.networks.asked,
         )
 
-    def test_a_bridge_that_others_provision_is_not_changed(self):
+    def test_connect_refuses_new_vlan_if_provisioning_is_off(self):
         ops = self.make_ops(provision=False)
         ops.connect([port(vlan=50)])
         with self.assertRaises(exception.PortRefused) as caught:
@@ -181,7 +181,7 @@ class NetworkOpsTest(unittest.TestCase):
             self.ops.prepare(changes)
             self.ops.carry_out(FOUND, changes)
 
-    def test_what_is_surplus_goes_before_what_is_missing_comes(self):
+    def test_reconcile_unplugs_before_it_plugs(self):
         self.ops.attach(LPAR, port(1))
         self.networks.asked.clear()
 
@@ -191,14 +191,14 @@ class NetworkOpsTest(unittest.TestCase):
             [('unplug', port(1).mac), ('plug', port(2).mac)], self.plugged()
         )
 
-    def test_an_adapter_on_another_vlan_is_made_anew(self):
+    def test_reconcile_replaces_adapter_on_other_vlan(self):
         self.ops.attach(LPAR, port(vlan=50))
 
         self.reconcile(of_instance(port(), asked=[port()]))
 
         self.assertEqual([100], [made.vlan for made in self.networks.made])
 
-    def test_of_two_with_one_address_that_of_the_port_stays(self):
+    def test_reconcile_keeps_adapter_of_port_if_two_have_its_address(self):
         others = shared_ethernet.Adapter(port().mac, 50, 'ETHERNET0')
         self.ops.attach(LPAR, port())
         (own,) = self.networks.made
@@ -208,7 +208,7 @@ class NetworkOpsTest(unittest.TestCase):
 
         self.assertEqual([own], self.networks.made)
 
-    def test_completing_takes_nothing_away(self):
+    def test_complete_removes_no_adapter(self):
         self.ops.attach(LPAR, port(1))
         # Neither is made anew what has another VLAN.
         self.ops.attach(LPAR, port(2, vlan=50))
@@ -221,7 +221,7 @@ class NetworkOpsTest(unittest.TestCase):
         self.assertEqual([('plug', port(3).mac)], self.plugged())
         self.assertEqual(2, len(logged.output))
 
-    def test_what_neutron_says_holds(self):
+    def test_reconcile_believes_neutron_rather_than_cache(self):
         self.ops.attach(LPAR, port(1))
         self.networks.asked.clear()
 
@@ -229,7 +229,7 @@ class NetworkOpsTest(unittest.TestCase):
 
         self.assertEqual([], self.networks.asked)
 
-    def test_in_doubt_nothing_is_changed(self):
+    def test_reconcile_changes_nothing_if_neutron_is_silent(self):
         self.ops.attach(LPAR, port(1))
         self.networks.asked.clear()
 
@@ -238,7 +238,7 @@ class NetworkOpsTest(unittest.TestCase):
 
         self.assertEqual([], self.networks.asked)
 
-    def test_what_can_not_be_made_takes_nothing_away(self):
+    def test_refused_port_costs_no_adapter(self):
         self.ops.attach(LPAR, port(1))
         self.networks.asked.clear()
 
@@ -247,7 +247,7 @@ class NetworkOpsTest(unittest.TestCase):
 
         self.assertEqual([], self.networks.asked)
 
-    def test_exact_adapters_ask_neither_neutron_nor_for_a_bridge(self):
+    def test_matching_adapters_cost_no_request(self):
         self.ops.attach(LPAR, port())
         self.networks.asked.clear()
 
@@ -257,7 +257,7 @@ class NetworkOpsTest(unittest.TestCase):
 
         self.assertEqual([], self.networks.asked)
 
-    def test_a_bridge_without_room_refuses_new_vlans_only(self):
+    def test_full_bridge_refuses_new_vlans_only(self):
         (bridge,) = self.networks.known
         self.networks.known = [dataclasses.replace(bridge, room=1)]
         self.ops.connect([port(1), port(2), port(3, vlan=50)])
@@ -268,13 +268,13 @@ class NetworkOpsTest(unittest.TestCase):
         self.assertIn('it is full', str(caught.exception))
         self.assertIn('port-2', str(caught.exception))
 
-    def test_attaching_needs_the_lpar(self):
+    def test_attach_needs_lpar(self):
         ops = self.make_ops(lpars=())
         with self.assertRaises(exception.PartitionNotFound):
             ops.attach(LPAR, port())
         self.assertEqual([], self.networks.asked)
 
-    def test_detaching_twice_is_fine(self):
+    def test_detach_twice_is_fine(self):
         self.ops.attach(LPAR, port())
         for _ in range(2):
             self.ops.detach(LPAR, [port()])

@@ -44,7 +44,7 @@ class PipeTest(unittest.TestCase):
             thread.join(10)
         self.assertEqual([], threads())
 
-    def test_everything_arrives_in_order(self):
+    def test_read_keeps_order_of_chunks(self):
         data = bytes(range(256)) * 4096 * 3 + b'end'
 
         def produce(writer):
@@ -68,16 +68,16 @@ class PipeTest(unittest.TestCase):
                 next(chunks)
         stalled.set()
 
-    def test_a_producer_may_take_back_a_file(self):
+    def test_truncate_is_accepted(self):
         # As Nova does with a file whose signature is bad.
         self.assertEqual(
             [], list(pipes.read(lambda writer: writer.truncate(0)))
         )
 
-    def test_nothing(self):
+    def test_producer_without_output_gives_no_chunk(self):
         self.assertEqual([], list(pipes.read(lambda writer: None)))
 
-    def test_one_large_write_becomes_chunks(self):
+    def test_large_write_is_split_into_chunks(self):
         data = bytes(3 * MIB)
         chunks = list(pipes.read(lambda writer: writer.write(data)))
         self.assertEqual(len(data), sum(map(len, chunks)))
@@ -126,7 +126,7 @@ class PipeTest(unittest.TestCase):
         with self.assertRaisesRegex(OSError, 'broken'):
             next(reader)
 
-    def test_an_error_at_once(self):
+    def test_error_before_first_write_is_raised(self):
         def produce(writer):
             raise OSError('broken')
 
@@ -182,7 +182,7 @@ class PipeTest(unittest.TestCase):
         reader.close()
         go.set()
 
-    def test_nothing_runs_before_the_first_read(self):
+    def test_producer_starts_with_first_read(self):
         called = []
         reader = pipes.read(called.append)
         reader.close()

@@ -45,7 +45,7 @@ def marks(instance):
 
 
 class MarksTest(unittest.TestCase):
-    def test_only_marks_of_this_host_count(self):
+    def test_marks_of_other_hosts_are_left_out(self):
         instance = Instance(
             {
                 'image_os': 'linux',
@@ -113,14 +113,14 @@ class RecordTest(unittest.TestCase):
         self.assertEqual({OURS}, marks(self.last))
         self.assertEqual({OURS}, marks(self.loaded))
 
-    def test_what_was_written_since_is_kept(self):
+    def test_add_keeps_metadata_written_by_others(self):
         port_records.NovaInstanceMarks(self.loaded, 'host1').add({OURS})
 
         self.assertEqual('yes', self.recorded['written_since'])
         self.assertEqual(self.recorded, self.loaded.system_metadata)
         self.assertEqual(set(), self.loaded.obj_what_changed())
 
-    def test_what_the_caller_is_going_to_save_stays(self):
+    def test_add_keeps_unsaved_metadata_of_the_caller(self):
         self.loaded.system_metadata['mine'] = 'new'
 
         port_records.NovaInstanceMarks(self.loaded, 'host1').add({OURS})

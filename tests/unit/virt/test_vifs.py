@@ -35,7 +35,7 @@ def vif(details=None, meta=None, **changes):
 
 
 class PortTest(unittest.TestCase):
-    def test_all_that_neutron_told(self):
+    def test_port_has_all_fields_of_vif(self):
         found = vifs.port(vif({'vlan': 100}, {'physical_network': 'default'}))
         self.assertEqual(
             network.Port(
@@ -72,7 +72,7 @@ class PortTest(unittest.TestCase):
             ('unbound', 'normal'), (found.vif_type, found.vnic_type)
         )
 
-    def test_no_network_information_is_no_port(self):
+    def test_missing_network_information_is_no_port(self):
         self.assertEqual((), vifs.ports(None))
         self.assertEqual((), vifs.ports(model.NetworkInfo()))
 

@@ -94,25 +94,25 @@ class RootTest(unittest.TestCase):
         source = functools.partial(opened, *chunks)
         return self.disks.make_root(LPAR, NAME, size, CONTENTS, source)
 
-    def test_it_is_made_and_filled(self):
+    def test_make_root_writes_image_to_new_disk(self):
         self.make(DATA)
         (disk,) = self.shown()
         self.assertEqual((NAME, 1), (disk['name'], disk['capacity']))
         self.assertEqual(DATA, self.control.contents(disk['udid']))
 
-    def test_one_that_can_not_be_filled_is_removed(self):
+    def test_failed_upload_removes_disk(self):
         with self.assertRaises(exception.ImageDamaged):
             self.make(DATA[:5], DAMAGED)
         self.assertEqual([], self.shown())
 
-    def test_the_first_error_stays_if_it_can_not_be_removed(self):
+    def test_failed_removal_keeps_error_of_upload(self):
         self.control.add_fault(
             match='VolumeGroup.update', nth=2, every=True, status=500
         )
         with self.assertRaises(exception.ImageDamaged):
             self.make(DATA[:5], DAMAGED)
 
-    def test_one_that_is_there_already_is_made_anew(self):
+    def test_leftover_disk_is_made_anew(self):
         lpar = self.lpar_named('archive')
         name = storage.root_disk_name(lpar, 1)
         for size in (1, 2):
@@ -125,7 +125,7 @@ class RootTest(unittest.TestCase):
         (mapping,) = self.vios()['scsi_mappings']
         self.assertEqual(disk['udid'], mapping['udid'])
 
-    def test_what_was_answered_last_saves_a_reading(self):
+    def test_last_answer_saves_a_reading(self):
         self.make(DATA)
         self.disks.remove(LPAR)
         self.control.clear_journal()
@@ -133,7 +133,7 @@ class RootTest(unittest.TestCase):
         labels = [record['label'] for record in self.control.journal()]
         self.assertEqual(['VolumeGroup.update', 'File.create'], labels[:2])
 
-    def test_what_somebody_changed_meanwhile_is_not_undone(self):
+    def test_concurrent_change_of_group_is_kept(self):
         self.make(DATA)
         self.disks.remove(LPAR)
         other = localdisk.LocalDisk(self.adapter, self.settings)
@@ -186,7 +186,7 @@ class RootTest(unittest.TestCase):
         # 48 GB are taken by others, and of 12 GB up to 3 are not counted.
         self.assertEqual(48 + 3, self.disks.capacity().reserved_gb)
 
-    def test_a_busy_server_is_waited_for(self):
+    def test_busy_vios_is_waited_for(self):
         waits = self.patch_waits()
         self.control.add_fault(
             match='VolumeGroup.update',
@@ -197,7 +197,7 @@ class RootTest(unittest.TestCase):
         self.assertEqual(1, len(self.shown()))
         self.assertEqual([5.0], waits)
 
-    def test_a_server_that_stays_busy_is_given_up(self):
+    def test_busy_vios_is_given_up_after_some_tries(self):
         waits = self.patch_waits()
         self.control.add_fault(
             match='VolumeGroup.update',
@@ -225,7 +225,7 @@ class RootTest(unittest.TestCase):
         self.assertIn('Corrupt image download', str(caught.exception))
         self.assertEqual([], self.shown())
 
-    def test_storage_on_a_server_that_is_no_longer_ours_is_removed(self):
+    def test_remove_deletes_storage_on_former_vios(self):
         elsewhere = localdisk.LocalDisk(
             self.adapter,
             dataclasses.replace(self.settings, volume_group='other_pool'),
@@ -242,7 +242,7 @@ class RootTest(unittest.TestCase):
         self.disks.remove(lpar)
         self.assertEqual([], self.shown())
 
-    def test_storage_that_is_to_stay_is_only_unmapped(self):
+    def test_remove_without_delete_only_unmaps(self):
         lpar = self.lpar_named('archive')
         self.disks.attach(lpar, [self.make(DATA)])
         self.disks.remove(lpar, delete=False)
@@ -253,7 +253,7 @@ class RootTest(unittest.TestCase):
         (system,) = self.control.state()['systems']
         return next(p for p in system['partitions'] if p['name'] == 'vios1')
 
-    def test_room_that_the_instance_has_by_now_counts(self):
+    def test_check_room_counts_disks_of_the_instance_as_free(self):
         self.start(capacity=5, free=5)
         self.make(DATA, size=4)
         self.disks.check_room(LPAR, 5, None)
@@ -285,7 +285,7 @@ class RootTest(unittest.TestCase):
             if partition['name'] == name
         )
 
-    def test_descriptions_of_a_killed_service_are_taken_back(self):
+    def test_prepare_removes_file_descriptions_of_killed_service(self):
         # Media need a repository.
         self.disks.make_medium('first.iso', b'iso')
         for name in (NAME, 'nv4b1c2d3e0f00.iso', 'somebody'):
@@ -303,11 +303,11 @@ class RootTest(unittest.TestCase):
         ]
         self.assertEqual(['somebody'], names)
 
-    def test_a_server_that_does_not_tell_its_groups_is_waited_for(self):
+    def test_silent_vios_is_waited_for(self):
         self.control.add_fault(match='VolumeGroup.feed', status=500)
         with self.assertRaises(exception.RestBusy):
             volume_groups.VolumeGroups(self.adapter, 'image_pool')._find()
 
-    def test_the_other_of_two_servers_may_be_down(self):
+    def test_silent_vios_does_not_hide_group_of_another(self):
         self.control.add_fault(match='VolumeGroup.feed', nth=2, status=500)
         self.assertEqual(2048, self.disks.capacity().total_gb)

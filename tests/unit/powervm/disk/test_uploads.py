@@ -112,36 +112,36 @@ class UploadTest(unittest.TestCase):
         (medium,) = self.media()
         self.assertEqual(DATA, self.control.contents(medium['udid']))
 
-    def test_all_of_it_arrives(self):
+    def test_send_delivers_all_bytes(self):
         source = self.send(DATA[:1000], DATA[1000:])
         self.assert_arrived()
         self.assertTrue(source.closed)
 
-    def test_empty_chunks_do_not_end_it(self):
+    def test_empty_chunks_do_not_end_upload(self):
         self.send(b'', DATA[:1000], b'', b'', DATA[1000:], b'')
         self.assert_arrived()
 
-    def test_too_little(self):
+    def test_short_upload_is_refused(self):
         error = self.refused(exception.RestError, DATA[:-1])
         self.assertIn('were promised', str(error))
 
-    def test_other_bytes_than_were_promised(self):
+    def test_wrong_sha256_is_refused(self):
         error = self.refused(exception.RestError, bytes(len(DATA)))
         self.assertIn('SHA-256', str(error))
 
-    def test_nobody_has_to_know_the_hash_before(self):
+    def test_sha256_may_be_left_out(self):
         upload = dataclasses.replace(self.upload(), sha256=None)
         self.uploads.send(upload, iter([DATA]))
         self.assert_arrived()
 
-    def test_what_the_chunks_raise_is_raised(self):
+    def test_error_of_source_is_raised(self):
         gone = exception.ImageRefused(image='it', reason='gone')
         self.assertIs(
             gone,
             self.refused(exception.ImageRefused, DATA[:1000], error=gone),
         )
 
-    def test_an_ended_session(self):
+    def test_ended_session_raises_rest_busy(self):
         self.control.add_fault(match='File.upload', status=401)
         error = self.refused(exception.RestBusy, DATA)
         self.assertTrue(error.retryable)
@@ -149,15 +149,15 @@ class UploadTest(unittest.TestCase):
         self.send(DATA)
         self.assert_arrived()
 
-    def test_a_lost_announcement_is_taken_back(self):
+    def test_lost_answer_removes_file_description(self):
         self.control.add_fault(match='File.create', drop=True, phase='after')
         self.refused(exception.RestUnreachable, DATA)
 
-    def test_an_announcement_that_did_not_arrive(self):
+    def test_unsent_announcement_leaves_nothing(self):
         self.control.add_fault(match='File.create', drop=True)
         self.refused(exception.RestUnreachable, DATA)
 
-    def test_three_are_sent_at_a_time(self):
+    def test_three_uploads_run_at_a_time(self):
         together = threading.Barrier(3)
         lock = threading.Lock()
         sending = []
@@ -187,7 +187,7 @@ class UploadTest(unittest.TestCase):
         self.assertEqual(9, len(self.media()))
         self.assertEqual(3, max(most))
 
-    def test_files_of_others_stay(self):
+    def test_file_descriptions_of_others_stay(self):
         upload = self.upload(name='other.iso')
         with self.uploads._announced(upload):
             self.control.add_fault(
@@ -197,14 +197,14 @@ class UploadTest(unittest.TestCase):
                 self.uploads.send(self.upload(), iter([DATA]))
             self.assertEqual(1, len(self.files()))
 
-    def test_an_error_of_the_server(self):
+    def test_error_of_host_is_raised(self):
         self.control.add_fault(
             match='File.upload', status=500, message='No more.'
         )
         error = self.refused(exception.RestError, DATA)
         self.assertIn('No more.', str(error))
 
-    def test_a_dropped_connection(self):
+    def test_dropped_connection_is_raised(self):
         self.control.add_fault(match='File.upload', drop=True)
         error = self.refused(exception.RestUnreachable, DATA)
         self.assertIn('uploading medium.iso', str(error))

@@ -51,14 +51,14 @@ class VirtualEthernetTest(unittest.TestCase):
         (found,) = pvm_network.NetBridge.get(self.adapter, parent=managed)
         return found
 
-    def test_the_bridge_of_the_host(self):
+    def test_bridges_reads_switch_pvid_and_vlans(self):
         (found,) = self.networks.bridges()
         self.assertEqual(
             ('ETHERNET0', 1, frozenset([1])),
             (found.switch, found.pvid, found.vlans),
         )
 
-    def test_a_vlan_comes_and_goes_and_takes_room_meanwhile(self):
+    def test_provisioned_vlan_takes_room_until_withdrawn(self):
         def read():
             (found,) = self.networks.bridges()
             return found.vlans, found.room
@@ -98,12 +98,12 @@ class VirtualEthernetTest(unittest.TestCase):
             set(self.networks.occupied()),
         )
 
-    def test_a_bridge_without_an_adapter_is_passed_over(self):
+    def test_bridge_without_sea_is_left_out(self):
         bridge = self.bridge()
         bridge.seas.remove(bridge.seas[0])
         self.assertIsNone(self.networks._describe(bridge))
 
-    def test_a_switch_that_the_host_does_not_list(self):
+    def test_unlisted_switch_is_an_error(self):
         with self.assertRaises(exception.RestError) as caught:
             self.networks._switch(7)
         self.assertIn('virtual switch 7', str(caught.exception))

@@ -206,9 +206,7 @@ class KillTest(unittest.TestCase):
     @hypothesis.given(
         ACTIONS, st.lists(st.tuples(st.integers(0, 60), st.booleans()))
     )
-    def test_no_kill_takes_what_is_needed_or_somebody_elses(
-        self, actions, kills
-    ):
+    def test_kill_never_removes_needed_or_foreign_vlan(self, actions, kills):
         world = World()
         service = Service(world)
         kills = list(kills)
@@ -243,7 +241,7 @@ class KillTest(unittest.TestCase):
             service.world.plug_by_hand(instance[1])
 
     @hypothesis.given(ACTIONS)
-    def test_without_a_kill_nothing_is_left(self, actions):
+    def test_all_added_vlans_are_removed_without_a_kill(self, actions):
         world = World()
         service = Service(world)
         for action, instance in actions:
@@ -261,7 +259,7 @@ class ProvisionedVlansTest(unittest.TestCase):
         self.world = World()
         self.service = Service(self.world)
 
-    def test_a_failure_is_made_good_in_a_later_cycle(self):
+    def test_failed_removal_is_repeated_in_next_cycle(self):
         for failing in (
             'bridges',
             'occupied',
@@ -281,7 +279,7 @@ class ProvisionedVlansTest(unittest.TestCase):
 
                 self.assertNotIn(100, self.world.bridge.vlans)
 
-    def test_one_that_can_not_be_removed_does_not_stop_the_others(self):
+    def test_vlan_in_use_does_not_block_removal_of_others(self):
         withdraw = self.world.withdraw
 
         def refuse(bridge, number):
@@ -297,7 +295,7 @@ class ProvisionedVlansTest(unittest.TestCase):
 
         self.assertEqual({1, FOREIGN, 100}, self.world.bridge.vlans)
 
-    def test_what_a_build_is_about_to_use_stays(self):
+    def test_vlan_of_running_build_is_kept(self):
         self.service.build(('a', 100))
 
         with self.service.ops.using([port_on(100)]):
@@ -307,7 +305,7 @@ class ProvisionedVlansTest(unittest.TestCase):
         self.service.ops.tidy()
         self.assertNotIn(100, self.world.bridge.vlans)
 
-    def test_a_build_waits_for_a_removal_that_goes_on(self):
+    def test_build_waits_for_running_removal(self):
         self.service.build(('a', 100))
         reading, go_on = threading.Event(), threading.Event()
         occupied = self.world.occupied
@@ -338,7 +336,7 @@ class ProvisionedVlansTest(unittest.TestCase):
             {'powervm_vlan:b1:100'}, self.world.recorded[('b', 100)]
         )
 
-    def test_a_bridge_that_is_not_reported_keeps_its_vlans(self):
+    def test_unreported_bridge_keeps_its_vlans(self):
         self.service.build(('a', 100))
         bridge = self.world.bridge
         self.world.bridges = list
@@ -351,7 +349,7 @@ class ProvisionedVlansTest(unittest.TestCase):
 
         self.assertNotIn(100, self.world.bridge.vlans)
 
-    def test_little_room_is_warned_of(self):
+    def test_nearly_full_bridge_is_warned_of(self):
         self.world.bridge = dataclasses.replace(self.world.bridge, room=20)
 
         with self.assertLogs(
