@@ -137,7 +137,8 @@ def request_for_device(policy: policies.Policy, device: str) -> DeviceRequest:
     if not taking:
         raise exception.ConfigurationError(
             reason=f'no paragraph of {policy.source} matches devices '
-            f'{device}. Add one, or check the IDs with "nova-powervm-inventory show"'
+            f'{device}. Add one, or check the IDs with '
+            '"nova-powervm-inventory show"'
         )
     classes = sorted({p.resource_class for p in taking})
     if len(classes) > 1:
