@@ -10,11 +10,11 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The inventory file: YAML text to a policy, or every problem of it.
+"""Reads the inventory file: YAML text to a policy, or a list of all problems.
 
     policy = inventory_file.load('/etc/nova/inventory.yaml')
 
-The values' own rules are in :mod:`nova_powervm.devices.policy`.
+The rules for values are in :mod:`nova_powervm.devices.policy`.
 """
 
 from nova_powervm.inventory_file.file_reader import load

@@ -10,10 +10,10 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""When a changed inventory file is read, and when it is taken over.
+"""Decides when a changed inventory file is read, and when it takes effect.
 
-A value without clock or files: it is told what a look at the file has shown,
-and says what to do. :mod:`.inventory` does it.
+The state is a value without clock or file access: it gets the status of the
+file and returns what to do. :mod:`.inventory` does it.
 """
 
 import dataclasses
@@ -25,20 +25,21 @@ from nova_powervm.devices import policy as policies
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class FileStatus:
-    """What is seen of the file without reading it.
+    """Status of the file, without its content.
 
-    Equal looks mean the same file with the same content. The time of the last
-    change of its state (``ctime``) tells what the others don't: another owner,
-    or a file of the same size with its old time put back.
+    Equal statuses mean the same file with the same content. The ``ctime``
+    detects what the other fields don't: another owner, or new content of the
+    same size with the old modification time.
 
-    :param device: The file system that holds the file.
-    :param inode: The file in it; another one after rename, or behind a link
-        that was switched.
-    :param mode: Its type and permissions.
-    :param size: In bytes.
-    :param modified: Nanoseconds at which the content was last written.
-    :param changed: Nanoseconds at which anything of the file last changed.
-    :param error: Why there is no file to look at; empty if there is one.
+    :param device: ID of the file system.
+    :param inode: Number of the file in it; differs after a rename, or if a
+        link was switched.
+    :param mode: Type and permissions.
+    :param size: Size in bytes.
+    :param modified: Time of the last write (``mtime``), in nanoseconds.
+    :param changed: Time of the last change of the status (``ctime``), in
+        nanoseconds.
+    :param error: Reason why the file has no status; empty if it has one.
     """
 
     device: int = 0
@@ -52,14 +53,14 @@ class FileStatus:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class FileReading:
-    """What came of reading the file.
+    """Result of reading the file.
 
-    :param status: The file as it was when it was opened.
-    :param steady: Whether it was still the same when it had been read.
-    :param policy: What it says; empty if it has problems.
-    :param error: Its problems, if any.
-    :param passing: Whether the problems are not those of its text. They can
-        go away although the file stays as it is.
+    :param status: Status of the file when it was opened.
+    :param steady: Whether the status was the same after reading.
+    :param policy: The policy; empty if the file has problems.
+    :param error: The problems of the file; None if there are none.
+    :param passing: Whether the problems are about access rather than text, so
+        that they can disappear although the file stays the same.
     """
 
     status: FileStatus
@@ -72,7 +73,7 @@ class FileReading:
 
 
 class ReadOutcome(enum.StrEnum):
-    """What has become of a file that was read."""
+    """Outcome of reading a changed file."""
 
     NONE = 'none'
     TAKEN = 'taken'
@@ -81,14 +82,14 @@ class ReadOutcome(enum.StrEnum):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class FileWatch:
-    """What is known of the file, and which policy is in force.
+    """State of the file, and the policy in force.
 
-    :param policy: The policy in force: the last good one.
-    :param judged: The file that was read last, good or not.
-    :param complaint: Why that file is not in force; empty if it is.
-    :param retry: Whether it is read again although it stays as it is.
-    :param awaited: Another file, seen in the last look; it is read when the
-        next look shows the same, because it may be half written.
+    :param policy: The policy in force, which is the last valid one.
+    :param judged: Status of the file that was read last, valid or not.
+    :param complaint: Reason why this file is not in force; empty if it is.
+    :param retry: Whether the file is read again although it has not changed.
+    :param awaited: Different status at the last look. The file is read when
+        the next look finds the same status, because it may be half written.
     """
 
     policy: policies.Policy
@@ -98,9 +99,9 @@ class FileWatch:
     awaited: FileStatus | None = None
 
     def note_status(self, look: FileStatus) -> tuple['FileWatch', bool]:
-        """Take note of a look.
+        """Process the current status of the file.
 
-        :returns: The next state, and whether the file is to be read now.
+        :returns: The next state, and whether to read the file now.
         """
         if look == self.judged:
             if self.awaited is None:
@@ -113,14 +114,15 @@ class FileWatch:
     def take_reading(
         self, reading: FileReading
     ) -> tuple['FileWatch', ReadOutcome]:
-        """Take a reading over, or stay with what is in force.
+        """Use the policy that was read, or keep the one in force.
 
-        :param reading: What was read after :meth:`note_status` asked for it.
-        :returns: The next state, and what is to be told.
+        :param reading: The result of reading the file, which
+            :meth:`note_status` requested.
+        :returns: The next state, and the outcome to be logged.
         """
         expected = self.awaited or self.judged
         if reading.status != expected or not reading.steady:
-            # Somebody is writing: two looks have to agree anew.
+            # The file is being written: two looks have to agree again.
             return dataclasses.replace(self, awaited=None), ReadOutcome.NONE
         complaint = self._complaint(reading)
         if not complaint:
@@ -132,9 +134,9 @@ class FileWatch:
         )
 
     def _complaint(self, reading: FileReading) -> str:
-        """Say why a reading can't be taken over.
+        """Return the reason why the policy that was read can't be used.
 
-        A file that lost its content is a slip more often than a wish.
+        A file that has lost its content is more often a mistake than intended.
         """
         if reading.error is not None:
             return str(reading.error)

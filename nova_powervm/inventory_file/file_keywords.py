@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The words of the inventory file (specification, "Device Identification")."""
+"""Keywords of the inventory file (specification, "Device Identification")."""
 
 #: Keys of a paragraph, in the order in which messages name them.
 PARAGRAPH_KEYS = (
@@ -21,7 +21,7 @@ PARAGRAPH_KEYS = (
     'one_time_use',
 )
 
-#: A value for each key of an identification, as real hosts report them.
+#: Example of each identification key, as reported by real hosts.
 EXAMPLES = {
     'vendor_id': '10DE',
     'device_id': '1DB6',
@@ -35,7 +35,7 @@ EXAMPLES = {
 
 
 def _cases(*words: str) -> tuple[str, ...]:
-    """Give words in the three cases in which YAML 1.1 knows its booleans."""
+    """Return words in the three cases that YAML 1.1 has for booleans."""
     return tuple(
         form
         for word in words
@@ -43,8 +43,8 @@ def _cases(*words: str) -> tuple[str, ...]:
     )
 
 
-#: YAML 1.1 takes all of these for booleans, YAML 1.2 takes yes and no for
-#: text. Here they mean the same, whoever reads the file.
+#: YAML 1.1 takes all of these for booleans; YAML 1.2 takes yes and no for
+#: text. In the inventory file, they are booleans in any case.
 YES = _cases('yes')
 NO = _cases('no')
 BOOLEANS = {

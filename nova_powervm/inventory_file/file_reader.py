@@ -10,10 +10,10 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The inventory file on disk (specification, "Security impact").
+"""Reads the inventory file from disk (specification, "Security impact").
 
-Whoever can write the file decides which devices tenants get. A file that
-anybody can change is therefore refused.
+Whoever can write the file decides which devices tenants get. A file that any
+user can change is therefore refused.
 """
 
 import os
@@ -29,11 +29,11 @@ from nova_powervm.inventory_file import problems
 def load(path: str) -> policy.Policy:
     """Read the inventory file of this host.
 
-    :param path: The file's path. A symbolic link is followed.
-    :returns: The policy. If there is no such file, an empty one whose source
-        says so.
-    :raises nova_powervm.exception.PolicyInvalid: The file can't be read or
-        trusted, or its text has problems. See :func:`~.paragraphs.parse`.
+    :param path: Path of the file. Symbolic links are followed.
+    :returns: The policy. If the file does not exist, the policy is empty and
+        its source says so.
+    :raises nova_powervm.exception.PolicyInvalid: The file can't be read, can't
+        be trusted, or has problems. See :func:`~.paragraphs.parse`.
     """
     reading = read_file(path)
     if reading.error is not None:
@@ -42,7 +42,7 @@ def load(path: str) -> policy.Policy:
 
 
 def read_status(path: str) -> file_change.FileStatus:
-    """Look at the file without opening it.
+    """Read the status of the file without opening it.
 
     :param path: As for :func:`load`.
     """
@@ -53,10 +53,10 @@ def read_status(path: str) -> file_change.FileStatus:
 
 
 def read_file(path: str) -> file_change.FileReading:
-    """Read the file, and tell which one it was and whether it kept still.
+    """Read the file, with its status before and after.
 
     :param path: As for :func:`load`.
-    :returns: The policy, or the problems for which :func:`load` raises.
+    :returns: The policy, or the error that :func:`load` raises.
     """
     try:
         descriptor = _open(path)
@@ -83,11 +83,11 @@ def read_file(path: str) -> file_change.FileReading:
 
 
 def read_excerpt(path: str) -> bytes:
-    """Give the bytes of a file, to show lines of it beside its problems.
+    """Read the content of a file, for excerpts beside its problems.
 
     :param path: As for :func:`load`.
-    :returns: Nothing for what is no regular file or can't be read, which is
-        among the problems then.
+    :returns: The content; empty if the file is not a regular file or can't be
+        read, which is then one of the problems.
     """
     try:
         with open(_open(path), 'rb') as stream:
@@ -99,7 +99,7 @@ def read_excerpt(path: str) -> bytes:
 
 
 def _open(path: str) -> int:
-    """Open a file; without O_NONBLOCK that of a pipe waits for a writer."""
+    """Open a file; O_NONBLOCK avoids waiting for the writer of a pipe."""
     return os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
 
 
@@ -124,7 +124,7 @@ def _make_unopened_reading(
     path: str, error: Exception
 ) -> file_change.FileReading:
     if not isinstance(error, FileNotFoundError):
-        # The look is made anew: it may well succeed where open does not.
+        # Read the status again: it may be readable where open() fails.
         return file_change.FileReading(
             read_status(path), error=_unreadable(path, error), passing=True
         )
@@ -144,9 +144,10 @@ def _make_unopened_reading(
 
 
 def _content(path: str, descriptor: int, status: os.stat_result) -> bytes:
-    """Read an open file that can be trusted.
+    """Read an open file, after checking that it can be trusted.
 
-    :raises nova_powervm.exception.PolicyInvalid: It can't, or not be read.
+    :raises nova_powervm.exception.PolicyInvalid: The file can't be trusted or
+        can't be read.
     """
     try:
         _check_file(path, status)
@@ -169,16 +170,16 @@ def _check_file(path: str, status: os.stat_result) -> None:
         raise _refusal(
             path,
             f'every user can write the file (mode '
-            f'{stat.S_IMODE(status.st_mode):04o}), so anybody could pass '
+            f'{stat.S_IMODE(status.st_mode):04o}), so any user could pass '
             'devices to instances',
             f'chmod o-w {path}',
         )
 
 
 def _check_directories(path: str) -> None:
-    """Refuse a directory in which anybody can put another file there.
+    """Refuse a directory in which any user can replace the file.
 
-    In one with the sticky bit, as /tmp, only the file's owner can.
+    In a directory with the sticky bit, as /tmp, only the file's owner can.
     """
     for place in dict.fromkeys((path, os.path.realpath(path))):
         directory = os.path.dirname(os.path.abspath(place))
@@ -187,8 +188,8 @@ def _check_directories(path: str) -> None:
             raise _refusal(
                 path,
                 f'every user can write the directory {directory} (mode '
-                f'{stat.S_IMODE(mode):04o}), so anybody could replace the '
-                'file',
+                f'{stat.S_IMODE(mode):04o}), so any user could replace '
+                'the file',
                 f'chmod o-w {directory}',
             )
 

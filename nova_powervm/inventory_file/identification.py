@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The section identification: which slots a paragraph is about
+"""Reads the section identification, which selects the slots of a paragraph
 (specification, "identification").
 """
 
@@ -26,7 +26,7 @@ from nova_powervm.inventory_file import yaml_nodes
 _ACCEPTED = (
     f'identification takes one or more of {", ".join(policy.PROPERTIES)}'
 )
-# What the properties are called elsewhere, too unlike to be guessed.
+# Names of properties elsewhere that are too different to be guessed.
 _OTHER_WORDS = {
     'product_id': 'device_id',
     'subsys_product_id': 'subsys_device_id',
@@ -43,9 +43,9 @@ def read_identification(
 ) -> Mapping[str, str]:
     """Read the section.
 
-    :param node: The section's value.
-    :param findings: Gets what is wrong with it.
-    :returns: The good keys with their values or patterns, hex digits in
+    :param node: Value of the section.
+    :param findings: Collects the problems.
+    :returns: The valid keys with their values or patterns; hex digits are in
         upper case.
     """
     if not isinstance(node, yaml.MappingNode):
@@ -71,7 +71,7 @@ def _refuse_property(
     key: str, key_node: yaml.Node, findings: problems.Findings
 ) -> None:
     if key in file_keywords.PARAGRAPH_KEYS:
-        hint = f'{key} belongs one level further out, into the paragraph'
+        hint = f'{key} belongs one level further out, in the paragraph'
     else:
         meant = _OTHER_WORDS.get(key.lower()) or yaml_nodes.find_nearest(
             key.lower(), policy.PROPERTIES

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The inventory file of a running service."""
+"""Inventory file of a running service."""
 
 from oslo_log import log as logging
 
@@ -22,13 +22,13 @@ LOG = logging.getLogger(__name__)
 
 
 class InventoryFile:
-    """Reads the file once, and again when it has changed.
+    """Reads the file at start and again whenever it has changed.
 
-    A bad file stops a starting service. In a running one it leaves the last
-    good one in force.
+    An invalid file stops a starting service. In a running service, it leaves
+    the last valid policy in force.
 
-    :param path: The file's path. It is opened by this path each time, so
-        that a file or link which is put in its place is seen.
+    :param path: Path of the file, which is opened again for each reading, so
+        that a replaced file or link is detected.
     :raises nova_powervm.exception.PolicyInvalid: See :func:`~.files.load`.
     """
 
@@ -42,15 +42,15 @@ class InventoryFile:
 
     @property
     def policy(self) -> policies.Policy:
-        """What is in force."""
+        """The policy in force."""
         return self._watch.policy
 
     def refresh(self) -> policies.Policy:
-        """Look at the file, and take it over if two looks agree.
+        """Check the file, and use a change that two checks agree on.
 
-        An unchanged file costs one ``stat``.
+        An unchanged file costs one ``stat`` call.
 
-        :returns: What is in force now.
+        :returns: The policy in force.
         """
         self._watch, due = self._watch.note_status(
             file_reader.read_status(self._path)

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The sections of a paragraph that say what its devices are offered as
+"""Reads the values of a paragraph that describe the offer
 (specification, "allow", "resource_class" and "traits").
 """
 
@@ -58,10 +58,10 @@ def read_boolean(
 ) -> bool | None:
     """Read the value of allow or one_time_use.
 
-    :param key: Which of the two.
-    :param node: The key's value.
-    :param findings: Gets what is wrong with it.
-    :returns: What it says; None if there is a problem.
+    :param key: The key.
+    :param node: Value of the key.
+    :param findings: Collects the problems.
+    :returns: The value; None if it is invalid.
     """
     return yaml_nodes.read_boolean(
         node, findings, key, _BOOLEANS_ACCEPTED[key]
@@ -71,11 +71,11 @@ def read_boolean(
 def read_resource_class(
     node: yaml.Node, findings: problems.Findings
 ) -> str | None:
-    """Read the name of a paragraph's resource class.
+    """Read the resource class of a paragraph.
 
-    :param node: The key's value.
-    :param findings: Gets what is wrong with it.
-    :returns: The name; None if there is a problem.
+    :param node: Value of the key.
+    :param findings: Collects the problems.
+    :returns: The name; None if it is invalid.
     """
     return _read_name(
         node,
@@ -96,11 +96,11 @@ def _guess_class(name: str) -> str | None:
 def read_traits(
     node: yaml.Node, findings: problems.Findings
 ) -> tuple[str, ...]:
-    """Read the list of a paragraph's own traits.
+    """Read the traits of a paragraph.
 
-    :param node: The section's value.
-    :param findings: Gets what is wrong with it.
-    :returns: The good names, in the order of the file.
+    :param node: Value of the section.
+    :param findings: Collects the problems.
+    :returns: The valid names, in the order of the file.
     """
     if not isinstance(node, yaml.SequenceNode):
         yaml_nodes.add_wrong_form(node, findings, 'traits', _TRAITS_ACCEPTED)
@@ -120,7 +120,7 @@ def read_traits(
             findings.add(
                 item.start_mark,
                 f'trait {name} appears twice',
-                'leave one of them out',
+                'remove one of them',
             )
         elif name is not None:
             names.append(name)
@@ -144,7 +144,7 @@ def _read_name(
     problem_with: Callable[[str], str | None],
     guess: Callable[[str], str | None],
 ) -> str | None:
-    """Read the name of a class or trait; see the callers."""
+    """Read the name of a resource class or trait, with a guess if invalid."""
     what, accepted = subject
     name = yaml_nodes.read_text(node, findings, what, accepted)
     if name is None:

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Text of an inventory file to a policy (specification, "Device
+"""Parses the text of an inventory file to a policy (specification, "Device
 Identification and Whitelisting").
 """
 
@@ -29,7 +29,7 @@ from nova_powervm.inventory_file import problems
 from nova_powervm.inventory_file import yaml_document
 from nova_powervm.inventory_file import yaml_nodes
 
-#: Bytes of the largest file that is read.
+#: Maximum size of the file in bytes.
 MAX_BYTES = 1024 * 1024
 
 _REQUIRED_KEY, *_OPTIONAL_KEYS = file_keywords.PARAGRAPH_KEYS
@@ -48,16 +48,16 @@ _NAME_ACCEPTED = 'a paragraph has a name of text, such as gpus, and a colon'
 
 
 def parse(text: str | bytes, source: str) -> policy.Policy:
-    """Read the text of an inventory file.
+    """Parse the text of an inventory file.
 
-    :param text: The text; bytes are UTF-8, with or without a byte order
-        mark. Nothing but white space and comments is an empty policy.
-    :param source: Where it is from: the file's path or a name like
-        ``<stdin>``. It stands in messages and in the policy.
+    :param text: The text. Bytes are decoded as UTF-8, with or without a byte
+        order mark. White space and comments alone are an empty policy.
+    :param source: Path of the file, or a name such as ``<stdin>``, for
+        messages and for the policy.
     :returns: The policy, with its paragraphs in the order of the text.
     :raises nova_powervm.exception.PolicyInvalid: The text has problems. The
-        error's field ``problems`` is a tuple of all of them, each a
-        :class:`~.problems.Problem`; its text has one line for each.
+        error's field ``problems`` is a tuple of :class:`~.problems.Problem`;
+        its message has one line for each.
     """
     _check_size(text, source)
     if isinstance(text, bytes):
@@ -79,8 +79,7 @@ def _check_size(text: str | bytes, source: str) -> None:
     if len(content) > MAX_BYTES:
         problem = problems.Problem(
             what=f'the file is larger than {MAX_BYTES} bytes',
-            hint='check that it is the right file, which '
-            '[powervm]inventory_file names',
+            hint='check that [powervm]inventory_file names the right file',
         )
         raise problems.make_policy_error(source, problem)
 
@@ -160,13 +159,13 @@ def _read_paragraph(
 def _check_denial(
     key_nodes: Mapping[str, yaml.Node], findings: problems.Findings
 ) -> None:
-    """Specification, "allow": beside false the others make no sense."""
+    """Refuse other keys beside allow: false (specification, "allow")."""
     for key in file_keywords.PARAGRAPH_KEYS:
         if key in key_nodes and key not in _DENIAL_KEYS:
             findings.add(
                 key_nodes[key].start_mark,
                 f'{key} stands beside allow: false',
-                f'{_DENIAL_ACCEPTED}: leave {key} out, or allow',
+                f'{_DENIAL_ACCEPTED}: remove {key}, or remove allow',
             )
 
 
@@ -177,7 +176,7 @@ def _read_section(
     value: yaml.Node,
     findings: problems.Findings,
 ) -> policy.Paragraph:
-    """Give the paragraph with one section more."""
+    """Return the paragraph with one more section."""
     read: Any
     if key == 'identification':
         read = identification.read_identification(value, findings)

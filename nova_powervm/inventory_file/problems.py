@@ -10,40 +10,40 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What is wrong with an inventory file, and where."""
+"""Problems of an inventory file, with their places."""
 
 import dataclasses
 from typing import Protocol
 
 from nova_powervm import exception
 
-#: A file of another kind altogether would fill the log otherwise.
+#: A file of a different kind would otherwise fill the log.
 _MOST_SHOWN = 100
-#: Nor does it help to know more of it; each problem costs time and memory.
+#: Limit of time and memory: more problems do not help the reader.
 MAX_PROBLEMS = 500
 
 
 class Mark(Protocol):
-    """A place in a text, counted from 0 (PyYAML's marks are of this form)."""
+    """A place in a text, counted from 0, as PyYAML's marks."""
 
     @property
     def line(self) -> int:
-        """Line."""
+        """Line number."""
 
     @property
     def column(self) -> int:
-        """Column."""
+        """Column number."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, order=True)
 class Problem:
-    """One thing that is wrong with the file.
+    """One problem of the file.
 
-    :param line: Line, from 1; 0 if it is about the file as a whole.
-    :param column: Column, from 1; 0 likewise.
-    :param paragraph: Name of the paragraph it is in, if it is in one.
-    :param what: What is wrong.
-    :param hint: What to write instead.
+    :param line: Line number from 1; 0 for a problem of the file as a whole.
+    :param column: Column number from 1; 0 likewise.
+    :param paragraph: Name of the paragraph; empty outside of paragraphs.
+    :param what: The problem.
+    :param hint: The remedy.
     """
 
     line: int = 0
@@ -64,7 +64,7 @@ class Problem:
 
 
 class Problems(tuple[Problem, ...]):
-    """All problems of a file; as text, one to a line."""
+    """All problems of a file; their text has one line for each."""
 
     __slots__ = ()
 
@@ -76,13 +76,13 @@ class Problems(tuple[Problem, ...]):
 
 
 class TooManyProblems(Exception):
-    """So many problems were found that looking for more makes no sense."""
+    """The maximum number of problems was found."""
 
 
 class Findings:
-    """Collects problems while a file is read.
+    """Collects problems while a file is parsed.
 
-    :param paragraph: Name of the paragraph that is read.
+    :param paragraph: Name of the current paragraph.
     """
 
     def __init__(self, paragraph: str = '') -> None:
@@ -90,13 +90,13 @@ class Findings:
         self._problems: list[Problem] = []
 
     def within(self, paragraph: str) -> 'Findings':
-        """Give a collector for one paragraph that adds to this one."""
+        """Return a collector for one paragraph that adds to this collector."""
         inner = Findings(paragraph)
         inner._problems = self._problems
         return inner
 
     def add(self, mark: Mark, what: str, hint: str = '') -> None:
-        """Note a problem at a place of the text.
+        """Add a problem at a place in the text.
 
         :raises TooManyProblems: There are :data:`MAX_PROBLEMS` already.
         """
@@ -104,8 +104,8 @@ class Findings:
             self._problems.append(
                 Problem(
                     what=f'the file has more than {MAX_PROBLEMS} problems',
-                    hint='these were found first; the others come up when '
-                    'they are gone',
+                    hint='correct these, and check the file again for the '
+                    'others',
                 )
             )
             raise TooManyProblems
@@ -116,7 +116,7 @@ class Findings:
         )
 
     def raise_any(self, path: str) -> None:
-        """Raise what was found, in the order of the file.
+        """Raise the problems, in the order of the file, if there are any.
 
         :raises exception.PolicyInvalid: There is at least one problem.
         """
@@ -127,7 +127,7 @@ class Findings:
 def make_policy_error(
     path: str, *problems: Problem
 ) -> exception.PolicyInvalid:
-    """Make the error for a file; its field ``problems`` is a tuple."""
+    """Create the error for a file; its field ``problems`` is a tuple."""
     return exception.PolicyInvalid(
         path=path, count=len(problems), problems=Problems(problems)
     )

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The JSON schema of the inventory file, for editors and other tools.
+"""Builds the JSON schema of the inventory file for editors and other tools.
 
 ``inventory.schema.json`` beside this module is what :func:`build_schema`
 gives. To make it anew, or for the installed version of os-traits::
@@ -29,11 +29,11 @@ from nova_powervm.inventory_file import file_keywords
 from nova_powervm.inventory_file import paragraphs
 from nova_powervm.inventory_file import yaml_loader
 
-#: Rules that this schema can't say; the parser checks them. A schema sees
-#: the values that a reader made of the text, after that reader dropped equal
-#: keys, expanded aliases and took quotes off.
+#: Rules that the schema can't express, but the parser checks. A schema applies
+#: to the values, for which a YAML parser has dropped duplicate keys, expanded
+#: aliases and removed quotes.
 RULES_BEYOND_SCHEMA = {
-    'doubled keys': (
+    'duplicate keys': (
         'No mapping has the same key twice, and no two paragraphs have the '
         'same name.'
     ),
@@ -41,25 +41,24 @@ RULES_BEYOND_SCHEMA = {
         'Anchors, merge keys, tags and a second document are refused.'
     ),
     'quotes around text': (
-        'A value that any version of YAML reads as something else than text '
-        'needs quotes, also if your editor reads it as text.'
+        'A value that any version of YAML reads as something other than text '
+        'needs quotes, even if your editor reads it as text.'
     ),
     'no quotes around booleans': (
-        'The values of ``allow`` and ``one_time_use`` stand without quotes, '
-        'and are true, false, yes or no, not ``on`` or ``off``.'
+        'The values of ``allow`` and ``one_time_use`` must not be quoted, and '
+        'are true, false, yes or no, not ``on`` or ``off``.'
     ),
     'printable text': (
         'Names and values have no control characters, line breaks or other '
         'characters that are not printable.'
     ),
     'standard traits': (
-        'A standard trait has to be one of the os-traits that is installed '
-        'beside nova-compute, which may be another version than the one that '
-        'the schema was made with.'
+        'A standard trait has to be in the release of os-traits that is '
+        'installed with nova-compute, which may differ from the one that '
+        'the schema was built with.'
     ),
     'nothing': (
-        'A file without paragraphs has nothing in it but comments, not the '
-        'word null.'
+        'A file without paragraphs contains only comments, not the word null.'
     ),
     'size': (
         f'The file has at most {paragraphs.MAX_BYTES} bytes, in UTF-8, and '
@@ -79,7 +78,7 @@ _WILDCARDS = (
 
 
 def build_schema() -> dict[str, Any]:
-    """Make the schema from the rules of the policy.
+    """Build the schema from the rules of the policy.
 
     :returns: A schema of draft 2020-12.
     """
@@ -194,7 +193,7 @@ def _property(key: str, known: policy.Property) -> dict[str, Any]:
 
 
 def _hexadecimal(digits: int) -> str:
-    """Give a pattern: so many digits, or fewer of them and a star."""
+    """Return a pattern of this many digits, or fewer with a star."""
     return (
         rf'^(?:(?:\**{_HEX}){{{digits}}}\**'
         rf'|(?=.*\*)(?:\**{_HEX}){{0,{digits - 1}}}\**)$'
@@ -248,12 +247,12 @@ def _traits() -> dict[str, Any]:
 
 
 def format_schema(schema: dict[str, Any]) -> str:
-    """Give a schema as the text of a file."""
+    """Format a schema as the text of a file."""
     return json.dumps(schema, indent=2) + '\n'
 
 
 def read_shipped_schema() -> str:
-    """Read the schema's file that is in the package."""
+    """Read the schema file in the package."""
     package = importlib.resources.files('nova_powervm.inventory_file')
     return (package / _NAME).read_text(encoding='utf-8')
 

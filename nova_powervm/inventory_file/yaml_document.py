@@ -10,9 +10,9 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""YAML text to a graph of nodes, or what is wrong with it as YAML.
+"""Composes YAML text to a graph of nodes, and reports syntax errors.
 
-Nodes, not values: only a node knows its line and how it was written.
+Nodes rather than values, because only a node has its line and its quotes.
 """
 
 import dataclasses
@@ -32,11 +32,11 @@ class _Place:
 def compose_document(
     text: str, findings: problems.Findings
 ) -> yaml.Node | None:
-    """Read the one document of a YAML text.
+    """Compose the single document of a YAML text.
 
     :param text: The text.
-    :param findings: Gets what is wrong with the text as YAML.
-    :returns: The root node; None if the text holds nothing or is no YAML.
+    :param findings: Collects the syntax errors.
+    :returns: The root node; None if the text is empty or not valid YAML.
     """
     try:
         reader = yaml_loader.InventoryLoader(text, findings)
@@ -54,8 +54,8 @@ def compose_document(
     except yaml.MarkedYAMLError as error:
         _add_syntax_error(reader, error)
     except (ValueError, OverflowError):
-        # PyYAML lets these out for an escape beyond Unicode ("\UFFFFFFFF")
-        # and for a %YAML directive with an absurdly long number.
+        # PyYAML raises these for an escape beyond Unicode ("\UFFFFFFFF")
+        # and for a %YAML directive with a very long number.
         findings.add(
             reader.get_mark(),
             'this is not valid YAML: a number is out of range',
@@ -97,15 +97,15 @@ def _add_syntax_error(
 def _hint_for_syntax(error: yaml.MarkedYAMLError) -> str:
     text = f'{error.context} {error.problem}'
     if '\\t' in text:
-        return 'replace tabs by spaces; YAML takes no tabs here'
+        return 'replace tabs by spaces; YAML does not accept tabs here'
     if 'cannot start' in text:
         return 'a value that begins with this character has to be quoted'
     if 'mapping values' in text:
         return (
             'a value with a colon and a space has to be quoted; otherwise '
-            'look at the indentation of this line and the one before'
+            'check the indentation of this line and the one before'
         )
-    return 'look at the indentation, colons and quotes here and just before'
+    return 'check the indentation, colons and quotes here and just before'
 
 
 def _place(text: str, position: int) -> _Place:

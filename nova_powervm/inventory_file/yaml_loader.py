@@ -10,10 +10,10 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""PyYAML's reader, made to refuse what an inventory file may not use.
+"""PyYAML loader that refuses YAML features which the file must not use.
 
-Aliases, anchors, merge keys and tags hide what a file says. Deep nesting and
-many values would cost stack, memory and time.
+Aliases, anchors, merge keys and tags hide the content of a file. Deep nesting
+and many values cost stack, memory and time.
 """
 
 import re
@@ -25,11 +25,11 @@ import yaml
 from nova_powervm.inventory_file import problems
 from nova_powervm.inventory_file import yaml_nodes
 
-#: Paragraphs, their keys and the keys of an identification are three levels.
+#: The file needs three levels: paragraphs, their keys, identification keys.
 #: The limit is far below the depth at which Python runs out of stack.
 MAX_DEPTH = 10
-#: Keys, values, mappings and lists. The file of the largest host has a
-#: tenth of it; PyYAML needs a few seconds for so many.
+#: Maximum number of keys, values, mappings and lists, for which PyYAML needs a
+#: few seconds. The file of the largest host has a tenth of it.
 MAX_NODES = 30_000
 
 _BLANKS = '\0 \t\r\n\x85\u2028\u2029'
@@ -38,11 +38,11 @@ _LONGEST = 60
 
 
 class StopReading(Exception):
-    """A problem after which reading can't go on.
+    """A problem after which the text can't be read further.
 
-    :param mark: Where it is.
-    :param what: What is wrong.
-    :param hint: What to write instead.
+    :param mark: Place of the problem.
+    :param what: The problem.
+    :param hint: The remedy.
     """
 
     def __init__(self, mark: problems.Mark, what: str, hint: str) -> None:
@@ -53,15 +53,15 @@ class StopReading(Exception):
 
 
 class InventoryLoader(yaml.SafeLoader):
-    """Composes nodes; notes what the inventory file may not use.
+    """Composes nodes, and reports features that the file must not use.
 
-    :param text: The text of the file.
-    :param findings: Gets the problems.
+    :param text: Text of the file.
+    :param findings: Collects the problems.
     """
 
     def __init__(self, text: str, findings: problems.Findings) -> None:
         super().__init__(text)
-        # The stubs of PyYAML leave these without types.
+        # PyYAML's stubs have no types for these methods.
         self.first_event: Callable[[], Any] = self.peek_event
         self.next_event: Callable[[], Any] = self.get_event
         self._scan_plain: Callable[[], None] = self.fetch_plain
@@ -72,10 +72,10 @@ class InventoryLoader(yaml.SafeLoader):
         self._name: yaml.Node | None = None
 
     def findings_at(self, mark: problems.Mark) -> problems.Findings:
-        """Give what collects problems of the paragraph that is composed.
+        """Return the collector for problems of the current paragraph.
 
-        :param mark: Where the problem is. At the margin it is the next
-            paragraph's, the name of which is not known yet.
+        :param mark: Place of a problem. At the left margin, it belongs to the
+            next paragraph, whose name is not known yet.
         """
         name = self._name
         if not isinstance(name, yaml.ScalarNode):
@@ -86,17 +86,17 @@ class InventoryLoader(yaml.SafeLoader):
         return self._findings.within(yaml_nodes.to_printable(str(name.value)))
 
     def fetch_alias(self) -> None:
-        """Take an alias for text without quotes.
+        """Scan an alias as text without quotes.
 
-        A star begins a wildcard far more often. As text it is refused by its
-        whole value, and reading goes on.
+        A leading star is more often a wildcard. Scanned as text, its whole
+        value can be reported, and reading continues.
         """
         self._scan_plain()
 
     def check_key(self) -> bool:
-        """Whether a key begins here, which may be marked by "?".
+        """Tell whether "?" marks a key here.
 
-        In brackets PyYAML ends a value at every "?"; that is refused.
+        Within brackets, PyYAML ends a value at each "?", which is refused.
         """
         alone = self._character(1) in _BLANKS
         if self.flow_level and not (
@@ -112,7 +112,7 @@ class InventoryLoader(yaml.SafeLoader):
         return alone
 
     def _word(self) -> str:
-        """Give what stands around here without a space or bracket."""
+        """Return the word at the current place, up to a space or bracket."""
         here = self.pointer
         before = self.buffer[max(0, here - _LONGEST) : here]
         after = self.buffer[here : here + _LONGEST]
@@ -120,9 +120,9 @@ class InventoryLoader(yaml.SafeLoader):
         return word.rstrip('\0')
 
     def compose_node(self, parent: Any, index: Any) -> yaml.Node | None:
-        """Compose the next node and all below it."""
+        """Compose the next node with its children."""
         if self._depth == 1:
-            # A name has no index; the value's index is its name.
+            # The index of a value is its name; a name has none.
             self._name = index
         event = self.first_event()
         self._check_size(event.start_mark)

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What all parts of the file have in common: mappings, lists and text."""
+"""Reads mappings, text and booleans from YAML nodes."""
 
 import difflib
 from collections.abc import Collection
@@ -22,10 +22,10 @@ from nova_powervm.inventory_file import file_keywords
 from nova_powervm.inventory_file import problems
 from nova_powervm.inventory_file import yaml_types
 
-#: Tag of the node that stands where an alias stood; its problem is known.
+#: Tag of the node that replaces a refused alias.
 REFUSED_TAG = 'refused'
 
-# Longer than any name that PowerVM or Placement knows.
+# Maximum length of a name in PowerVM and Placement.
 _LONGEST = 255
 _LONGEST_SHOWN = 60
 
@@ -33,12 +33,12 @@ Entry = tuple[str, yaml.Node, yaml.Node]
 
 
 def quote_yaml(value: str) -> str:
-    """Write a value in YAML's single quotes."""
+    """Put a value in YAML's single quotes."""
     return "'" + value.replace("'", "''") + "'"
 
 
 def hint_to_quote(value: str) -> str:
-    """Give the hint to quote a value, in its quoted form if it is sane."""
+    """Return the hint to quote a value, with its quoted form if possible."""
     return f'quote it: {quote_yaml(value)}' if _is_sane(value) else 'quote it'
 
 
@@ -47,7 +47,7 @@ def _is_sane(value: str) -> bool:
 
 
 def to_printable(value: str) -> str:
-    """Bring any text of the file into a form that is fit for a log line."""
+    """Escape and shorten text of the file for a log line."""
     safe = value if value.isprintable() else ascii(value)[1:-1]
     if len(safe) > _LONGEST_SHOWN:
         safe = safe[:_LONGEST_SHOWN] + '...'
@@ -55,22 +55,22 @@ def to_printable(value: str) -> str:
 
 
 def quote_printable(value: str) -> str:
-    """Do as :func:`to_printable`, and put it in quotes."""
+    """Escape and shorten text as :func:`to_printable`, and quote it."""
     return f"'{to_printable(value)}'"
 
 
 def is_refused(node: yaml.Node) -> bool:
-    """Whether the node's problem is already known."""
+    """Tell whether the node replaces a refused alias."""
     return node.tag == REFUSED_TAG
 
 
 def is_blank(node: yaml.Node) -> bool:
-    """Whether nothing at all is written where a value belongs."""
+    """Tell whether the value is missing in the text."""
     return node.tag == yaml_types.NULL and node.value == ''
 
 
 def describe_form(node: yaml.Node) -> str:
-    """Say in words what a node is."""
+    """Describe the form of a node in words."""
     if isinstance(node, yaml.MappingNode):
         return 'a mapping'
     if isinstance(node, yaml.SequenceNode):
@@ -81,7 +81,7 @@ def describe_form(node: yaml.Node) -> str:
 def add_wrong_form(
     node: yaml.Node, findings: problems.Findings, what: str, accepted: str
 ) -> None:
-    """Note that a section is a list, say, where it has to be a mapping."""
+    """Report that a section has the wrong form, such as a list."""
     if not is_refused(node):
         findings.add(
             node.start_mark, f'{what} is {describe_form(node)}', accepted
@@ -98,10 +98,10 @@ def read_text(
     """Read a scalar as text, exactly as it is written.
 
     :param node: The node.
-    :param findings: Gets what is wrong with it.
-    :param subject: What the value is of, for messages.
-    :param accepted: What is accepted, for messages.
-    :returns: The text; None if there is a problem.
+    :param findings: Collects the problems.
+    :param subject: Name of the value, for messages.
+    :param accepted: Accepted values, for messages.
+    :returns: The text; None if it is invalid.
     """
     if is_refused(node):
         return None
@@ -142,13 +142,13 @@ def read_boolean(
     subject: str,
     accepted: str,
 ) -> bool | None:
-    """Read a scalar as true or false.
+    """Read a scalar as a boolean.
 
     :param node: The node.
-    :param findings: Gets what is wrong with it.
-    :param subject: The key it is the value of, for messages.
-    :param accepted: What is accepted, for messages.
-    :returns: What it says; None if there is a problem.
+    :param findings: Collects the problems.
+    :param subject: Key of the value, for messages.
+    :param accepted: Accepted values, for messages.
+    :returns: The boolean; None if it is invalid.
     """
     if is_refused(node):
         return None
@@ -180,14 +180,16 @@ def iterate_entries(
     subject: str,
     accepted: str,
 ) -> Iterator[Entry]:
-    """Go through a mapping, whose keys are text and differ.
+    """Iterate over a mapping, whose keys must be text and unique.
 
-    What a bad or doubled key stands for is given nevertheless, so that the
-    problems in there are found, too.
+    Values of invalid and duplicate keys are included, so that their problems
+    are found, too.
 
-    :param subject: What a key of this mapping is, for messages.
-    :param accepted: What is accepted as key, for messages.
-    :returns: Key, the key's node and the value's.
+    :param node: The mapping.
+    :param findings: Collects the problems.
+    :param subject: Name of a key of this mapping, for messages.
+    :param accepted: Accepted keys, for messages.
+    :returns: Key, node of the key, and node of the value.
     """
     first_lines: dict[str, int] = {}
     for key_node, value in node.value:
@@ -200,7 +202,7 @@ def iterate_entries(
                 key_node.start_mark,
                 f'{subject} {quote_printable(key)} appears twice, '
                 f'first in line {first_lines[key]}',
-                'give each its own name, or leave one of them out',
+                'give each its own name, or remove one of them',
             )
         first_lines.setdefault(key, key_node.start_mark.line + 1)
         yield key, key_node, value
@@ -212,7 +214,7 @@ def _key(
     subject: str,
     accepted: str,
 ) -> str | None:
-    """Read a key; None if it can't even be named."""
+    """Read a key; return None if it has no text."""
     if node.tag == yaml_types.MERGE:
         findings.add(
             node.start_mark,
@@ -227,7 +229,7 @@ def _key(
 
 
 def check_nested_keys(node: yaml.Node, findings: problems.Findings) -> None:
-    """Look for doubled keys in a part that is not understood otherwise."""
+    """Report duplicate keys in a part that is not parsed otherwise."""
     if isinstance(node, yaml.MappingNode):
         for _, _, value in iterate_entries(
             node, findings, 'key', 'keys are text'
@@ -239,6 +241,6 @@ def check_nested_keys(node: yaml.Node, findings: problems.Findings) -> None:
 
 
 def find_nearest(word: str, known: Collection[str]) -> str | None:
-    """Find the word that was probably meant."""
+    """Find the known word that is most similar."""
     found = difflib.get_close_matches(word, known, n=1)
     return found[0] if found else None

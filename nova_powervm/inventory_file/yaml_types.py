@@ -10,12 +10,12 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What readers of YAML make of a value without quotes.
+"""Types that YAML parsers give to values without quotes.
 
-The file is read by other tools, too, some of YAML 1.1 and some of YAML 1.2.
-A value that any of them takes for something else than text is not accepted as
-text here. The patterns are those of both versions of YAML, of PyYAML, and of
-what ruamel.yaml reads beyond them.
+Other tools read the file, too, some with YAML 1.1 and some with YAML 1.2. A
+value that any of them takes for something other than text is not accepted as
+text. The patterns are those of both versions of YAML and of PyYAML, with the
+additional ones of ruamel.yaml.
 """
 
 import re
@@ -61,11 +61,11 @@ _PATTERNS = {
 
 
 def find_other_type(node: yaml.ScalarNode) -> str | None:
-    """Say what a reader of YAML makes of a scalar, if not text.
+    """Find the type other than text that a YAML parser gives to a scalar.
 
-    :param node: The scalar, with the tag that PyYAML found for it.
-    :returns: In words; None if every reader takes it for text, as they do
-        with everything in quotes.
+    :param node: The scalar, with the tag that PyYAML gave it.
+    :returns: The type in words; None if all parsers take the scalar for text,
+        as they do with any scalar in quotes.
     """
     if node.style:
         return None

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The version that the commands print."""
+"""Version output of the commands."""
 
 import importlib.metadata
 
@@ -18,7 +18,7 @@ PACKAGE = 'nova-powervm'
 
 
 def describe_version(program: str) -> str:
-    """Give what ``--version`` prints.
+    """Return the output of ``--version``.
 
     :param program: Name of the command.
     :returns: The name and the version that ``pip show`` prints.

@@ -366,7 +366,7 @@ class ReleaseTest(CommandTestCase):
         first, second, *_ = sorted(self.slot_providers())
         burned = {self.burn(first): 0, self.burn(second): 1}
         failing = list(burned)[1]
-        write = release.cloud.Placement.write_inventory
+        write = release.placement_client.PlacementClient.write_inventory
 
         def fail_for_one(placement, provider, name, record):
             if provider.uuid == failing:
@@ -374,7 +374,9 @@ class ReleaseTest(CommandTestCase):
             return write(placement, provider, name, record)
 
         with mock.patch.object(
-            release.cloud.Placement, 'write_inventory', fail_for_one
+            release.placement_client.PlacementClient,
+            'write_inventory',
+            fail_for_one,
         ):
             code, rows = self.rows(
                 'release', f'{second:08X}', f'{first:08X}', '--yes'
@@ -392,7 +394,7 @@ class ReleaseTest(CommandTestCase):
         self.start_host()
         index = min(self.slot_providers())
         uuid = self.burn(index)
-        write = release.cloud.Placement.write_inventory
+        write = release.placement_client.PlacementClient.write_inventory
         raced = []
 
         def race(placement, provider, name, record):
@@ -404,7 +406,7 @@ class ReleaseTest(CommandTestCase):
             return write(placement, provider, name, record)
 
         with mock.patch.object(
-            release.cloud.Placement, 'write_inventory', race
+            release.placement_client.PlacementClient, 'write_inventory', race
         ):
             code, _, err = self.run_command('release', uuid, '--yes')
 

@@ -23,7 +23,7 @@ from oslo_utils.imageutils import format_inspector
 
 from nova_powervm.virt import config_drives
 
-#: Without what a file name cannot have, what is no name, and what is longer
+#: Without what a file name can not have, what is no name, and what is longer
 #: than pycdlib lets a Joliet name be; Nova's own names are short.
 _NAMES = st.text(
     st.characters(exclude_categories=['Cs', 'Cc'], exclude_characters='/'),

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The reference of the inventory file, made from its JSON schema."""
+"""Generates the reference of the inventory file from its JSON schema."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -27,8 +27,8 @@ _PVMCTL = {
 }
 
 
-def paragraph() -> Iterator[str]:
-    """Give a definition list of a paragraph's keys, as reStructuredText."""
+def list_paragraph_keys() -> Iterator[str]:
+    """Yield a definition list of paragraph keys as reStructuredText."""
     built = schema.build_schema()
     definition = built['$defs']['paragraph']
     for key, value in definition['properties'].items():
@@ -41,20 +41,20 @@ def paragraph() -> Iterator[str]:
         yield ''
 
 
-def identification() -> Iterator[str]:
-    """Give a definition list of an identification's keys."""
+def list_identification_keys() -> Iterator[str]:
+    """Yield a definition list of identification keys."""
     definition = schema.build_schema()['$defs']['identification']
     for key, value in definition['properties'].items():
         yield f'``{key}`` (``pvmctl ioslot list -d {_PVMCTL.get(key, key)}``)'
-        # The wildcards are the same for all.
+        # The wildcards are the same for all keys.
         text = value['description'].partition(' The wildcards')[0]
         yield f'    {_text(text)}'
         yield from _facts(value)
         yield ''
 
 
-def beyond() -> Iterator[str]:
-    """Give a list of the rules that the schema can't say."""
+def list_rules_beyond_schema() -> Iterator[str]:
+    """Yield a list of the rules that the schema can't express."""
     for rule in schema.RULES_BEYOND_SCHEMA.values():
         yield f'* {rule}'
 

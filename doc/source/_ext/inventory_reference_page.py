@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The directive ``inventory-reference``: a part of the file's reference."""
+"""Directive ``inventory-reference``: a part of the reference of the file."""
 
 from typing import Any
 
@@ -21,14 +21,14 @@ from sphinx import application
 from sphinx.util import docutils
 
 _PARTS = {
-    'paragraph': inventory_reference.paragraph,
-    'identification': inventory_reference.identification,
-    'beyond': inventory_reference.beyond,
+    'paragraph': inventory_reference.list_paragraph_keys,
+    'identification': inventory_reference.list_identification_keys,
+    'beyond': inventory_reference.list_rules_beyond_schema,
 }
 
 
 class Reference(docutils.SphinxDirective):
-    """Puts the part that its argument names where it stands."""
+    """Inserts the part that its argument names."""
 
     required_arguments = 1
 

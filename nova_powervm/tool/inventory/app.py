@@ -117,8 +117,9 @@ class InventoryApp(app.App):
             action='append',
             dest='config_dirs',
             metavar='DIR',
-            help='directory with further configuration files (*.conf), which '
-            'are read after the files of --config-file; can be repeated',
+            help='directory with further configuration files, whose names '
+            'end in .conf; they are read after the files of --config-file; '
+            'can be repeated',
         )
         return parser
 

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Rows with many columns, each as a record of lines that fit a terminal."""
+"""Formatter that writes each row as a record that fits a terminal."""
 
 import argparse
 import textwrap
@@ -27,10 +27,10 @@ _NARROWEST = 40
 
 
 class RecordFormatter(base.ListFormatter):
-    """Writes a record for each row: a line for each column and value."""
+    """Writes a record for each row, with a line for each column."""
 
     def add_argument_group(self, parser: argparse.ArgumentParser) -> None:
-        """Add no options: those of tables hold."""
+        """Add no options, because the options of tables apply."""
 
     def emit_list(
         self,
@@ -41,11 +41,11 @@ class RecordFormatter(base.ListFormatter):
     ) -> None:
         """Write the records, with an empty line between them.
 
-        :param column_names: The columns.
-        :param data: The rows; a value can have several lines.
-        :param stdout: Where to write.
-        :param parsed_args: With ``max_width``, the columns of a line; 0 for
-            no limit.
+        :param column_names: Names of the columns.
+        :param data: Rows; a value can have several lines.
+        :param stdout: Output stream.
+        :param parsed_args: Arguments with ``max_width``, the maximum length of
+            a line; 0 for no limit.
         """
         separator = ''
         for row in data:
@@ -60,12 +60,12 @@ class RecordFormatter(base.ListFormatter):
 def format_record(
     column_names: Sequence[str], row: Sequence[Any], width: int
 ) -> Iterator[str]:
-    """Give the lines of one record.
+    """Yield the lines of one record.
 
-    :param column_names: The columns.
-    :param row: Their values.
-    :param width: Columns of a line at most; 0 for no limit. A single word
-        can be longer: it is not cut, so that it can be copied.
+    :param column_names: Names of the columns.
+    :param row: Values of the columns.
+    :param width: Maximum length of a line; 0 for no limit. Long words are not
+        broken, so that they can be copied.
     """
     margin = max(map(len, column_names)) + 2
     room = max(width - margin, _NARROWEST) if width else 0

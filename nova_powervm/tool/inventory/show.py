@@ -71,7 +71,7 @@ class Show(base.Lister):
             metavar='SLOT',
             help='show only this slot, given by its DRC index, its location '
             'code or the end of the location code (C3, P1-C3), with the '
-            'wildcards * and ? if needed; can be repeated',
+            'wildcards of the inventory file if needed; can be repeated',
         )
         parser.add_argument(
             '--offered',

@@ -56,11 +56,11 @@ def _provider(row: slot_rows.SlotRow) -> Sequence[str]:
         drawn.append(where)
     if entry.reason:
         drawn.append(f'because {entry.reason}')
-    told = sorted(t for t in entry.traits if not _generated(t))
-    generated = len(entry.traits) - len(told)
+    named = sorted(t for t in entry.traits if not _generated(t))
+    generated = len(entry.traits) - len(named)
     if generated:
-        told.append(f'and {generated} that say what it is and where')
-    drawn.append(f'traits: {", ".join(told) or "none"}')
+        named.append(f'and {generated} that say what it is and where')
+    drawn.append(f'traits: {", ".join(named) or "none"}')
     return drawn
 
 

@@ -44,19 +44,19 @@ class InventoryReferenceTest(unittest.TestCase):
         self.assertEqual(
             list(file_keywords.PARAGRAPH_KEYS),
             sorted(
-                self.terms(inventory_reference.paragraph),
+                self.terms(inventory_reference.list_paragraph_keys),
                 key=file_keywords.PARAGRAPH_KEYS.index,
             ),
         )
         self.assertEqual(
             list(policy.PROPERTIES),
-            self.terms(inventory_reference.identification),
+            self.terms(inventory_reference.list_identification_keys),
         )
 
     def test_reference_lists_every_rule_beyond_schema(self):
         self.assertEqual(
             len(schema.RULES_BEYOND_SCHEMA),
-            len(list(inventory_reference.beyond())),
+            len(list(inventory_reference.list_rules_beyond_schema())),
         )
 
     def test_page_includes_all_parts_of_reference(self):

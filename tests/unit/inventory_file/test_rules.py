@@ -252,7 +252,7 @@ class LimitsTest(refusals.RefusalTestCase):
         ['items', '- a\n'],
         ['blank lines', '\n'],
     )
-    def test_one_mebibyte_is_parsed_in_seconds(self, line):
+    def test_mebibyte_of_text_is_parsed_in_seconds(self, line):
         self.check_time(line * (1048576 // len(line)))
 
     def test_many_invalid_traits_are_parsed_in_seconds(self):

@@ -32,7 +32,7 @@ GOOD = refusals.GOOD
 
 #: For each rule that the schema can't say, files that it takes for good.
 BEYOND = {
-    'doubled keys': (
+    'duplicate keys': (
         f'p:\n{GOOD}p:\n{GOOD}',
         f'p:\n{GOOD}  allow: true\n  allow: true\n',
     ),
