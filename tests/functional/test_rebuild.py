@@ -113,7 +113,7 @@ class Refused(whole.WholeTestCase):
 
     def story_an_ephemeral_disk_that_is_to_be_preserved(self):
         self.assertIn(
-            'ephemeral disk is to be preserved',
+            'asks to preserve an ephemeral disk',
             self.refuse(preserve_ephemeral=True),
         )
 
