@@ -11,13 +11,15 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-# Shows device passthrough at work, on a machine that has nothing but Python
-# 3.11 with venv, and gcc: a small OpenStack, this driver in it, and an
-# emulated PowerVM host. "tools/demo.sh --help" tells the options.
+# Demonstrates device passthrough with a small OpenStack cloud, this driver and
+# an emulated PowerVM host. Needs only Python 3.11 with venv, and gcc.
+# "tools/demo.sh --help" lists the options.
 
 set -eu
 
 . "$(dirname "${BASH_SOURCE[0]}")/venv.sh"
 
 make_venv
+# The demonstration prints commands that start it again.
+export NOVA_POWERVM_DEMO_SCRIPT=$0
 exec "$VENV/bin/python" -m nova_powervm.demo "$@"

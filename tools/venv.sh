@@ -71,7 +71,7 @@ _venv_fail() {
 # What the environment is made from, as one line.
 _venv_fingerprint() {
     (
-        cd "$CHECKOUT"
+        cd "$CHECKOUT" || exit
         {
             pwd
             for file in setup.cfg setup.py pyproject.toml requirements.txt \
@@ -114,7 +114,7 @@ _venv_install() {
     # Python compiles what is used when it is used, which is little of it all.
     "$VENV/bin/python" -m pip install --disable-pip-version-check \
         --no-input --no-compile --progress-bar off "${arguments[@]}" \
-        -e "$CHECKOUT[demo,test]" >"$log" 2>&1 &
+        -e "${CHECKOUT}[demo,test]" >"$log" 2>&1 &
     pid=$!
     # Ctrl-C ends the script, and must not leave pip behind.
     trap 'kill "$pid" 2>/dev/null || true' EXIT

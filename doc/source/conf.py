@@ -66,6 +66,13 @@ config_generator_config_file = [
 # Each page of a command is its manual page, too.
 man_pages = [
     (
+        'cli/nova-powervm-emulator',
+        'nova-powervm-emulator',
+        'emulate the REST API of a PowerVM host',
+        [project],
+        1,
+    ),
+    (
         'cli/nova-powervm-inventory',
         'nova-powervm-inventory',
         "look after a PowerVM host's devices",

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The options of the ``[powervm]`` group."""
+"""Registration of the options in the group ``[powervm]``."""
 
 from typing import Any
 
@@ -22,9 +22,9 @@ __all__ = ('list_opts', 'powervm', 'register_opts')
 
 
 def register_opts(conf: cfg.ConfigOpts) -> None:
-    """Make the options known to a configuration, once or again."""
-    # oslo.config copies a group, but not the values that it holds: with the
-    # same one, an override would reach all other configurations.
+    """Register the options with a configuration; it may have them already."""
+    # oslo.config copies a group, but not the values that it holds: an override
+    # would apply to all configurations that share the group object.
     conf.register_group(
         cfg.OptGroup(
             powervm.GROUP.name, powervm.GROUP.title, powervm.GROUP.help
@@ -34,5 +34,5 @@ def register_opts(conf: cfg.ConfigOpts) -> None:
 
 
 def list_opts() -> list[tuple[str, list[Any]]]:
-    """Give the options to oslo.config's generator and documentation."""
+    """Return the options for oslo.config's generator and documentation."""
     return [(powervm.GROUP.name, powervm.OPTIONS)]

@@ -10,32 +10,26 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Options of one nova-compute service on one PowerVM host."""
+"""Options in the group ``[powervm]`` of one nova-compute service."""
 
 import dataclasses
-import re
 import urllib.parse
-from collections.abc import Iterable
 from collections.abc import Mapping
 from typing import Any
 
 from oslo_config import cfg
 
 from nova_powervm import exception
-from nova_powervm.instance import network
+from nova_powervm.conf import bridge_mappings
+from nova_powervm.instance import shared_ethernet
 
-_MAPPING = re.compile(
-    r'(?P<network>[^:]+):(?P<switch>[^/]+?)(/(?P<pvid>\d{1,4}))?$'
-)
-#: What a PVID may be.
-_VLANS = range(1, 4095)
-#: What ``rest_read_timeout`` is unless it is set.
+#: Default of ``rest_read_timeout``, in seconds.
 READ_TIMEOUT = 30
 
 GROUP = cfg.OptGroup(
     'powervm',
     title='PowerVM options',
-    help='How nova-compute reaches and uses its PowerVM (NovaLink) host.',
+    help='Options for the PowerVM (NovaLink) host of nova-compute.',
 )
 
 OPTIONS = [
@@ -43,49 +37,52 @@ OPTIONS = [
         'inventory_file',
         default='/etc/nova/inventory.yaml',
         help="""
-The file that says which physical I/O slots of this host instances may get.
+File that lists the physical I/O slots of this host that instances can use.
 
-It is read when nova-compute starts. Without the file, or with an empty one,
-no device is offered; with a bad one nova-compute does not start.
+nova-compute reads the file when it starts. If the file is missing or empty, no
+device is offered. If it is invalid, nova-compute does not start.
 
-In each cycle (``[DEFAULT]update_resources_interval``) a running nova-compute
-looks whether the file has changed. It is read again, without a restart, when
-two looks agree. A file that became bad or empty, or is gone, is not used: what
-was read before stays in force, and an ERROR says so.
+A running nova-compute checks the file for changes in each cycle
+(``[DEFAULT]update_resources_interval``) and reads a changed file without a
+restart as soon as two consecutive checks find the same file. If the file has
+become invalid or empty, or was removed, nova-compute logs an ERROR and keeps
+using the policy that it read last.
 """,
     ),
     cfg.StrOpt(
         'rest_url',
         help="""
-Where the PowerVM REST API of the host answers, e.g.
+URL of the PowerVM REST API of the host, for example
 ``https://novalink.example.org:12443``.
 
-If unset, nova-compute runs on the NovaLink partition itself and uses the local
-session of the user it runs as, who has to be in the group ``pvm_admin``.
+If unset, nova-compute must run on the NovaLink partition itself. It then uses
+a local session, and its user must be a member of the group ``pvm_admin``.
 
 Related options:
 
-* ``[powervm]rest_username`` and ``[powervm]rest_password`` are needed with it.
+* ``[powervm]rest_username`` and ``[powervm]rest_password`` are required if
+  this option is set.
 """,
     ),
     cfg.StrOpt(
         'rest_username',
-        help='User of the PowerVM REST API. Needed with rest_url.',
+        help='User name for the PowerVM REST API. Required with rest_url.',
     ),
     cfg.StrOpt(
         'rest_password',
         secret=True,
-        help='Password of rest_username. Needed with rest_url.',
+        help='Password of rest_username. Required with rest_url.',
     ),
     cfg.StrOpt(
         'rest_cafile',
         help="""
-File with the certificate authorities to trust for an https ``rest_url``.
+File with the CA certificates that are trusted for an https ``rest_url``.
 
-If unset, those of the system are trusted. Certificates are always verified.
+If unset, the system's CA certificates are used. Certificates are always
+verified.
 
-The variables REQUESTS_CA_BUNDLE and CURL_CA_BUNDLE, if set in the environment,
-win over this option.
+The environment variables REQUESTS_CA_BUNDLE and CURL_CA_BUNDLE take precedence
+over this option.
 """,
     ),
     cfg.IntOpt(
@@ -93,14 +90,16 @@ win over this option.
         default=300,
         min=0,
         help="""
-For how many seconds a starting nova-compute waits for the REST API to answer.
+Number of seconds that a starting nova-compute waits for the REST API to
+answer.
 
-It then waits as long again, if it has to, until the host tells the power state
-of each instance's LPAR: only so can Nova start again what ran before the host
-went down (``[DEFAULT]resume_guests_state_on_host_boot``). Once the host has
-told some states, the others get a minute.
+It then waits up to the same time again until the host reports the power state
+of each instance's LPAR, which Nova needs in order to restart the instances
+that were running before the host went down
+(``[DEFAULT]resume_guests_state_on_host_boot``). Once the host has reported
+some states, nova-compute waits one more minute for the others.
 
-One line a minute in the log tells what it is waiting for.
+While it waits, nova-compute logs the reason once a minute.
 """,
     ),
     cfg.IntOpt(
@@ -108,13 +107,12 @@ One line a minute in the log tells what it is waiting for.
         default=READ_TIMEOUT,
         min=1,
         help="""
-For how many seconds the REST API may be silent before a read is given up.
+Number of seconds without an answer from the REST API after which a read fails.
 
-A read that was given up is not tried again before the next cycle, or the next
-request of a user. Writes, jobs and uploads, which may take long, have limits
-of their own.
+A failed read is repeated in the next cycle, or with the next user request.
+Writes, jobs and uploads can take longer and have their own limits.
 
-Raise it if the log says that reads are given up on a host that is only slow.
+Increase the value if the log reports reads that timed out on a slow host.
 """,
     ),
     cfg.FloatOpt(
@@ -123,14 +121,15 @@ Raise it if the log says that reads are given up on a host that is only slow.
         min=0.05,
         max=1.0,
         help="""
-Processing units behind each virtual processor of an instance.
+Number of processing units for each virtual processor of an instance.
 
-PowerVM shares processors: an instance with 4 vCPUs and a factor of 0.1 is
-guaranteed 0.4 of a processor and can use 4 when others leave them idle.
+PowerVM shares processors. With a factor of 0.1, an instance with 4 vCPUs is
+guaranteed 0.4 processors and can use up to 4 while they are idle.
 
 Placement offers the host's processors as VCPU, multiplied by
-``[DEFAULT]cpu_allocation_ratio``. If that and this factor together promise
-more processing units than the host has, nova-compute warns at start.
+``[DEFAULT]cpu_allocation_ratio``. If that ratio and this factor together
+promise more processing units than the host has, nova-compute logs a warning
+when it starts.
 """,
     ),
     cfg.StrOpt(
@@ -147,35 +146,35 @@ more processing units than the host has, nova-compute warns at start.
             ),
         ],
         help="""
-Form of the names of new resource providers of slots.
+Format of the names of new slot providers.
 
-Names are unique in a whole Placement service and DRC indexes repeat from host
-to host, so ``spec`` fails on the second host of a cloud. Existing providers
-keep the name that they have.
+Provider names are unique across the whole Placement service, whereas DRC
+indexes repeat from host to host. Therefore ``spec`` fails on the second host
+of a cloud. Existing providers keep their names.
 """,
     ),
     cfg.StrOpt(
         'disk_driver',
         default='localdisk',
         help="""
-How the disks of instances are kept.
+Driver for the disks of instances.
 
-``localdisk`` makes them in a volume group of a Virtual I/O Server. Others can
-be added as entry points of ``nova_powervm.disk_drivers``.
+``localdisk`` creates them in a volume group of a Virtual I/O Server. Further
+drivers can be installed as entry points of ``nova_powervm.disk_drivers``.
 
 Related options:
 
-* ``[powervm]volume_group_name`` is needed by ``localdisk``.
+* ``[powervm]volume_group_name`` is required by ``localdisk``.
 """,
     ),
     cfg.StrOpt(
         'volume_group_name',
         help="""
-Volume group of a Virtual I/O Server in which the disks of instances are made.
+Volume group of a Virtual I/O Server that holds the disks of instances.
 
-Its size is the host's DISK_GB; what others keep in it is reserved. If several
-Virtual I/O Servers have a group of this name, put the server's name before it:
-``vios1/datavg``.
+The size of the group is the host's inventory of DISK_GB; space that is used
+for other purposes is reserved. If several Virtual I/O Servers have a group of
+this name, put the name of the server in front: ``vios1/datavg``.
 
 If unset, the host offers no DISK_GB and can't build instances.
 """,
@@ -186,8 +185,8 @@ If unset, the host offers no DISK_GB and can't build instances.
         help="""
 Volume group for the media repository, which holds the config drives.
 
-It is one of the Virtual I/O Server that has ``volume_group_name``. A media
-repository that the server has already is used, wherever it is.
+The group belongs to the Virtual I/O Server of ``volume_group_name``. If this
+server already has a media repository, that one is used, whatever its group.
 """,
     ),
     cfg.IntOpt(
@@ -195,7 +194,7 @@ repository that the server has already is used, wherever it is.
         default=1,
         min=1,
         help="""
-Size in GB of the media repository, if one has to be made.
+Size in GB of the media repository, if one has to be created.
 
 A config drive takes about half a megabyte.
 """,
@@ -204,58 +203,45 @@ A config drive takes about half a megabyte.
         'bridge_mappings',
         default=[],
         help="""
-Which Shared Ethernet bridge serves which physical network of Neutron.
+Mapping of Neutron's physical networks to Shared Ethernet bridges.
 
-Each item is ``PHYSICAL_NETWORK:SWITCH`` with the name of the bridge's virtual
-switch, or ``PHYSICAL_NETWORK:SWITCH/PVID`` where the switch has several
-bridges, e.g. ``default:ETHERNET0,storage:ETHERNET1/4093``.
+Each item has the form ``PHYSICAL_NETWORK:SWITCH``, with the name of the
+bridge's virtual switch, or ``PHYSICAL_NETWORK:SWITCH/PVID`` if the switch has
+several bridges. Example: ``default:ETHERNET0,storage:ETHERNET1/4093``.
 
-If empty, the only bridge of the host serves every network.
+If empty, the host's only bridge serves all networks.
 """,
     ),
     cfg.BoolOpt(
         'provision_vlans',
         default=True,
         help="""
-Whether VLANs of ports are added to the Shared Ethernet bridges.
+Whether to add the VLANs of ports to the Shared Ethernet bridges.
 
-A VLAN that was added so is removed when nothing on the host uses it any more.
-Those that somebody else has added stay.
+A VLAN that nova-compute has added is removed when nothing on the host uses it
+any more. VLANs that were added by other means are kept.
 
-If false, a port whose VLAN is not on its bridge is refused, and none is
-removed: for sites that provision the bridges by other means.
-""",
-    ),
-    cfg.IntOpt(
-        'full_read_interval',
-        default=600,
-        min=0,
-        help="""
-After how many seconds the host is read again even if nothing seems to have
-changed.
-
-In between, the host's events tell whether anything has changed, and if they
-do not arrive, ETags do. An event that was lost is made up for after so many
-seconds.
-
-With 0 the host is read as a whole in each cycle.
+If false, nova-compute neither adds nor removes VLANs, and refuses a port whose
+VLAN is not on its bridge. Use this at sites that provision the bridges by
+other means.
 """,
     ),
     cfg.BoolOpt(
         'skip_free_provider_reads',
         default=False,
         help="""
-Whether nova-compute leaves out reading the allocations of devices that are
-free.
+Whether nova-compute skips reading the allocations of free devices.
 
 Nova reads the allocations of each provider of a host about once a minute, and
-at each boot: N + 2 requests to Placement for N devices. It has no use for the
-answers unless providers are reshaped. If true, one request for each resource
-class finds the devices that are free, and only the others are read.
+whenever an instance is built: N + 2 requests to Placement for N devices. It
+uses the answers only when providers are reshaped. If this option is true,
+nova-compute finds the free devices with one request for each resource class
+and reads the allocations of the other devices only.
 
-It replaces a method of Nova's report client in this process. So it switches
-itself off, with a warning, if ``[pci]report_in_placement`` is set, which needs
-the answers, and with a Nova that it has not been tested with.
+The option replaces a method of Nova's report client in the nova-compute
+process. It disables itself, with a warning, if ``[pci]report_in_placement`` is
+set, which needs the answers, or if it has not been tested with the installed
+release of Nova.
 """,
     ),
 ]
@@ -263,14 +249,14 @@ the answers, and with a Nova that it has not been tested with.
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Server:
-    """How to reach the REST API.
+    """Connection parameters of the PowerVM REST API.
 
-    :param url: Unset for the local session of a NovaLink partition.
-    :param username: User, with ``url``.
-    :param password: Its password; never shown.
-    :param cafile: Certificate authorities, or None for the system's.
-    :param connect_timeout: Seconds to wait for it when starting.
-    :param read_timeout: Seconds that it may be silent when it is asked.
+    :param url: Base URL; None for the local session of a NovaLink partition.
+    :param username: User name, required with ``url``.
+    :param password: Password of the user; never shown.
+    :param cafile: File with CA certificates; None for those of the system.
+    :param connect_timeout: Seconds to wait for the API at start.
+    :param read_timeout: Seconds without an answer after which a read fails.
     """
 
     url: str | None = None
@@ -282,7 +268,7 @@ class Server:
 
     @property
     def parts(self) -> urllib.parse.SplitResult:
-        """The URL, taken apart."""
+        """The components of the URL."""
         return urllib.parse.urlsplit(self.url or 'http://localhost:12080')
 
     def __str__(self) -> str:
@@ -291,10 +277,10 @@ class Server:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Settings:
-    """All options of one service, taken once when the driver is made.
+    """Values of the options of one service, read when the driver is created.
 
-    Two services may share one ``CONF`` in a process of tests, so nothing of
-    the driver reads it later.
+    The driver does not read ``CONF`` later, because several services share it
+    in one test process.
     """
 
     server: Server = dataclasses.field(default_factory=Server)
@@ -305,19 +291,19 @@ class Settings:
     volume_group: str | None = None
     media_volume_group: str = 'rootvg'
     media_repository_gb: int = 1
-    bridge_mappings: Mapping[str, network.BridgeName] = dataclasses.field(
-        default_factory=dict
+    bridge_mappings: Mapping[str, shared_ethernet.BridgeName] = (
+        dataclasses.field(default_factory=dict)
     )
     provision_vlans: bool = True
-    full_read_interval: int = 600
     skip_free_provider_reads: bool = False
 
 
-def take(group: Any) -> Settings:
-    """Take the values of a ``[powervm]`` group and check them.
+def read_settings(group: Any) -> Settings:
+    """Read and check the values of a ``[powervm]`` group.
 
     :param group: ``CONF.powervm``.
-    :raises exception.ConfigurationError: Options contradict each other.
+    :raises exception.ConfigurationError: A value is invalid, or options
+        contradict each other.
     """
     settings = Settings(
         server=Server(
@@ -335,34 +321,12 @@ def take(group: Any) -> Settings:
         volume_group=group.volume_group_name,
         media_volume_group=group.media_volume_group_name,
         media_repository_gb=group.media_repository_gb,
-        bridge_mappings=_bridge_mappings(group.bridge_mappings),
+        bridge_mappings=bridge_mappings.parse_mappings(group.bridge_mappings),
         provision_vlans=group.provision_vlans,
-        full_read_interval=group.full_read_interval,
         skip_free_provider_reads=group.skip_free_provider_reads,
     )
     _check_server(settings.server)
     return settings
-
-
-def _bridge_mappings(items: Iterable[str]) -> dict[str, network.BridgeName]:
-    mappings: dict[str, network.BridgeName] = {}
-    for item in items:
-        found = _MAPPING.match(item)
-        pvid = int(found['pvid']) if found and found['pvid'] else None
-        if found is None or (pvid is not None and pvid not in _VLANS):
-            raise _bad_mapping(item, 'can not be understood')
-        if found['network'] in mappings:
-            raise _bad_mapping(item, 'is double')
-        mappings[found['network']] = network.BridgeName(found['switch'], pvid)
-    return mappings
-
-
-def _bad_mapping(item: str, what: str) -> exception.ConfigurationError:
-    return exception.ConfigurationError(
-        reason=f"[powervm]bridge_mappings: '{item}' {what}; an item looks "
-        'like default:ETHERNET0 or default:ETHERNET0/4093, and each physical '
-        'network has one'
-    )
 
 
 def _check_server(server: Server) -> None:
@@ -370,20 +334,20 @@ def _check_server(server: Server) -> None:
         if server.username or server.password:
             raise exception.ConfigurationError(
                 reason='[powervm]rest_username and rest_password are set but '
-                'rest_url is not: set rest_url, or remove them to use the '
-                'local session of the NovaLink partition'
+                'rest_url is not. Set rest_url, or remove both to use the '
+                'local session of the NovaLink partition.'
             )
         return
     problem = _problem_with_url(server)
     if problem:
         raise exception.ConfigurationError(
-            reason=f"[powervm]rest_url = '{server.url}' {problem}; it looks "
-            'like https://novalink.example.org:12443'
+            reason=f"[powervm]rest_url = '{server.url}' {problem}. "
+            'A valid URL looks like https://novalink.example.org:12443'
         )
     if not (server.username and server.password):
         raise exception.ConfigurationError(
-            reason='[powervm]rest_url is set, so rest_username and '
-            'rest_password are needed, too'
+            reason='[powervm]rest_url is set, but rest_username or '
+            'rest_password is not. Set all three.'
         )
 
 
@@ -392,11 +356,11 @@ def _problem_with_url(server: Server) -> str | None:
         parts = server.parts
         port = parts.port
     except ValueError as error:
-        return f'can not be understood ({error})'
+        return f'is malformed ({error})'
     if parts.scheme not in ('http', 'https') or not parts.hostname:
         return 'is not an http or https URL with a host'
     if parts.username or parts.password:
-        return 'holds credentials; they belong into rest_username/password'
+        return 'contains credentials, which belong in rest_username/password'
     if port == 0 or parts.path.strip('/') or parts.query or parts.fragment:
         return 'has more than a scheme, a host and a port'
     return None

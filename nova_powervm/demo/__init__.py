@@ -10,11 +10,11 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""A whole small cloud on one machine, and the demonstration that runs on it.
+"""A small cloud on one machine, and a demonstration on it.
 
-``python -m nova_powervm.demo`` starts keystone, glance, neutron, Placement
-and Nova as plain processes of one user, without a message broker or a
-database server, with this project's driver in nova-compute and the
-project's emulator as the PowerVM host; then it walks through device
-passthrough as an operator would and checks every step.
+``python -m nova_powervm.demo`` starts Keystone, Glance, Neutron, Placement
+and Nova as processes of one user, without a message broker or a database
+server. nova-compute uses this project's driver, and the project's emulator
+is its PowerVM host. The demonstration then goes through device passthrough
+as an operator would, and verifies the result of each step.
 """

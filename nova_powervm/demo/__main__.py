@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""``python -m nova_powervm.demo``."""
+"""Runs the demonstration: ``python -m nova_powervm.demo``."""
 
 from nova_powervm.demo import main
 

@@ -10,35 +10,21 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What the openstack command needs to talk to a cloud that is kept."""
+"""Files that make command-line clients administrators of the demo cloud."""
 
 import shlex
 
 from nova_powervm.demo import stack as stack_lib
 
-_PLACEMENT = '1.39'
+_PLACEMENT_MICROVERSION = '1.39'
 
-_HOW_TO = """\
-The cloud is yours. In another shell:
-
-  . {openrc}
-  {openstack} server list
-  {openstack} resource provider list
-  {openstack} flavor show gpu.two
-  {openstack} image list
-  {openstack} server create --flavor gpu.one --image tiny --network demo \\
-      --key-name demo --config-drive True --wait my-server
-
-Programs that read clouds.yaml find the cloud as powervm-demo with
-OS_CLIENT_CONFIG_FILE={clouds_yaml}.
-
-The host's REST API is at {host}; its user is in {nova_conf}.
-Log files are in {log}.
-"""
+#: Names of the files in the state directory.
+OPENRC = 'openrc'
+CLOUDS_YAML = 'clouds.yaml'
 
 
 def environment(stack: stack_lib.Stack) -> dict[str, str]:
-    """Return the environment that makes a client the cloud's admin."""
+    """Return the environment variables with a client's credentials."""
     return {
         'OS_AUTH_TYPE': 'password',
         'OS_AUTH_URL': stack.auth_url,
@@ -49,13 +35,13 @@ def environment(stack: stack_lib.Stack) -> dict[str, str]:
         'OS_PROJECT_DOMAIN_NAME': 'Default',
         'OS_REGION_NAME': stack_lib.REGION,
         'OS_IDENTITY_API_VERSION': '3',
-        # The command's own default is the first version, without trees.
-        'OS_PLACEMENT_API_VERSION': _PLACEMENT,
+        # The client's default microversion has no provider trees.
+        'OS_PLACEMENT_API_VERSION': _PLACEMENT_MICROVERSION,
     }
 
 
 def openrc(stack: stack_lib.Stack) -> str:
-    """Return a file for the shell to read."""
+    """Return the text of a shell script that exports the credentials."""
     lines = [
         f'export {name}={shlex.quote(value)}'
         for name, value in environment(stack).items()
@@ -66,8 +52,8 @@ def openrc(stack: stack_lib.Stack) -> str:
 
 
 def clouds_yaml(stack: stack_lib.Stack) -> str:
-    """Return a clouds.yaml with this cloud as ``powervm-demo``."""
-    # A random password and URLs: text without anything special to YAML.
+    """Return the text of a clouds.yaml with this cloud as powervm-demo."""
+    # The values are URLs and hexadecimal text, which YAML leaves as they are.
     return f"""\
 clouds:
   {stack_lib.NODE}:
@@ -79,20 +65,12 @@ clouds:
       user_domain_name: "Default"
       project_domain_name: "Default"
     region_name: "{stack_lib.REGION}"
-    placement_api_version: "{_PLACEMENT}"
+    placement_api_version: "{_PLACEMENT_MICROVERSION}"
 """
 
 
-def write(stack: stack_lib.Stack) -> str:
-    """Write both files into the state directory; return how to use them."""
-    files = {'openrc': openrc, 'clouds.yaml': clouds_yaml}
+def write(stack: stack_lib.Stack) -> None:
+    """Write both files into the state directory, readable by this user."""
+    files = {OPENRC: openrc, CLOUDS_YAML: clouds_yaml}
     for name, render in files.items():
         stack_lib.write_private(stack.state_dir / name, render(stack))
-    return _HOW_TO.format(
-        openrc=stack.state_dir / 'openrc',
-        clouds_yaml=stack.state_dir / 'clouds.yaml',
-        openstack=stack.prefix / 'bin' / 'openstack',
-        host=stack.host.url,
-        nova_conf=stack.etc / 'nova.conf',
-        log=stack.log,
-    )

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What the demonstration asks of the cloud, through its public APIs."""
+"""The administrator's requests to the cloud's public APIs."""
 
 import base64
 import dataclasses
@@ -22,22 +22,22 @@ import openstack.exceptions
 
 from nova_powervm.demo import stack as stack_lib
 
-# in_tree, nested allocation candidates and group_policy, all of it.
-_PLACEMENT = '1.36'
+# Knows in_tree, nested allocation candidates and group_policy.
+_PLACEMENT_MICROVERSION = '1.36'
 
 IMAGE = 'tiny'
 NETWORK = 'demo'
 KEY = 'demo'
 
-#: Of the specification's flavors.
+#: The root disk of all flavors, in GB.
 DISK_GB = 100
 
 
 @dataclasses.dataclass(frozen=True)
 class Provider:
-    """A resource provider, with everything that hangs on it.
+    """A resource provider with its inventories, usages and traits.
 
-    ``inventories`` and ``usages`` are by resource class.
+    ``inventories`` and ``usages`` are keyed by resource class.
     """
 
     uuid: str
@@ -49,7 +49,7 @@ class Provider:
     traits: list[str]
 
     def published(self) -> dict[str, typing.Any]:
-        """Return what a driver decides about a provider of its own."""
+        """Return the properties of a provider that its driver decides."""
         return {
             'parent': self.parent,
             'root': self.root,
@@ -60,7 +60,10 @@ class Provider:
 
 @dataclasses.dataclass(frozen=True)
 class Server:
-    """A server as its API shows it to the admin; ``fault`` is its text."""
+    """A server as the compute API shows it to the administrator.
+
+    ``fault`` is the message of its fault, or empty.
+    """
 
     id: str
     name: str
@@ -70,9 +73,9 @@ class Server:
 
     @property
     def is_settled(self) -> bool:
-        """Whether the server changes no more by itself.
+        """Whether the server has reached its final status.
 
-        Nova writes a server's fault after the status that it explains.
+        Nova sets the fault of a server after the status ERROR.
         """
         return self.status == 'ACTIVE' or (
             self.status == 'ERROR' and bool(self.fault)
@@ -81,7 +84,7 @@ class Server:
 
 @dataclasses.dataclass(frozen=True)
 class Image:
-    """An image as Glance has it, with the hash that Glance made."""
+    """An image in Glance, with the hash that Glance computed."""
 
     id: str
     size: int
@@ -91,7 +94,7 @@ class Image:
 
 @dataclasses.dataclass(frozen=True)
 class Network:
-    """A network, and the VLAN that neutron gave it."""
+    """A network and the VLAN that Neutron assigned to it."""
 
     id: str
     vlan: int
@@ -99,7 +102,7 @@ class Network:
 
 @dataclasses.dataclass(frozen=True)
 class Port:
-    """A port as neutron has it."""
+    """A port in Neutron."""
 
     mac: str
     status: str
@@ -107,10 +110,10 @@ class Port:
 
 
 class Cloud:
-    """The admin of one cloud.
+    """A connection to one cloud as its administrator.
 
-    Every method raises openstack.exceptions.SDKException when an API
-    refuses, and TimeoutError when something takes too long.
+    All methods raise openstack.exceptions.SDKException if an API refuses a
+    request. Methods that wait raise TimeoutError.
     """
 
     def __init__(self, stack: stack_lib.Stack) -> None:
@@ -128,7 +131,7 @@ class Cloud:
         )
 
     def create_image(self, data: bytes) -> Image:
-        """Upload a raw image, and return it as Glance has it."""
+        """Upload a raw image and return it as Glance reports it."""
         created = self._api.image.create_image(
             name=IMAGE,
             data=data,
@@ -146,13 +149,13 @@ class Cloud:
         )
 
     def create_network(self) -> Network:
-        """Create a network on a VLAN that neutron chooses, with a subnet."""
+        """Create a network with a subnet, on a VLAN that Neutron chooses."""
         network = self._api.network.create_network(name=NETWORK)
         self._api.network.create_subnet(
             network_id=network.id,
             ip_version=4,
             cidr='192.0.2.0/24',
-            # Nobody would serve it.
+            # There is no DHCP agent.
             enable_dhcp=False,
         )
         return Network(network.id, int(network.provider_segmentation_id))
@@ -162,7 +165,7 @@ class Cloud:
         self._api.compute.create_keypair(name=KEY, public_key=public_key)
 
     def ports(self, server: Server) -> list[Port]:
-        """Return the ports of a server, as the admin sees them."""
+        """Return the ports of a server, as the administrator sees them."""
         return [
             Port(
                 mac=port.mac_address,
@@ -173,18 +176,18 @@ class Cloud:
         ]
 
     def create_flavor(self, name: str, extra_specs: dict[str, str]) -> None:
-        """Create a flavor of the specification's sizes, with extra specs."""
+        """Create a flavor with one CPU, 2 GB of memory and extra specs."""
         flavor = self._api.compute.create_flavor(
             name=name, ram=2048, vcpus=1, disk=DISK_GB
         )
         self._api.compute.create_flavor_extra_specs(flavor, extra_specs)
 
     def extra_specs(self, flavor: str) -> dict[str, str]:
-        """Return what Nova tells of a flavor's extra specs."""
+        """Return the extra specs of a flavor."""
         found = self._api.compute.find_flavor(flavor, get_extra_specs=True)
         return dict(found.extra_specs)
 
-    def boot(
+    def create_server(
         self,
         name: str,
         flavor: str,
@@ -195,7 +198,8 @@ class Cloud:
     ) -> Server:
         """Create a server with a port, a key and a config drive, and wait.
 
-        :returns: the server as it is when it changes no more by itself.
+        :param seconds: how long to wait for its final status.
+        :returns: the server in its final status, ACTIVE or ERROR.
         """
         created = self._api.compute.create_server(
             name=name,
@@ -213,30 +217,31 @@ class Cloud:
                 return server
             if time.monotonic() > deadline:
                 raise TimeoutError(
-                    f'server {name} is {server.status} after {seconds:.0f} s'
+                    f'server {name} is still {server.status} after '
+                    f'{seconds:.0f} s'
                 )
             time.sleep(0.2)
 
-    def delete(self, server: Server, seconds: float = 60) -> None:
-        """Delete a server, and wait until it is gone."""
+    def delete_server(self, server: Server, seconds: float = 60) -> None:
+        """Delete a server and wait until it is gone."""
         self._api.compute.delete_server(server.id)
         deadline = time.monotonic() + seconds
         while self._api.compute.find_server(server.id):
             if time.monotonic() > deadline:
                 raise TimeoutError(
-                    f'server {server.name} is there after {seconds:.0f} s'
+                    f'server {server.name} still exists after {seconds:.0f} s'
                 )
             time.sleep(0.2)
 
     def compute_node_uuid(self) -> str:
-        """Return the UUID of the one compute node, as Nova has it."""
+        """Return the UUID of the only compute node."""
         (node,) = self._api.compute.hypervisors()
         return str(node.id)
 
-    def tree(self, provider: str) -> list[Provider]:
-        """Return the tree that the provider of that UUID is in.
+    def provider_tree(self, provider: str) -> list[Provider]:
+        """Return the tree that contains the provider with this UUID.
 
-        Its root comes first, then the others by name.
+        The root comes first; the other providers follow, sorted by name.
         """
         found = self._placement('/resource_providers?in_tree=' + provider)
         return sorted(
@@ -244,13 +249,13 @@ class Cloud:
             key=lambda item: (item.parent is not None, item.name),
         )
 
-    def tree_uuids(self, provider: str) -> list[str]:
-        """Return the UUIDs of the tree that a provider is in, sorted."""
+    def provider_tree_uuids(self, provider: str) -> list[str]:
+        """Return the sorted UUIDs of the tree that contains a provider."""
         found = self._placement('/resource_providers?in_tree=' + provider)
         return sorted(item['uuid'] for item in found['resource_providers'])
 
     def allocations(self, consumer: str) -> dict[str, dict[str, int]]:
-        """Return a consumer's resources by the UUID of their provider."""
+        """Return the resources allocated to a consumer, by provider UUID."""
         found = self._placement('/allocations/' + consumer)['allocations']
         return {
             provider: dict(entry['resources'])
@@ -281,6 +286,8 @@ class Cloud:
         )
 
     def _placement(self, path: str) -> typing.Any:
-        answer = self._api.placement.get(path, microversion=_PLACEMENT)
+        answer = self._api.placement.get(
+            path, microversion=_PLACEMENT_MICROVERSION
+        )
         openstack.exceptions.raise_from_response(answer)
         return answer.json()

@@ -10,10 +10,10 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The services' configuration files, as plain dictionaries.
+"""The configuration files of the services, as dictionaries.
 
-Each function returns one file's sections; :func:`write` puts them all into
-the stack's ``etc``. Only what differs from the projects' defaults is said.
+Each function returns the sections of one file, with the options that differ
+from the project's defaults. :func:`write` writes all files.
 """
 
 import collections.abc
@@ -23,12 +23,12 @@ from nova_powervm.demo import stack as stack_lib
 
 Sections = dict[str, dict[str, object]]
 
-#: nova.conf's file name; the others' are the keys of :data:`FILES`.
+#: The name of Nova's file; :data:`FILES` has all names.
 NOVA = 'nova.conf'
 
 
 def keystone(stack: stack_lib.Stack) -> Sections:
-    """keystone.conf."""
+    """Return the sections of keystone.conf."""
     return {
         'DEFAULT': {'log_file': stack.log / 'keystone.log'},
         'database': _database(stack, 'keystone'),
@@ -36,16 +36,16 @@ def keystone(stack: stack_lib.Stack) -> Sections:
         'fernet_receipts': {'key_repository': stack.etc / 'fernet'},
         'credential': {'key_repository': stack.etc / 'credential'},
         'cache': _cache(),
-        # A day: whoever keeps the cloud may leave it alone over lunch.
+        # In seconds. A cloud that is kept must not lose its sessions soon.
         'token': {'expiration': 86400},
-        # The least bcrypt takes. The passwords are random and short-lived,
-        # and each service asks for tokens while the user is waiting.
+        # The minimum of bcrypt. The passwords are random and short-lived, and
+        # the user waits while each service requests its token.
         'identity': {'password_hash_rounds': 4},
     }
 
 
 def glance(stack: stack_lib.Stack) -> Sections:
-    """glance-api.conf."""
+    """Return the sections of glance-api.conf."""
     return {
         **_common(stack, 'glance'),
         'DEFAULT': {
@@ -69,15 +69,15 @@ def glance(stack: stack_lib.Stack) -> Sections:
 
 
 def placement(stack: stack_lib.Stack) -> Sections:
-    """placement.conf."""
+    """Return the sections of placement.conf."""
     return {
         'DEFAULT': {'log_file': stack.log / 'placement.log'},
         'placement_database': {
             **_database(stack, 'placement'),
             'sync_on_startup': True,
         },
-        # A flavor with three or more groups that any of many slots can
-        # satisfy has more combinations than memory. These make some of them.
+        # A flavor with three or more groups that many slots can satisfy has
+        # more combinations than fit in memory; these options limit them.
         'placement': {
             'max_allocation_candidates': 1000,
             'allocation_candidates_generation_strategy': 'breadth-first',
@@ -88,13 +88,13 @@ def placement(stack: stack_lib.Stack) -> Sections:
 
 
 def neutron(stack: stack_lib.Stack) -> Sections:
-    """neutron.conf, with ML2's options in it."""
+    """Return the sections of neutron.conf, which include ML2's."""
     return {
         **_common(stack, 'neutron'),
         'DEFAULT': {
             **_common(stack, 'neutron')['DEFAULT'],
             'core_plugin': 'ml2',
-            # No agent makes its routers, but clients can ask for them.
+            # Clients can create routers, which no agent implements.
             'service_plugins': 'router',
             'api_paste_config': stack.prefix / 'etc/neutron/api-paste.ini',
         },
@@ -112,7 +112,7 @@ def neutron(stack: stack_lib.Stack) -> Sections:
 
 
 def nova(stack: stack_lib.Stack) -> Sections:
-    """nova.conf, for all of Nova's services."""
+    """Return the sections of nova.conf, which all Nova services read."""
     return {
         **_common(stack, 'nova'),
         'DEFAULT': {
@@ -126,8 +126,7 @@ def nova(stack: stack_lib.Stack) -> Sections:
             'rest_username': stack.host.username,
             'rest_password': stack.host.password,
             'inventory_file': stack.inventory_file,
-            # Of the emulator's default world.
-            'volume_group_name': 'image_pool',
+            **_volume_group(stack),
         },
         'wsgi': {'api_paste_config': stack.etc / 'api-paste.ini'},
         'api_database': _database(stack, 'nova_api'),
@@ -140,7 +139,7 @@ def nova(stack: stack_lib.Stack) -> Sections:
     }
 
 
-#: File name -> what renders it.
+#: File name -> the function that returns its sections.
 FILES: dict[str, collections.abc.Callable[[stack_lib.Stack], Sections]] = {
     'keystone.conf': keystone,
     'glance-api.conf': glance,
@@ -151,12 +150,12 @@ FILES: dict[str, collections.abc.Callable[[stack_lib.Stack], Sections]] = {
 
 
 def database_url(stack: stack_lib.Stack, name: str) -> str:
-    """Return SQLAlchemy's address of one of the SQLite databases."""
+    """Return the SQLAlchemy URL of one of the SQLite databases."""
     return f'sqlite:///{stack.state_dir}/db/{name}.db'
 
 
 def ini(sections: Sections) -> str:
-    """Render sections as a file that oslo.config reads."""
+    """Return sections as the text of a file that oslo.config reads."""
     blocks = []
     for name, options in sections.items():
         lines = [f'{key} = {value}' for key, value in options.items()]
@@ -165,20 +164,20 @@ def ini(sections: Sections) -> str:
 
 
 def write(stack: stack_lib.Stack) -> None:
-    """Write all services' files, and the paste file that Nova looks for."""
+    """Write the files of all services, and the paste file of nova-api."""
     for name, render in FILES.items():
         stack_lib.write_private(stack.etc / name, ini(render(stack)))
-    # nova-api wants this one in the directory that nova.conf is in.
+    # nova-api looks for it in the directory of nova.conf.
     shutil.copy(stack.prefix / 'etc/nova/api-paste.ini', stack.etc)
 
 
 def _common(stack: stack_lib.Stack, project: str) -> Sections:
-    """What every project but keystone and Placement has."""
+    """Return the sections of all projects but Keystone and Placement."""
     return {
         'DEFAULT': {
             'log_file': stack.log / f'{project}.log',
             'state_path': stack.state_dir / 'state',
-            # Messages stay in the process: one process per project.
+            # All services of a project share one process.
             'transport_url': 'fake:/',
             'graceful_shutdown_timeout': 2,
         },
@@ -216,6 +215,12 @@ def _credentials(stack: stack_lib.Stack, user: str) -> dict[str, object]:
 
 def _database(stack: stack_lib.Stack, name: str) -> dict[str, object]:
     return {'connection': database_url(stack, name)}
+
+
+def _volume_group(stack: stack_lib.Stack) -> dict[str, object]:
+    if stack.volume_group is None:
+        return {}
+    return {'volume_group_name': stack.volume_group}
 
 
 def _cache() -> dict[str, object]:

@@ -10,19 +10,19 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Tables and trees as plain text."""
+"""Text that shows hosts, servers and providers to a person."""
 
 import collections.abc
 import textwrap
 
-from nova_powervm.demo import belongings as belongings_lib
+from nova_powervm.demo import attachments as attachments_lib
 from nova_powervm.demo import cloud
 from nova_powervm.demo import guest
 from nova_powervm.demo import host
 
 _WIDTH = 76
 
-#: The beginning that most traits of a slot share, and how it is shown.
+#: The common prefix of generated traits, and its abbreviation.
 _PREFIX = 'CUSTOM_POWERVM_IOSLOT_'
 _SHORT = '~'
 
@@ -43,9 +43,16 @@ def table(
 
 
 def slots(found: collections.abc.Iterable[host.Slot]) -> list[str]:
-    """Return a table of a host's slots."""
+    """Return a table of the slots of a host."""
     return table(
-        ('DRC index', 'vendor:device', 'class', 'location', 'owner', 'what'),
+        (
+            'DRC index',
+            'vendor:device',
+            'class',
+            'location',
+            'owner',
+            'description',
+        ),
         (
             (
                 slot.drc_index,
@@ -63,7 +70,7 @@ def slots(found: collections.abc.Iterable[host.Slot]) -> list[str]:
 
 
 def offers(found: collections.abc.Mapping[str, list[str]]) -> list[str]:
-    """Return a line per paragraph with the slots that it offers."""
+    """Return one line per paragraph with the slots that it offers."""
     return [
         f'{name}: {", ".join(indexes) or "no slot"}'
         for name, indexes in found.items()
@@ -75,28 +82,28 @@ def server(
     partition: host.Partition | None,
     of_host: collections.abc.Iterable[host.Slot],
 ) -> list[str]:
-    """Return a server, and what its host says of it."""
+    """Return lines about a server, its LPAR and the LPAR's slots."""
     lines = [f'server {found.name} {found.id} is {found.status}']
     if found.fault:
         lines.append(f'fault: {found.fault}')
-    lines += ['', "What the PowerVM host's REST API says:"]
+    lines += ['', "According to the PowerVM host's REST API:"]
     if partition is None:
-        return [*lines, f'no partition {found.instance_name}']
+        return [*lines, f'there is no LPAR {found.instance_name}']
     return [
         *lines,
-        f'partition {partition.name} {partition.uuid} is {partition.state}',
-        f'its profile has the slots {", ".join(partition.slots) or "none"}',
+        f'LPAR {partition.name} {partition.uuid} is {partition.state}',
+        f'slots in its profile: {", ".join(partition.slots) or "none"}',
         '',
         *slots(slot for slot in of_host if slot.owner == partition.name),
     ]
 
 
-def belongings(found: belongings_lib.Belongings) -> list[str]:
-    """Return what a server has besides its slots, one line for each."""
+def attachments(found: attachments_lib.Attachments) -> list[str]:
+    """Return one line per attachment of a server."""
     lines = [
         f'{item.kind} {item.name}: {item.size} GB, {len(item.contents)} bytes '
-        f'with SHA-256 {guest.sha256(item.contents)}'
-        for item in found.stored
+        f'uploaded, SHA-256 {guest.sha256(item.contents)}'
+        for item in found.storage
     ]
     lines += [
         f'port {port.mac} is {port.status}, bound as {port.vif_type}'
@@ -115,7 +122,7 @@ def belongings(found: belongings_lib.Belongings) -> list[str]:
 
 
 def usages(providers: collections.abc.Iterable[cloud.Provider]) -> list[str]:
-    """Return a table of what is used of each provider."""
+    """Return a table of the usages of providers."""
     return table(
         ('provider', 'resource class', 'total', 'used'),
         (
@@ -132,7 +139,10 @@ def usages(providers: collections.abc.Iterable[cloud.Provider]) -> list[str]:
 
 
 def tree(providers: collections.abc.Sequence[cloud.Provider]) -> list[str]:
-    """Draw a provider tree of two levels, its root first."""
+    """Return a drawing of a provider tree with two levels.
+
+    :param providers: the root, followed by its children.
+    """
     root, *children = providers
     lines = [root.name, *_details(root, '|' if children else ' ')]
     for position, child in enumerate(children, start=1):

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What the demonstration's servers are made of, and find when they run."""
+"""What guests of the demonstration boot from and find at run time."""
 
 import base64
 import dataclasses
@@ -22,7 +22,7 @@ import typing
 
 import pycdlib
 
-#: Public key of no private key.
+#: A well-formed public key without a private key.
 PUBLIC_KEY = 'ssh-ed25519 {} demo'.format(
     base64.b64encode(
         b'\0\0\0\x0bssh-ed25519' + b'\0\0\0\x20' + bytes(range(32))
@@ -34,26 +34,26 @@ USER_DATA = '#cloud-config\nhostname: demo\n'
 _MEBIBYTE = 1024 * 1024
 
 
-def image() -> bytes:
-    """Return the bytes of an image: two mebibytes, the same every time."""
-    # No secret: what comes out is to be compared with what went in.
+def make_image() -> bytes:
+    """Return the contents of an image: always the same two mebibytes."""
+    # Not a secret: the contents only have to be recognizable.
     return random.Random(0).randbytes(2 * _MEBIBYTE)  # noqa: S311
 
 
 def sha256(data: bytes) -> str:
-    """Return the SHA-256 of some bytes, in hexadecimal."""
+    """Return the SHA-256 of data, in hexadecimal."""
     return hashlib.sha256(data).hexdigest()
 
 
 @dataclasses.dataclass(frozen=True)
 class ConfigDrive:
-    """What cloud-init reads from a config drive."""
+    """The data that cloud-init reads from a config drive."""
 
     meta_data: dict[str, typing.Any]
     user_data: str
 
     def document(self) -> dict[str, typing.Any]:
-        """Return what the demonstration compares, as values of JSON."""
+        """Return the data that the demonstration compares, as JSON values."""
         return {
             'uuid': self.meta_data.get('uuid'),
             'name': self.meta_data.get('name'),
@@ -68,7 +68,7 @@ class ConfigDrive:
 
 
 def read_config_drive(iso: bytes) -> ConfigDrive:
-    """Read a config drive as a guest would, by its Rock Ridge names."""
+    """Read a config drive by its Rock Ridge names, as guests do."""
     disc = pycdlib.PyCdlib()
     disc.open_fp(io.BytesIO(iso))
     try:

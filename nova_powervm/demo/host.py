@@ -10,10 +10,10 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Read a PowerVM host through its REST API, as any of its clients could.
+"""A client of a PowerVM host's REST API that does not use pypowervm.
 
-This is on purpose not the library that the driver uses: what the
-demonstration compares with the driver's doing is read another way.
+The demonstration compares its results with those of the driver, so a defect
+of the driver's library must not affect both.
 """
 
 import contextlib
@@ -39,8 +39,8 @@ _LOGON = f"""\
 </LogonRequest>
 """
 
-#: A slot's identification key in inventory.yaml -> the REST element that
-#: has its number, and how many hexadecimal digits it is written with.
+#: Identification key in inventory.yaml -> the REST element with its number,
+#: and the number of hexadecimal digits that it is written with.
 _NUMBERS = {
     'vendor_id': ('PCIVendorID', 4),
     'device_id': ('PCIDeviceID', 4),
@@ -51,7 +51,7 @@ _NUMBERS = {
     'drc_index': ('SlotDynamicReconfigurationConnectorIndex', 8),
 }
 
-#: Kind of storage -> the elements of its name and size, and its identifier.
+#: Kind of storage -> the elements of its name and size, and that of its UDID.
 _STORAGE = {
     'VirtualDisk': (('DiskName', 'DiskCapacity'), 'UniqueDeviceID'),
     'VirtualOpticalMedia': (('MediaName', 'Size'), 'MediaUDID'),
@@ -60,11 +60,11 @@ _STORAGE = {
 
 @dataclasses.dataclass(frozen=True)
 class Slot:
-    """A physical I/O slot, with its properties as inventory.yaml has them.
+    """A physical I/O slot.
 
-    ``properties`` has the identification keys that the host reports, with
-    upper-case hexadecimal values. ``owner`` is the name of the partition
-    that has the slot, or None.
+    ``properties`` has the identification keys of inventory.yaml that the
+    host reports, with upper-case hexadecimal values. ``owner`` is the name
+    of the partition that owns the slot, or None.
     """
 
     description: str
@@ -73,13 +73,13 @@ class Slot:
 
     @property
     def drc_index(self) -> str:
-        """The slot's DRC index, eight upper-case hexadecimal digits."""
+        """The DRC index in eight upper-case hexadecimal digits."""
         return self.properties['drc_index']
 
 
 @dataclasses.dataclass(frozen=True)
 class Partition:
-    """A logical partition: ``slots`` are DRC indexes, in order."""
+    """An LPAR; ``slots`` are the sorted DRC indexes in its profile."""
 
     name: str
     uuid: str
@@ -87,16 +87,16 @@ class Partition:
     slots: tuple[str, ...]
 
     def document(self) -> dict[str, object]:
-        """Return the partition as values that JSON has."""
+        """Return the LPAR as JSON values."""
         return {**dataclasses.asdict(self), 'slots': list(self.slots)}
 
 
 @dataclasses.dataclass(frozen=True)
-class Stored:
-    """A virtual disk or medium that a partition sees.
+class StorageElement:
+    """A virtual disk or optical medium that is mapped to an LPAR.
 
-    ``kind`` is the REST element, ``size`` what the host says, in GB for a
-    disk; ``contents`` are the bytes that were put on it.
+    ``kind`` is the name of the REST element, ``size`` its capacity as the
+    host reports it (of a disk in GB), ``contents`` what was uploaded to it.
     """
 
     kind: str
@@ -107,7 +107,7 @@ class Stored:
 
 @dataclasses.dataclass(frozen=True)
 class Adapter:
-    """A partition's network adapter; ``mac`` is as Neutron writes it."""
+    """A client network adapter; ``mac`` has Neutron's notation."""
 
     mac: str
     vlan: int
@@ -116,8 +116,8 @@ class Adapter:
 class Host:
     """A session with one PowerVM host.
 
-    Every method raises requests.RequestException when the host can't be
-    reached or refuses.
+    All methods raise requests.RequestException if the host can't be reached
+    or refuses a request.
     """
 
     def __init__(self, rest: stack_lib.HostRest) -> None:
@@ -145,7 +145,7 @@ class Host:
         self._session.headers['X-API-Session'] = (token or '').strip()
 
     def slots(self) -> list[Slot]:
-        """Return the host's I/O slots in the order of their DRC indexes."""
+        """Return the I/O slots of the host, sorted by DRC index."""
         elements = self._read('ManagedSystem').iter(_UOM + 'IOSlot')
         return sorted(
             (_slot(element) for element in elements),
@@ -153,40 +153,39 @@ class Host:
         )
 
     def partitions(self) -> list[Partition]:
-        """Return the logical partitions; VIOSes are none of these."""
+        """Return the LPARs, which do not include VIOSes."""
         feed = self._read('LogicalPartition')
         return [
             _partition(element)
             for element in feed.iter(_UOM + 'LogicalPartition')
         ]
 
-    def storage(self, partition: str) -> list[Stored]:
-        """Return what a partition sees of the Virtual I/O Servers' storage.
+    def storage(self, partition: str) -> list[StorageElement]:
+        """Return the storage that is mapped to an LPAR.
 
-        :param partition: its UUID. One that is gone still has storage if
-            somebody forgot to take it away.
+        :param partition: the UUID of the LPAR. Mappings can outlive it.
         """
         servers = self._read('VirtualIOServer', 'ViosSCSIMapping')
         return [
-            self._stored(mapping)
+            self._storage_element(mapping)
             for mapping in servers.iter(_UOM + 'VirtualSCSIMapping')
             if _linked(mapping, 'AssociatedLogicalPartition') == partition
         ]
 
-    def _stored(self, mapping: typing.Any) -> Stored:
+    def _storage_element(self, mapping: typing.Any) -> StorageElement:
         element = mapping.find(f'{_UOM}Storage/*')
         kind = etree.QName(element).localname
         names, identifier = _STORAGE[kind]
-        return Stored(
+        return StorageElement(
             kind=kind,
             name=_text(element, names[0]),
             size=_text(element, names[1]),
-            # The REST API does not give a disk's contents back.
+            # The REST API has no request for the contents of a disk.
             contents=self._emulator.contents(_text(element, identifier)),
         )
 
-    def left_in_groups(self) -> list[str]:
-        """Return the names of all disks and media on the whole host."""
+    def volume_group_contents(self) -> list[str]:
+        """Return the names of all disks and media of the host."""
         servers = self._read('VirtualIOServer').iter(_UOM + 'VirtualIOServer')
         found = []
         for server in servers:
@@ -200,7 +199,7 @@ class Host:
         return found
 
     def adapters(self, partition: str) -> list[Adapter]:
-        """Return the network adapters of a partition, by its UUID."""
+        """Return the network adapters of the LPAR with this UUID."""
         feed = self._read(
             f'LogicalPartition/{partition.upper()}/ClientNetworkAdapter'
         )
@@ -212,14 +211,14 @@ class Host:
             for element in feed.iter(_UOM + 'ClientNetworkAdapter')
         ]
 
-    def requests(self) -> int:
-        """Return how many requests the host got, and count anew."""
+    def pop_request_count(self) -> int:
+        """Return the number of requests since the last call."""
         count = sum(self._emulator.journal_counts().values())
         self._emulator.clear_journal()
         return count
 
     def log_off(self) -> None:
-        """End the session; a host that is gone has ended it already."""
+        """End the session, unless the host has stopped."""
         with contextlib.suppress(requests.ConnectionError):
             self._session.delete(
                 self._url + '/rest/api/web/Logon', timeout=_TIMEOUT
@@ -234,7 +233,7 @@ class Host:
             timeout=_TIMEOUT,
         )
         answer.raise_for_status()
-        # 204 is how the API says that a feed is empty.
+        # The API answers 204 without content for an empty feed.
         return etree.fromstring(answer.content or b'<feed/>')
 
 
@@ -270,7 +269,7 @@ def _partition(element: typing.Any) -> Partition:
 
 
 def _linked(element: typing.Any, tag: str) -> str:
-    """Return the UUID that a child element links to, '' for none."""
+    """Return the UUID that a child element links to, or an empty string."""
     child = element.find(_UOM + tag)
     href = '' if child is None else child.get('href', '')
     return href.partition('?')[0].rpartition('/')[2].lower()
@@ -282,5 +281,5 @@ def _with_colons(mac: str) -> str:
 
 
 def _text(element: typing.Any, tag: str) -> str:
-    """Return the text of a child element, '' if it is not there."""
+    """Return the text of a child element, or an empty string."""
     return (element.findtext(_UOM + tag) or '').strip()

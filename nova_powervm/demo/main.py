@@ -24,152 +24,296 @@ import typing
 
 from nova_powervm.demo import client_files
 from nova_powervm.demo import cloud as cloud_lib
+from nova_powervm.demo import command_guide
+from nova_powervm.demo import expected_providers
 from nova_powervm.demo import host as host_lib
 from nova_powervm.demo import launcher
 from nova_powervm.demo import report
+from nova_powervm.demo import server_steps
 from nova_powervm.demo import stack as stack_lib
+from nova_powervm.demo import step_context
 from nova_powervm.demo import steps as steps_lib
 from nova_powervm.demo import supervisor as supervisor_lib
+from nova_powervm.demo import user_files
 
-_WRONG = 1
+_FAILED = 1
 _USAGE = 2
 # What a shell reports of a program that Ctrl-C ended.
 _INTERRUPTED = 130
 
-#: What ends a run early. A shell starts its background jobs with SIGINT
-#: ignored, so Python's own handling of it is not to be relied on.
+#: The signals that end a run. A shell starts background jobs with SIGINT
+#: ignored, so Python's default handling does not suffice.
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 def main(argv: collections.abc.Sequence[str] | None = None) -> int:
-    """Run the demonstration; return the status for the shell.
+    """Run the demonstration.
 
-    0: every step is as expected. 1: one is not, or a service failed.
+    :param argv: the command line without the program's name; by default that
+        of the process.
+    :returns: the exit status: 0 if all results are as expected, 1 if one is
+        not or a service failed, 2 if an argument or a file can't be used,
+        130 after an interruption.
     """
-    arguments = _parser().parse_args(argv)
+    arguments = _parse(argv)
     try:
-        if arguments.json:
-            # Neither the steps of an earlier run nor, at the end, a path that
-            # can't be written.
-            report.write(arguments.json, [])
+        _check_files(arguments)
         state_dir = stack_lib.make_state_dir(arguments.state_dir)
-    except OSError as error:
+    except (OSError, user_files.UserFileError) as error:
         print(f'demo: {error}', file=sys.stderr)
         return _USAGE
-    _say(f'everything of this run is in {state_dir}')
+    is_temporary = arguments.state_dir is None
+    _say(
+        f'everything of this run is in {state_dir}'
+        + (
+            ', which is deleted at the end unless something fails'
+            if is_temporary
+            else ''
+        )
+    )
     for number in _SIGNALS:
         signal.signal(number, signal.default_int_handler)
-    # Wherever this machine's requests go by default, these stay on it. The
-    # children inherit it.
+    # Requests to the services must not go through a proxy. The children
+    # inherit these variables.
     os.environ['no_proxy'] = os.environ['NO_PROXY'] = stack_lib.ADDRESS
-    status = _WRONG
-    try:
-        status = _in_state_dir(state_dir, arguments)
-    except KeyboardInterrupt:
-        status = _INTERRUPTED
-        _say('interrupted')
-    except supervisor_lib.ServiceError as error:
-        _say(str(error))
-        _show_log(error.log)
-    except (OSError, *steps_lib.REFUSALS) as error:
-        _say(report.reason(error))
-    if status == _WRONG:
-        _say(f'all log files: {state_dir / "log"}')
-    elif arguments.state_dir is None:
+    status = _run_reporting_errors(state_dir, arguments)
+    if status == _FAILED:
+        _say(f'all log files are in {state_dir / "log"}')
+    elif is_temporary:
         shutil.rmtree(state_dir)
+    if status == 0 and not arguments.keep:
+        print(_guide(_next_state_dir(state_dir)).for_next_run())
     return status
+
+
+def _parse(
+    argv: collections.abc.Sequence[str] | None,
+) -> argparse.Namespace:
+    """Parse the command line; files of the user imply ``--keep``."""
+    parser = _parser()
+    arguments = parser.parse_args(argv)
+    arguments.files = launcher.Files(arguments.inventory, arguments.world)
+    if not arguments.files.are_defaults:
+        if arguments.json:
+            parser.error(
+                '--json writes the results of the steps, which --inventory '
+                'and --world leave out'
+            )
+        arguments.keep = True
+    return arguments
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog='tools/demo.sh',
-        description='Start a small OpenStack with the PowerVM driver and an '
-        'emulated PowerVM host, and demonstrate device passthrough on it.',
+        prog=command_guide.demo_command(),
+        description='Start a small OpenStack cloud with the PowerVM driver '
+        'and an emulated PowerVM host, and demonstrate device passthrough '
+        'on it.',
     )
     parser.add_argument(
         '--json',
         type=pathlib.Path,
         metavar='FILE',
-        help='write the steps there: step, expected, observed, ok',
+        help='write the results of the steps to this file: step, expected, '
+        'observed, ok',
     )
     parser.add_argument(
         '--keep',
         action='store_true',
-        help='leave the cloud running afterwards, until Ctrl-C',
+        help='keep the cloud running afterwards, until Ctrl-C stops and '
+        'deletes it',
+    )
+    parser.add_argument(
+        '--inventory',
+        type=pathlib.Path,
+        metavar='FILE',
+        help='inventory file for nova-compute. The steps are left out: the '
+        'cloud starts, publishes its devices and keeps running as with '
+        '--keep',
+    )
+    parser.add_argument(
+        '--world',
+        type=pathlib.Path,
+        metavar='FILE',
+        help='world document that describes the emulated host. The steps '
+        'are left out as with --inventory',
     )
     parser.add_argument(
         '--state-dir',
         type=pathlib.Path,
         metavar='DIR',
-        help='an empty or new directory for databases, configuration and '
-        'logs; by default a temporary one, removed unless something failed',
+        help='new or empty directory for databases, configuration and logs, '
+        'which is not deleted; by default a temporary directory, which is '
+        'deleted unless something failed',
     )
     return parser
 
 
-def _in_state_dir(
+def _check_files(arguments: argparse.Namespace) -> None:
+    """Verify the files of the user before anything starts.
+
+    :raises user_files.UserFileError: an inventory or world can't be used.
+    :raises OSError: the file for the results can't be written.
+    """
+    if arguments.inventory:
+        user_files.read_paragraph_names(arguments.inventory)
+    if arguments.world:
+        user_files.check_world(arguments.world)
+    if arguments.json:
+        # Also removes the results of an earlier run.
+        report.write(arguments.json, [])
+
+
+def _run_reporting_errors(
     state_dir: pathlib.Path, arguments: argparse.Namespace
 ) -> int:
+    """Run the cloud; report an error, and return the exit status."""
+    try:
+        return _run_cloud(state_dir, arguments)
+    except KeyboardInterrupt:
+        _say('interrupted')
+        return _INTERRUPTED
+    except supervisor_lib.ServiceError as error:
+        _say(str(error))
+        _show_log(error.log)
+    except (
+        OSError,
+        user_files.UserFileError,
+        *steps_lib.REFUSALS,
+    ) as error:
+        _say(report.reason(error))
+    return _FAILED
+
+
+def _run_cloud(state_dir: pathlib.Path, arguments: argparse.Namespace) -> int:
+    """Run the cloud, and stop all of its processes at the end."""
     with supervisor_lib.Supervisor(state_dir / 'log') as supervisor:
         try:
-            return _with_children(state_dir, supervisor, arguments)
+            return _run_children(state_dir, supervisor, arguments)
         finally:
-            # Another Ctrl-C must not keep the children from being ended.
+            # A second Ctrl-C must not interrupt the end of the children.
             for number in _SIGNALS:
                 signal.signal(number, signal.SIG_IGN)
 
 
-def _with_children(
+def _run_children(
     state_dir: pathlib.Path,
     supervisor: supervisor_lib.Supervisor,
     arguments: argparse.Namespace,
 ) -> int:
     began = time.monotonic()
-    stack = launcher.launch(
-        state_dir, supervisor, steps_lib.inventory_text(), _say
-    )
-    done = _walk(stack)
+    files = arguments.files
+    stack = launcher.launch(state_dir, supervisor, files, _say)
+    host = host_lib.Host(stack.host)
+    context = step_context.Context(stack, cloud_lib.Cloud(stack), host)
+    if files.are_defaults:
+        done = _show_steps(context)
+    else:
+        done = []
+        _show_cloud(context)
+    host.log_off()
     if arguments.json:
         report.write(arguments.json, done)
     wrong = [step.step for step in done if not step.ok]
-    seconds = time.monotonic() - began
-    _say(f'{len(done) - len(wrong)} steps are ok, after {seconds:.0f} s')
+    if done:
+        seconds = time.monotonic() - began
+        _say(f'{len(done) - len(wrong)} steps are ok, after {seconds:.0f} s')
     if wrong:
         _say(f'wrong: {wrong[0]}')
         supervisor.check()
         _show_log(supervisor.log('nova'))
     if arguments.keep:
-        _keep(stack)
-    return _WRONG if wrong else 0
+        is_temporary = arguments.state_dir is None and not wrong
+        _keep(stack, files, is_temporary)
+    return _FAILED if wrong else 0
 
 
-def _walk(stack: stack_lib.Stack) -> list[report.Step]:
+def _show_steps(context: step_context.Context) -> list[report.Step]:
     """Run and print the steps."""
-    host = host_lib.Host(stack.host)
-    demonstration = steps_lib.Demonstration(
-        stack, cloud_lib.Cloud(stack), host
-    )
     done = []
-    for number, step in enumerate(demonstration.run(), start=1):
+    for number, step in enumerate(steps_lib.run_steps(context), start=1):
         report.show(step, number)
         done.append(step)
-    host.log_off()
     print()
     return done
 
 
-def _keep(stack: stack_lib.Stack) -> None:
-    """Say how to use the cloud, and let it run until Ctrl-C."""
-    print(client_files.write(stack))
-    _say('running until Ctrl-C')
+def _show_cloud(context: step_context.Context) -> None:
+    """Print what a cloud with files of the user publishes."""
+    for title, lines in steps_lib.show_cloud(context):
+        report.show_lines(title, lines)
+    print()
+    _say(
+        'the scripted steps are left out: they need the default inventory '
+        'and world'
+    )
+
+
+def _keep(
+    stack: stack_lib.Stack, files: launcher.Files, is_temporary: bool
+) -> None:
+    """Print how to use the cloud, and let it run until Ctrl-C."""
+    client_files.write(stack)
+    print(_guide(stack.state_dir, files).for_running_cloud())
+    print(f'The REST API of the PowerVM host is at {stack.host.url};')
+    print(f'{stack.etc / "nova.conf"} has its user and password.')
+    print(f'Log files are in {stack.log}.\n')
+    _say('running until Ctrl-C, which ' + _what_ends(stack, is_temporary))
     try:
         signal.pause()
     except KeyboardInterrupt:
         _say('stopping')
 
 
+def _what_ends(stack: stack_lib.Stack, is_temporary: bool) -> str:
+    if is_temporary:
+        return (
+            'stops the cloud and deletes everything in it: servers, disks, '
+            f'images, databases and all of {stack.state_dir}'
+        )
+    return (
+        'stops the cloud for good: the emulated host with its LPARs and '
+        'disks is lost; databases, configuration and logs stay in '
+        f'{stack.state_dir}'
+    )
+
+
+def _guide(
+    state_dir: pathlib.Path, files: launcher.Files | None = None
+) -> command_guide.Guide:
+    """Return the guide to a cloud with the default files, or with others."""
+    if files is None or files.are_defaults:
+        flavor, paragraphs = server_steps.FLAVOR_ONE, []
+    else:
+        flavor, paragraphs = None, _paragraph_names(files.inventory)
+    return command_guide.Guide(
+        state_dir, pathlib.Path(sys.prefix), flavor, paragraphs
+    )
+
+
+def _paragraph_names(inventory: pathlib.Path | None) -> list[str]:
+    """Return the names of the paragraphs of the inventory file in use."""
+    if inventory is not None:
+        return user_files.read_paragraph_names(inventory)
+    return [
+        paragraph.name
+        for paragraph in expected_providers.read_paragraphs(
+            launcher.default_inventory()
+        )
+    ]
+
+
+def _next_state_dir(state_dir: pathlib.Path) -> pathlib.Path:
+    """Return a state directory for another run, which does not exist."""
+    number, path = 1, state_dir
+    while path.exists():
+        number += 1
+        path = state_dir.with_name(f'{state_dir.name}-{number}')
+    return path
+
+
 def _show_log(log: pathlib.Path) -> None:
-    lines = supervisor_lib.telling_lines(log)
+    lines = supervisor_lib.last_errors(log)
     if lines:
         print(f'From {log}:')
         print(*(f'  {line}' for line in lines), sep='\n')
@@ -180,5 +324,5 @@ def _say(line: str) -> None:
 
 
 def run() -> typing.NoReturn:
-    """Run the command and leave Python with its status."""
+    """Run the command and exit with its status."""
     sys.exit(main())

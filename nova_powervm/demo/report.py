@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The steps of the demonstration, for people and for programs."""
+"""The results of the steps, as text and as JSON."""
 
 import collections.abc
 import dataclasses
@@ -19,15 +19,15 @@ import pathlib
 import sys
 import typing
 
-#: What json.dumps can write; both sides of a step are made of it.
+#: A value that json.dumps can write.
 Json = typing.Any
 
 
 @dataclasses.dataclass(frozen=True)
 class Step:
-    """A step: what it must come to, and what it came to.
+    """The expected and the observed result of a step.
 
-    ``shown`` are lines that let a person see it for themselves.
+    ``shown`` are lines that show the result to a person.
     """
 
     step: str
@@ -37,11 +37,11 @@ class Step:
 
     @property
     def ok(self) -> bool:
-        """Whether everything is as expected."""
+        """Whether the observed result is the expected one."""
         return bool(self.expected == self.observed)
 
     def document(self) -> dict[str, Json]:
-        """Return the step as ``--json`` has it."""
+        """Return the step as ``--json`` writes it."""
         return {
             'step': self.step,
             'expected': self.expected,
@@ -51,34 +51,34 @@ class Step:
 
 
 def differences(expected: Json, observed: Json, at: str = '') -> list[str]:
-    """Return a line per place where ``observed`` is not as expected."""
+    """Return one line per difference between two results.
+
+    :param at: the path of the values within the result.
+    """
     if isinstance(expected, dict) and isinstance(observed, dict):
         lines = []
-        for key in [*expected, *(key for key in observed)]:
+        for key in [*expected, *observed]:
             place = f'{at}.{key}' if at else str(key)
             if key not in observed:
                 lines.append(f'{place}: missing, expected {expected[key]!r}')
             elif key not in expected:
-                lines.append(f'{place}: not expected, is {observed[key]!r}')
+                lines.append(f'{place}: unexpected, is {observed[key]!r}')
             else:
                 lines += differences(expected[key], observed[key], place)
         return list(dict.fromkeys(lines))
     if expected == observed:
         return []
-    return [f'{at or "it"}: expected {expected!r}, is {observed!r}']
+    return [f'{at or "result"}: expected {expected!r}, is {observed!r}']
 
 
 def reason(error: Exception) -> str:
-    """Return what a failed request says of itself."""
+    """Return the type and message of an error."""
     return f'{type(error).__name__}: {error}'
 
 
 def show(step: Step, number: int, out: typing.TextIO = sys.stdout) -> None:
-    """Print a step: its heading, what is to be seen, and the verdict."""
-    heading = f'{number}. {step.step}'
-    print(f'\n{heading}\n{"-" * len(heading)}', file=out)
-    for line in step.shown:
-        print(f'  {line}'.rstrip(), file=out)
+    """Print the heading of a step, its result and the verdict."""
+    show_lines(f'{number}. {step.step}', step.shown, out)
     if step.ok:
         print('  ok', file=out, flush=True)
         return
@@ -87,7 +87,18 @@ def show(step: Step, number: int, out: typing.TextIO = sys.stdout) -> None:
         print(f'    {line}', file=out, flush=True)
 
 
+def show_lines(
+    heading: str,
+    lines: collections.abc.Iterable[str],
+    out: typing.TextIO = sys.stdout,
+) -> None:
+    """Print a heading and, indented, lines."""
+    print(f'\n{heading}\n{"-" * len(heading)}', file=out)
+    for line in lines:
+        print(f'  {line}'.rstrip(), file=out)
+
+
 def write(path: pathlib.Path, steps: collections.abc.Iterable[Step]) -> None:
-    """Write the steps as a JSON list of their documents."""
+    """Write the steps to a file as a JSON list of their documents."""
     documents = [step.document() for step in steps]
     path.write_text(json.dumps(documents, indent=2) + '\n')

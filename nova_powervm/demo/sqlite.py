@@ -10,17 +10,16 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Let several threads and services write to SQLite databases.
+"""SQLite databases with several writing threads and services.
 
-oslo.db begins transactions with BEGIN, which takes SQLite's write lock only
-at the first statement that writes. Two transactions that have both read by
-then can't both go on, and one fails with "database is locked" at once,
-whatever the timeout. A transaction that takes the lock when it begins waits
-for its turn instead.
+oslo.db begins transactions with BEGIN, which takes the write lock of SQLite
+only at the first statement that writes. If two transactions have read by
+then, one of them fails immediately with "database is locked", whatever the
+timeout. A transaction that takes the lock when it begins waits instead.
 
-There is one that must not wait: Placement reads a provider anew in a second
-transaction, while the same thread has the lock in a first one. It would wait
-for itself. So what begins inside another one of its thread begins plainly.
+A nested transaction must not wait: Placement rereads a provider in a second
+transaction while the same thread holds the lock in a first one, and would
+wait for itself. So the second transaction of a thread begins with BEGIN.
 """
 
 import sqlite3
@@ -32,16 +31,16 @@ import sqlalchemy.engine
 import sqlalchemy.event
 
 _PRAGMAS = (
-    # Readers go on while somebody writes.
+    # Readers continue while another connection writes.
     'PRAGMA journal_mode=WAL',
     'PRAGMA busy_timeout=60000',
-    # A machine that loses power may keep half of a demonstration.
+    # The databases need not survive a power failure.
     'PRAGMA synchronous=OFF',
 )
 
 
 class _Begun(threading.local):
-    """What each thread has begun with the lock of a database, last of all."""
+    """The connection with which this thread last locked each database."""
 
     def __init__(self) -> None:
         self.by_database: dict[
@@ -53,8 +52,11 @@ class _Begun(threading.local):
 _begun = _Begun()
 
 
-def tune() -> None:
-    """Apply this to every SQLAlchemy engine of the process, once."""
+def serialize_writers() -> None:
+    """Make transactions of all SQLAlchemy engines lock when they begin.
+
+    Call it once per process.
+    """
     engines = sqlalchemy.engine.Engine
     sqlalchemy.event.listen(engines, 'connect', _on_connect)
     sqlalchemy.event.listen(
@@ -85,7 +87,7 @@ def _on_execute(
 
 
 def _is_inside_another(connection: sqlalchemy.engine.Connection) -> bool:
-    """Whether this thread has the database's write lock already."""
+    """Tell whether this thread already holds the write lock."""
     database = connection.engine.url
     known = _begun.by_database.get(database)
     holder = known and known()

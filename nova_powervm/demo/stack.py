@@ -10,10 +10,10 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What one run of the demonstration's cloud consists of.
+"""The addresses, passwords and files of one run of the cloud.
 
-A :class:`Stack` is made once by the launcher, written to ``stack.json`` in
-the state directory, and read there by the services' processes.
+The launcher creates a :class:`Stack` and saves it as ``stack.json`` in the
+state directory, where the processes of the services load it.
 """
 
 import collections.abc
@@ -26,19 +26,19 @@ import secrets
 import socket
 import tempfile
 
-#: The host name of the one nova-compute, and so the name of its node.
+#: The host name of nova-compute, and therefore the name of its node.
 NODE = 'powervm-demo'
 REGION = 'RegionOne'
 ADDRESS = '127.0.0.1'
 
-#: Service users, each with a password of its own.
+#: The service users, each of which has its own password.
 SERVICE_USERS = ('glance', 'neutron', 'nova', 'placement')
 
-#: Every API that gets a port.
+#: The APIs, each of which has its own port.
 APIS = ('glance', 'keystone', 'neutron', 'nova', 'placement')
 
-# Linux takes the ports of outgoing connections from 32768 on, so an API's
-# port below can't be held by somebody's client when its service starts.
+# Linux takes the ports of outgoing connections from 32768 upwards, so no
+# client can occupy a lower port before its service starts.
 _PORTS = range(20000, 32768)
 
 _FILE = 'stack.json'
@@ -46,7 +46,7 @@ _FILE = 'stack.json'
 
 @dataclasses.dataclass(frozen=True)
 class HostRest:
-    """Where a PowerVM host's REST API is, and who may use it."""
+    """The address and credentials of a PowerVM host's REST API."""
 
     url: str
     username: str
@@ -55,10 +55,17 @@ class HostRest:
 
 @dataclasses.dataclass(frozen=True)
 class Stack:
-    """One cloud: its directory, its ports, its passwords and its host.
+    """The parameters of one cloud.
 
-    ``ports`` has a number per entry of :data:`APIS`; ``passwords`` one text
-    for ``admin`` and for each of :data:`SERVICE_USERS`.
+    :ivar state_dir: the directory of everything that the cloud writes.
+    :ivar ports: the port of each API in :data:`APIS`.
+    :ivar passwords: the password of ``admin`` and of each user in
+        :data:`SERVICE_USERS`.
+    :ivar host: the PowerVM host.
+    :ivar prefix: the prefix of the Python environment.
+    :ivar inventory_file: the driver's inventory.yaml.
+    :ivar volume_group: the volume group for disks, as
+        ``[powervm]volume_group_name`` has it; None for a host without one.
     """
 
     state_dir: pathlib.Path
@@ -66,6 +73,8 @@ class Stack:
     passwords: dict[str, str] = dataclasses.field(repr=False)
     host: HostRest
     prefix: pathlib.Path
+    inventory_file: pathlib.Path
+    volume_group: str | None
 
     @property
     def etc(self) -> pathlib.Path:
@@ -77,27 +86,24 @@ class Stack:
         """The directory of all log files."""
         return self.state_dir / 'log'
 
-    @property
-    def inventory_file(self) -> pathlib.Path:
-        """The driver's inventory.yaml."""
-        return self.etc / 'inventory.yaml'
-
     def url(self, api: str) -> str:
-        """Return the address of an entry of :data:`APIS`, without a path."""
+        """Return the URL of one of :data:`APIS`, without a path."""
         return f'http://{ADDRESS}:{self.ports[api]}'
 
     @property
     def auth_url(self) -> str:
-        """Keystone's address as clients want it."""
+        """The URL of Keystone's API."""
         return self.url('keystone') + '/v3'
 
     def save(self) -> None:
-        """Write ``stack.json``, for this user's eyes only."""
+        """Write ``stack.json``, readable by this user only."""
         document = {
             'ports': self.ports,
             'passwords': self.passwords,
             'host': dataclasses.asdict(self.host),
             'prefix': str(self.prefix),
+            'inventory_file': str(self.inventory_file),
+            'volume_group': self.volume_group,
         }
         write_private(
             self.state_dir / _FILE, json.dumps(document, indent=2) + '\n'
@@ -105,7 +111,7 @@ class Stack:
 
 
 def load(state_dir: pathlib.Path) -> Stack:
-    """Read the stack that :meth:`Stack.save` wrote into ``state_dir``."""
+    """Load the stack that :meth:`Stack.save` wrote to ``state_dir``."""
     document = json.loads((state_dir / _FILE).read_text())
     return Stack(
         state_dir=state_dir,
@@ -113,15 +119,17 @@ def load(state_dir: pathlib.Path) -> Stack:
         passwords=document['passwords'],
         host=HostRest(**document['host']),
         prefix=pathlib.Path(document['prefix']),
+        inventory_file=pathlib.Path(document['inventory_file']),
+        volume_group=document['volume_group'],
     )
 
 
 def make_state_dir(wanted: pathlib.Path | None) -> pathlib.Path:
-    """Make the directory that holds everything of a run, with mode 0700.
+    """Create the state directory of a run, with mode 0700.
 
-    :param wanted: its path, or None for a new one under the system's
-        directory for temporary files.
-    :raises FileExistsError: there is something in ``wanted`` already.
+    :param wanted: the path of an empty or new directory; None for a new one
+        in the system's directory for temporary files.
+    :raises FileExistsError: ``wanted`` is not empty.
     """
     if wanted is None:
         state_dir = pathlib.Path(tempfile.mkdtemp(prefix='nova-powervm-demo-'))
@@ -130,7 +138,10 @@ def make_state_dir(wanted: pathlib.Path | None) -> pathlib.Path:
         state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         state_dir.chmod(0o700)
         if any(state_dir.iterdir()):
-            raise FileExistsError(f'{state_dir} is not empty')
+            raise FileExistsError(
+                f'{state_dir} is not empty; name a new or empty directory '
+                'with --state-dir'
+            )
     for name in ('db', 'etc', 'images', 'lock', 'log', 'state'):
         (state_dir / name).mkdir()
     return state_dir
@@ -140,18 +151,21 @@ def free_ports(
     names: collections.abc.Sequence[str],
     candidates: collections.abc.Iterable[int] | None = None,
 ) -> dict[str, int]:
-    """Return a different free TCP port of this machine per name.
+    """Return a free TCP port of this machine for each name.
 
-    :param candidates: the numbers to try; by default all that suit, in
-        random order so that two runs that start together seldom meet.
-    :raises OSError: fewer candidates are free than there are names.
+    :param candidates: the ports to try. By default these are all suitable
+        ones in random order, so that runs that start together seldom collide.
+    :raises OSError: there are fewer free ports than names.
     """
     if candidates is None:
         candidates = random.sample(_PORTS, len(_PORTS))
     free = filter(_is_free, candidates)
     ports = dict(zip(names, free, strict=False))
     if len(ports) < len(names):
-        raise OSError('not enough free ports on ' + ADDRESS)
+        raise OSError(
+            f'not enough free ports on {ADDRESS} from {_PORTS.start} to '
+            f'{_PORTS.stop - 1}'
+        )
     return ports
 
 
@@ -165,13 +179,13 @@ def _is_free(port: int) -> bool:
 
 
 def new_passwords() -> dict[str, str]:
-    """Return a random password for the admin and for each service user."""
-    # Hexadecimal: nothing in it means anything to an ini file or a shell.
+    """Return random passwords for the admin and the service users."""
+    # Hexadecimal digits need no quotes in ini files and shells.
     return {user: secrets.token_hex(16) for user in ('admin', *SERVICE_USERS)}
 
 
 def write_private(path: pathlib.Path, text: str) -> None:
-    """Write a file that nobody but this user ever could read."""
+    """Write a file that only this user can read, from its creation on."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, 'w') as file:
         file.write(text)

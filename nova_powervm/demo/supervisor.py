@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Start the cloud's processes, watch them while they start, end them all."""
+"""Starting, watching and stopping the processes of the cloud."""
 
 import collections.abc
 import contextlib
@@ -23,7 +23,7 @@ import sys
 import time
 import typing
 
-# Nova's services and everything that runs beside them use native threads.
+# Nova's services, and all that run beside them, use native threads.
 _ENVIRONMENT = {
     'OS_NOVA_DISABLE_EVENTLET_PATCHING': 'true',
     'PYTHONWARNINGS': 'ignore',
@@ -32,14 +32,14 @@ _ENVIRONMENT = {
 
 _LINES = 25
 
-# Date, time and process, as oslo.log writes them, come before the level.
+# oslo.log writes date, time and process before the level.
 _ERROR = re.compile(r'\S+ \S+ \d+ (ERROR|CRITICAL) ')
 
 
 class ServiceError(Exception):
-    """A process did not start, or ended while it was needed.
+    """A process did not start, or ended unexpectedly.
 
-    ``log`` is the file that is most likely to say why.
+    ``log`` is the file that most likely has the reason.
     """
 
     def __init__(self, name: str, reason: str, log: pathlib.Path) -> None:
@@ -49,10 +49,10 @@ class ServiceError(Exception):
 
 
 class Supervisor:
-    """The child processes of one run; a context that ends them on exit.
+    """The child processes of one run; a context that stops them on exit.
 
-    What a child prints goes to ``NAME.out`` in ``log_dir``; the projects
-    themselves log to ``NAME.log`` there.
+    The output of a child goes to ``NAME.out`` in ``log_dir``, where the
+    projects themselves log to ``NAME.log``.
     """
 
     def __init__(self, log_dir: pathlib.Path) -> None:
@@ -72,16 +72,16 @@ class Supervisor:
         *arguments: str,
         environment: collections.abc.Mapping[str, str] | None = None,
     ) -> None:
-        """Run ``python -m module arguments`` as a child of that name."""
+        """Start ``python -m module arguments`` as the child ``name``."""
         with open(self.output(name), 'wb') as output:
             self._children[name] = subprocess.Popen(  # noqa: S603
                 [sys.executable, '-m', module, *arguments],
                 env={**os.environ, **_ENVIRONMENT, **(environment or {})},
-                # A child that reads it learns when this process is gone.
+                # A child that reads it notices the end of this process.
                 stdin=subprocess.PIPE,
                 stdout=output,
                 stderr=subprocess.STDOUT,
-                # Ctrl-C is for this process, which then ends its children.
+                # Ctrl-C reaches only this process, which stops its children.
                 start_new_session=True,
             )
 
@@ -91,9 +91,9 @@ class Supervisor:
         is_up: collections.abc.Callable[[str], bool],
         seconds: float,
     ) -> collections.abc.Iterator[str]:
-        """Yield each of the names as soon as ``is_up(name)`` is true.
+        """Yield each name as soon as ``is_up(name)`` is true.
 
-        :raises ServiceError: a child ended, or is not up in time.
+        :raises ServiceError: a child ended, or is not up after ``seconds``.
         """
         deadline = time.monotonic() + seconds
         missing = set(names)
@@ -110,9 +110,9 @@ class Supervisor:
             time.sleep(0.1)
 
     def check(self) -> None:
-        """Find out whether all children still run.
+        """Verify that all children are running.
 
-        :raises ServiceError: one does not.
+        :raises ServiceError: one of them ended.
         """
         for name, child in self._children.items():
             status = child.poll()
@@ -122,13 +122,13 @@ class Supervisor:
                 )
 
     def output(self, name: str) -> pathlib.Path:
-        """Return the file of what a child printed."""
+        """Return the file with the output of a child."""
         return self._log_dir / f'{name}.out'
 
     def log(self, name: str) -> pathlib.Path:
-        """Return the file that is likely to tell why a child failed.
+        """Return the file that most likely says why a child failed.
 
-        A traceback that ended a process is in what it printed.
+        The traceback of a process that ended is in its output.
         """
         output = self.output(name)
         log = self._log_dir / f'{name}.log'
@@ -137,7 +137,7 @@ class Supervisor:
         return output
 
     def stop(self, seconds: float = 10) -> None:
-        """End all children, the last started first, and all of theirs."""
+        """Stop all children and their descendants, newest child first."""
         children = list(reversed(self._children.values()))
         self._children.clear()
         for child in children:
@@ -153,10 +153,10 @@ class Supervisor:
                 child.stdin.close()
 
 
-def telling_lines(log: pathlib.Path, count: int = _LINES) -> list[str]:
-    """Return the last errors in a log file, or else its last lines.
+def last_errors(log: pathlib.Path, count: int = _LINES) -> list[str]:
+    """Return the last errors in a log file, or its last lines without any.
 
-    A file that does not exist has none.
+    :returns: an empty list if the file does not exist.
     """
     if not log.exists():
         return []
@@ -166,6 +166,6 @@ def telling_lines(log: pathlib.Path, count: int = _LINES) -> list[str]:
 
 
 def _signal_group(child: subprocess.Popen[bytes], number: int) -> None:
-    # Each child leads a process group, so its own children get it too.
+    # Each child leads a process group, which includes its descendants.
     with contextlib.suppress(ProcessLookupError):
         os.killpg(child.pid, number)

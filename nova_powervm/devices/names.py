@@ -14,6 +14,7 @@
 
 import hashlib
 import re
+from collections.abc import Callable
 
 import os_traits
 
@@ -60,6 +61,15 @@ def provider_name(nodename: str, drc_index: int, style: str = 'node') -> str:
         return PROVIDER_PREFIX + suffix
     room = PROVIDER_NAME_LIMIT - len(PROVIDER_PREFIX) - len(suffix) - 1
     return f'{PROVIDER_PREFIX}{_fit(nodename, room)} {suffix}'
+
+
+def namer(nodename: str, style: str) -> Callable[[int], str]:
+    """Make the function that names the providers of a node's slots.
+
+    :param nodename: As for :func:`provider_name`, and so is ``style``.
+    :returns: A function from DRC index to name.
+    """
+    return lambda drc_index: provider_name(nodename, drc_index, style)
 
 
 def _fit(text: str, room: int) -> str:

@@ -23,10 +23,8 @@ from collections.abc import Iterable
 from collections.abc import Iterator
 from collections.abc import Mapping
 
-from nova_powervm.devices import accelerators
 from nova_powervm.devices import matching
 from nova_powervm.devices import names
-from nova_powervm.devices import planned
 from nova_powervm.devices import slot_providers
 from nova_powervm.devices import slots
 
@@ -35,19 +33,6 @@ CYBORG = 'cyborg'
 HELD = 'held'
 
 _SLOT_TRAIT = re.compile(r'CUSTOM_POWERVM_IOSLOT_DRC_INDEX_([0-9A-F]{8})')
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Neighbours:
-    """The providers below the compute node that are not ours.
-
-    :param names: Uuid to name of each of them.
-    :param slots: DRC index to the name of the provider of Cyborg's that
-        stands for the slot.
-    """
-
-    names: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    slots: Mapping[int, str] = dataclasses.field(default_factory=dict)
 
 
 def slots_of_cyborg(name: str, traits: Iterable[str]) -> frozenset[int]:
@@ -64,38 +49,19 @@ def slots_of_cyborg(name: str, traits: Iterable[str]) -> frozenset[int]:
     return frozenset(found if named is None else found | {named})
 
 
-class Evidence:
-    """What accelerator requests have shown of Cyborg's slots.
+def cyborg_slots(
+    providers: Iterable[slot_providers.Provider],
+) -> dict[int, str]:
+    """Find the slots that Cyborg manages.
 
-    Nothing is polled: requests are seen when Nova hands them over. What one
-    has shown holds as long as the provider stands that it was bound to.
+    :param providers: Those that Cyborg owns.
+    :returns: DRC index to the name of Cyborg's provider.
     """
-
-    def __init__(self) -> None:
-        # Provider and slot. It only grows: builds add to it in threads.
-        self._shown: set[tuple[str, int]] = set()
-        #: Another object whenever there is more of it.
-        self.version = object()
-
-    def add(self, requests: Iterable[accelerators.Request]) -> None:
-        """Take note of requests that are bound."""
-        bound = {
-            (request.provider_uuid, request.drc_index)
-            for request in requests
-            if request.provider_uuid and request.drc_index is not None
-        }
-        if not bound <= self._shown:
-            self._shown |= bound
-            self.version = object()
-
-    def of(self, neighbours: Neighbours) -> Mapping[int, str]:
-        """Give DRC index to the name of the provider of Cyborg's."""
-        shown = {
-            index: neighbours.names[uuid]
-            for uuid, index in sorted(self._shown.copy())
-            if uuid in neighbours.names
-        }
-        return {**shown, **neighbours.slots}
+    return {
+        index: provider.name
+        for provider in providers
+        for index in slots_of_cyborg(provider.name, provider.traits)
+    }
 
 
 def withhold(
@@ -219,22 +185,3 @@ def _held(
         lpar = ((slot.owner and slot.owner.uuid) or '').upper()
         if lpar in holdings:
             yield slot, lpar
-
-
-def contested(plan: planned.Plan) -> frozenset[int]:
-    """Give the DRC indexes of what the file offers and Cyborg has."""
-    return frozenset(
-        verdict.slot.drc_index
-        for verdict in plan.verdicts
-        if verdict.reason and verdict.reason.code == CYBORG
-    )
-
-
-def in_use_by_both(plan: planned.Plan) -> tuple[planned.Entry, ...]:
-    """Pick what is allocated through us and managed by Cyborg, too."""
-    cyborgs = contested(plan)
-    return tuple(
-        entry
-        for entry in plan.entries
-        if entry.drc_index in cyborgs and entry.consumers
-    )

@@ -22,6 +22,8 @@ from collections.abc import Iterable
 from collections.abc import Mapping
 from typing import Any
 
+import os_traits
+
 from nova_powervm.devices import matching
 from nova_powervm.devices import names
 
@@ -39,12 +41,19 @@ class Provider:
     :param name: Its name.
     :param inventory: Resource class to inventory record.
     :param traits: Names of its traits.
+    :param is_direct: Whether it is a direct child of the compute node's.
     """
 
     uuid: str
     name: str
     inventory: Inventory = dataclasses.field(default_factory=dict)
     traits: frozenset[str] = frozenset()
+    is_direct: bool = True
+
+    @property
+    def is_cyborgs(self) -> bool:
+        """Whether Cyborg owns it."""
+        return os_traits.OWNER_CYBORG in self.traits
 
     @property
     def is_one_time_use(self) -> bool:
@@ -70,11 +79,6 @@ class Provider:
                 default=0,
             ),
         )
-
-    @property
-    def has_room(self) -> bool:
-        """Whether it has a unit not reserved, be it allocated or not."""
-        return bool(self.inventory) and not self.reserved
 
     def other_classes(self, resource_class: str) -> tuple[str, ...]:
         """Give the classes that it has inventory of, but for one."""

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The WSGI application: from HTTP to handlers and back."""
+"""The WSGI application, which routes requests to handlers."""
 
 import dataclasses
 import functools
@@ -47,11 +47,13 @@ LOG = logging.getLogger(__name__)
 
 
 def _unknown(_: Emulation, call: exchange.Call) -> exchange.Answer:
-    raise errors.NotFound(f'{call.path} is no URI of this API.')
+    raise errors.NotFound(f'{call.path} is not a URI of this API.')
 
 
 def _not_allowed(_: Emulation, call: exchange.Call) -> exchange.Answer:
-    raise errors.MethodNotAllowed(f'{call.method} of {call.path} is not done.')
+    raise errors.MethodNotAllowed(
+        f'{call.path} does not support {call.method}.'
+    )
 
 
 def _unreadable(
@@ -60,10 +62,10 @@ def _unreadable(
     raise bodies.unreadable()
 
 
-# What the route table has no row for.
+# Routes of requests that the table does not list.
 _UNKNOWN = routes.Route('', '', _unknown, 'unknown')
 _NOT_ALLOWED = routes.Route('', '', _not_allowed, 'not_allowed')
-# What NovaLink calls itself; clients take a server without it for an HMC.
+# NovaLink sends this header; clients take a server without it for an HMC.
 _HEADERS = {'X-MC-Type': 'PVM'}
 
 
@@ -75,15 +77,16 @@ def make_app(
     seed: int = 0,
     event_wait: float = EVENT_WAIT,
 ) -> 'Application':
-    """Make an emulator.
+    """Return a new emulator as a WSGI application.
 
     :param world: a world document as Python values; None for the default.
-    :param username: of the one user who can log on with a password.
-    :param password: of that user.
-    :param seed: of every random choice. Emulators with the same seed and
-        world make the same uuids: give each host of a cloud its own.
-    :param event_wait: seconds that a poll for events waits.
-    :raises errors.WorldError: the world is not a possible one.
+    :param username: name of the only user who can log on with a password.
+    :param password: password of that user.
+    :param seed: seed of all random choices. Emulators with the same seed and
+        world generate the same UUIDs, so give each host of a cloud its own.
+    :param event_wait: seconds that a poll for events waits when there are
+        none.
+    :raises errors.WorldError: the world is invalid.
     """
     host = host_module.Host(username, password, seed)
     return Application(Emulation(host, event_wait), world)
@@ -92,7 +95,8 @@ def make_app(
 class Application:
     """One emulator as a WSGI application.
 
-    :ivar control: changes the emulator from outside of the REST API.
+    :ivar control: the control plane, which changes the emulator from outside
+        the REST API.
     """
 
     def __init__(
@@ -103,14 +107,14 @@ class Application:
         self._closed = threading.Event()
 
     def close(self) -> None:
-        """Let every waiting request go, and delete session files."""
+        """Answer all waiting requests and delete the session files."""
         self._closed.set()
         self._emulation.close()
 
     def __call__(
         self, environ: 'WSGIEnvironment', start_response: 'StartResponse'
     ) -> Iterable[bytes]:
-        """Answer one request, as WSGI wants it."""
+        """Answer one request, as PEP 3333 defines it."""
         request = wrappers.Request(environ)
         if request.path.startswith(control_http.PREFIX):
             response = control_http.respond(self.control, request)
@@ -162,7 +166,10 @@ class Application:
         fault: faults_module.Fault | None,
         path: str,
     ) -> exchange.Answer | None:
-        """Return the answer to a request, None to drop the connection."""
+        """Answer a request as its fault demands.
+
+        :returns: the answer, or None to drop the connection.
+        """
         if fault is None:
             return self._handle(call, route, arguments, path)
         after = fault.phase == 'after'
@@ -199,16 +206,18 @@ class Application:
         except errors.RestError as error:
             return _error_answer(call, error, path)
         except Exception:
-            # A bug here must look like a broken server, not like a client's
-            # broken connection.
+            # A defect must look like a failed server, not like a connection
+            # that the client lost.
             LOG.exception('%s %s failed', call.method, path)
-            failure = errors.RestError('The emulator has a defect, see log.')
+            failure = errors.RestError(
+                'The emulator has a defect; see its log.'
+            )
             return _error_answer(call, failure, path)
 
 
 @functools.cache
 def _url_map() -> routing.Map:
-    """Return the route table, compiled; it has no state."""
+    """Compile the route table once; it has no state."""
     rules = [
         routing.Rule(route.rule, methods=[route.method], endpoint=route)
         for route in routes.ROUTES

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""A client of an emulator's control plane in another process."""
+"""An HTTP client of the control plane of an emulator."""
 
 import json
 import urllib.error
@@ -23,11 +23,12 @@ JSON = dict[str, Any]
 
 
 class Client:
-    """The verbs of ``control.Control``, over HTTP.
+    """The verbs of :class:`.control.Control`, over HTTP.
 
-    :param url: of the emulator, as it prints it.
+    Every verb raises errors.ControlError if the emulator refuses it.
+
+    :param url: the URL that the emulator prints when it starts.
     :param timeout: seconds to wait for an answer.
-    :raises errors.ControlError: each verb, if the emulator refuses it.
     """
 
     def __init__(self, url: str, timeout: float = 30.0) -> None:

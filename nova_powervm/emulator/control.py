@@ -10,18 +10,19 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The control plane: changing the emulator from outside of the REST API.
+"""The control plane, which changes the emulator from outside the REST API.
 
-:class:`Control` has the verbs as methods, for tests in the same process;
-``client.Client`` has the same methods over HTTP. Values and answers are plain
-JSON types, DRC indexes eight hexadecimal digits, partitions named by uuid,
-name or id.
+Tests in the same process call the verbs as methods of :class:`Control`;
+:class:`.client.Client` has the same methods over HTTP. Arguments and results
+are JSON types. A DRC index is eight hexadecimal digits; a partition is named
+by its UUID, name or id.
 """
 
 import copy
 import dataclasses
 from typing import Any
 
+from nova_powervm.emulator import control_arguments
 from nova_powervm.emulator import emulation as emulation_module
 from nova_powervm.emulator import errors
 from nova_powervm.emulator import faults as faults_module
@@ -41,9 +42,10 @@ System = system_module.System
 
 
 class Control:
-    """The verbs of the control plane on one emulator.
+    """The verbs of the control plane of one emulator.
 
-    :param world: the world document to start with; None for the default.
+    :param emulation: the emulator.
+    :param world: the initial world document; None for the default.
     """
 
     def __init__(
@@ -58,26 +60,25 @@ class Control:
         self.load_world(worlds.default() if world is None else world)
 
     def state(self) -> JSON:
-        """Return systems with slots, partitions, and jobs, in short."""
+        """Return a summary of the systems, their contents and the jobs."""
         with self._lock:
             return summary.state(self._emulation)
 
     def reset(self) -> None:
-        """Go back to the world that was loaded last.
+        """Restore the world that was loaded last.
 
-        Jobs, faults and the journal are empty then, and what was uploaded
-        is gone. Sessions stay; clients of the event feed get CACHE_CLEARED.
+        This discards jobs, faults, the journal and uploaded contents.
+        Sessions remain, and clients of the event feed get CACHE_CLEARED.
         """
         self.load_world(self._world)
 
     def load_world(self, world: worlds.World) -> None:
         """Replace the world, and reset.
 
-        :param world: the document as JSON values.
-        :raises errors.WorldError: it is not a possible world; nothing has
-            changed then.
+        :param world: the world document as JSON values.
+        :raises errors.WorldError: the world is invalid; nothing has changed.
         """
-        # The caller may go on to change its own.
+        # The caller may modify its document later.
         checked = worlds.check(copy.deepcopy(world))
         with self._lock:
             with self._host.loading():
@@ -95,16 +96,19 @@ class Control:
         card: JSON | None = None,
         system: str | None = None,
     ) -> JSON:
-        """Put a card into a slot; a slot that is not there is added.
+        """Insert a card into a slot, adding the slot if necessary.
 
-        :param card: the keys of a slot in a world document, less
+        :param card: the keys of a slot in a world document, without
             ``drc_index`` and ``owner``; None for an empty new slot.
-        :param system: uuid or name; needed if there are several.
+        :param system: UUID or name; required if there are several.
         :returns: the slot, as in :meth:`state`.
         """
-        spec: JSON = {**(card or {}), 'drc_index': _index_text(drc_index)}
+        spec: JSON = {
+            **(card or {}),
+            'drc_index': control_arguments.format_drc_index(drc_index),
+        }
         if 'owner' in spec:
-            raise errors.ControlError('owners are changed by set_owner')
+            raise errors.ControlError('a card has no owner; use set_owner')
         self._check_slot(spec)
         with self._lock:
             target = self._system(system)
@@ -117,13 +121,13 @@ class Control:
     def pull(
         self, drc_index: str, remove: bool = False, system: str | None = None
     ) -> None:
-        """Take the card out of a slot.
+        """Remove the card from a slot.
 
-        A partition that has the slot in its profile keeps it there; if it
-        is required the partition cannot be activated.
+        The slot remains in the profile of its partition, which can't be
+        activated if the profile requires the slot.
 
-        :param remove: take the slot itself away.
-        :param system: uuid or name; needed if there are several.
+        :param remove: remove the slot itself, too.
+        :param system: UUID or name; required if there are several.
         """
         with self._lock:
             target = self._system(system)
@@ -143,12 +147,12 @@ class Control:
         profiles: bool = True,
         system: str | None = None,
     ) -> None:
-        """Give a slot to a partition or to nobody, past every rule.
+        """Assign a slot to a partition, or release it, bypassing all rules.
 
-        :param partition: uuid, name or id; None for nobody.
-        :param profiles: False leaves the profiles of the partitions as they
-            are: the old owner's then names a slot that is another's.
-        :param system: uuid or name; needed if there are several.
+        :param partition: UUID, name or id; None for no owner.
+        :param profiles: False leaves the partitions' profiles unchanged, so
+            that of the former owner names a slot of another partition.
+        :param system: UUID or name; required if there are several.
         """
         with self._lock:
             target = self._system(system)
@@ -165,15 +169,18 @@ class Control:
         rmc_state: str | None = None,
         system: str | None = None,
     ) -> JSON:
-        """Put a partition into a state, past every rule.
+        """Set the state of a partition, bypassing all rules.
 
-        :param partition: uuid, name or id.
-        :param state: PartitionState; None leaves it.
-        :param rmc_state: ResourceMonitoringControlState; None leaves it.
+        :param partition: UUID, name or id.
+        :param state: PartitionState; None to leave it unchanged.
+        :param rmc_state: ResourceMonitoringControlState; None to leave it
+            unchanged.
         :returns: the partition, as in :meth:`state`.
         """
-        _check_choice('state', state, partition_module.STATES)
-        _check_choice('rmc_state', rmc_state, partition_module.RMC_STATES)
+        control_arguments.check_choice('state', state, partition_module.STATES)
+        control_arguments.check_choice(
+            'rmc_state', rmc_state, partition_module.RMC_STATES
+        )
         with self._lock:
             found = self._partition(partition, self._system(system))
             power.set_state(
@@ -185,19 +192,19 @@ class Control:
             return summary.partition(found)
 
     def contents(self, udid: str, vios: str | int | None = None) -> bytes:
-        """Return what was uploaded to a virtual disk or optical medium.
+        """Return the contents uploaded to a virtual disk or optical medium.
 
-        Over HTTP the answer is the bytes as they are, not JSON.
+        Over HTTP the answer is the bytes themselves, not JSON.
 
-        :param udid: as in :meth:`state`.
-        :param vios: uuid, name or id of the Virtual I/O Server; needed if
+        :param udid: the UDID, as in :meth:`state`.
+        :param vios: UUID, name or id of the Virtual I/O Server; required if
             several have media of the same name.
         """
         with self._lock:
             wanted = [
                 self._host.contents.find(server.uuid, udid)
                 for server in self._host.of_type(Partition)
-                if vios is None or _is_named(server, vios)
+                if vios is None or control_arguments.is_named(server, vios)
             ]
             found = [stored for stored in wanted if stored is not None]
             if len(found) != 1:
@@ -207,33 +214,33 @@ class Control:
             return found[0].path.read_bytes()
 
     def set_job_mode(self, mode: str) -> None:
-        """Choose when jobs that are started from now on make progress.
+        """Choose how jobs that start from now on progress.
 
         :param mode: ``immediate`` or ``manual``.
         """
-        _check_choice('mode', mode, tuple(jobs_module.Mode))
+        control_arguments.check_choice('mode', mode, tuple(jobs_module.Mode))
         with self._lock:
             self._emulation.jobs.mode = jobs_module.Mode(mode)
 
     def jobs(self) -> list[JSON]:
-        """Return the jobs that clients have not deleted yet."""
+        """Return the jobs that clients have not deleted."""
         with self._lock:
             return [summary.job(job) for job in self._emulation.jobs]
 
     def advance_jobs(
         self, job_id: str | None = None, to_end: bool = False
     ) -> list[JSON]:
-        """Move a job on by one status: NOT_STARTED, RUNNING, then its end.
+        """Advance jobs from NOT_STARTED to RUNNING, or to their end.
 
-        :param job_id: of the job; None for all that have not ended.
-        :param to_end: move on until the end.
-        :returns: the jobs that were moved.
+        :param job_id: the job to advance; None for all unfinished jobs.
+        :param to_end: advance to the end instead of by one status.
+        :returns: the jobs that advanced.
         """
         with self._lock:
             jobs = self._emulation.jobs
             chosen = [job for job in jobs if job_id in (None, job.id)]
             if job_id is not None and not chosen:
-                raise errors.ControlError(f'there is no job {job_id!r}')
+                raise errors.ControlError(f'unknown job {job_id!r}')
             moved = [job for job in chosen if not job.is_finished]
             for job in moved:
                 jobs.advance(job, to_end)
@@ -245,11 +252,12 @@ class Control:
         message: str,
         status: str = jobs_module.Status.ERROR.value,
     ) -> None:
-        """Let the next job of an operation fail when it is to end.
+        """Make the next job of an operation fail when it ends.
 
-        :param operation: of ``emulation.OPERATIONS``, such as ``PowerOn``.
-        :param message: of the failure.
-        :param status: the job's status then.
+        :param operation: an operation of ``emulation.OPERATIONS``, such as
+            ``PowerOn``.
+        :param message: the message of the failed job.
+        :param status: the status of the failed job.
         """
         finished = tuple(
             ending
@@ -257,23 +265,23 @@ class Control:
             if ending not in jobs_module.UNFINISHED
             and ending is not jobs_module.Status.OK
         )
-        _check_choice('status', status, finished)
+        control_arguments.check_choice('status', status, finished)
         known = sorted({name for _, name in emulation_module.OPERATIONS})
-        _check_choice('operation', operation, tuple(known))
+        control_arguments.check_choice('operation', operation, tuple(known))
         outcome = jobs_module.Outcome(jobs_module.Status(status), message)
         with self._lock:
             self._emulation.jobs.plan(operation, outcome)
 
     def expire_sessions(self) -> int:
-        """End every session: the next request of each client gets 401.
+        """End all sessions, so the next request of each client gets 401.
 
-        :returns: how many there were.
+        :returns: the number of sessions ended.
         """
         with self._lock:
             return self._host.sessions.expire()
 
     def set_password(self, password: str) -> None:
-        """Change the password; sessions that are open stay."""
+        """Change the password; existing sessions remain valid."""
         with self._lock:
             self._host.sessions.password = password
 
@@ -286,7 +294,8 @@ class Control:
         """Send an event to every client of the event feed.
 
         :param type: EventType, for example ``CACHE_CLEARED``.
-        :param data: EventData; a path from ``/rest/api/`` on gets the host.
+        :param data: EventData; a path that begins with ``/rest/api/`` is
+            completed to a URL.
         :param detail: EventDetail.
         """
         with self._lock:
@@ -305,7 +314,7 @@ class Control:
         drop: bool = False,
         delay: float = 0.0,
     ) -> JSON:
-        """Let a request that is to come fail; see ``faults.Fault``.
+        """Make a future request fail, as :class:`.faults.Fault` describes.
 
         :returns: the fault, with its number.
         """
@@ -323,29 +332,29 @@ class Control:
         return dataclasses.asdict(self._emulation.faults.add(fault))
 
     def faults(self) -> list[JSON]:
-        """Return the installed faults and how often each was applied."""
+        """Return the faults, with the number of times each was applied."""
         installed = self._emulation.faults.all()
         return [dataclasses.asdict(fault) for fault in installed]
 
     def clear_faults(self) -> None:
-        """Take every fault out."""
+        """Remove all faults."""
         self._emulation.faults.clear()
 
     def journal(self) -> list[JSON]:
-        """Return every request since the last clearing, oldest first."""
+        """Return all requests since the journal was cleared, oldest first."""
         records = self._emulation.journal.records()
         return [dataclasses.asdict(record) for record in records]
 
     def journal_counts(self) -> dict[str, int]:
-        """Return the number of requests by ``METHOD label``."""
+        """Return the number of requests per ``METHOD label``."""
         return self._emulation.journal.counts()
 
     def clear_journal(self) -> None:
-        """Forget every request; the numbers go on."""
+        """Clear the journal; the numbering continues."""
         self._emulation.journal.clear()
 
     def _check_slot(self, spec: JSON) -> None:
-        """Refuse a slot that a world document could not have."""
+        """Refuse a slot that would be invalid in a world document."""
         try:
             worlds.check({'systems': [{'name': 'any', 'slots': [spec]}]})
         except errors.WorldError as error:
@@ -361,47 +370,19 @@ class Control:
         ]
         if len(found) != 1:
             raise errors.ControlError(
-                f'{len(found)} systems match {name!r}; name one'
+                f'{len(found)} systems match {name!r}; name exactly one'
             )
         return found[0]
 
     def _partition(self, name: str | int, system: System) -> Partition:
         for partition in self._host.of_type(Partition, system):
-            if _is_named(partition, name):
+            if control_arguments.is_named(partition, name):
                 return partition
-        raise errors.ControlError(f'there is no partition {name!r}')
-
-
-def _is_named(partition: Partition, name: str | int) -> bool:
-    return str(name).upper() == partition.uuid.upper() or str(name) in (
-        partition.name,
-        str(partition.id),
-    )
+        raise errors.ControlError(f'unknown partition {name!r}')
 
 
 def _slot(system: System, drc_index: str) -> slots_module.Slot:
-    slot = system.find_slot(_index(drc_index))
+    slot = system.find_slot(control_arguments.parse_drc_index(drc_index))
     if slot is None:
-        raise errors.ControlError(f'there is no slot {drc_index!r}')
+        raise errors.ControlError(f'unknown slot {drc_index!r}')
     return slot
-
-
-def _index(drc_index: str) -> int:
-    try:
-        return int(drc_index, 16)
-    except (TypeError, ValueError) as error:
-        raise errors.ControlError(
-            f'{drc_index!r} is not a DRC index in hexadecimal'
-        ) from error
-
-
-def _index_text(drc_index: str) -> str:
-    return f'{_index(drc_index):08X}'
-
-
-def _check_choice(
-    name: str, value: str | None, choices: tuple[str, ...]
-) -> None:
-    if value is not None and value not in choices:
-        known = ', '.join(repr(str(choice)) for choice in choices)
-        raise errors.ControlError(f'{name} {value!r} is none of {known}')

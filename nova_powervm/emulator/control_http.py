@@ -12,10 +12,11 @@
 
 """The control plane over HTTP.
 
-``POST /control/v1/{verb}`` with the arguments as a JSON object, or ``GET``
-for the verbs that only read. Answers are JSON: the verb's result (but for
-``contents``, whose result are bytes), or ``{"error": ...}`` with status 400,
-404 for a verb that is not there, or 500 for a defect of the emulator.
+Clients send ``POST /control/v1/{verb}`` with the arguments as a JSON object,
+or ``GET`` for the verbs that only read. The answer is the verb's result as
+JSON (the bytes themselves for ``contents``), or ``{"error": ...}`` with status
+400, 404 for an unknown verb, 405 for the wrong method, or 500 for a defect of
+the emulator.
 """
 
 import inspect
@@ -51,21 +52,21 @@ def verbs() -> frozenset[str]:
 def respond(
     control: control_module.Control, request: wrappers.Request
 ) -> wrappers.Response:
-    """Return the response to a request of the control plane."""
+    """Answer a request to the control plane."""
     verb = request.path.removeprefix(PREFIX)
     if verb not in verbs():
-        return _response({'error': f'there is no verb {verb!r}'}, 404)
+        return _response({'error': f'unknown verb {verb!r}'}, 404)
     if request.method != 'POST' and (
         request.method != 'GET' or verb not in READING
     ):
-        return _response({'error': f'{verb} needs a POST'}, 405)
+        return _response({'error': f'{verb} requires POST'}, 405)
     try:
         return _response(_call(control, verb, request.get_data()))
     except errors.ControlError as error:
         return _response({'error': str(error)}, 400)
     except Exception:
         LOG.exception('%s failed', verb)
-        problem = 'The emulator has a defect, see log.'
+        problem = 'The emulator has a defect; see its log.'
         return _response({'error': problem}, 500)
 
 
@@ -89,12 +90,12 @@ def _call(control: control_module.Control, verb: str, body: bytes) -> Any:
 
 
 def _fits(value: Any, hint: Any) -> bool:
-    """Whether a JSON value is of the type of a verb's argument."""
+    """Tell whether a JSON value has the type of a verb's argument."""
     if isinstance(hint, types.UnionType):
         return any(_fits(value, part) for part in typing.get_args(hint))
     type_ = typing.get_origin(hint) or hint
     if isinstance(value, bool):
-        # Python takes it for a number.
+        # In Python, bool is a subclass of int.
         return type_ is bool
     if type_ is float:
         return isinstance(value, int | float)

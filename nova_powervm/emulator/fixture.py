@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""An emulator in the process of a test."""
+"""An emulator that runs in the process of a test."""
 
 from typing import Self
 
@@ -24,16 +24,18 @@ from nova_powervm.emulator import worlds
 class Emulator:
     """An emulator on the loopback interface.
 
-    Use it as a context manager, or call :meth:`start` and :meth:`stop`.
-    Several may run in one process; each is a host of its own.
+    Use it as a context manager, or call :meth:`start` and :meth:`stop`. Any
+    number of emulators, each an independent host, can run in one process.
 
     :param world: a world document as Python values; None for the default.
-    :param seed: of every random choice; give each host of a cloud its own.
-    :param username: of the one user who can log on with a password.
-    :param password: of that user.
-    :param event_wait: seconds that a poll for events waits.
-    :param port: to listen on; 0 takes one that is free.
-    :param tls: files of a certificate and its key, None for no TLS.
+    :param seed: seed of all random choices; give each host of a cloud its
+        own.
+    :param username: name of the only user who can log on with a password.
+    :param password: password of that user.
+    :param event_wait: seconds that a poll for events waits when there are
+        none.
+    :param port: the port to listen on; 0 for any free port.
+    :param tls: paths of a certificate and its key; None for plain HTTP.
     """
 
     def __init__(
@@ -65,26 +67,26 @@ class Emulator:
 
     @property
     def host(self) -> str:
-        """The address that it listens on."""
+        """The address that the emulator listens on."""
         return self._server.host
 
     @property
     def port(self) -> int:
-        """The port that it listens on."""
+        """The port that the emulator listens on."""
         return self._server.port
 
     @property
     def url(self) -> str:
-        """``http://host:port``, or https."""
+        """The URL, ``http://host:port`` or ``https://host:port``."""
         return self._server.url
 
     def start(self) -> Self:
-        """Start to serve."""
+        """Start serving."""
         self._server.start()
         return self
 
     def stop(self) -> None:
-        """Stop to serve; polls for events that wait are answered."""
+        """Answer waiting polls for events and stop serving."""
         self._application.close()
         self._server.stop()
 

@@ -10,34 +10,71 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The command ``nova-powervm-emulator``."""
+"""The command ``nova-powervm-emulator``.
+
+The modules that serve requests are imported after the command line has been
+parsed, so ``--help``, ``--version`` and the message about missing packages
+need only the standard library.
+"""
 
 import argparse
+import importlib.metadata
+import pathlib
 import signal
 import sys
 from collections.abc import Sequence
 
-from nova_powervm.emulator import app
-from nova_powervm.emulator import emulation
-from nova_powervm.emulator import errors
-from nova_powervm.emulator import server
-from nova_powervm.emulator import worlds
+_PROGRAM = 'nova-powervm-emulator'
+#: Distributions that contain this command, in order of preference.
+_DISTRIBUTIONS = ('nova-powervm-emulator', 'nova-powervm')
 
-_STOPPING = (signal.SIGINT, signal.SIGTERM)
+_STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _LAST_PORT = 65535
+_DEFAULT_PASSWORD = 'abc123'  # noqa: S105 - a documented test credential
+#: ``emulation.EVENT_WAIT``, which can't be imported yet.
+_EVENT_WAIT = 10.0
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Serve until a signal says to stop.
+    """Serve until SIGINT or SIGTERM arrives.
 
     The first line of standard output is the emulator's URL.
 
-    :returns: the exit status: 0, or 1 for a world that is not possible or a
-        port that cannot be had.
+    :param arguments: the command line without the program's name; by default
+        that of the process.
+    :returns: the exit status: 0, or 1 if a package is missing, the password
+        file can't be read, the world is invalid or the port is unavailable.
+        The reason is on standard error.
     """
     options = _parser().parse_args(arguments)
+    if options.password_file:
+        try:
+            options.password = _read_password(options.password_file)
+        except ValueError as error:
+            return _fail(str(error))
+    try:
+        return _serve(options)
+    except ModuleNotFoundError as error:
+        if (error.name or '').startswith('nova_powervm'):
+            raise
+        return _fail(
+            f'the Python module {error.name} is missing; install the '
+            "emulator's packages: pip install '.[emulator]' in a checkout of "
+            'nova-powervm'
+        )
+
+
+def _serve(options: argparse.Namespace) -> int:
+    from nova_powervm.emulator import app  # noqa: PLC0415
+    from nova_powervm.emulator import errors  # noqa: PLC0415
+    from nova_powervm.emulator import server  # noqa: PLC0415
+    from nova_powervm.emulator import worlds  # noqa: PLC0415
+
     try:
         world = worlds.load_file(options.world) if options.world else None
+    except errors.WorldError as error:
+        return _fail(str(error))
+    try:
         application = app.make_app(
             world,
             username=options.username,
@@ -47,79 +84,141 @@ def main(arguments: Sequence[str] | None = None) -> int:
         )
         running = server.Server(application, options.host, options.port)
     except errors.WorldError as error:
-        print(error, file=sys.stderr)
-        return 1
+        return _fail(f'{options.world or "the default world"}: {error}')
     except OSError as error:
-        where = f'{options.host} port {options.port}'
-        print(f'cannot listen on {where}: {error}', file=sys.stderr)
-        return 1
-    # Blocked here and in every thread to come, they wait for sigwait: a
-    # handler could run just before this thread goes to sleep.
-    signal.pthread_sigmask(signal.SIG_BLOCK, _STOPPING)
+        return _fail(
+            f'cannot listen on {options.host} port {options.port}: {error}'
+        )
+    # Blocked in this thread and in all later ones, the signals stay pending
+    # for sigwait; a handler could run just before this thread starts to wait.
+    signal.pthread_sigmask(signal.SIG_BLOCK, _STOP_SIGNALS)
     running.start()
     print(running.url, flush=True)
-    signal.sigwait(_STOPPING)
+    signal.sigwait(_STOP_SIGNALS)
     application.close()
     running.stop()
     return 0
 
 
+def _read_password(path: str) -> str:
+    """Return the first line of a file, or of standard input for ``-``.
+
+    :raises ValueError: the file can't be read, or its first line is empty.
+    """
+    try:
+        text = (
+            sys.stdin.readline()
+            if path == '-'
+            else pathlib.Path(path).read_text(encoding='utf-8')
+        )
+    except (OSError, UnicodeError) as error:
+        raise ValueError(
+            f'cannot read the password file {path}: {error}'
+        ) from error
+    password = text.partition('\n')[0].rstrip('\r')
+    if not password:
+        raise ValueError(
+            f'the password file {path} is empty; its first line has to be '
+            'the password'
+        )
+    return password
+
+
+def _fail(message: str) -> int:
+    """Print why the emulator does not start; return the exit status."""
+    print(f'{_PROGRAM}: {message}', file=sys.stderr)
+    return 1
+
+
+def _version() -> str:
+    for name in _DISTRIBUTIONS:
+        try:
+            return importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return '(not installed)'
+
+
 def _port(text: str) -> int:
     if not text.isdecimal() or int(text) > _LAST_PORT:
         raise argparse.ArgumentTypeError(
-            f'{text!r} is not a port, 0 to {_LAST_PORT}'
+            f'{text!r} is not a port number from 0 to {_LAST_PORT}'
         )
     return int(text)
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog='nova-powervm-emulator',
+        prog=_PROGRAM,
         description='Serve an emulation of the PowerVM (NovaLink) REST API. '
-        'The first line of the output is its URL.',
+        'The first line of output is its URL. SIGINT (Ctrl-C) or SIGTERM '
+        'stops the emulator and discards its state.',
     )
+    parser.add_argument(
+        '--version', action='version', version=f'{_PROGRAM} {_version()}'
+    )
+    _add_host_options(parser)
+    _add_logon_options(parser)
+    return parser
+
+
+def _add_host_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         '--world',
         metavar='FILE',
-        help='a YAML document that says what the host is made of '
-        '(the default is one POWER9 machine with four GPUs)',
+        help='YAML file that describes the emulated host (default: one '
+        'POWER9 system with four GPUs)',
     )
     parser.add_argument(
         '--host',
+        metavar='ADDRESS',
         default='127.0.0.1',
-        help='the address to listen on (default: %(default)s)',
+        help='address to listen on (default: %(default)s)',
     )
     parser.add_argument(
         '--port',
         type=_port,
         default=0,
-        help='the port to listen on; 0, the default, takes one that is free',
-    )
-    parser.add_argument(
-        '--username',
-        default='admin',
-        help='who can log on with a password (default: %(default)s)',
-    )
-    parser.add_argument(
-        '--password',
-        default='abc123',
-        help='the password, which protects nothing (default: %(default)s)',
+        help='port to listen on (default: 0, any free port)',
     )
     parser.add_argument(
         '--seed',
+        metavar='NUMBER',
         type=int,
         default=0,
-        help='of every random choice, such as uuids; give each host of a '
-        'cloud its own (default: %(default)s)',
+        help='seed of all random choices, such as UUIDs; give each host of '
+        'a cloud a different one (default: %(default)s)',
     )
     parser.add_argument(
         '--event-wait',
         type=float,
-        default=emulation.EVENT_WAIT,
+        default=_EVENT_WAIT,
         metavar='SECONDS',
-        help='how long a poll for events waits (default: %(default)s)',
+        help='time that a poll for events waits when there are none '
+        '(default: %(default)g)',
     )
-    return parser
+
+
+def _add_logon_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        '--username',
+        metavar='NAME',
+        default='admin',
+        help='user who can log on with a password (default: %(default)s)',
+    )
+    password = parser.add_mutually_exclusive_group()
+    password.add_argument(
+        '--password-file',
+        metavar='FILE',
+        help="file whose first line is this user's password; - reads "
+        'standard input',
+    )
+    password.add_argument(
+        '--password',
+        default=_DEFAULT_PASSWORD,
+        help='the password itself, which every user of this machine can see '
+        'in the output of ps (default: %(default)s)',
+    )
 
 
 if __name__ == '__main__':

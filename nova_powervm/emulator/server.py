@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Serving the application over HTTP."""
+"""A threaded HTTP server for the application."""
 
 import socket
 import ssl
@@ -27,21 +27,24 @@ if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIEnvironment
 
 
-# Seconds that a client may take for its handshake, or for each next part of
-# its request.
-_PATIENCE = 60.0
+# Seconds that a client may take for its TLS handshake, or to send the next
+# part of its request.
+_CLIENT_TIMEOUT = 60.0
 
 
 class _Handler(serving.WSGIRequestHandler):
-    # Answers are small; waiting to fill a packet costs tens of milliseconds.
+    # Waiting to fill a packet delays small answers by tens of milliseconds.
     disable_nagle_algorithm = True
 
     def log(self, type: str, message: str, *args: object) -> None:
-        """Say nothing: the journal has every request."""
+        """Log nothing; the journal records every request."""
 
 
 class _Listener(serving.ThreadedWSGIServer):
-    """Accepts connections; each has a thread, for its TLS handshake too."""
+    """A listener that handles each connection in its own thread.
+
+    The thread performs the TLS handshake, too.
+    """
 
     def __init__(
         self,
@@ -54,19 +57,19 @@ class _Listener(serving.ThreadedWSGIServer):
         if tls is not None:
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
             context.load_cert_chain(*tls)
-        # The base class ends the process if it cannot have the port itself.
+        # The base class exits the process if it can't bind the port itself.
         with _bind(host, port) as bound:
             super().__init__(
                 host, port, application, _Handler, fd=bound.fileno()
             )
-        # For the scheme of URLs. Given to the base class, it would make
-        # handshakes where connections are accepted: one client that is
-        # silent would keep all others out.
+        # The request handler derives the scheme of URLs from it. The base
+        # class would perform handshakes in the thread that accepts
+        # connections, where one silent client blocks all others.
         self.ssl_context = context
 
     def finish_request(self, request: Any, client_address: Any) -> None:
-        """Answer one connection; called in its thread."""
-        request.settimeout(_PATIENCE)
+        """Serve one connection, in its thread."""
+        request.settimeout(_CLIENT_TIMEOUT)
         if self.ssl_context is None:
             super().finish_request(request, client_address)
             return
@@ -77,18 +80,20 @@ class _Listener(serving.ThreadedWSGIServer):
             self.shutdown_request(wrapped)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Say nothing of clients that go away or speak no TLS."""
+        """Ignore clients that disconnect or do not speak TLS."""
         if not isinstance(sys.exception(), OSError):
             super().handle_error(request, client_address)
 
 
 class Server:
-    """A threaded HTTP server that runs in a thread of its own.
+    """A threaded HTTP server that runs in its own thread.
 
+    :param application: the application to serve.
     :param host: the address to listen on.
-    :param port: the port, 0 for any that is free.
-    :param tls: files of the certificate and its key, None for no TLS.
-    :raises OSError: the address or port cannot be had, or a file not read.
+    :param port: the port to listen on; 0 for any free port.
+    :param tls: paths of the certificate and its key; None for plain HTTP.
+    :raises OSError: the address or port is unavailable, or a TLS file can't
+        be read.
     """
 
     def __init__(
@@ -116,11 +121,11 @@ class Server:
         return f'{self._scheme}://{host}:{self.port}'
 
     def start(self) -> None:
-        """Start to serve."""
+        """Start serving."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop to serve, if it was started, and free the port."""
+        """Stop serving, if started, and release the port."""
         if self._thread.is_alive():
             self._server.shutdown()
             self._thread.join()
@@ -135,8 +140,8 @@ def _bind(host: str, port: int) -> socket.socket:
 
 
 def drop_connection(environ: 'WSGIEnvironment') -> NoReturn:
-    """Close a request's connection without an answer."""
+    """Close the connection of a request without answering."""
     connection: socket.socket = environ['werkzeug.socket']
     connection.shutdown(socket.SHUT_RDWR)
-    # The server takes this for a client that has gone away.
+    # The server handles this like a client that disconnected.
     raise ConnectionAbortedError('dropped by a fault')

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The emulator's state in short, as JSON values."""
+"""A summary of the emulator's state, as JSON values."""
 
 from typing import Any
 
@@ -37,7 +37,7 @@ _IDS = {
 
 
 def state(emulation: emulation_module.Emulation) -> JSON:
-    """Return everything, without the journal and faults."""
+    """Summarize everything but the journal and the faults."""
     host = emulation.host
     return {
         'systems': [
@@ -62,7 +62,7 @@ def state(emulation: emulation_module.Emulation) -> JSON:
 
 
 def system(found: system_module.System) -> JSON:
-    """Return a system with its slots."""
+    """Summarize a system and its slots."""
     return {
         'uuid': found.uuid,
         'name': found.name,
@@ -74,7 +74,7 @@ def system(found: system_module.System) -> JSON:
 
 
 def slot(found: system_module.System, one: slots_module.Slot) -> JSON:
-    """Return a slot; ``owner`` is a partition's name, or None."""
+    """Summarize a slot; ``owner`` is the name of a partition, or None."""
     ids = {
         key: _hexadecimal(one.element, name, digits)
         for key, (name, digits) in _IDS.items()
@@ -91,7 +91,7 @@ def slot(found: system_module.System, one: slots_module.Slot) -> JSON:
 
 
 def partition(found: partition_module.Partition) -> JSON:
-    """Return a partition with the slots of its profile."""
+    """Summarize a partition, with the slots in its profile."""
     return {
         'uuid': found.uuid,
         'id': found.id,
@@ -112,14 +112,14 @@ def partition(found: partition_module.Partition) -> JSON:
 def _storage(
     host: host_module.Host, found: partition_module.Partition
 ) -> JSON:
-    """Return what only a Virtual I/O Server has."""
+    """Summarize storage, which only Virtual I/O Servers have."""
     if found.kind != partition_module.VIOS:
         return {}
     return summary_storage.storage(host, found)
 
 
 def job(found: jobs_module.Job) -> JSON:
-    """Return a job and how far it has come."""
+    """Summarize a job and its progress."""
     return {
         'id': found.id,
         'operation': found.name,

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What the control plane shows of virtual Ethernet, as JSON values."""
+"""A summary of virtual Ethernet, as JSON values."""
 
 from typing import Any
 
@@ -26,7 +26,7 @@ Host = host_module.Host
 
 
 def system(host: Host, found: system_module.System) -> JSON:
-    """Return a system's virtual switches and network bridges."""
+    """Summarize the virtual switches and network bridges of a system."""
     return {
         'virtual_switches': [
             {'name': one.name, 'uuid': one.uuid, 'mode': one.mode}
@@ -39,7 +39,7 @@ def system(host: Host, found: system_module.System) -> JSON:
 
 
 def partition(host: Host, found: partition_module.Partition) -> JSON:
-    """Return a partition's network adapters."""
+    """Summarize the network adapters of a partition."""
     return {
         'adapters': [
             _adapter(host, one)
@@ -49,7 +49,7 @@ def partition(host: Host, found: partition_module.Partition) -> JSON:
 
 
 def _bridge(host: Host, one: ethernet.Bridge) -> JSON:
-    """Return a bridge; ``vlans`` are those that it bridges with a tag."""
+    """Summarize a bridge; ``vlans`` are the VLANs it bridges tagged."""
     tagged = {
         int(text)
         for trunk in one.trunks
@@ -73,7 +73,7 @@ def _bridge(host: Host, one: ethernet.Bridge) -> JSON:
 
 
 def _adapter(host: Host, one: ethernet.Adapter) -> JSON:
-    """Return an adapter; its MAC address as neutron writes it."""
+    """Summarize an adapter; its MAC address has Neutron's notation."""
     digits = one.mac.lower()
     pairs = [digits[at : at + 2] for at in range(0, len(digits), 2)]
     return {

@@ -11,7 +11,7 @@
 # under the License.
 
 
-"""The storage of a Virtual I/O Server in short, as JSON values."""
+"""A summary of a Virtual I/O Server's storage, as JSON values."""
 
 from typing import Any
 
@@ -26,7 +26,7 @@ Partition = partition_module.Partition
 
 
 def storage(host: Host, vios: Partition) -> JSON:
-    """Return the volume groups and the mappings of one VIOS."""
+    """Summarize the volume groups and SCSI mappings of a VIOS."""
     return {
         'volume_groups': [
             _group(host, group) for group in volumes.of(host, vios)
@@ -38,7 +38,7 @@ def storage(host: Host, vios: Partition) -> JSON:
 
 
 def _group(host: Host, group: volumes.VolumeGroup) -> JSON:
-    """Return a group; capacities are in GB, sizes in bytes."""
+    """Summarize a volume group; capacities are in GB, sizes in bytes."""
     return {
         'name': group.name,
         'uuid': group.uuid,
@@ -83,7 +83,7 @@ def _contents(host: Host, vios: Partition, udid: str) -> JSON:
 
 
 def _mapping(host: Host, mapping: mappings.Mapping) -> JSON:
-    """Return a mapping; ``client`` is None for an orphan."""
+    """Summarize a mapping; ``client`` is None for an orphan."""
     client = mappings.client_of(host, mapping)
     return {
         'client': client.name if client else None,

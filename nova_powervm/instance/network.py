@@ -10,24 +10,12 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Ports, and which Shared Ethernet bridge each is connected to."""
+"""Ports of instances and network adapters of LPARs, of any type."""
 
 import dataclasses
-from collections.abc import Collection
-from collections.abc import Iterable
-from collections.abc import Mapping
-from collections.abc import Sequence
+from typing import ClassVar
 
-from nova_powervm import exception
-
-#: Neutron's name for a port on a Shared Ethernet Adapter.
-VIF_TYPE = 'pvm_sea'
-#: How many additional trunk adapters a bridge can have, and how many tagged
-#: VLANs each of them. pypowervm never adds to the first one.
-TRUNKS = 15
-VLANS_PER_TRUNK = 20
-_BINDING_FAILED = 'binding_failed'
-_VNIC_TYPE = 'normal'
+NORMAL = 'normal'
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -36,247 +24,42 @@ class Port:
 
     :param id: Its uuid in Neutron.
     :param mac: As Neutron writes it, ``fa:16:3e:00:00:01``.
-    :param vif_type: What Neutron bound it as.
-    :param vnic_type: What its owner asked for.
-    :param vlan: VLAN of its network, None for a flat network.
-    :param physical_network: Neutron's name of the wire, if it told.
+    :param vif_type: What Neutron bound it as (``binding:vif_type``).
+    :param vnic_type: What its owner asked for (``binding:vnic_type``).
+    :param vlan: VLAN ID of its network; None for a flat network.
+    :param physical_network: Neutron's name of the physical network, if it
+        is known.
     """
 
     id: str
     mac: str
     vif_type: str
-    vnic_type: str = _VNIC_TYPE
+    vnic_type: str = NORMAL
     vlan: int | None = None
     physical_network: str | None = None
-
-    def refusal(self) -> str | None:
-        """Say why no adapter can be made for this port, None if one can."""
-        if self.vif_type == _BINDING_FAILED:
-            return (
-                f'Neutron could not bind port {self.id} to this host: its '
-                'log tells why'
-            )
-        if self.vnic_type != _VNIC_TYPE:
-            return (
-                f'port {self.id} is of vnic_type {self.vnic_type}; only '
-                f'{_VNIC_TYPE} ports are supported'
-            )
-        if self.vif_type != VIF_TYPE:
-            return (
-                f'port {self.id} is bound as {self.vif_type} and not as '
-                f'{VIF_TYPE}: Neutron needs the ML2 mechanism driver '
-                f'{VIF_TYPE} for this host'
-            )
-        return None
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Bridge:
-    """A Shared Ethernet bridge (REST element ``NetworkBridge``).
-
-    :param uuid: Its uuid.
-    :param switch: Name of the virtual switch that it connects.
-    :param pvid: VLAN id inside of the host for untagged frames of the wire.
-    :param vlans: All VLANs that it carries, ``pvid`` among them.
-    :param room: How many more VLANs it can be given.
-    """
-
-    uuid: str
-    switch: str
-    pvid: int
-    vlans: frozenset[int]
-    room: int = TRUNKS * VLANS_PER_TRUNK
-
-    def keeps_from(self, other: 'Bridge', vlan: int) -> bool:
-        """Whether another bridge can't get a VLAN because this one has it.
-
-        On one virtual switch, a VLAN has one bridge.
-        """
-        return (
-            self.uuid != other.uuid
-            and self.switch == other.switch
-            and vlan in self.vlans
-        )
-
-    def __str__(self) -> str:
-        return f'{self.switch}/{self.pvid}'
-
-
-@dataclasses.dataclass(frozen=True, slots=True, order=True)
-class Vlan:
-    """A VLAN on a bridge of this host.
-
-    :param bridge: The bridge's uuid: a bridge that is made anew has none of
-        the VLANs that the driver gave to the old one.
-    :param number: The VLAN id.
-    """
-
-    bridge: str
-    number: int
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class BridgeName:
-    """How an operator names a bridge.
-
-    :param switch: Name of its virtual switch.
-    :param pvid: Its PVID, needed if the switch has several bridges.
-    """
-
-    switch: str
-    pvid: int | None = None
-
-    def matches(self, bridge: Bridge) -> bool:
-        """Whether it names this bridge."""
-        return self.switch == bridge.switch and self.pvid in (
-            None,
-            bridge.pvid,
-        )
-
-    def __str__(self) -> str:
-        return (
-            self.switch if self.pvid is None else f'{self.switch}/{self.pvid}'
-        )
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Adapter:
-    """A client network adapter of an LPAR.
+    """A network adapter of an LPAR; each VIF driver has a subclass.
+
+    Instances of a subclass compare by value, and their text describes the
+    adapter in log lines.
 
     :param mac: As Neutron writes it, ``fa:16:3e:00:00:01``.
-    :param vlan: Its port VLAN id.
-    :param switch: Name of its virtual switch.
     """
 
+    #: The type of the VIF driver that reports the adapter.
+    vif_type: ClassVar[str]
+
     mac: str
-    vlan: int
-    switch: str
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Connection:
-    """Where one port is to be connected.
+    """How a port is to be connected; each VIF driver has a subclass.
 
     :param port: The port.
-    :param bridge: The bridge to its wire.
-    :param vlan: VLAN id of its adapter.
     """
 
     port: Port
-    bridge: Bridge
-    vlan: int
-
-    @property
-    def adapter(self) -> Adapter:
-        """The adapter that makes the connection."""
-        return Adapter(self.port.mac, self.vlan, self.bridge.switch)
-
-    @property
-    def is_provisioned(self) -> bool:
-        """Whether the bridge carries the VLAN already."""
-        return self.vlan in self.bridge.vlans
-
-    @property
-    def on_bridge(self) -> Vlan:
-        """The VLAN, on its bridge."""
-        return Vlan(self.bridge.uuid, self.vlan)
-
-
-def connect(
-    port: Port,
-    bridges: Sequence[Bridge],
-    mappings: Mapping[str, BridgeName],
-) -> Connection:
-    """Choose the bridge of a port.
-
-    :param port: The port.
-    :param bridges: Those of the host.
-    :param mappings: Physical network to the name of its bridge; if empty,
-        the host's only bridge serves every network.
-    :raises exception.PortRefused: It can't be told which bridge it is.
-    """
-    fitting = bridges
-    if mappings:
-        fitting = _mapped(port, bridges, mappings)
-    if len(fitting) != 1:
-        raise exception.PortRefused(
-            port=port.id, reason=_undecided(port, bridges, fitting)
-        )
-    bridge = fitting[0]
-    vlan = bridge.pvid if port.vlan is None else port.vlan
-    for other in bridges:
-        if other.keeps_from(bridge, vlan):
-            raise exception.PortRefused(
-                port=port.id,
-                reason=f'VLAN {vlan} belongs to Shared Ethernet bridge '
-                f'{other} and can not be on {bridge}, too: see '
-                '[powervm]bridge_mappings',
-            )
-    return Connection(port, bridge, vlan)
-
-
-def room_of(trunks: Collection[int]) -> int:
-    """Say how many more VLANs a bridge can be given.
-
-    :param trunks: How many tagged VLANs each of its additional trunk adapters
-        has.
-    """
-    free = sum(max(VLANS_PER_TRUNK - tagged, 0) for tagged in trunks)
-    return free + max(TRUNKS - len(trunks), 0) * VLANS_PER_TRUNK
-
-
-def check_room(connections: Iterable[Connection]) -> None:
-    """Refuse connections whose new VLANs have no room on their bridge.
-
-    :raises exception.PortRefused: It names the first port without room.
-    """
-    new: dict[str, set[int]] = {}
-    for connection in connections:
-        if connection.is_provisioned:
-            continue
-        bridge = connection.bridge
-        added = new.setdefault(bridge.uuid, set())
-        added.add(connection.vlan)
-        if len(added) > bridge.room:
-            # Nova cuts faults, so the cure goes first.
-            raise exception.PortRefused(
-                port=connection.port.id,
-                reason=f'take VLANs that nobody uses from Shared Ethernet '
-                f'bridge {bridge}: it is full and can not carry VLAN '
-                f'{connection.vlan}, too ({len(bridge.vlans)} VLANs; '
-                f'{TRUNKS} trunk adapters with {VLANS_PER_TRUNK} each are '
-                'the limit)',
-            )
-
-
-def _mapped(
-    port: Port,
-    bridges: Sequence[Bridge],
-    mappings: Mapping[str, BridgeName],
-) -> list[Bridge]:
-    name = mappings.get(port.physical_network or '')
-    if name is None:
-        raise exception.PortRefused(
-            port=port.id,
-            reason=f"its physical network '{port.physical_network}' is none "
-            f'of [powervm]bridge_mappings ({", ".join(sorted(mappings))})',
-        )
-    return [bridge for bridge in bridges if name.matches(bridge)]
-
-
-def _undecided(
-    port: Port, bridges: Collection[Bridge], fitting: Collection[Bridge]
-) -> str:
-    known = ', '.join(sorted(map(str, bridges))) or 'none'
-    network = port.physical_network or 'its network'
-    # Nova cuts faults, so the cure goes first.
-    if not fitting:
-        return (
-            f'set [powervm]bridge_mappings: there is no Shared Ethernet '
-            f'bridge for {network} (there are: {known})'
-        )
-    return (
-        f'name one as SWITCH/PVID in [powervm]bridge_mappings: '
-        f'{len(fitting)} Shared Ethernet bridges could carry {network} '
-        f'({known})'
-    )

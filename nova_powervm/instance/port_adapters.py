@@ -9,17 +9,15 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Which network adapters of an LPAR have to come and which have to go."""
+
+"""The ports of an instance compared with the adapters of its LPAR."""
 
 import dataclasses
+from collections.abc import Callable
 from collections.abc import Iterable
 from collections.abc import Sequence
 
 from nova_powervm.instance import network
-
-#: The virtual switch over which NovaLink talks to RMC in its guests. No port
-#: of Neutron is ever on it.
-MANAGEMENT_SWITCH = 'MGMTSWITCH'
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -38,20 +36,25 @@ class Differences:
 
 
 def differences(
-    ports: Iterable[network.Port], adapters: Sequence[network.Adapter]
+    ports: Iterable[network.Port],
+    adapters: Sequence[network.Adapter],
+    serves: Callable[[network.Adapter, network.Port], bool],
 ) -> Differences:
     """Compare the ports of an instance with the adapters of its LPAR.
 
-    An adapter is that of a port if it has its MAC address and its VLAN. A
-    port that names no VLAN is told by its address alone: it is on a flat
-    network, or its binding was lost. Adapters on the management switch are
-    the host's own affair, and never a port's.
+    :param ports: Those of the instance.
+    :param adapters: Those of the LPAR that a port may have.
+    :param serves: Whether an adapter is the one of a port that has its MAC
+        address.
     """
-    adapters = [each for each in adapters if each.switch != MANAGEMENT_SWITCH]
     missing = []
     used = set()
     for port in ports:
-        fitting = [adapter for adapter in adapters if _is_of(adapter, port)]
+        fitting = [
+            adapter
+            for adapter in adapters
+            if adapter.mac == port.mac and serves(adapter, port)
+        ]
         used.update(fitting)
         if not fitting:
             missing.append(port)
@@ -59,7 +62,3 @@ def differences(
         tuple(missing),
         tuple(adapter for adapter in adapters if adapter not in used),
     )
-
-
-def _is_of(adapter: network.Adapter, port: network.Port) -> bool:
-    return adapter.mac == port.mac and port.vlan in (None, adapter.vlan)

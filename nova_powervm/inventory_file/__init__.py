@@ -17,8 +17,8 @@
 The values' own rules are in :mod:`nova_powervm.devices.policy`.
 """
 
-from nova_powervm.inventory_file.files import excerpt
-from nova_powervm.inventory_file.files import load
+from nova_powervm.inventory_file.file_reader import load
+from nova_powervm.inventory_file.file_reader import read_excerpt
 from nova_powervm.inventory_file.inventory import InventoryFile
 from nova_powervm.inventory_file.paragraphs import parse
 from nova_powervm.inventory_file.problems import Problem
@@ -28,7 +28,7 @@ __all__ = [
     'InventoryFile',
     'Problem',
     'Problems',
-    'excerpt',
     'load',
     'parse',
+    'read_excerpt',
 ]

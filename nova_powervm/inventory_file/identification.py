@@ -19,9 +19,9 @@ from collections.abc import Mapping
 import yaml
 
 from nova_powervm.devices import policy
-from nova_powervm.inventory_file import nodes
+from nova_powervm.inventory_file import file_keywords
 from nova_powervm.inventory_file import problems
-from nova_powervm.inventory_file import words
+from nova_powervm.inventory_file import yaml_nodes
 
 _ACCEPTED = (
     f'identification takes one or more of {", ".join(policy.PROPERTIES)}'
@@ -38,7 +38,9 @@ _OTHER_WORDS = {
 }
 
 
-def read(node: yaml.Node, findings: problems.Findings) -> Mapping[str, str]:
+def read_identification(
+    node: yaml.Node, findings: problems.Findings
+) -> Mapping[str, str]:
     """Read the section.
 
     :param node: The section's value.
@@ -47,17 +49,17 @@ def read(node: yaml.Node, findings: problems.Findings) -> Mapping[str, str]:
         upper case.
     """
     if not isinstance(node, yaml.MappingNode):
-        nodes.refuse_form(node, findings, 'identification', _ACCEPTED)
+        yaml_nodes.add_wrong_form(node, findings, 'identification', _ACCEPTED)
         return {}
     if not node.value:
         findings.add(node.start_mark, 'identification is empty', _ACCEPTED)
     found = {}
-    for key, key_node, value_node in nodes.entries(
+    for key, key_node, value_node in yaml_nodes.iterate_entries(
         node, findings, 'identification key', _ACCEPTED
     ):
         if key not in policy.PROPERTIES:
             _refuse_property(key, key_node, findings)
-            nodes.check_unused(value_node, findings)
+            yaml_nodes.check_nested_keys(value_node, findings)
             continue
         value = _read_value(key, value_node, findings)
         if value is not None:
@@ -68,17 +70,17 @@ def read(node: yaml.Node, findings: problems.Findings) -> Mapping[str, str]:
 def _refuse_property(
     key: str, key_node: yaml.Node, findings: problems.Findings
 ) -> None:
-    if key in words.PARAGRAPH_KEYS:
+    if key in file_keywords.PARAGRAPH_KEYS:
         hint = f'{key} belongs one level further out, into the paragraph'
     else:
-        meant = _OTHER_WORDS.get(key.lower()) or nodes.nearest(
+        meant = _OTHER_WORDS.get(key.lower()) or yaml_nodes.find_nearest(
             key.lower(), policy.PROPERTIES
         )
         guess = f'did you mean {meant}? ' if meant else ''
         hint = guess + _ACCEPTED
     findings.add(
         key_node.start_mark,
-        f'identification has no key {nodes.shown(key)}',
+        f'identification has no key {yaml_nodes.quote_printable(key)}',
         hint,
     )
 
@@ -87,7 +89,7 @@ def _read_value(
     key: str, node: yaml.Node, findings: problems.Findings
 ) -> str | None:
     accepted = _value_accepted(key)
-    value = nodes.text(node, findings, key, accepted)
+    value = yaml_nodes.read_text(node, findings, key, accepted)
     if value is None:
         return None
     problem = policy.problem_with_value(key, value)
@@ -107,6 +109,6 @@ def _value_accepted(key: str) -> str:
     )
     return (
         f'{key} ({meaning}) takes {form}, such as '
-        f'{nodes.quoted(words.EXAMPLES[key])}; * stands for any characters '
-        'and ? for one'
+        f'{yaml_nodes.quote_yaml(file_keywords.EXAMPLES[key])}; * stands for '
+        'any characters and ? for one'
     )

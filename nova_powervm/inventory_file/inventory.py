@@ -15,8 +15,8 @@
 from oslo_log import log as logging
 
 from nova_powervm.devices import policy as policies
-from nova_powervm.inventory_file import files
-from nova_powervm.inventory_file import watching
+from nova_powervm.inventory_file import file_change
+from nova_powervm.inventory_file import file_reader
 
 LOG = logging.getLogger(__name__)
 
@@ -34,10 +34,10 @@ class InventoryFile:
 
     def __init__(self, path: str) -> None:
         self._path = path
-        reading = files.read(path)
+        reading = file_reader.read_file(path)
         if reading.error is not None:
             raise reading.error
-        self._watch = watching.Watch(reading.policy, reading.look)
+        self._watch = file_change.FileWatch(reading.policy, reading.status)
         LOG.info(_offer(self.policy))
 
     @property
@@ -52,18 +52,22 @@ class InventoryFile:
 
         :returns: What is in force now.
         """
-        self._watch, due = self._watch.seen(files.look(self._path))
+        self._watch, due = self._watch.note_status(
+            file_reader.read_status(self._path)
+        )
         if due:
-            self._watch, news = self._watch.read(files.read(self._path))
+            self._watch, news = self._watch.take_reading(
+                file_reader.read_file(self._path)
+            )
             self._tell(news)
         return self.policy
 
-    def _tell(self, news: watching.News) -> None:
-        if news is watching.News.TAKEN:
+    def _tell(self, news: file_change.ReadOutcome) -> None:
+        if news is file_change.ReadOutcome.TAKEN:
             LOG.info(
                 'The inventory file was read again. %s', _offer(self.policy)
             )
-        elif news is watching.News.REFUSED:
+        elif news is file_change.ReadOutcome.REFUSED:
             LOG.error(
                 'The inventory file has changed and is not used; what was '
                 'read before stays in force (%(count)d paragraph(s)). '

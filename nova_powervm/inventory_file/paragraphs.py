@@ -22,19 +22,20 @@ from typing import Any
 import yaml
 
 from nova_powervm.devices import policy
-from nova_powervm.inventory_file import document
+from nova_powervm.inventory_file import file_keywords
 from nova_powervm.inventory_file import identification
-from nova_powervm.inventory_file import nodes
+from nova_powervm.inventory_file import paragraph_values
 from nova_powervm.inventory_file import problems
-from nova_powervm.inventory_file import sections
-from nova_powervm.inventory_file import words
+from nova_powervm.inventory_file import yaml_document
+from nova_powervm.inventory_file import yaml_nodes
 
 #: Bytes of the largest file that is read.
-LARGEST = 1024 * 1024
+MAX_BYTES = 1024 * 1024
 
+_REQUIRED_KEY, *_OPTIONAL_KEYS = file_keywords.PARAGRAPH_KEYS
 _KEYS_ACCEPTED = (
-    f'a paragraph takes {words.PARAGRAPH_KEYS[0]}, which is required, '
-    f'{", ".join(words.PARAGRAPH_KEYS[1:-1])} and {words.PARAGRAPH_KEYS[-1]}'
+    f'a paragraph takes {_REQUIRED_KEY}, which is required, '
+    f'{", ".join(_OPTIONAL_KEYS[:-1])} and {_OPTIONAL_KEYS[-1]}'
 )
 _DENIAL_KEYS = ('identification', 'allow')
 _DENIAL_ACCEPTED = (
@@ -63,8 +64,8 @@ def parse(text: str | bytes, source: str) -> policy.Policy:
         text = _decode(text, source)
     findings = problems.Findings()
     paragraphs: tuple[policy.Paragraph, ...] = ()
-    with contextlib.suppress(problems.Enough):
-        root = document.compose(text, findings)
+    with contextlib.suppress(problems.TooManyProblems):
+        root = yaml_document.compose_document(text, findings)
         if root is not None:
             paragraphs = _read_root(root, findings)
     findings.raise_any(source)
@@ -75,13 +76,13 @@ def _check_size(text: str | bytes, source: str) -> None:
     content = (
         text.encode(errors='surrogatepass') if isinstance(text, str) else text
     )
-    if len(content) > LARGEST:
+    if len(content) > MAX_BYTES:
         problem = problems.Problem(
-            what=f'the file is larger than {LARGEST} bytes',
+            what=f'the file is larger than {MAX_BYTES} bytes',
             hint='check that it is the right file, which '
             '[powervm]inventory_file names',
         )
-        raise problems.invalid(source, problem)
+        raise problems.make_policy_error(source, problem)
 
 
 def _decode(text: bytes, source: str) -> str:
@@ -95,26 +96,26 @@ def _decode(text: bytes, source: str) -> str:
             what=f'byte 0x{text[error.start]:02X} is not UTF-8',
             hint='save the file with the encoding UTF-8',
         )
-        raise problems.invalid(source, problem) from error
+        raise problems.make_policy_error(source, problem) from error
 
 
 def _read_root(
     root: yaml.Node, findings: problems.Findings
 ) -> tuple[policy.Paragraph, ...]:
-    if nodes.is_blank(root):
+    if yaml_nodes.is_blank(root):
         return ()
     if not isinstance(root, yaml.MappingNode):
-        if not nodes.is_refused(root):
+        if not yaml_nodes.is_refused(root):
             findings.add(
                 root.start_mark,
-                f'the file is {nodes.form(root)}',
+                f'the file is {yaml_nodes.describe_form(root)}',
                 _FILE_ACCEPTED,
             )
-        nodes.check_unused(root, findings)
+        yaml_nodes.check_nested_keys(root, findings)
         return ()
     return tuple(
         _read_paragraph(name, name_node, node, findings)
-        for name, name_node, node in nodes.entries(
+        for name, name_node, node in yaml_nodes.iterate_entries(
             root, findings, 'paragraph name', _NAME_ACCEPTED
         )
     )
@@ -126,21 +127,21 @@ def _read_paragraph(
     node: yaml.Node,
     outer: problems.Findings,
 ) -> policy.Paragraph:
-    findings = outer.within(nodes.plain(name))
+    findings = outer.within(yaml_nodes.to_printable(name))
     paragraph = policy.Paragraph(
         name=name, identification={}, line=name_node.start_mark.line + 1
     )
     if not isinstance(node, yaml.MappingNode):
-        if not nodes.is_refused(node):
+        if not yaml_nodes.is_refused(node):
             findings.add(
                 name_node.start_mark,
-                f'the paragraph is {nodes.form(node)}',
+                f'the paragraph is {yaml_nodes.describe_form(node)}',
                 _KEYS_ACCEPTED,
             )
-        nodes.check_unused(node, findings)
+        yaml_nodes.check_nested_keys(node, findings)
         return paragraph
     key_nodes: dict[str, yaml.Node] = {}
-    for key, key_node, value in nodes.entries(
+    for key, key_node, value in yaml_nodes.iterate_entries(
         node, findings, 'key', _KEYS_ACCEPTED
     ):
         key_nodes[key] = key_node
@@ -160,7 +161,7 @@ def _check_denial(
     key_nodes: Mapping[str, yaml.Node], findings: problems.Findings
 ) -> None:
     """Specification, "allow": beside false the others make no sense."""
-    for key in words.PARAGRAPH_KEYS:
+    for key in file_keywords.PARAGRAPH_KEYS:
         if key in key_nodes and key not in _DENIAL_KEYS:
             findings.add(
                 key_nodes[key].start_mark,
@@ -179,16 +180,16 @@ def _read_section(
     """Give the paragraph with one section more."""
     read: Any
     if key == 'identification':
-        read = identification.read(value, findings)
+        read = identification.read_identification(value, findings)
     elif key == 'resource_class':
-        read = sections.read_resource_class(value, findings)
+        read = paragraph_values.read_resource_class(value, findings)
     elif key == 'traits':
-        read = sections.read_traits(value, findings)
+        read = paragraph_values.read_traits(value, findings)
     elif key in ('allow', 'one_time_use'):
-        read = sections.read_boolean(key, value, findings)
+        read = paragraph_values.read_boolean(key, value, findings)
     else:
         _refuse_key(key, key_node, findings)
-        nodes.check_unused(value, findings)
+        yaml_nodes.check_nested_keys(value, findings)
         return paragraph
     if read is None:
         return paragraph
@@ -199,13 +200,15 @@ def _refuse_key(
     key: str, key_node: yaml.Node, findings: problems.Findings
 ) -> None:
     if key in policy.PROPERTIES:
-        hint = f'{key} belongs into the section identification'
+        hint = f'{key} belongs in the section identification'
     else:
-        meant = nodes.nearest(key.lower(), words.PARAGRAPH_KEYS)
+        meant = yaml_nodes.find_nearest(
+            key.lower(), file_keywords.PARAGRAPH_KEYS
+        )
         guess = f'did you mean {meant}? ' if meant else ''
         hint = guess + _KEYS_ACCEPTED
     findings.add(
         key_node.start_mark,
-        f'a paragraph has no key {nodes.shown(key)}',
+        f'a paragraph has no key {yaml_nodes.quote_printable(key)}',
         hint,
     )

@@ -20,7 +20,7 @@ from nova_powervm import exception
 #: A file of another kind altogether would fill the log otherwise.
 _MOST_SHOWN = 100
 #: Nor does it help to know more of it; each problem costs time and memory.
-MOST = 500
+MAX_PROBLEMS = 500
 
 
 class Mark(Protocol):
@@ -75,7 +75,7 @@ class Problems(tuple[Problem, ...]):
         return '\n'.join(lines)
 
 
-class Enough(Exception):
+class TooManyProblems(Exception):
     """So many problems were found that looking for more makes no sense."""
 
 
@@ -98,17 +98,17 @@ class Findings:
     def add(self, mark: Mark, what: str, hint: str = '') -> None:
         """Note a problem at a place of the text.
 
-        :raises Enough: There are :data:`MOST` already.
+        :raises TooManyProblems: There are :data:`MAX_PROBLEMS` already.
         """
-        if len(self._problems) == MOST:
+        if len(self._problems) == MAX_PROBLEMS:
             self._problems.append(
                 Problem(
-                    what=f'the file has more than {MOST} problems',
+                    what=f'the file has more than {MAX_PROBLEMS} problems',
                     hint='these were found first; the others come up when '
                     'they are gone',
                 )
             )
-            raise Enough
+            raise TooManyProblems
         self._problems.append(
             Problem(
                 mark.line + 1, mark.column + 1, self._paragraph, what, hint
@@ -121,10 +121,12 @@ class Findings:
         :raises exception.PolicyInvalid: There is at least one problem.
         """
         if self._problems:
-            raise invalid(path, *sorted(set(self._problems)))
+            raise make_policy_error(path, *sorted(set(self._problems)))
 
 
-def invalid(path: str, *problems: Problem) -> exception.PolicyInvalid:
+def make_policy_error(
+    path: str, *problems: Problem
+) -> exception.PolicyInvalid:
     """Make the error for a file; its field ``problems`` is a tuple."""
     return exception.PolicyInvalid(
         path=path, count=len(problems), problems=Problems(problems)

@@ -12,8 +12,8 @@
 
 """The JSON schema of the inventory file, for editors and other tools.
 
-``inventory.schema.json`` beside this module is what :func:`build` gives.
-To make it anew, or for the os-traits that is installed here::
+``inventory.schema.json`` beside this module is what :func:`build_schema`
+gives. To make it anew, or for the installed version of os-traits::
 
     python3 -m nova_powervm.inventory_file.schema
 """
@@ -25,14 +25,14 @@ from typing import Any
 import os_traits
 
 from nova_powervm.devices import policy
-from nova_powervm.inventory_file import loader
+from nova_powervm.inventory_file import file_keywords
 from nova_powervm.inventory_file import paragraphs
-from nova_powervm.inventory_file import words
+from nova_powervm.inventory_file import yaml_loader
 
 #: Rules that this schema can't say; the parser checks them. A schema sees
 #: the values that a reader made of the text, after that reader dropped equal
 #: keys, expanded aliases and took quotes off.
-BEYOND = {
+RULES_BEYOND_SCHEMA = {
     'doubled keys': (
         'No mapping has the same key twice, and no two paragraphs have the '
         'same name.'
@@ -62,8 +62,8 @@ BEYOND = {
         'word null.'
     ),
     'size': (
-        f'The file has at most {paragraphs.LARGEST} bytes, in UTF-8, and '
-        f'{loader.MOST} keys and values.'
+        f'The file has at most {paragraphs.MAX_BYTES} bytes, in UTF-8, and '
+        f'{yaml_loader.MAX_NODES} keys and values.'
     ),
 }
 
@@ -78,7 +78,7 @@ _WILDCARDS = (
 )
 
 
-def build() -> dict[str, Any]:
+def build_schema() -> dict[str, Any]:
     """Make the schema from the rules of the policy.
 
     :returns: A schema of draft 2020-12.
@@ -102,7 +102,9 @@ def build() -> dict[str, Any]:
         '$defs': {
             'paragraph': _paragraph(),
             'identification': _identification(),
-            'boolean': {'enum': [True, False, *words.YES, *words.NO]},
+            'boolean': {
+                'enum': [True, False, *file_keywords.YES, *file_keywords.NO]
+            },
         },
     }
 
@@ -143,7 +145,7 @@ def _paragraph() -> dict[str, Any]:
         'if': {
             'type': 'object',
             'required': ['allow'],
-            'properties': {'allow': {'enum': [False, *words.NO]}},
+            'properties': {'allow': {'enum': [False, *file_keywords.NO]}},
         },
         'then': {
             'properties': {
@@ -187,7 +189,7 @@ def _property(key: str, known: policy.Property) -> dict[str, Any]:
         'type': 'string',
         'maxLength': _LONGEST,
         'pattern': pattern,
-        'examples': [words.EXAMPLES[key]],
+        'examples': [file_keywords.EXAMPLES[key]],
     }
 
 
@@ -245,16 +247,16 @@ def _traits() -> dict[str, Any]:
     }
 
 
-def as_text(schema: dict[str, Any]) -> str:
+def format_schema(schema: dict[str, Any]) -> str:
     """Give a schema as the text of a file."""
     return json.dumps(schema, indent=2) + '\n'
 
 
-def shipped() -> str:
+def read_shipped_schema() -> str:
     """Read the schema's file that is in the package."""
     package = importlib.resources.files('nova_powervm.inventory_file')
     return (package / _NAME).read_text(encoding='utf-8')
 
 
 if __name__ == '__main__':
-    print(as_text(build()), end='')
+    print(format_schema(build_schema()), end='')

@@ -13,6 +13,7 @@
 """The ML2 mechanism driver ``pvm_sea``, which Neutron loads and calls."""
 
 import collections.abc
+import contextlib
 from typing import Any
 
 from neutron_lib import constants
@@ -72,16 +73,17 @@ class SeaMechanismDriver(api.MechanismDriver):
             segment[api.ID],
             binding.VIF_TYPE,
             binding.vif_details(segment),
-            # No agent could report the port as active later. Nova waits only
-            # for ports that are down when it reads them.
-            status=constants.PORT_STATUS_ACTIVE,
         )
 
     def update_port_postcommit(self, context: Any) -> None:
-        """Set a bound port to active again after Neutron set it to down.
+        """Make a bound port active, without sending an event to Nova.
 
-        Neutron does so when it activates a binding that was prepared on
-        another host, and does not call bind_port then.
+        A port is down after it was bound, and after a binding that was
+        prepared for another host was activated. No agent reports it later,
+        so Nova must not wait for it: it waits for ports that are down when
+        it reads them. The event would reach nova-compute while Nova's
+        request to bind the port is still being answered, when nothing waits
+        for it, and nova-compute would log it as unexpected.
 
         :param context: Neutron's PortContext.
         """
@@ -89,11 +91,15 @@ class SeaMechanismDriver(api.MechanismDriver):
             context.vif_type == binding.VIF_TYPE
             and context.status == constants.PORT_STATUS_DOWN
         ):
-            directory.get_plugin().update_port_status(
-                context.plugin_context,
-                context.current['id'],
-                constants.PORT_STATUS_ACTIVE,
-            )
+            plugin = directory.get_plugin()
+            with _without_event(plugin):
+                plugin.update_port_status(
+                    context.plugin_context,
+                    context.current['id'],
+                    constants.PORT_STATUS_ACTIVE,
+                )
+            # The answer to the request is made of it.
+            context.current['status'] = constants.PORT_STATUS_ACTIVE
 
     def filter_hosts_with_segment_access(
         self,
@@ -131,3 +137,18 @@ class SeaMechanismDriver(api.MechanismDriver):
                 return segment, None
             reasons.append(f'segment {segment[api.ID]}: {reason}')
         return None, '; '.join(reasons)
+
+
+def _without_event(plugin: Any) -> contextlib.AbstractContextManager[None]:
+    """Keep neutron from telling Nova of changes of a port's status.
+
+    :param plugin: Its core plugin; it has no notifier if it
+        is used without Nova.
+    """
+    notifier = getattr(plugin, 'nova_notifier', None)
+    if notifier is None:
+        return contextlib.nullcontext()
+    quiet: contextlib.AbstractContextManager[None] = notifier.context_enabled(
+        False
+    )
+    return quiet

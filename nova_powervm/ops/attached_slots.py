@@ -23,7 +23,7 @@ from nova_powervm import exception
 from nova_powervm.devices import accelerators
 from nova_powervm.devices import claims
 from nova_powervm.instance import partition
-from nova_powervm.ops import devices as device_ops
+from nova_powervm.ops import claims as claim_ops
 from nova_powervm.ops import host as host_ops
 from nova_powervm.ops import interfaces
 from nova_powervm.ops import network as network_ops
@@ -57,7 +57,7 @@ class Tenant:
         return partition.lpar_uuid(self.instance)
 
 
-class PossessionOps:
+class AttachedSlotOps:
     """Compares LPARs with what their instances have to have.
 
     What is missing and free is given back while the LPAR is stopped. What is
@@ -66,18 +66,18 @@ class PossessionOps:
 
     :param partitions: The host's LPARs.
     :param host: Reads the host.
-    :param devices: Finds the slots.
+    :param slot_claims: Finds the slots of instances.
     """
 
     def __init__(
         self,
         partitions: interfaces.Partitions,
         host: host_ops.HostOps,
-        devices: device_ops.DeviceOps,
+        slot_claims: claim_ops.ClaimOps,
     ) -> None:
         self._partitions = partitions
         self._host = host
-        self._devices = devices
+        self._claims = slot_claims
 
     def missing(
         self, tenant: Tenant, lpar: partition.Partition
@@ -102,11 +102,11 @@ class PossessionOps:
         if not gaps:
             return ()
         absent = {claim.drc_index for claim in gaps} - set(lpar.slots)
-        self._devices.refuse_novas(
+        self._claims.refuse_novas(
             tenant.instance,
             [r for r in tenant.requests if r.drc_index in absent],
         )
-        return self._devices.assignments(
+        return self._claims.assignments(
             tenant.instance, tenant.lpar, gaps, self._host.view()
         )
 
@@ -132,7 +132,7 @@ class PossessionOps:
         )
         wanted = self._wanted(tenant)
         given = {slot.drc_index for slot in slots}
-        self._devices.confirm(
+        self._claims.burn(
             tenant.instance, [c for c in wanted if c.drc_index in given]
         )
         lpar = self._partitions.assign(tenant.lpar, slots)
@@ -175,7 +175,7 @@ class PossessionOps:
         return tuple(sorted(known | set(lpar.slots if lpar else ())))
 
     def _wanted(self, tenant: Tenant) -> tuple[claims.Claim, ...]:
-        return self._devices.belongings(
+        return self._claims.stored_claims(
             tenant.instance,
             tenant.extra_specs,
             tenant.remembered,

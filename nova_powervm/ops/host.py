@@ -10,39 +10,55 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The host: what is read in each cycle, and what it offers Nova."""
+"""The host: one reading per cycle, and what it says together with Nova."""
 
 import dataclasses
+from collections.abc import Collection
 from collections.abc import Mapping
 
 from oslo_log import log as logging
 
 from nova_powervm import exception
+from nova_powervm.devices import claims
 from nova_powervm.devices import host
 from nova_powervm.devices import slots
 from nova_powervm.ops import interfaces
 
 LOG = logging.getLogger(__name__)
 
+#: Upper-case uuid of an LPAR to the slot providers, by uuid, that Nova stored
+#: with its instance.
+Holdings = Mapping[str, Mapping[str, claims.SlotProvider]]
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Snapshot:
-    """One reading of the host, with what Nova knows of its partitions.
+    """One reading of the host, with what Nova knows of its LPARs.
 
     :param view: The managed system.
     :param disk: The storage for instances' disks.
-    :param instance_lpars: Upper-case uuids of the LPARs that own a slot and
-        belong to instances of Nova.
-    :param holdings: Each of these to the uuids of the providers that its
-        instance was allocated.
+    :param holdings: Each LPAR that owns a slot and belongs to an instance, to
+        the slot providers that Nova stored with the instance.
+    :param lost: Uuids of providers that nobody holds an allocation of
+        although the LPAR that they were allocated to owns their slots.
     """
 
     view: host.HostView
     disk: host.DiskCapacity
-    instance_lpars: frozenset[str]
-    holdings: Mapping[str, frozenset[str]] = dataclasses.field(
-        default_factory=dict
-    )
+    holdings: Holdings = dataclasses.field(default_factory=dict)
+    lost: frozenset[str] = frozenset()
+
+    @property
+    def in_use(self) -> Mapping[str, str]:
+        """Uuid of each provider to the LPAR that was given its slot."""
+        return {
+            provider.uuid: lpar
+            for slot in self.view.io_slots
+            if (lpar := ((slot.owner and slot.owner.uuid) or '').upper())
+            in self.holdings
+            for provider in self.holdings[lpar].values()
+            if provider.drc_index == slot.drc_index
+        }
 
 
 class HostOps:
@@ -51,6 +67,7 @@ class HostOps:
     :param system: The managed system.
     :param storage: Where disks are made.
     :param records: Nova's records of instances.
+    :param placement: Tells who holds allocations of providers.
     """
 
     def __init__(
@@ -58,16 +75,13 @@ class HostOps:
         system: interfaces.System,
         storage: interfaces.Disks,
         records: interfaces.Records,
+        placement: interfaces.Placement,
     ) -> None:
         self._system = system
         self._storage = storage
         self._records = records
-        self._holdings: Mapping[str, frozenset[str]] = {}
+        self._placement = placement
         self._last: Snapshot | None = None
-        #: How often a reading began, of an unchanged host, too.
-        self.begun = 0
-        #: Number of the last one that ended; ``last`` is not older.
-        self.readings = 0
 
     @property
     def last(self) -> Snapshot:
@@ -75,43 +89,48 @@ class HostOps:
         return self._last or self.read()
 
     def view(self) -> host.HostView:
-        """Read the managed system alone, whatever its events tell.
+        """Read the managed system alone.
 
         :raises exception.RestError: The server answered with an error.
         :raises exception.RestUnreachable: It did not answer.
         """
-        return self._system.read(fresh=True)
+        return self._system.read()
 
     def read(self) -> Snapshot:
         """Read all that a cycle needs; this is where its REST work is done.
 
-        An unchanged host gives the same object again.
+        Nova removes an LPAR before its allocations. So Placement is asked
+        first: a provider that nobody holds, and whose slot the same LPAR owned
+        before and still owns afterwards, has lost its allocation. Nova
+        deletes an allocation when a rebuild with another image fails, and an
+        operator can delete one by hand.
 
         :raises exception.RestError: The server answered with an error.
         :raises exception.RestUnreachable: It did not answer.
         """
-        last = self._last
-        self.begun += 1
-        number = self.begun
+        before = self._last
+        vacant = self._vacant(before) if before else frozenset()
         view = self._system.read()
-        disk = self._capacity()
-        holdings = (
-            last.holdings if last and last.view is view else self._held(view)
-        )
-        if not (last and last.view is view and last.disk == disk):
-            last = Snapshot(view, disk, frozenset(holdings), holdings)
-            self._last = last
-        self.readings = number
-        return last
+        found = Snapshot(view, self._capacity(), self._holdings(view))
+        if before and vacant:
+            owned = before.in_use
+            lost = frozenset(
+                uuid
+                for uuid, lpar in found.in_use.items()
+                if uuid in vacant and owned.get(uuid) == lpar
+            )
+            found = dataclasses.replace(found, lost=lost)
+        self._last = found
+        return found
 
     def uptime(self) -> int:
         """Give the seconds since the management partition was booted."""
         return self._system.uptime()
 
     def _capacity(self) -> host.DiskCapacity:
-        """Read the storage; in a running service the last size will do.
+        """Read the storage; a running service falls back to the last size.
 
-        Devices are looked after even while a Virtual I/O Server is down.
+        Devices are managed even while a Virtual I/O Server is down.
         """
         try:
             return self._storage.capacity()
@@ -124,34 +143,30 @@ class HostOps:
             )
             return self._last.disk
 
-    def _held(self, view: host.HostView) -> Mapping[str, frozenset[str]]:
-        """Ask Nova which of the slots' owners are instances, and what of.
+    def _vacant(self, before: Snapshot) -> frozenset[str]:
+        """Ask Placement which providers of slots in use nobody holds.
 
-        An LPAR that was found to be one stays one. It is asked about again
-        only if it has more slots than its instance was allocated, so a
-        settled host asks nothing, and neither does an unchanged one: Nova has
-        its record of an instance before the instance has an LPAR.
+        One request for each. A provider that Placement gives no answer about
+        stays lost if it was lost before.
         """
-        owned: dict[str, int] = {}
-        for slot in view.io_slots:
-            owner = slot.owner
-            if (
-                owner
-                and owner.uuid
-                and owner.kind is slots.PartitionKind.CLIENT
-            ):
-                owned[owner.uuid] = owned.get(owner.uuid, 0) + 1
-        unsure = {
-            uuid
-            for uuid, count in owned.items()
-            if count > len(self._holdings.get(uuid, ()))
-        }
-        known = {
-            uuid: providers
-            for uuid, providers in self._holdings.items()
-            if uuid in owned and uuid not in unsure
-        }
-        if unsure:
-            known.update(self._records.holdings(sorted(unsure)))
-        self._holdings = known
-        return known
+        asked = frozenset(before.in_use)
+        holders = self._placement.holders(asked)
+        silent = asked - holders.keys()
+        return frozenset(
+            uuid for uuid, consumers in holders.items() if not consumers
+        ) | (before.lost & silent)
+
+    def _holdings(self, view: host.HostView) -> Holdings:
+        """Ask Nova which owners of slots are instances, and what they hold."""
+        owners = _client_lpars(view)
+        return self._records.holdings(sorted(owners)) if owners else {}
+
+
+def _client_lpars(view: host.HostView) -> Collection[str]:
+    return {
+        slot.owner.uuid
+        for slot in view.io_slots
+        if slot.owner
+        and slot.owner.uuid
+        and slot.owner.kind is slots.PartitionKind.CLIENT
+    }

@@ -17,6 +17,7 @@
 :mod:`nova_powervm.inventory_file` that of the inventory file.
 """
 
+import contextlib
 import dataclasses
 from collections.abc import Collection
 from collections.abc import Generator
@@ -25,7 +26,9 @@ from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
 from typing import Protocol
+from typing import TypeVar
 
+from nova_powervm.devices import claims
 from nova_powervm.devices import host
 from nova_powervm.devices import policy as policies
 from nova_powervm.devices import slot_providers
@@ -33,17 +36,16 @@ from nova_powervm.instance import image
 from nova_powervm.instance import network
 from nova_powervm.instance import partition
 
+_C = TypeVar('_C', bound=network.Connection)
+_A = TypeVar('_A', bound=network.Adapter)
+
 
 class System(Protocol):
     """The managed system."""
 
-    def read(self, *, fresh: bool = False) -> host.HostView:
+    def read(self) -> host.HostView:
         """Read the host; an unchanged one costs one conditional request.
 
-        It costs none while the host tells of its changes. An unchanged host
-        gives the same object again.
-
-        :param fresh: Ask the host, whatever it has told.
         :raises exception.RestError: The server answered with an error.
         :raises exception.RestUnreachable: It did not answer.
         """
@@ -87,7 +89,19 @@ class Source(Protocol):
 
 
 class Disks(Protocol):
-    """A way to keep the disks of instances; ``[powervm]disk_driver``."""
+    """A way to keep the disks of instances.
+
+    Found as an entry point of ``nova_powervm.disk_drivers`` that has the
+    name that ``[powervm]disk_driver`` says.
+    """
+
+    @property
+    def unavailable(self) -> str | None:
+        """Why this host offers no disks, None if it does.
+
+        It names the option that is missing. All other methods can be called
+        nevertheless.
+        """
 
     def capacity(self) -> host.DiskCapacity:
         """Give the size of the storage and how much of it is taken."""
@@ -168,46 +182,82 @@ class Disks(Protocol):
         """
 
 
-class Networks(Protocol):
-    """The virtual Ethernet of the host."""
+class VifDriver(Protocol[_C, _A]):
+    """Connects the ports that Neutron binds with one ``vif_type``.
 
-    def bridges(self) -> Sequence[network.Bridge]:
-        """Read the Shared Ethernet bridges."""
+    Found as an entry point of ``nova_powervm.vif_drivers`` that has the name
+    of the type. An instance may have ports of several types, so each driver
+    gets only ports of its own type, and reports and removes only adapters
+    of its own type.
+    """
 
-    def provision(
-        self, bridge: network.Bridge, vlans: Collection[int]
-    ) -> None:
-        """Let a bridge carry VLANs; those that it carries stay."""
+    def check(self, port: network.Port) -> None:
+        """Refuse a port without asking the host.
 
-    def withdraw(self, bridge: network.Bridge, vlan: int) -> None:
-        """Take a VLAN from a bridge; one that it does not carry is fine."""
-
-    def occupied(self) -> Collection[tuple[str, int]]:
-        """Find out which VLANs any partition has a client adapter on.
-
-        It takes a request for each partition.
-
-        :returns: Name of the virtual switch and VLAN id of each.
+        :raises exception.PortRefused: No adapter can be made for it.
         """
 
-    def adapters(self, lpar: str) -> Sequence[network.Adapter]:
-        """Read the client network adapters of an LPAR.
+    def using(
+        self, ports: Sequence[network.Port]
+    ) -> contextlib.AbstractContextManager[None]:
+        """Keep what ports need on the host until their adapters are made.
+
+        Everything from :meth:`connect` to :meth:`plug` happens inside of
+        this context.
+        """
+
+    def connect(self, ports: Sequence[network.Port]) -> Sequence[_C]:
+        """Plan how to connect ports; nothing is changed.
+
+        :returns: One connection for each port.
+        :raises exception.PortRefused: A port can't be connected.
+        """
+
+    def provide(
+        self, connections: Sequence[_C], marks: 'InstanceMarks'
+    ) -> None:
+        """Prepare the host for connections; no LPAR is changed.
+
+        :param marks: The record of the instance that the ports belong to.
+        """
+
+    def adapters(self, lpar: str) -> Sequence[_A]:
+        """Read the adapters of an LPAR that ports of this type may have.
 
         :param lpar: Upper-case PowerVM uuid.
         :raises exception.PartitionNotFound: There is no such LPAR.
         """
 
-    def plug(
-        self, lpar: partition.Partition, adapter: network.Adapter
-    ) -> None:
-        """Give an LPAR an adapter; one with its MAC address is fine."""
+    def serves(self, adapter: _A, port: network.Port) -> bool:
+        """Whether an adapter is the one of a port with its MAC address.
 
-    def unplug(
-        self, lpar: str, mac: str, only: network.Adapter | None = None
-    ) -> None:
-        """Take the adapter with a MAC address from an LPAR; none is fine.
+        :param adapter: One that :meth:`adapters` gave.
+        :param port: Its binding may have been lost, and its type with it.
+        """
 
-        :param only: To take none but one on its VLAN and virtual switch.
+    def plug(self, lpar: partition.Partition, connection: _C) -> None:
+        """Make the adapter of a connection; one that exists is fine."""
+
+    def unplug(self, lpar: str, mac: str, only: _A | None = None) -> None:
+        """Remove the adapter with a MAC address; none is fine.
+
+        :param lpar: Upper-case PowerVM uuid.
+        :param mac: As Neutron writes it.
+        :param only: Remove no other adapter that has the address.
+        """
+
+    def release(self, marks: 'InstanceMarks') -> None:
+        """Free what only the ports of an instance needed.
+
+        Called when its LPAR is gone. Never raises.
+
+        :param marks: The record of the instance.
+        """
+
+    def tidy(self) -> None:
+        """Free what is of no use any more, once for each cycle.
+
+        Never raises.
         """
 
 
@@ -216,6 +266,12 @@ class Partitions(Protocol):
 
     def names(self) -> Mapping[str, str]:
         """Give upper-case uuid to name of all but the VIOSes."""
+
+    def states(self) -> Mapping[str, str]:
+        """Give upper-case uuid to the host's word for the state of each LPAR.
+
+        One request; the management partition and VIOSes are left out.
+        """
 
     def find(self, uuid: str) -> partition.Partition | None:
         """Read an LPAR, or give None if there is none.
@@ -294,37 +350,59 @@ class Records(Protocol):
     def hosted(self, host: str) -> Collection[str]:
         """Give the uuids of all instances of a host."""
 
-    def holdings(self, lpars: Iterable[str]) -> Mapping[str, frozenset[str]]:
-        """Find the providers whose resources instances were allocated.
+    def running(self, lpars: Iterable[str], host: str) -> Mapping[str, str]:
+        """Find the instances that should be running and are left alone.
 
         :param lpars: Upper-case PowerVM uuids.
-        :returns: LPAR uuid to the uuids of providers that Nova stored with
-            its instance. An LPAR that is missing from the answer is foreign.
-            A deleted instance holds nothing, nor does one without a host.
+        :param host: As in ``instance.host``.
+        :returns: LPAR uuid to instance uuid, of active instances of the host
+            that no operation of Nova is working on.
+        """
+
+    def holdings(
+        self, lpars: Iterable[str]
+    ) -> Mapping[str, Mapping[str, claims.SlotProvider]]:
+        """Find the slot providers that Nova stored with instances.
+
+        :param lpars: Upper-case PowerVM uuids.
+        :returns: LPAR uuid to slot providers by uuid. An LPAR that is missing
+            from the answer is foreign. A deleted instance holds nothing, nor
+            does one without a host.
         """
 
 
-class VlanRecords(Protocol):
-    """Nova's records of who uses which VLANs on this host."""
+class PortRecords(Protocol):
+    """Nova's records of the ports of this host's instances."""
 
-    def marked(self) -> Collection[network.Vlan]:
-        """Give the VLANs that instances of this host are marked with."""
+    def marks(self) -> Collection[str]:
+        """Give the marks that instances of this host have."""
 
-    def wanted(self) -> Collection[int]:
-        """Give the VLANs of all ports of this host's instances.
+    def remove_mark(self, mark: str) -> None:
+        """Remove a mark from all instances of this host."""
 
-        Instances that are being deleted do not count.
+    def ports(self) -> Collection[network.Port]:
+        """Give the ports of all instances of this host.
+
+        Those of instances that are being deleted are left out.
         """
 
-    def unmark(self, vlan: network.Vlan) -> None:
-        """Take the mark of a VLAN from all instances of this host."""
 
+class InstanceMarks(Protocol):
+    """Marks of one instance, which VIF drivers write for this host.
 
-class Bearer(Protocol):
-    """An instance that bears marks for VLANs of this host."""
+    A mark is a short text that Nova keeps in its record of the instance, for
+    what a driver has to know after a restart of the service.
+    """
 
-    def mark(self, vlans: Collection[network.Vlan]) -> None:
-        """Write into Nova's record that the driver has added these VLANs.
+    @property
+    def instance(self) -> str:
+        """The instance's uuid, for log lines."""
+
+    def read(self) -> Collection[str]:
+        """Give the marks of the instance."""
+
+    def add(self, marks: Collection[str]) -> None:
+        """Write marks into Nova's record of the instance.
 
         Never raises.
         """
@@ -342,17 +420,16 @@ class Placement(Protocol):
         allocated.
         """
 
-    def with_room(
-        self, member: slot_providers.Provider, classes: Collection[str]
+    def holders(
+        self, providers: Collection[str]
     ) -> Mapping[str, Collection[str]]:
-        """Find the providers that have room for one unit, each class alone.
+        """Find who holds allocations of providers, with one request for each.
 
-        One request for each class.
+        Never raises.
 
-        :param member: Any provider of the tree.
-        :param classes: Resource classes.
-        :returns: Resource class to uuids of providers, for each class.
-        :raises exception.PlacementUnanswered: Placement did not answer.
+        :param providers: Uuids.
+        :returns: Uuid of each provider that Placement gave an answer about to
+            the uuids of its consumers.
         """
 
     def allocated_to(self, consumer: str) -> Collection[str]:

@@ -18,11 +18,13 @@ import threading
 import time
 from collections.abc import Callable
 from collections.abc import Iterable
+from collections.abc import Iterator
 from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
 
 from oslo_log import log as logging
+from oslo_utils import timeutils
 
 from nova_powervm import exception
 from nova_powervm.devices import accelerators
@@ -34,7 +36,7 @@ from nova_powervm.instance import lpar_state
 from nova_powervm.instance import network
 from nova_powervm.instance import partition
 from nova_powervm.instance import storage
-from nova_powervm.ops import devices as device_ops
+from nova_powervm.ops import claims as claim_ops
 from nova_powervm.ops import host as host_ops
 from nova_powervm.ops import images as image_ops
 from nova_powervm.ops import interfaces
@@ -77,7 +79,7 @@ class Build:
     :param root: Its root disk.
     :param requests: Its accelerator requests.
     :param ports: Its ports.
-    :param bearer: The instance, for the marks of VLANs.
+    :param marks: The marks of VIF drivers in its record.
     :param config_drive: Makes the contents of its config drive, given the
         slots that it gets; None for no config drive.
     :param plugging: What the ports are plugged in; it may wait at its end.
@@ -94,7 +96,7 @@ class Build:
     root: Root
     requests: Sequence[accelerators.Request] = ()
     ports: Sequence[network.Port] = ()
-    bearer: network_ops.Bearer = network_ops.NOBODY
+    marks: network_ops.InstanceMarks = network_ops.UNRECORDED
     config_drive: Callable[[Sequence[slots.Slot]], bytes] | None = None
     plugging: Callable[[], contextlib.AbstractContextManager[None]] = (
         contextlib.nullcontext
@@ -118,7 +120,7 @@ class LifecycleOps:
 
     :param partitions: The host's LPARs.
     :param host: Reads the host.
-    :param devices: Finds the slots.
+    :param slot_claims: Finds the slots of instances.
     :param images: Reads images.
     :param disks: Where disks are made.
     :param networks: Connects ports.
@@ -130,7 +132,7 @@ class LifecycleOps:
         self,
         partitions: interfaces.Partitions,
         host: host_ops.HostOps,
-        devices: device_ops.DeviceOps,
+        slot_claims: claim_ops.ClaimOps,
         images: image_ops.ImageOps,
         disks: interfaces.Disks,
         networks: network_ops.NetworkOps,
@@ -139,7 +141,7 @@ class LifecycleOps:
     ) -> None:
         self._partitions = partitions
         self._host = host
-        self._devices = devices
+        self._claims = slot_claims
         self._images = images
         self._disks = disks
         self._networks = networks
@@ -186,11 +188,30 @@ class LifecycleOps:
         """Make the LPAR, connect it, and start it."""
         lpar = self._create(plan.spec)
         _check_slots(lpar, plan.spec)
+        LOG.info(
+            'LPAR %(name)s (%(uuid)s) is created, with the slots: %(slots)s.',
+            {
+                'name': lpar.name,
+                'uuid': lpar.uuid,
+                'slots': _indexes(lpar.slots) or 'none',
+            },
+            instance_uuid=build.instance,
+        )
         with build.plugging():
-            self._networks.plug(lpar, plan.connections, build.bearer)
+            self._networks.plug(lpar, plan.connections, build.marks)
             self._disks.attach(lpar.uuid, stored)
+            LOG.info(
+                'LPAR %s has its disks.',
+                lpar.name,
+                instance_uuid=build.instance,
+            )
         if build.power_on:
             self._partitions.power_on(lpar)
+            LOG.info(
+                'LPAR %s is started.',
+                lpar.name,
+                instance_uuid=build.instance,
+            )
 
     def destroy(self, instance: str, *, delete_disks: bool = True) -> None:
         """Stop and delete the LPAR of an instance and its disks.
@@ -306,7 +327,7 @@ class LifecycleOps:
 
         :raises exception.ClaimFailed: They don't cover what was asked for.
         """
-        return self._devices.claim(
+        return self._claims.claim(
             build.instance,
             build.allocations,
             build.extra_specs,
@@ -341,12 +362,12 @@ class LifecycleOps:
         The image may have taken an hour since the slots were looked at. A
         build that fails because one is gone must not cost the others.
         """
-        if not self._devices.for_one_use(plan.claimed):
+        if not self._claims.burning(plan.claimed):
             return
-        self._devices.assignments(
+        self._claims.assignments(
             build.instance, plan.spec.uuid, plan.claimed, self._host.view()
         )
-        self._devices.confirm(build.instance, plan.claimed)
+        self._claims.burn(build.instance, plan.claimed)
 
     def _open(self, root: Root) -> image_ops.Reading:
         return self._images.open(root.image, root.source, inspect=root.inspect)
@@ -360,18 +381,23 @@ class LifecycleOps:
     ) -> list[interfaces.Stored]:
         """Make the disks and media of an LPAR that is not there yet."""
         lpar = plan.spec.uuid
-        stored = [
-            self._disks.make_root(
-                lpar,
-                storage.root_disk_name(lpar, build.root.flavor_gb),
-                root_gb,
-                reading.contents,
-                reading,
-            )
-        ]
+        name = storage.root_disk_name(lpar, build.root.flavor_gb)
+        with _timed(
+            build.instance,
+            f'root disk {name} of {root_gb} GB from image '
+            f'{build.root.image.id} ({reading.contents.size} bytes)',
+        ):
+            stored = [
+                self._disks.make_root(
+                    lpar, name, root_gb, reading.contents, reading
+                )
+            ]
         if plan.iso is not None:
             name = storage.config_drive_name(lpar)
-            stored.append(self._disks.make_medium(name, plan.iso))
+            with _timed(
+                build.instance, f'config drive {name} ({len(plan.iso)} bytes)'
+            ):
+                stored.append(self._disks.make_medium(name, plan.iso))
         return stored
 
     def _specify(
@@ -391,7 +417,7 @@ class LifecycleOps:
             proc_units=partition.proc_units(
                 build.vcpus, self._factor, view.min_units_per_vcpu
             ),
-            slots=self._devices.assignments(
+            slots=self._claims.assignments(
                 build.instance, uuid, claimed, view
             ),
         )
@@ -494,6 +520,19 @@ def _root_gb(root: Root, contents: image.Contents) -> int:
     """
     return storage.root_disk_gb(
         root.flavor_gb, contents.disk_bytes, root.image.id
+    )
+
+
+@contextlib.contextmanager
+def _timed(instance: str, what: str) -> Iterator[None]:
+    """Log when a disk or medium begins to be made, and how long it took."""
+    LOG.info('Making %s.', what, instance_uuid=instance)
+    with timeutils.StopWatch() as watch:
+        yield
+    LOG.info(
+        'Made %(what)s in %(seconds).1f seconds.',
+        {'what': what, 'seconds': watch.elapsed()},
+        instance_uuid=instance,
     )
 
 

@@ -10,15 +10,17 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Ports of instances on the Shared Ethernet bridges of the host."""
+"""Connecting LPARs to networks, with the VIF driver of each port's type."""
 
 import contextlib
 import dataclasses
 from collections.abc import Callable
 from collections.abc import Collection
+from collections.abc import Iterable
 from collections.abc import Iterator
 from collections.abc import Mapping
 from collections.abc import Sequence
+from typing import Any
 
 from oslo_log import log as logging
 
@@ -27,22 +29,30 @@ from nova_powervm.instance import network
 from nova_powervm.instance import partition
 from nova_powervm.instance import port_adapters
 from nova_powervm.ops import interfaces
-from nova_powervm.ops import vlans
 
 LOG = logging.getLogger(__name__)
 
+_BINDING_FAILED = 'binding_failed'
 
-Bearer = interfaces.Bearer
-
-
-class _Nobody:
-    """Bears no marks."""
-
-    def mark(self, vlans: Collection[network.Vlan]) -> None:
-        """Forget them: Nova has no record to write them into."""
+InstanceMarks = interfaces.InstanceMarks
+#: A VIF driver, whatever its connections and adapters are.
+_Driver = interfaces.VifDriver[Any, Any]
 
 
-NOBODY: Bearer = _Nobody()
+class _Unrecorded:
+    """Marks of an instance that Nova has no record of."""
+
+    instance = ''
+
+    def read(self) -> Collection[str]:
+        """Give none."""
+        return ()
+
+    def add(self, marks: Collection[str]) -> None:
+        """Drop them."""
+
+
+UNRECORDED: InstanceMarks = _Unrecorded()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -52,35 +62,35 @@ class InstancePorts:
     :param known: As Nova handed them over; they may come from its cache.
     :param ask: Asks Neutron for those of this moment. It raises
         :class:`~nova_powervm.exception.PortsUnknown`.
-    :param bearer: The instance, for marks.
+    :param marks: The instance's record.
     """
 
     known: Sequence[network.Port]
     ask: Callable[[], Sequence[network.Port]]
-    bearer: Bearer = NOBODY
+    marks: InstanceMarks = UNRECORDED
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Changes:
-    """What has to be done to give an LPAR exactly the adapters of its ports.
+    """What gives an LPAR exactly the adapters of its instance's ports.
 
-    :param surplus: Adapters to take away first.
+    :param surplus: Adapters to remove first.
     :param connections: Those to make then.
-    :param bearer: The instance, for marks.
+    :param marks: The instance's record.
     """
 
     surplus: Sequence[network.Adapter] = ()
     connections: Sequence[network.Connection] = ()
-    bearer: Bearer = NOBODY
+    marks: InstanceMarks = UNRECORDED
 
     def __bool__(self) -> bool:
         return bool(self.surplus or self.connections)
 
     @property
     def additions(self) -> tuple[network.Connection, ...]:
-        """The connections that can be made while what is surplus stays.
+        """The connections that can be made while surplus adapters stay.
 
-        A guest shall not get a second adapter with one MAC address.
+        A guest must not get a second adapter with one MAC address.
         """
         taken = {adapter.mac for adapter in self.surplus}
         return tuple(
@@ -89,102 +99,97 @@ class Changes:
 
 
 class NetworkOps:
-    """Connects LPARs to networks; the strategy ``pvm_sea``.
+    """Connects the ports of instances to LPARs.
 
-    :param networks: The virtual Ethernet of the host.
+    :param drivers: VIF type to the driver of its ports.
     :param partitions: The host's LPARs.
-    :param mappings: Physical network to the name of its bridge.
-    :param bridged: The VLANs of the bridges.
     """
 
     def __init__(
         self,
-        networks: interfaces.Networks,
+        drivers: Mapping[str, _Driver],
         partitions: interfaces.Partitions,
-        mappings: Mapping[str, network.BridgeName],
-        bridged: vlans.VlanOps,
     ) -> None:
-        self._networks = networks
+        self._drivers = drivers
         self._partitions = partitions
-        self._mappings = mappings
-        self._vlans = bridged
 
-    def check(self, wanted: Sequence[network.Port]) -> None:
+    def check(self, ports: Iterable[network.Port]) -> None:
         """Refuse ports that no adapter can be made for.
 
         :raises exception.PortRefused: It names the first such port.
         """
-        for port in wanted:
-            reason = port.refusal()
-            if reason:
-                raise exception.PortRefused(port=port.id, reason=reason)
+        for port in ports:
+            if port.vif_type not in self._drivers:
+                raise exception.PortRefused(
+                    port=port.id, reason=self._no_driver(port)
+                )
+            self._drivers[port.vif_type].check(port)
+
+    @contextlib.contextmanager
+    def using(self, ports: Iterable[network.Port]) -> Iterator[None]:
+        """Keep what ports need on the host until their adapters are made."""
+        with contextlib.ExitStack() as kept:
+            for driver, own in self._by_driver(ports):
+                kept.enter_context(driver.using(own))
+            yield
 
     def connect(
-        self, wanted: Sequence[network.Port]
+        self, ports: Sequence[network.Port]
     ) -> tuple[network.Connection, ...]:
-        """Find the bridge of each port; nothing is changed.
+        """Plan how to connect ports; nothing is changed.
 
-        :raises exception.PortRefused: A port has none, or one that does not
-            carry its VLAN and may not be changed, or has no room for it.
+        :raises exception.PortRefused: A port can't be connected.
         """
-        self.check(wanted)
-        if not wanted:
-            return ()
-        bridges = self._networks.bridges()
-        connections = tuple(
-            network.connect(port, bridges, self._mappings) for port in wanted
-        )
-        for connection in connections:
-            self._check_vlan(connection)
-        network.check_room(connections)
-        return connections
+        self.check(ports)
+        planned = {
+            connection.port: connection
+            for driver, own in self._by_driver(ports)
+            for connection in driver.connect(own)
+        }
+        return tuple(planned[port] for port in ports)
 
     def plug(
         self,
         lpar: partition.Partition,
         connections: Sequence[network.Connection],
-        bearer: Bearer = NOBODY,
+        marks: InstanceMarks = UNRECORDED,
     ) -> None:
-        """Give an LPAR the adapters of its connections.
+        """Give an LPAR the adapters of connections.
 
-        :param bearer: Its instance, for marks.
+        :param marks: The record of its instance.
         """
-        self._vlans.provide(connections, bearer)
-        self._make(lpar, connections)
-
-    def _make(
-        self,
-        lpar: partition.Partition,
-        connections: Sequence[network.Connection],
-    ) -> None:
-        for connection in connections:
-            self._networks.plug(lpar, connection.adapter)
+        self._provide(connections, marks)
+        self._make(lpar, connections, marks)
 
     def attach(
-        self, lpar: str, port: network.Port, bearer: Bearer = NOBODY
+        self,
+        lpar: str,
+        port: network.Port,
+        marks: InstanceMarks = UNRECORDED,
     ) -> None:
         """Connect one more port of an LPAR; a connected one is fine.
 
         :param lpar: Upper-case PowerVM uuid.
-        :param bearer: Its instance, for marks.
+        :param marks: The record of its instance.
         :raises exception.PortRefused: It can't be connected, or another
             adapter has its address.
         """
-        for adapter in self._networks.adapters(lpar):
+        for adapter in self._adapters(lpar):
             if adapter.mac == port.mac:
-                _check_adapter(port, adapter)
-                return
-        with self._vlans.using([port]):
-            self.plug(self._find(lpar), self.connect([port]), bearer)
+                if self._serves(adapter, port):
+                    return
+                raise _address_in_use(port, adapter)
+        with self.using([port]):
+            self.plug(self._find(lpar), self.connect([port]), marks)
 
     @contextlib.contextmanager
     def compared(
         self, lpar: str, instance: InstancePorts | None
     ) -> Iterator[Changes]:
-        """Find what an LPAR's adapters lack and what is too much.
+        """Find the missing and the surplus adapters of an LPAR.
 
         Nothing is changed. If they differ from what Nova knows, Neutron is
-        asked, and what it says holds: Nova's cache may be older than the
+        asked, and its answer decides: Nova's cache may be older than the
         adapters, or empty. The changes can be carried out in the block.
 
         :param lpar: Upper-case PowerVM uuid.
@@ -197,23 +202,23 @@ class NetworkOps:
         if instance is None:
             yield Changes()
             return
-        adapters = self._networks.adapters(lpar)
-        differing = port_adapters.differences(instance.known, adapters)
+        adapters = self._adapters(lpar)
+        differing = self._differences(instance.known, adapters)
         if differing:
-            differing = port_adapters.differences(instance.ask(), adapters)
-        with self._vlans.using(differing.missing):
+            differing = self._differences(instance.ask(), adapters)
+        with self.using(differing.missing):
             yield Changes(
                 surplus=differing.surplus,
                 connections=self.connect(differing.missing),
-                bearer=instance.bearer,
+                marks=instance.marks,
             )
 
     def prepare(self, changes: Changes) -> None:
-        """Let bridges carry the VLANs of changes; no LPAR is touched.
+        """Prepare the host for changes; no LPAR is changed.
 
-        This is what takes longest, and what others may refuse.
+        This takes longest, and is what the host refuses most often.
         """
-        self._vlans.provide(changes.connections, changes.bearer)
+        self._provide(changes.connections, changes.marks)
 
     def carry_out(self, lpar: partition.Partition, changes: Changes) -> None:
         """Change the adapters of an LPAR; one that runs needs RMC for it.
@@ -223,29 +228,25 @@ class NetworkOps:
         """
         for adapter in changes.surplus:
             LOG.warning(
-                'LPAR %(lpar)s has an adapter with MAC address %(mac)s on '
-                'VLAN %(vlan)d, which no port of its instance has; taking it '
-                'away.',
-                {
-                    'lpar': lpar.name,
-                    'mac': adapter.mac,
-                    'vlan': adapter.vlan,
-                },
+                'LPAR %(lpar)s has the network adapter %(adapter)s, which no '
+                'port of its instance has; removing it.',
+                {'lpar': lpar.name, 'adapter': adapter},
             )
-            self._networks.unplug(lpar.uuid, adapter.mac, only=adapter)
-            self._vlans.released()
+            self._drivers[adapter.vif_type].unplug(
+                lpar.uuid, adapter.mac, only=adapter
+            )
         for connection in changes.connections:
             LOG.info(
                 'LPAR %(lpar)s has no adapter for port %(port)s; making it.',
                 {'lpar': lpar.name, 'port': connection.port.id},
             )
-        self._make(lpar, changes.connections)
+        self._make(lpar, changes.connections, changes.marks)
 
     def complete(self, lpar: str, instance: InstancePorts) -> None:
-        """Give an LPAR the adapters that it lacks, as it is.
+        """Give an LPAR the adapters that it lacks, whatever its state is.
 
-        Nothing is taken away: its guest may be using it. What is too much is
-        logged, and goes when the LPAR is started.
+        None is removed: its guest may be using it. Surplus adapters are
+        logged, and removed when the LPAR is started.
 
         :param lpar: Upper-case PowerVM uuid.
         :raises exception.PowerVMError: As :meth:`compared`, or the host
@@ -254,20 +255,94 @@ class NetworkOps:
         with self.compared(lpar, instance) as changes:
             for adapter in changes.surplus:
                 LOG.warning(
-                    'LPAR %(lpar)s has an adapter with MAC address %(mac)s on '
-                    'VLAN %(vlan)d, which no port of its instance has; it is '
-                    'taken away when the server is rebooted or started.',
-                    {'lpar': lpar, 'mac': adapter.mac, 'vlan': adapter.vlan},
+                    'LPAR %(lpar)s has the network adapter %(adapter)s, which '
+                    'no port of its instance has; it is removed when the '
+                    'server is rebooted or started.',
+                    {'lpar': lpar, 'adapter': adapter},
                 )
             missing = changes.additions
             if missing:
-                self.plug(self._find(lpar), missing, changes.bearer)
+                self.plug(self._find(lpar), missing, changes.marks)
 
-    def detach(self, lpar: str, wanted: Sequence[network.Port]) -> None:
-        """Take the adapters of ports from an LPAR; missing ones are fine."""
-        for port in wanted:
-            self._networks.unplug(lpar, port.mac)
-            self._vlans.released()
+    def detach(self, lpar: str, ports: Iterable[network.Port]) -> None:
+        """Remove the adapters of ports from an LPAR; missing ones are fine."""
+        for port in ports:
+            known = self._drivers.get(port.vif_type)
+            # The type is lost with the binding.
+            for driver in [known] if known else self._drivers.values():
+                driver.unplug(lpar, port.mac)
+
+    def release(self, marks: InstanceMarks) -> None:
+        """Free what only the ports of an instance without an LPAR needed.
+
+        :param marks: The record of the instance.
+        """
+        for driver in self._drivers.values():
+            driver.release(marks)
+
+    def tidy(self) -> None:
+        """Free what is of no use any more, once for each cycle."""
+        for driver in self._drivers.values():
+            driver.tidy()
+
+    def _by_driver(
+        self, ports: Iterable[network.Port]
+    ) -> Iterator[tuple[_Driver, list[network.Port]]]:
+        """Give each driver that has some of the ports, and those."""
+        ports = list(ports)
+        for vif_type, driver in self._drivers.items():
+            own = [port for port in ports if port.vif_type == vif_type]
+            if own:
+                yield driver, own
+
+    def _provide(
+        self, connections: Iterable[network.Connection], marks: InstanceMarks
+    ) -> None:
+        connections = list(connections)
+        for vif_type, driver in self._drivers.items():
+            own = [c for c in connections if c.port.vif_type == vif_type]
+            if own:
+                driver.provide(own, marks)
+
+    def _make(
+        self,
+        lpar: partition.Partition,
+        connections: Iterable[network.Connection],
+        marks: InstanceMarks,
+    ) -> None:
+        for connection in connections:
+            self._drivers[connection.port.vif_type].plug(lpar, connection)
+            LOG.info(
+                'LPAR %(lpar)s has a network adapter for port %(port)s '
+                '(%(mac)s, %(type)s).',
+                {
+                    'lpar': lpar.name,
+                    'port': connection.port.id,
+                    'mac': connection.port.mac,
+                    'type': connection.port.vif_type,
+                },
+                instance_uuid=marks.instance,
+            )
+
+    def _adapters(self, lpar: str) -> list[network.Adapter]:
+        return [
+            adapter
+            for driver in self._drivers.values()
+            for adapter in driver.adapters(lpar)
+        ]
+
+    def _differences(
+        self,
+        ports: Iterable[network.Port],
+        adapters: Sequence[network.Adapter],
+    ) -> port_adapters.Differences:
+        return port_adapters.differences(ports, adapters, self._serves)
+
+    def _serves(self, adapter: network.Adapter, port: network.Port) -> bool:
+        is_lost = port.vif_type not in self._drivers
+        return (is_lost or port.vif_type == adapter.vif_type) and (
+            self._drivers[adapter.vif_type].serves(adapter, port)
+        )
 
     def _find(self, lpar: str) -> partition.Partition:
         found = self._partitions.find(lpar)
@@ -275,23 +350,22 @@ class NetworkOps:
             raise exception.PartitionNotFound(uuid=lpar)
         return found
 
-    def _check_vlan(self, connection: network.Connection) -> None:
-        if connection.is_provisioned or self._vlans.provision:
-            return
-        raise exception.PortRefused(
-            port=connection.port.id,
-            reason=f'Shared Ethernet bridge {connection.bridge} does not '
-            f'carry VLAN {connection.vlan}, and [powervm]provision_vlans is '
-            'false: add it to the bridge',
+    def _no_driver(self, port: network.Port) -> str:
+        """Say why no VIF driver is responsible for a port."""
+        if port.vif_type == _BINDING_FAILED:
+            return 'Neutron could not bind it to this host: its log tells why'
+        return (
+            f"its VIF type is '{port.vif_type}', and this host has VIF "
+            f'drivers for: {", ".join(sorted(self._drivers))}. Let a '
+            'mechanism driver of Neutron bind it as one of these'
         )
 
 
-def _check_adapter(port: network.Port, adapter: network.Adapter) -> None:
-    """Refuse an adapter that has a port's address and another's network."""
-    if port.vlan is not None and adapter.vlan != port.vlan:
-        raise exception.PortRefused(
-            port=port.id,
-            reason=f'the LPAR has an adapter with its MAC address {port.mac} '
-            f'on VLAN {adapter.vlan} instead of {port.vlan}. Remove it with '
-            'pvmctl',
-        )
+def _address_in_use(
+    port: network.Port, adapter: network.Adapter
+) -> exception.PortRefused:
+    return exception.PortRefused(
+        port=port.id,
+        reason='the LPAR has an adapter with its MAC address on another '
+        f'network: {adapter}. Remove it with pvmctl',
+    )

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What is logged of the devices: each decision once, until it changes."""
+"""The log of plans: each decision is logged once, until it changes."""
 
 import dataclasses
 from collections.abc import Collection
@@ -19,8 +19,7 @@ from collections.abc import Mapping
 from oslo_log import log as logging
 
 from nova_powervm.devices import matching
-from nova_powervm.devices import ownership
-from nova_powervm.devices import planned
+from nova_powervm.devices import plan as plans
 from nova_powervm.devices import policy as policies
 
 LOG = logging.getLogger(__name__)
@@ -32,14 +31,14 @@ class _Line:
     text: str
 
 
-class DeviceLog:
+class PlanLog:
     """Logs plans, and what of the inventory file has no use on this host."""
 
     def __init__(self) -> None:
         self._told: Mapping[int, _Line] = {}
         self._policy: policies.Policy | None = None
 
-    def tell(self, policy: policies.Policy, plan: planned.Plan) -> None:
+    def log(self, policy: policies.Policy, plan: plans.Plan) -> None:
         """Log what is new in a plan.
 
         :param policy: What the plan was made from.
@@ -47,7 +46,7 @@ class DeviceLog:
         """
         if policy != self._policy:
             self._policy = policy
-            _tell_unused(policy, plan.verdicts)
+            _log_unused(policy, plan.verdicts)
         lines = _lines(policy, plan)
         for index, line in lines.items():
             if self._told.get(index) != line:
@@ -55,7 +54,7 @@ class DeviceLog:
         self._told = lines
 
 
-def _tell_unused(
+def _log_unused(
     policy: policies.Policy, verdicts: Collection[matching.Verdict]
 ) -> None:
     """Say which paragraphs of a new file do nothing.
@@ -84,7 +83,7 @@ def _tell_unused(
         )
 
 
-def _lines(policy: policies.Policy, plan: planned.Plan) -> dict[int, _Line]:
+def _lines(policy: policies.Policy, plan: plans.Plan) -> dict[int, _Line]:
     """Put a plan into words: one line for each slot or provider."""
     lines = {
         verdict.slot.drc_index: _Line(logging.INFO, _withheld(verdict))
@@ -92,11 +91,11 @@ def _lines(policy: policies.Policy, plan: planned.Plan) -> dict[int, _Line]:
         if verdict.reason
     }
     for entry in plan.entries:
-        grave = entry.consumers or entry.action is planned.Action.WITHDRAW
+        grave = entry.consumers or entry.action is plans.Action.WITHDRAW
         lines[entry.drc_index] = _Line(
             logging.WARNING if grave else logging.INFO, describe(entry)
         )
-    for index in ownership.contested(plan):
+    for index in plan.contested:
         lines[index] = dataclasses.replace(lines[index], level=logging.ERROR)
     for verdict in matching.conflicts(plan.verdicts):
         lines[verdict.slot.drc_index] = _Line(
@@ -110,7 +109,7 @@ def _withheld(verdict: matching.Verdict) -> str:
 
 
 def _conflict(
-    policy: policies.Policy, plan: planned.Plan, verdict: matching.Verdict
+    policy: policies.Policy, plan: plans.Plan, verdict: matching.Verdict
 ) -> str:
     """Describe a conflict, in the same words before and after a free provider
     is gone: an error is logged once.
@@ -118,7 +117,7 @@ def _conflict(
     kept = [
         f" Provider '{entry.name}' is withdrawn and stays"
         + (f', allocated to {_names(entry)}.' if entry.consumers else '.')
-        for entry in plan.of(planned.Action.WITHDRAW)
+        for entry in plan.of(plans.Action.WITHDRAW)
         if entry.drc_index == verdict.slot.drc_index
     ]
     return (
@@ -128,22 +127,22 @@ def _conflict(
     )
 
 
-def describe(entry: planned.Entry) -> str:
+def describe(entry: plans.Entry) -> str:
     """Say what becomes of a provider, and why."""
     where = f"slot {entry.drc_index:08X} (provider '{entry.name}')"
     offer = ', '.join(entry.resource_classes)
     match entry.action:
-        case planned.Action.CREATE | planned.Action.PUBLISH if entry.burned:
+        case plans.Action.CREATE | plans.Action.PUBLISH if entry.burned:
             return (
                 f'Keeping {where} back: its device is for one use and was '
                 'allocated. Clean it when it is free again, then release it '
                 f'with `nova-powervm-inventory release {entry.drc_index:08X}`'
             )
-        case planned.Action.CREATE | planned.Action.PUBLISH:
+        case plans.Action.CREATE | plans.Action.PUBLISH:
             return f'Offering {where} as {offer}'
-        case planned.Action.KEEP_CLASS:
+        case plans.Action.KEEP_CLASS:
             return f'Offering {where} as {offer}: {entry.reason}'
-        case planned.Action.DELETE:
+        case plans.Action.DELETE:
             return f'Removing {where}: {entry.reason}'
     cure = (
         f'It is allocated to {_names(entry)}: undo this, or delete the '
@@ -154,5 +153,5 @@ def describe(entry: planned.Entry) -> str:
     return f'Withdrawing {where}: {entry.reason}. {cure}.'
 
 
-def _names(entry: planned.Entry) -> str:
+def _names(entry: plans.Entry) -> str:
     return ', '.join(entry.consumers)

@@ -42,7 +42,7 @@ class PowerOps:
     def __init__(
         self,
         partitions: interfaces.Partitions,
-        slots: attached_slots.PossessionOps,
+        slots: attached_slots.AttachedSlotOps,
         networks: network.NetworkOps,
     ) -> None:
         self._partitions = partitions

@@ -57,18 +57,28 @@ class RestPartitions:
         self._adapter = adapter
         self._managed = managed
 
-    @errors.retried
     def names(self) -> Mapping[str, str]:
         """Give upper-case uuid to name of all but the VIOSes.
 
         The management partition is left out, too.
         """
+        return {lpar.uuid.upper(): lpar.name for lpar in self._clients()}
+
+    def states(self) -> Mapping[str, str]:
+        """Give upper-case uuid to the host's word for the state of each LPAR.
+
+        The LPARs are those of :meth:`names`.
+        """
+        return {lpar.uuid.upper(): lpar.state for lpar in self._clients()}
+
+    @errors.retried
+    def _clients(self) -> list[Any]:
         with errors.translated('reading the LPARs'):
-            return {
-                lpar.uuid.upper(): lpar.name
+            return [
+                lpar
                 for lpar in _LPAR.get(self._adapter)
                 if not lpar.is_mgmt_partition
-            }
+            ]
 
     @errors.retried
     def find(self, uuid: str) -> partition.Partition | None:

@@ -17,6 +17,7 @@ import os
 import socket
 import threading
 import time
+import types
 from collections.abc import Callable
 from collections.abc import Iterator
 from collections.abc import Mapping
@@ -31,7 +32,6 @@ from pypowervm import exceptions as pvm
 
 from nova_powervm import exception
 from nova_powervm.conf import powervm as options
-from nova_powervm.powervm import changes
 from nova_powervm.powervm import templates
 
 LOG = logging.getLogger(__name__)
@@ -55,15 +55,12 @@ _PAUSE_SECONDS = 300
 _FORBIDDEN = (401, 403)
 _EVENTS = '/rest/api/uom/Event'
 _JOBS = '/rest/api/uom/jobs/'
-#: What is written here changes nothing that is read in a cycle.
-_HARMLESS = (const.LOGON_PATH, _EVENTS)
 
 
 class Session(pvm_adapter.Session):
     """A session that verifies the server in every request.
 
-    pypowervm verifies the certificate for the logon only. ``changes`` says
-    what may have changed on the host.
+    pypowervm verifies the certificate for the logon only.
 
     :param verify: What requests takes: a CA file, True, or False for http.
     :param read_timeout: Seconds that the server gets to answer a read or a
@@ -84,7 +81,6 @@ class Session(pvm_adapter.Session):
         self._read_timeout = read_timeout
         self._refused_at: float | None = None
         self._closed = False
-        self.changes = changes.Changes()
         super().__init__(certpath=None, timeout=ANSWER_SECONDS, **kwargs)
 
     def request(
@@ -110,12 +106,9 @@ class Session(pvm_adapter.Session):
             kwargs['relogin'] = False
         if kwargs.get('login') is not True:
             self._forgive()
-        try:
-            return super().request(method, path, *args, **kwargs)
-        finally:
-            # The event of what we did comes later than its answer.
-            if method != 'GET' and not path.startswith(_HARMLESS):
-                self.changes.touch()
+        with _logged(method, path) as answer:
+            answer.response = super().request(method, path, *args, **kwargs)
+        return answer.response
 
     def _limits(
         self, method: str, path: str, kwargs: Mapping[str, Any]
@@ -163,6 +156,41 @@ class Session(pvm_adapter.Session):
                 self._logoff()
             finally:
                 self._lock.release()
+
+
+@contextlib.contextmanager
+def _logged(method: str, path: str) -> Iterator[types.SimpleNamespace]:
+    """Log a request at DEBUG: path, status and time, no header and no body.
+
+    :returns: What takes the ``response`` of the request.
+    """
+    answer = types.SimpleNamespace(response=None)
+    outcome: object = 'no answer'
+    started = time.monotonic()
+    try:
+        yield answer
+        outcome = getattr(answer.response, 'status', outcome)
+    except pvm.Error as error:
+        outcome = getattr(error.response, 'status', type(error).__name__)
+        raise
+    finally:
+        LOG.debug(
+            'REST request %(method)s %(path)s: %(outcome)s after '
+            '%(milliseconds)d ms',
+            {
+                'method': method,
+                'path': _loggable(path),
+                'outcome': outcome,
+                'milliseconds': (time.monotonic() - started) * 1000,
+            },
+        )
+
+
+def _loggable(path: str) -> str:
+    """Give a request's path with no part of its query but the groups."""
+    path, _, query = path.partition('?')
+    groups = [item for item in query.split('&') if item.startswith('group=')]
+    return '?'.join([path, *groups[:1]])
 
 
 def _is_poll(method: str, path: str) -> bool:

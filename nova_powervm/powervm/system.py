@@ -30,7 +30,6 @@ from pypowervm.wrappers import virtual_io_server
 
 from nova_powervm import exception
 from nova_powervm.devices import host
-from nova_powervm.powervm import changes
 from nova_powervm.powervm import errors
 from nova_powervm.powervm import views
 
@@ -46,7 +45,6 @@ class RestSystem:
 
     :param adapter: A logged-on adapter of ours.
     :param server: How messages call the server.
-    :param full_read_seconds: How old a full reading may become.
     :param clock: Gives seconds that only grow.
     """
 
@@ -54,7 +52,6 @@ class RestSystem:
         self,
         adapter: pvm_adapter.Adapter,
         server: object,
-        full_read_seconds: float = changes.FULL_READ_SECONDS,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._adapter = adapter
@@ -64,19 +61,14 @@ class RestSystem:
         # When a reading got no answer, and what is to be said of it.
         self._silence: tuple[float, dict[str, Any]] | None = None
         self._doubted_at: float | None = None
-        self._watch = changes.Watch(
-            adapter.session.changes,
-            (changes.Topic.SYSTEM,),
-            full_read_seconds,
-        )
         self._feeds = {
             noun: _Feed(adapter, noun)
             for noun in (virtual_io_server.VIOS, logical_partition.LPAR)
         }
         self._wrapper: Any = None
         self._view: host.HostView | None = None
-        # What the view was made of.
-        self._basis: list[Any] = []
+        # The wrappers that the view was made from.
+        self._sources: list[Any] = []
 
     @property
     def wrapper(self) -> managed_system.System:
@@ -86,35 +78,26 @@ class RestSystem:
                 self._fetch()
             return self._wrapper
 
-    def read(self, *, fresh: bool = False) -> host.HostView:
+    @errors.retried
+    def read(self) -> host.HostView:
         """Read the host; an unchanged one costs one conditional request.
 
-        It costs none while the event stream tells that nothing changed. An
-        unchanged host gives the same object again.
-
-        :param fresh: Ask the host, whatever the event stream tells.
         :raises exception.WrongSystemCount: There is not exactly one system.
         :raises exception.RestError: The server answered with an error.
         :raises exception.RestUnreachable: It did not answer.
         """
-        # In this order: another thread may read the host in between.
-        if not fresh and self._watch.unchanged and self._view:
-            return self._view
-        return self._read()
-
-    @errors.retried
-    def _read(self) -> host.HostView:
-        with self._alone(), self._watch.reading():
+        with self._alone():
             self._fetch()
             if not self._reports_owners:
                 self._fetch_partitions()
-            basis = [
+            sources = [
                 self._wrapper,
                 *(feed.wrappers for feed in self._feeds.values()),
             ]
-            if self._view is None or not _same(basis, self._basis):
+            # A 304 leaves the same wrapper: it is not parsed again.
+            if self._view is None or not _are_same(sources, self._sources):
                 self._view = self._checked(self._translate())
-                self._basis = basis
+                self._sources = sources
             return self._view
 
     @contextlib.contextmanager
@@ -142,13 +125,12 @@ class RestSystem:
         lost = len(self._view.io_slots) if self._view else 0
         if view.io_slots or not lost:
             self._doubted_at = None
-            return self._view if view == self._view else view
+            return view
         now = self._clock()
         if self._doubted_at is None:
             self._doubted_at = now
         left = self._doubted_at + DOUBT_SECONDS - now
         if left > 0:
-            self._watch.forget()
             raise exception.SlotsVanished(count=lost, seconds=round(left))
         LOG.warning(
             'The managed system has reported no I/O slot for %(seconds)d '
@@ -178,7 +160,7 @@ class RestSystem:
             if self._wrapper is not None:
                 try:
                     self._wrapper = self._wrapper.refresh(
-                        use_etag=not self._watch.overdue
+                        use_etag=self._doubted_at is None
                     )
                     return
                 except pvm.HttpNotFound:
@@ -196,7 +178,7 @@ class RestSystem:
         """
         with self._translated('reading the partitions for slot owners'):
             for feed in self._feeds.values():
-                feed.fetch(conditional=not self._watch.overdue)
+                feed.fetch(conditional=self._doubted_at is None)
 
     def _only(self, feed: list[Any]) -> managed_system.System:
         if not feed:
@@ -267,6 +249,6 @@ class _Feed:
             self._etag = answer.etag
 
 
-def _same(some: list[Any], others: list[Any]) -> bool:
+def _are_same(some: list[Any], others: list[Any]) -> bool:
     """Whether two lists hold the same objects."""
     return [id(item) for item in some] == [id(item) for item in others]

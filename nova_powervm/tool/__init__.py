@@ -10,10 +10,10 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The commands."""
+"""Commands for operators: nova-powervm-inventory and nova-powervm-status."""
 
 import warnings
 
-# Libraries that merely look whether eventlet is there make it print a page
-# of advice, which nobody who types a command can follow.
+# Libraries that only check whether eventlet is installed make it print a
+# long warning, which means nothing to the user of a command.
 warnings.filterwarnings('ignore', message=r'\s*Eventlet is deprecated')

@@ -15,8 +15,6 @@
 import contextlib
 import functools
 from collections.abc import Callable
-from collections.abc import Iterator
-from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
 from typing import ClassVar
@@ -28,6 +26,7 @@ from nova.compute import task_states
 from nova.compute import vm_states
 from nova.virt import configdrive
 from nova.virt import driver
+from nova.virt import event as virtevent
 from nova.virt import hardware
 from nova.virt import node as virt_node
 from oslo_log import log as logging
@@ -35,7 +34,6 @@ from oslo_log import log as logging
 from nova_powervm import conf
 from nova_powervm import exception
 from nova_powervm.devices import accelerators
-from nova_powervm.devices import slot_providers
 from nova_powervm.devices import slots
 from nova_powervm.instance import lpar_state
 from nova_powervm.instance import partition
@@ -48,19 +46,16 @@ from nova_powervm.virt import errors
 from nova_powervm.virt import images
 from nova_powervm.virt import instance_ports
 from nova_powervm.virt import live_migration
+from nova_powervm.virt import port_records
 from nova_powervm.virt import rebuild
 from nova_powervm.virt import services
-from nova_powervm.virt import settled
 from nova_powervm.virt import silent_host
 from nova_powervm.virt import translation
 from nova_powervm.virt import unsupported
 from nova_powervm.virt import vifs
-from nova_powervm.virt import vlan_records
 from nova_powervm.virt.provider_tree import free_provider_reads
-from nova_powervm.virt.provider_tree import housekeeping
 from nova_powervm.virt.provider_tree import provider_config
-from nova_powervm.virt.provider_tree import stale_providers
-from nova_powervm.virt.provider_tree import tree
+from nova_powervm.virt.provider_tree import writing
 from nova_powervm.virt.unsupported import builds
 from nova_powervm.virt.unsupported import messages
 from nova_powervm.virt.unsupported import stopping
@@ -94,18 +89,15 @@ class PowerVMDriver(unsupported.Unsupported):
     def __init__(self, virtapi: Any) -> None:
         super().__init__(virtapi)
         try:
-            self._settings = conf.powervm.take(CONF.powervm)
+            self._settings = conf.powervm.read_settings(CONF.powervm)
         except exception.PowerVMError as error:
             raise errors.to_nova(error) from error
         self._node: str | None = None
         self._node_uuid: str | None = None
         self._running: services.Services | None = None
-        self._additions: Mapping[str, slot_providers.Additions] = {}
-        self._housekeeping = housekeeping.Housekeeping(virtapi)
         self._is_first = True
         self._silence = silent_host.Silence()
         self._refused = rebuild.RefusedRebuilds(virtapi)
-        self._settled = settled.SettledTree(self._settings.full_read_interval)
 
     def _name(self) -> str:
         return self._node or ''
@@ -121,6 +113,17 @@ class PowerVMDriver(unsupported.Unsupported):
             return self._silence.noted()
         return contextlib.nullcontext()
 
+    def _emit_stopped(self, instance: str) -> None:
+        """Tell Nova that an instance has stopped by itself.
+
+        :param instance: Its uuid.
+        """
+        self.emit_event(
+            virtevent.LifecycleEvent(
+                instance, virtevent.EVENT_LIFECYCLE_STOPPED
+            )
+        )
+
     # The host
 
     def init_host(self, host: str) -> None:
@@ -133,17 +136,18 @@ class PowerVMDriver(unsupported.Unsupported):
             is bad; nova-compute stops.
         """
         self._node = host
-        self._additions = provider_config.additions(
-            CONF.compute.provider_config_location
-        )
-        ratio = CONF.cpu_allocation_ratio or CONF.initial_cpu_allocation_ratio
         self._running = services.start(
-            self._settings, host, self.virtapi, ratio
+            self._settings,
+            host,
+            self.virtapi,
+            CONF.cpu_allocation_ratio or CONF.initial_cpu_allocation_ratio,
+            provider_config.additions(CONF.compute.provider_config_location),
+            self._emit_stopped,
         )
         if self._settings.skip_free_provider_reads:
             free_provider_reads.install(
                 self.virtapi.reportclient,
-                lambda: self._ops().devices.providers,
+                lambda: self._ops().claims.published.providers,
             )
 
     def cleanup_host(self, host: str) -> None:
@@ -177,36 +181,34 @@ class PowerVMDriver(unsupported.Unsupported):
     def get_available_resource(self, nodename: str) -> dict[str, Any]:
         """Read the host, and the inventory file if it has changed.
 
-        All REST and file work of a cycle is done here, and what has to be put
-        in order in Placement: Nova does not hold its lock now.
+        All REST and file work of a cycle is done here: Nova does not hold its
+        lock now.
         """
         # Of a first cycle that fails nothing is made up for: a later one may
         # have builds under way.
         is_first, self._is_first = self._is_first, False
-        self._housekeeping.before_cycle(self._local_uuid())
-        services = self._ops()
-        self._tidy(services, with_orphans=is_first)
-        services.vlans.tidy()
-        services.devices.refresh()
-        snapshot = services.host.read()
+        running = self._ops()
+        running.provider_tree.recover_deleted(self._local_uuid())
+        self._tidy(running, with_orphans=is_first)
+        running.network.tidy()
+        running.inventory.refresh()
+        snapshot = running.host.read()
         return {
             'uuid': self._local_uuid(),
             **translation.available_resource(snapshot, nodename),
         }
 
-    def _tidy(
-        self, services: services.Services, *, with_orphans: bool
-    ) -> None:
-        """Remove what builds have left; nothing of it may fail a cycle.
+    def _tidy(self, running: services.Services, *, with_orphans: bool) -> None:
+        """Remove what failed builds have left; this never fails a cycle.
 
         :param with_orphans: Whether this is the first cycle: nova-compute
             takes no orders yet, so no build is under way, and has made sure
             that it is the host that it was.
         """
-        jobs = [('LPARs', services.lifecycle.tidy)]
+        jobs = [('LPARs', running.lifecycle.tidy)]
         if with_orphans:
-            jobs.append(('Disks', services.lifecycle.remove_orphans))
-        hosted = functools.partial(services.records.hosted, self._name())
+            jobs.append(('Disks', running.lifecycle.remove_orphans))
+        hosted = functools.partial(running.records.hosted, self._name())
         for what, job in jobs:
             try:
                 job(hosted)
@@ -220,77 +222,42 @@ class PowerVMDriver(unsupported.Unsupported):
     ) -> None:
         """Publish the host's resources and one provider for each slot.
 
-        Works on the last reading of the host and sends it no request: Nova
-        holds its lock meanwhile. Little is done for providers that are as the
-        last plan left them.
+        The last reading of the host is used and no request is sent to it:
+        Nova holds its lock meanwhile.
 
-        :raises nova.exception.InvalidConfiguration: Placement left open what
+        :raises nova.exception.InvalidConfiguration: Placement did not say what
             has changed. In a running service this is the one kind of error
             that Nova logs in a line, without a traceback.
         """
-        self._housekeeping.updated()
-        if not self._refused.restore():
-            self._ops().devices.doubt()
+        self._refused.restore()
+        running = self._ops()
+        snapshot = running.host.last
+        self._update_root(provider_tree, nodename, snapshot)
         try:
-            self._publish(provider_tree, nodename)
+            running.provider_tree.update(provider_tree, nodename, snapshot)
         except exception.PlacementUnanswered as error:
-            if not self._ops().devices.published:
-                # That kind would stop a starting service.
+            if not running.claims.published.is_complete:
+                # InvalidConfiguration would stop a starting service.
                 raise
             raise nova_exception.InvalidConfiguration(str(error)) from error
-
-    def _publish(self, provider_tree: Any, nodename: str) -> None:
-        host = self._ops().host
-        # Another thread may read the host meanwhile. Its number must not be
-        # that of a younger reading.
-        reading = host.readings
-        snapshot = host.last
-        basis = (snapshot, *self._ops().devices.basis)
-        if self._settled.restore(provider_tree, nodename, basis):
-            return
-        self._update_root(provider_tree, nodename, snapshot)
-        children = tree.read(provider_tree, nodename, self._additions)
-        stale_providers.check_read(
-            self.virtapi.reportclient, provider_tree, children.direct
-        )
-        plan = self._ops().devices.plan(
-            snapshot,
-            children.direct,
-            children.neighbours,
-            functools.partial(
-                stale_providers.refresh,
-                self.virtapi.reportclient,
-                provider_tree,
-                nodename,
-                self._additions,
-            ),
-            reading,
-            lambda: host.begun,
-        )
-        providers = tree.apply(provider_tree, nodename, plan)
-        self._ops().devices.publish(
-            providers, children.accelerators, children.everything
-        )
-        self._housekeeping.planned(children.direct, plan)
-        self._settled.remember(provider_tree, nodename, basis, plan, providers)
 
     def _update_root(
         self, provider_tree: Any, nodename: str, snapshot: host_ops.Snapshot
     ) -> None:
-        view = snapshot.view
+        """Publish the processors, memory and disk of the host."""
+        view, disk = snapshot.view, snapshot.disk
+        disk_reserved = self._get_reserved_host_disk_gb_from_config()
         present = provider_tree.data(nodename).inventory
-        inventory = tree.root_inventory(
+        inventory = writing.root_inventory(
             {
-                tree.VCPU: tree.RootResource(
+                writing.VCPU: writing.RootResource(
                     view.vcpus, CONF.reserved_host_cpus
                 ),
-                tree.MEMORY_MB: tree.RootResource(
+                writing.MEMORY_MB: writing.RootResource(
                     view.memory_mb, CONF.reserved_host_memory_mb
                 ),
-                tree.DISK_GB: tree.RootResource(
-                    snapshot.disk.total_gb,
-                    snapshot.disk.reserved_gb
-                    + self._get_reserved_host_disk_gb_from_config(),
+                writing.DISK_GB: writing.RootResource(
+                    disk.total_gb, disk.reserved_gb + disk_reserved
                 ),
             },
             self._get_allocation_ratios(present),
@@ -404,7 +371,7 @@ class PowerVMDriver(unsupported.Unsupported):
                 accelerator_requests.given(instance, self._name(), accel_info),
                 power_on=power_on,
             )
-            with self._ops().vlans.using(build.ports):
+            with self._ops().network.using(build.ports):
                 self._ops().lifecycle.spawn(build)
         except exception.PowerVMError as error:
             raise errors.of_build(error, instance.uuid) from error
@@ -499,7 +466,7 @@ class PowerVMDriver(unsupported.Unsupported):
             translation.root(instance, glance),
             requests=requests,
             ports=vifs.ports(network_info),
-            bearer=vlan_records.InstanceBearer(instance, self._name()),
+            marks=port_records.NovaInstanceMarks(instance, self._name()),
             config_drive=_config_drive(
                 instance, network_info, injected_files, admin_password
             ),
@@ -508,19 +475,6 @@ class PowerVMDriver(unsupported.Unsupported):
             ),
             power_on=power_on,
         )
-
-    @contextlib.contextmanager
-    def _doubting(self) -> Iterator[None]:
-        """Have the next update ask what is allocated if this block fails.
-
-        It may be a step of a rebuild, whose failure costs the allocations of
-        an instance that stays.
-        """
-        try:
-            yield
-        except exception.PowerVMError:
-            self._ops().devices.doubt()
-            raise
 
     def destroy(
         self,
@@ -537,14 +491,12 @@ class PowerVMDriver(unsupported.Unsupported):
         false, and a VLAN that the driver has added for it, if nobody else
         uses it.
         """
-        with self._doubting():
-            self._ops().lifecycle.destroy(
-                instance.uuid, delete_disks=destroy_disks
-            )
-        bridged = self._ops().vlans
-        bridged.adopt(vlan_records.marks(instance, self._name()))
-        bridged.released()
-        bridged.remove_idle()
+        self._ops().lifecycle.destroy(
+            instance.uuid, delete_disks=destroy_disks
+        )
+        self._ops().network.release(
+            port_records.NovaInstanceMarks(instance, self._name())
+        )
 
     def cleanup(
         self,
@@ -595,7 +547,7 @@ class PowerVMDriver(unsupported.Unsupported):
             # So Nova calls it for a deleted instance that runs on.
             instance, timeout = timeout, 0
         stopping.check(instance)
-        with self._refused.stopping(instance), self._doubting():
+        with self._refused.stopping(instance):
             try:
                 self._ops().power.power_off(_lpar(instance), timeout)
             except exception.PartitionNotFound:
@@ -686,7 +638,7 @@ class PowerVMDriver(unsupported.Unsupported):
             stays as it is.
         """
         raise live_migration.refusal(
-            self._ops().possession.slots_of(translation.tenant(instance))
+            self._ops().attached_slots.slots_of(translation.tenant(instance))
         )
 
     # Networks
@@ -705,7 +657,7 @@ class PowerVMDriver(unsupported.Unsupported):
             if ports:
                 with self._patience():
                     self._ops().network.complete(_lpar(instance), ports)
-            self._ops().possession.audit(translation.tenant(instance))
+            self._ops().attached_slots.audit(translation.tenant(instance))
         except exception.PowerVMError as error:
             LOG.error(
                 'The network adapters can not be checked: %s',
@@ -753,7 +705,7 @@ class PowerVMDriver(unsupported.Unsupported):
             self._ops().network.attach(
                 _lpar(instance),
                 vifs.port(vif),
-                vlan_records.InstanceBearer(instance, self._name()),
+                port_records.NovaInstanceMarks(instance, self._name()),
             )
         except exception.PowerVMError as error:
             LOG.error(

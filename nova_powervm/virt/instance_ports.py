@@ -23,8 +23,8 @@ from oslo_log import log as logging
 from nova_powervm import exception
 from nova_powervm.instance import network
 from nova_powervm.ops import network as network_ops
+from nova_powervm.virt import port_records
 from nova_powervm.virt import vifs
-from nova_powervm.virt import vlan_records
 
 LOG = logging.getLogger(__name__)
 
@@ -89,7 +89,7 @@ def given(
     return network_ops.InstancePorts(
         vifs.ports(network_info),
         functools.partial(asked, instance, host),
-        vlan_records.InstanceBearer(instance, host),
+        port_records.NovaInstanceMarks(instance, host),
     )
 
 
@@ -111,5 +111,5 @@ def fetched(instance: Any, host: str) -> network_ops.InstancePorts | None:
         )
         return None
     return network_ops.InstancePorts(
-        now, lambda: now, vlan_records.InstanceBearer(instance, host)
+        now, lambda: now, port_records.NovaInstanceMarks(instance, host)
     )

@@ -19,7 +19,10 @@ from typing import Any
 
 from nova import context as nova_context
 from nova import objects
+from nova.compute import vm_states
 
+from nova_powervm.devices import claims
+from nova_powervm.devices import names
 from nova_powervm.instance import partition
 
 
@@ -51,22 +54,39 @@ class NovaRecords:
             )
         )
 
-    def holdings(self, lpars: Iterable[str]) -> Mapping[str, frozenset[str]]:
-        """Find the providers whose resources instances were allocated.
+    def running(self, lpars: Iterable[str], host: str) -> Mapping[str, str]:
+        """Find the instances that should be running and are left alone.
+
+        :param lpars: Upper-case PowerVM uuids.
+        :param host: As in ``instance.host``.
+        :returns: LPAR uuid to instance uuid, of active instances of the host
+            that have no task state.
+        """
+        return {
+            lpar: found.uuid
+            for lpar, found in _find(lpars, ())
+            if not found.deleted
+            and found.host == host
+            and found.vm_state == vm_states.ACTIVE
+            and found.task_state is None
+        }
+
+    def holdings(
+        self, lpars: Iterable[str]
+    ) -> Mapping[str, Mapping[str, claims.SlotProvider]]:
+        """Find the slot providers that Nova stored with instances.
 
         While an instance moves, those of both hosts count.
 
         :param lpars: Upper-case PowerVM uuids.
-        :returns: LPAR uuid to uuids of providers; foreign LPARs are left
+        :returns: LPAR uuid to slot providers by uuid; foreign LPARs are left
             out. A deleted instance holds nothing, and neither does one
             without a host: Nova took its allocations away when its build
             failed, and left its resources as they were.
         """
         attributes = ('resources', 'migration_context')
         return {
-            lpar: frozenset()
-            if found.deleted or not found.host
-            else _providers(found)
+            lpar: {} if found.deleted or not found.host else _providers(found)
             for lpar, found in _find(lpars, attributes)
         }
 
@@ -91,13 +111,31 @@ def _find(
         yield candidates[found.uuid], found
 
 
-def _providers(instance: Any) -> frozenset[str]:
+def _providers(instance: Any) -> Mapping[str, claims.SlotProvider]:
     lists = [instance.resources]
     move = instance.migration_context
     if move:
         lists += [move.old_resources, move.new_resources]
-    return frozenset(
-        resource.provider_uuid
+    return {
+        uuid: provider
         for resources in lists
+        for uuid, provider in stored_slots(resources).items()
+    }
+
+
+def stored_slots(resources: Any) -> dict[str, claims.SlotProvider]:
+    """Read the slots that Nova stored with an instance when it claimed them.
+
+    :param resources: ``instance.resources``: a ResourceList or None.
+    :returns: Provider uuid to slot provider.
+    """
+    return {
+        resource.provider_uuid: claims.SlotProvider(
+            uuid=resource.provider_uuid,
+            drc_index=int(resource.identifier, 16),
+            resource_classes=frozenset((resource.resource_class,)),
+        )
         for resource in resources or ()
-    )
+        if names.slot_of_provider(names.PROVIDER_PREFIX + resource.identifier)
+        is not None
+    }

@@ -15,19 +15,19 @@
 import contextlib
 import dataclasses
 from collections.abc import Callable
+from collections.abc import Mapping
 from typing import Any
-from typing import cast
 
-import stevedore
-import stevedore.exception
 from oslo_log import log as logging
 
 from nova_powervm import exception
 from nova_powervm.conf import powervm as options
 from nova_powervm.devices import host as host_values
+from nova_powervm.devices import names
+from nova_powervm.devices import slot_providers
 from nova_powervm.inventory_file import InventoryFile
 from nova_powervm.ops import attached_slots
-from nova_powervm.ops import devices
+from nova_powervm.ops import claims
 from nova_powervm.ops import host
 from nova_powervm.ops import images
 from nova_powervm.ops import interfaces
@@ -35,21 +35,20 @@ from nova_powervm.ops import lifecycle
 from nova_powervm.ops import network
 from nova_powervm.ops import power
 from nova_powervm.ops import readiness
-from nova_powervm.ops import vlans
+from nova_powervm.ops import stopped_lpars
+from nova_powervm.powervm import disk
 from nova_powervm.powervm import events
 from nova_powervm.powervm import partitions
 from nova_powervm.powervm import session
 from nova_powervm.powervm import system
-from nova_powervm.powervm.disk import localdisk
-from nova_powervm.powervm.vif import sea
+from nova_powervm.powervm import vif
+from nova_powervm.virt import drivers
 from nova_powervm.virt import instance_records
-from nova_powervm.virt import vlan_records
+from nova_powervm.virt import port_records
 from nova_powervm.virt.provider_tree import placement
+from nova_powervm.virt.provider_tree import updating
 
 LOG = logging.getLogger(__name__)
-
-#: Entry points that ``[powervm]disk_driver`` names.
-DISK_DRIVERS = 'nova_powervm.disk_drivers'
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -57,35 +56,40 @@ class Services:
     """What the driver forwards to.
 
     :param host: Reads the host.
-    :param devices: Publishes and claims slots.
+    :param inventory: The inventory file.
+    :param claims: Finds the slots of instances.
+    :param provider_tree: Updates Nova's provider tree.
     :param lifecycle: Makes and removes LPARs.
     :param power: Runs and stops them.
-    :param possession: Looks after the slots of LPARs that exist.
+    :param attached_slots: Verifies the slots of LPARs that exist.
     :param network: Connects them.
-    :param vlans: Looks after the VLANs of the bridges.
     :param partitions: The LPARs themselves.
     :param records: Nova's records of instances.
-    :param listener: Hears what changes on the host.
-    :param prepare: Clears up after a service that was killed.
+    :param disks: The disk driver.
     :param close: Stops listening to the host, and logs off.
     """
 
     host: host.HostOps
-    devices: devices.DeviceOps
+    inventory: interfaces.Inventory
+    claims: claims.ClaimOps
+    provider_tree: updating.ProviderTreeUpdater
     lifecycle: lifecycle.LifecycleOps
     power: power.PowerOps
-    possession: attached_slots.PossessionOps
+    attached_slots: attached_slots.AttachedSlotOps
     network: network.NetworkOps
-    vlans: vlans.VlanOps
     partitions: interfaces.Partitions
     records: interfaces.Records
-    prepare: Callable[[], None]
+    disks: interfaces.Disks
     close: Callable[[], None]
-    listener: events.Listener | None = None
 
 
 def start(
-    settings: options.Settings, nodename: str, virtapi: Any, cpu_ratio: float
+    settings: options.Settings,
+    nodename: str,
+    virtapi: Any,
+    cpu_ratio: float,
+    additions: Mapping[str, slot_providers.Additions],
+    emit_stopped: Callable[[str], None],
 ) -> Services:
     """Read the inventory file, log on to the host and read it once.
 
@@ -93,6 +97,8 @@ def start(
     :param nodename: The compute node's name.
     :param virtapi: What nova-compute handed to its driver.
     :param cpu_ratio: Nova's allocation ratio for VCPU.
+    :param additions: What Nova's provider.yaml adds to providers.
+    :param emit_stopped: Tells Nova that an instance, by its uuid, has stopped.
     :raises exception.ConfigurationError: An option or the file is bad.
     :raises exception.RestUnreachable: The host did not answer in time.
     """
@@ -100,17 +106,22 @@ def start(
     adapter = session.connect(settings.server)
     with contextlib.ExitStack() as undo:
         undo.callback(adapter.session.close)
-        listener = events.Listener(adapter)
+        services = _assemble(
+            settings, nodename, virtapi, inventory, adapter, additions
+        )
+        snapshot = _wait_for_host(settings.server, services)
+        services.claims.check_file(snapshot)
+        services.disks.prepare()
+        _warn(settings, services.disks, snapshot.view, cpu_ratio)
+        listener = events.Listener(
+            adapter,
+            stopped_lpars.StoppedLpars(
+                services.partitions, services.records, nodename, emit_stopped
+            ),
+        )
         listener.start()
         undo.callback(listener.stop)
-        services = _assemble(settings, nodename, virtapi, inventory, adapter)
-        snapshot = _wait_for_host(settings.server, services)
-        services.devices.check(snapshot)
-        services.prepare()
-        _warn(settings, snapshot.view, cpu_ratio)
-        return dataclasses.replace(
-            services, listener=listener, close=undo.pop_all().close
-        )
+        return dataclasses.replace(services, close=undo.pop_all().close)
 
 
 def _wait_for_host(
@@ -144,77 +155,63 @@ def _assemble(
     virtapi: Any,
     inventory: interfaces.Inventory,
     adapter: Any,
+    additions: Mapping[str, slot_providers.Additions],
 ) -> Services:
-    managed = system.RestSystem(
-        adapter, settings.server, settings.full_read_interval
-    )
+    managed = system.RestSystem(adapter, settings.server)
     lpars = partitions.RestPartitions(adapter, managed)
     nova_records = instance_records.NovaRecords()
-    disks = _disks(adapter, settings)
-    reader = host.HostOps(managed, disks, nova_records)
-    device_ops = devices.DeviceOps(
-        inventory,
-        placement.ReportClientPlacement(virtapi),
-        devices.namer(nodename, settings.provider_names),
-    )
-    ethernet = sea.SeaNetworks(adapter, managed)
-    bridged = vlans.VlanOps(
-        ethernet,
-        vlan_records.NovaVlanRecords(nodename),
-        provision=settings.provision_vlans,
-    )
+    disks = drivers.load_disk_driver(disk.Context(adapter, managed, settings))
+    asked = placement.ReportClientPlacement(virtapi)
+    reader = host.HostOps(managed, disks, nova_records, asked)
+    slot_claims = claims.ClaimOps(inventory, asked)
     networks = network.NetworkOps(
-        ethernet, lpars, settings.bridge_mappings, bridged
+        drivers.load_vif_drivers(
+            vif.Context(
+                adapter,
+                managed,
+                settings,
+                port_records.NovaPortRecords(nodename),
+            )
+        ),
+        lpars,
     )
-    slots = attached_slots.PossessionOps(lpars, reader, device_ops)
+    slots = attached_slots.AttachedSlotOps(lpars, reader, slot_claims)
     return Services(
         host=reader,
-        devices=device_ops,
+        inventory=inventory,
+        claims=slot_claims,
+        provider_tree=updating.ProviderTreeUpdater(
+            virtapi.reportclient,
+            inventory,
+            asked,
+            names.namer(nodename, settings.provider_names),
+            additions,
+            slot_claims,
+        ),
         lifecycle=lifecycle.LifecycleOps(
             lpars,
             reader,
-            device_ops,
+            slot_claims,
             images.ImageOps(),
             disks,
             networks,
             settings.proc_units_factor,
         ),
         power=power.PowerOps(lpars, slots, networks),
-        possession=slots,
+        attached_slots=slots,
         network=networks,
-        vlans=bridged,
         partitions=lpars,
         records=nova_records,
-        prepare=disks.prepare,
+        disks=disks,
         close=adapter.session.close,
     )
 
 
-def _disks(adapter: Any, settings: options.Settings) -> interfaces.Disks:
-    """Load the disk driver, which is an entry point.
-
-    :raises exception.ConfigurationError: There is none of this name.
-    """
-    if not settings.volume_group:
-        return localdisk.NoDisks()
-    try:
-        manager: Any = stevedore.DriverManager(
-            DISK_DRIVERS,
-            settings.disk_driver,
-            invoke_on_load=True,
-            invoke_args=(adapter, settings),
-        )
-    except stevedore.exception.NoMatches as error:
-        known = stevedore.ExtensionManager(DISK_DRIVERS).entry_points_names()
-        raise exception.ConfigurationError(
-            reason=f"[powervm]disk_driver = '{settings.disk_driver}' is not "
-            f'installed; there are: {", ".join(sorted(known))}'
-        ) from error
-    return cast(interfaces.Disks, manager.driver)
-
-
 def _warn(
-    settings: options.Settings, view: host_values.HostView, cpu_ratio: float
+    settings: options.Settings,
+    disks: interfaces.Disks,
+    view: host_values.HostView,
+    cpu_ratio: float,
 ) -> None:
     LOG.info(
         'Managing system %(name)s (%(machine)s) with %(slots)d I/O slots.',
@@ -229,8 +226,9 @@ def _warn(
     )
     if promise:
         LOG.warning(promise)
-    if not settings.volume_group:
+    if disks.unavailable:
         LOG.warning(
-            '[powervm]volume_group_name is not set: this host offers no '
-            'DISK_GB and can not build instances.'
+            'The disk driver %(driver)s offers no disks: %(reason)s. This '
+            'host has no DISK_GB and can not build instances.',
+            {'driver': settings.disk_driver, 'reason': disks.unavailable},
         )

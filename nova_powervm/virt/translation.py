@@ -31,7 +31,7 @@ from nova_powervm.ops import host as host_ops
 from nova_powervm.ops import lifecycle
 from nova_powervm.ops import network
 from nova_powervm.virt import images
-from nova_powervm.virt.provider_tree import tree
+from nova_powervm.virt import instance_records
 
 CONF = nova.conf.CONF
 
@@ -140,7 +140,7 @@ def _extra_specs(instance: Any) -> dict[str, str]:
 
 def _remembered(instance: Any) -> Mapping[str, claims.SlotProvider]:
     """Read what Nova stored when it claimed; loaded if it is not there."""
-    return tree.remembered(instance.resources)
+    return instance_records.stored_slots(instance.resources)
 
 
 def available_resource(

@@ -12,6 +12,11 @@
 
 """How Sphinx builds the release notes."""
 
+from docutils import nodes
+
+#: What reno calls that which no tag of git precedes.
+NO_TAG = '0.0.0'
+
 extensions = [
     'openstackdocstheme',
     'reno.sphinxext',
@@ -26,3 +31,18 @@ html_theme = 'openstackdocs'
 openstackdocs_auto_name = False
 openstackdocs_auto_version = False
 openstackdocs_pdf_link = False
+
+
+def name_unreleased(app, doctree):
+    """Head the notes of what has no tag yet; reno only knows of later tags."""
+    for title in doctree.findall(nodes.title):
+        if title.astext() == NO_TAG:
+            title.clear()
+            title.append(nodes.Text('Unreleased'))
+
+
+def setup(app):
+    """Add the function to Sphinx."""
+    # Before Sphinx collects the titles.
+    app.connect('doctree-read', name_unreleased, priority=100)
+    return {'parallel_read_safe': True}

@@ -54,11 +54,6 @@ class Ours(measuring.Measuring, base.PowerVMTestCase):
     def service(self):
         return self.computes['host1']
 
-    def cycle(self):
-        # What happened before is told before it is measured.
-        self.hear()
-        super().cycle()
-
     def flavor(self, kind):
         return self._create_flavor(
             id=kind or 'plain',

@@ -16,7 +16,7 @@ import time
 
 from nova.pci import devspec
 
-from nova_powervm.devices import identification
+from nova_powervm.devices import matching
 from nova_powervm.devices import policy
 from nova_powervm.devices import slots
 
@@ -67,7 +67,7 @@ def _ours(paragraphs, number):
         for n in range(number)
     ]
     started = time.thread_time()
-    index = identification.Index(paragraphs)
+    index = matching.ParagraphIndex(paragraphs)
     for device in devices:
         index.identifying(device)
     return time.thread_time() - started

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What the contract tests share: an emulator and pypowervm talking to it."""
+"""Common parts of the emulator's tests: an emulator and a pypowervm client."""
 
 import logging
 import re
@@ -36,7 +36,7 @@ FOREIGN_SLOT = 0x2101002B
 
 
 class EmulatorTestCase(unittest.TestCase):
-    """A test with an emulator of its own and a pypowervm session."""
+    """Starts an emulator and opens a pypowervm session for each test."""
 
     world = None
 
@@ -49,12 +49,12 @@ class EmulatorTestCase(unittest.TestCase):
         self.addCleanup(forget, self.adapter.session)
 
     def system(self):
-        """Return the only managed system, read now."""
+        """Read and return the only managed system."""
         (system,) = ms.System.get(self.adapter)
         return system
 
     def slot(self, drc_index):
-        """Return one I/O slot of the system, read now."""
+        """Read and return an I/O slot of the system."""
         (found,) = (
             slot
             for slot in self.system().asio_config.io_slots
@@ -63,7 +63,7 @@ class EmulatorTestCase(unittest.TestCase):
         return found
 
     def build(self, name='vm1', slots=(), required=True, **attributes):
-        """Return an LPAR that is not created yet."""
+        """Build an LPAR without creating it."""
         values = {
             'name': name,
             'memory': 2048,
@@ -85,11 +85,11 @@ class EmulatorTestCase(unittest.TestCase):
         return self.build(name, slots, **attributes).create()
 
     def read(self, uuid):
-        """Return an LPAR, read now."""
+        """Read and return an LPAR."""
         return lpar.LPAR.get(self.adapter, uuid=uuid)
 
     def assert_refused(self, status, message, function, *args, **kwargs):
-        """Assert that the emulator refuses, and return the exception."""
+        """Assert that the emulator refuses a call; return the exception."""
         with self.assertRaises(exceptions.HttpError) as caught:
             function(*args, **kwargs)
         self.assertEqual(status, caught.exception.response.status)
@@ -98,7 +98,7 @@ class EmulatorTestCase(unittest.TestCase):
 
 
 def quieten(test):
-    """Keep what pypowervm warns of and logs out of the test's output."""
+    """Keep pypowervm's warnings and log lines out of the test's output."""
     context = warnings.catch_warnings()
     context.__enter__()
     test.addCleanup(context.__exit__, None, None, None)
@@ -116,7 +116,7 @@ def start(test, world=None, **options):
 
 
 def session_for(emulator, password=True):
-    """Log on with a password, or without one by file."""
+    """Log on with the password, or by file if password is false."""
     return pvm_adapter.Session(
         emulator.host,
         emulator.username if password else None,
@@ -136,10 +136,10 @@ def forget(session):
 
 
 def adapter_for(emulator, password=True):
-    """Return an adapter with a session of its own."""
+    """Return an adapter with its own session."""
     return pvm_adapter.Adapter(session_for(emulator, password))
 
 
 def without_host(text):
-    """Return a text with the hosts of REST URLs taken out."""
+    """Remove the scheme and host from REST URLs in a text."""
     return re.sub(r'https?://[^/]+(?=/rest/api/)', '', text)

@@ -11,7 +11,7 @@
 # under the License.
 
 
-"""What the tests of storage share."""
+"""Common parts of the storage tests."""
 
 import hashlib
 import io
@@ -35,7 +35,7 @@ def sha256(data):
 
 
 class StorageTestCase(base.EmulatorTestCase):
-    """A test with volume groups, and pypowervm's tasks at hand."""
+    """Provides volume groups and pypowervm's storage tasks."""
 
     def setUp(self):
         super().setUp()
@@ -43,16 +43,16 @@ class StorageTestCase(base.EmulatorTestCase):
         vopt._cur_vios_uuid = vopt._cur_vg_uuid = None
 
     def vios(self, xag=MAPPINGS):
-        """Return the only VIOS with its mappings, read now."""
+        """Read and return the only VIOS with its mappings."""
         (found,) = virtual_io_server.VIOS.get(self.adapter, xag=xag)
         return found
 
     def group(self, name='image_pool'):
-        """Return a volume group, read now."""
+        """Read and return a volume group."""
         return tasks.find_vg(self.adapter, name)[1]
 
     def disk(self, name='disk1', size=2, **options):
-        """Make a virtual disk with pypowervm's task."""
+        """Create a virtual disk with pypowervm's task."""
         return tasks.crt_vdisk(
             self.adapter,
             self.vios().uuid,
@@ -63,7 +63,7 @@ class StorageTestCase(base.EmulatorTestCase):
         )
 
     def repository(self, size=1):
-        """Make a media repository with pypowervm's task; return its group."""
+        """Create a media repository with pypowervm; return its group."""
         _, uuid = vopt.validate_vopt_repo_exists(
             self.adapter, vopt_media_rep_size=size
         )
@@ -85,7 +85,7 @@ class StorageTestCase(base.EmulatorTestCase):
         return made
 
     def file(self, udid, name='image', **options):
-        """Announce the upload of a disk image."""
+        """Create the File that announces the upload of a disk image."""
         return vios_file.File.bld(
             self.adapter,
             name,

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Network bridges, as pypowervm's network_bridger works on them."""
+"""Network bridges, changed by pypowervm's network_bridger."""
 
 from oslo_config import cfg
 from pypowervm import const
@@ -44,11 +44,11 @@ def world_with(*bridges):
 
 class BridgeTestCase(base.EmulatorTestCase):
     def bridges(self):
-        """Return the bridges, read now."""
+        """Read and return the bridges."""
         return network.NetBridge.get(self.adapter, parent=self.system())
 
     def bridge(self):
-        """Return the first bridge, read now."""
+        """Read and return the first bridge."""
         return self.bridges()[0]
 
     def ensure(self, *vlans, bridge=None):
@@ -65,7 +65,7 @@ class BridgeTestCase(base.EmulatorTestCase):
         )
 
     def vioses(self):
-        """Return the servers with their network, by name."""
+        """Return the VIOSes with their network, by name."""
         found = virtual_io_server.VIOS.get(
             self.adapter, xag=[const.XAG.VIO_NET]
         )
@@ -76,12 +76,12 @@ class BridgeTestCase(base.EmulatorTestCase):
         return self.control.state()['systems'][0]['network_bridges'][number]
 
     def trunk_adapters(self, vios='vios1'):
-        """Return the trunk adapters among a server's network adapters."""
+        """Return the trunk adapters among a VIOS's network adapters."""
         found = network.CNA.get(self.adapter, parent=self.vioses()[vios])
         return [one for one in found if one.is_trunk]
 
     def assert_in_step(self):
-        """Assert that a bridge's trunk adapters are the same everywhere."""
+        """Assert that all views of a bridge show the same trunk adapters."""
         for bridge in self.bridges():
             groups = [
                 {keys(trunk) for trunk in group.trunk_adapters}
@@ -116,7 +116,7 @@ class BridgeTestCase(base.EmulatorTestCase):
 
 
 def keys(trunk):
-    """Return what identifies a trunk adapter and what it bridges."""
+    """Return the values that identify a trunk adapter."""
     return (
         trunk.loc_code,
         trunk.element.findtext('MACAddress'),
@@ -140,8 +140,8 @@ def adapter_keys(one):
     )
 
 
-class ReadTest(BridgeTestCase):
-    def test_the_default_one(self):
+class ReadBridgeTest(BridgeTestCase):
+    def test_default_world_has_bridge_with_one_sea(self):
         bridge = self.bridge()
         (sea,) = bridge.seas
         self.assertEqual((1, 0), (bridge.pvid, bridge.vswitch_id))
@@ -157,18 +157,18 @@ class ReadTest(BridgeTestCase):
         self.assert_in_step()
         self.assertIs(bridge, bridge.refresh())
 
-    def test_the_server_has_no_orphans(self):
+    def test_vios_of_default_world_has_no_orphan_trunk_adapters(self):
         vios = self.vioses()['vios1']
         self.assertEqual([], vios.derive_orphan_trunk_adapters())
 
-    def test_without_the_group(self):
+    def test_vios_read_without_group_omits_network(self):
         (vios,) = virtual_io_server.VIOS.get(self.adapter)
         self.assertIsNone(vios.element.find('SharedEthernetAdapters'))
         self.assertIsNone(vios.element.find('TrunkAdapters'))
 
 
-class VlanTest(BridgeTestCase):
-    def test_first_vlans(self):
+class BridgeVlanTest(BridgeTestCase):
+    def test_first_vlans_create_additional_trunk_adapter(self):
         self.ensure(100, 101)
         bridge = self.bridge()
         self.assertEqual({1, 100, 101}, set(bridge.list_vlans()))
@@ -180,21 +180,21 @@ class VlanTest(BridgeTestCase):
         self.assertEqual([100, 101], self.shown()['vlans'])
         self.assert_in_step()
 
-    def test_a_vlan_that_is_there(self):
+    def test_present_vlan_needs_no_update(self):
         self.ensure(100)
         self.control.clear_journal()
         self.ensure(100, 1)
         counts = self.control.journal_counts()
         self.assertNotIn('POST NetworkBridge.update', counts)
 
-    def test_later_ones_join(self):
+    def test_later_vlan_joins_existing_trunk_adapter(self):
         self.ensure(100)
         self.ensure('101')
         (trunk,) = self.bridge().seas[0].addl_adpts
         self.assertEqual([100, 101], trunk.tagged_vlans)
         self.assert_in_step()
 
-    def test_more_than_one_trunk_adapter_has(self):
+    def test_vlans_over_20_create_second_trunk_adapter(self):
         self.ensure(*range(100, 125))
         sizes = [
             len(trunk.tagged_vlans)
@@ -204,7 +204,7 @@ class VlanTest(BridgeTestCase):
         self.assertEqual(list(range(100, 125)), self.shown()['vlans'])
         self.assert_in_step()
 
-    def test_the_vlan_of_an_additional_trunk_adapter(self):
+    def test_arbitrary_pvid_gives_way_to_requested_vlan(self):
         self.ensure(100)
         self.ensure(4094)
         bridge = self.bridge()
@@ -212,13 +212,13 @@ class VlanTest(BridgeTestCase):
         self.assertEqual([100, 4094], self.shown()['vlans'])
         self.assert_in_step()
 
-    def test_one_is_taken_off(self):
+    def test_removal_takes_vlan_off_trunk_adapter(self):
         self.ensure(100, 101)
         self.take_off(100)
         self.assertEqual([101], self.shown()['vlans'])
         self.assert_in_step()
 
-    def test_the_last_one_takes_its_trunk_adapter_along(self):
+    def test_removal_of_last_vlan_removes_trunk_adapter(self):
         self.ensure(100)
         self.take_off(100)
         self.assertEqual([], self.bridge().seas[0].addl_adpts)
@@ -226,7 +226,7 @@ class VlanTest(BridgeTestCase):
         self.assertEqual(1, len(self.vioses()['vios1'].trunk_adapters))
         self.assert_in_step()
 
-    def test_a_vlan_in_use_can_be_taken_off(self):
+    def test_removal_of_vlan_keeps_client_adapters_on_it(self):
         vm = self.create()
         adapter = cna.crt_cna(self.adapter, None, vm.uuid, 100)
         self.ensure(100)
@@ -234,14 +234,14 @@ class VlanTest(BridgeTestCase):
         self.assertEqual([], self.shown()['vlans'])
         self.assertEqual(100, adapter.refresh().pvid)
 
-    def test_adapters_do_not_change_with_other_vlans(self):
+    def test_update_with_new_vlan_keeps_mac_addresses(self):
         self.ensure(100)
         before = {one.uuid: one.mac for one in self.trunk_adapters()}
         self.ensure(101)
         after = {one.uuid: one.mac for one in self.trunk_adapters()}
         self.assertEqual(before, after)
 
-    def test_orphans_are_left_alone(self):
+    def test_provisioning_refuses_vlan_of_orphan_trunk_adapter(self):
         href = network.VSwitch.get(self.adapter, parent=self.system())[0]
         network.CNA.bld(
             self.adapter, 300, href.related_href, trunk_pri=1
@@ -256,7 +256,7 @@ class VlanTest(BridgeTestCase):
         self.ensure(300)
         self.assert_in_step()
 
-    def test_across_trunk_adapters(self):
+    def test_load_balancing_spreads_vlans_across_trunk_adapters(self):
         cfg.CONF.set_override('load_balance_vlan_across_veas', True)
         self.addCleanup(
             cfg.CONF.clear_override, 'load_balance_vlan_across_veas'
@@ -266,7 +266,7 @@ class VlanTest(BridgeTestCase):
         self.assertEqual(2, len(self.bridge().seas[0].addl_adpts))
         self.assert_in_step()
 
-    def test_a_revision_that_is_old_is_tried_again(self):
+    def test_provisioning_retries_after_etag_mismatch(self):
         self.control.add_fault(
             method='POST', match='NetworkBridge.update', status=412
         )
@@ -274,10 +274,10 @@ class VlanTest(BridgeTestCase):
         self.assertEqual([100], self.shown()['vlans'])
 
 
-class FailoverTest(BridgeTestCase):
+class FailoverBridgeTest(BridgeTestCase):
     world = world_with({'vios': 'vios1', 'failover_vios': 'vios2', 'pvid': 1})
 
-    def test_both_servers(self):
+    def test_vlan_reaches_trunk_adapters_of_both_vioses(self):
         bridge = self.bridge()
         self.assertEqual(
             [(1, 'auto', True), (2, 'auto', False)],
@@ -298,7 +298,7 @@ class FailoverTest(BridgeTestCase):
         self.assertEqual(1, len(self.trunk_adapters('vios2')))
         self.assert_in_step()
 
-    def test_more_and_fewer_vlans(self):
+    def test_vlans_are_added_and_removed_on_both_vioses(self):
         self.ensure(*range(100, 122))
         self.take_off(121)
         self.take_off(100)
@@ -306,12 +306,12 @@ class FailoverTest(BridgeTestCase):
         self.assertEqual([*range(101, 121), 4094], self.shown()['vlans'])
         self.assert_in_step()
 
-    def test_different_vlans(self):
+    def test_update_refuses_different_vlans_on_vioses(self):
         bridge = self.bridge()
         bridge.seas[1].primary_adpt.tagged_vlans = [7]
         self.assert_refused(400, 'the same VLANs', bridge.update)
 
-    def test_a_server_that_is_deleted(self):
+    def test_delete_of_vios_removes_its_side_of_bridge(self):
         self.ensure(100)
         self.control.set_partition('vios2', 'not activated', 'inactive')
         self.vioses()['vios2'].delete()
@@ -322,7 +322,7 @@ class FailoverTest(BridgeTestCase):
         self.assertEqual([], self.bridges())
 
 
-class PeerTest(BridgeTestCase):
+class PeerBridgeTest(BridgeTestCase):
     """Two bridges on one virtual switch."""
 
     world = world_with(
@@ -330,16 +330,16 @@ class PeerTest(BridgeTestCase):
         {'vios': 'vios2', 'pvid': 2, 'vlans': [200]},
     )
 
-    def test_a_vlan_moves(self):
+    def test_provisioning_moves_vlan_from_peer_bridge(self):
         self.ensure(200)
         self.assertEqual([100, 101, 200], self.shown()['vlans'])
         self.assertEqual([], self.shown(1)['vlans'])
         self.assert_in_step()
 
-    def test_the_pvid_of_the_other(self):
+    def test_provisioning_refuses_pvid_of_peer_bridge(self):
         self.assertRaises(exceptions.PvidOfNetworkBridgeError, self.ensure, 2)
 
-    def test_a_vlan_of_the_other(self):
+    def test_update_refuses_vlan_of_peer_bridge(self):
         bridge = self.bridge()
         bridge.seas[0].addl_adpts[0].tagged_vlans.append(200)
         self.assert_refused(
@@ -347,14 +347,14 @@ class PeerTest(BridgeTestCase):
         )
         self.assertEqual([100, 101], self.shown()['vlans'])
 
-    def test_a_pvid_of_the_other(self):
+    def test_update_refuses_pvid_of_peer_bridge_as_pvid(self):
         bridge = self.bridge()
         bridge.seas[0].addl_adpts[0].pvid = 2
         self.assert_refused(409, 'VLAN 2 is on the trunk', bridge.update)
         self.assert_in_step()
 
 
-class RefusedTest(BridgeTestCase):
+class RefusedBridgeUpdateTest(BridgeTestCase):
     def setUp(self):
         super().setUp()
         self.ensure(100)
@@ -369,7 +369,7 @@ class RefusedTest(BridgeTestCase):
         change(bridge, bridge.seas[0].addl_adpts[0])
         return bridge.update()
 
-    def test_no_vlan(self):
+    def test_update_refuses_invalid_vlan(self):
         for vlan in (0, 4095):
             self.assert_refused(
                 400,
@@ -378,7 +378,7 @@ class RefusedTest(BridgeTestCase):
                 lambda _, trunk, vlan=vlan: trunk.tagged_vlans.append(vlan),
             )
 
-    def test_too_many(self):
+    def test_update_refuses_more_than_20_tagged_vlans(self):
         self.assert_refused(
             400,
             '21 tagged',
@@ -386,7 +386,7 @@ class RefusedTest(BridgeTestCase):
             lambda _, trunk: trunk.tagged_vlans.extend(range(200, 220)),
         )
 
-    def test_a_vlan_on_two_trunk_adapters(self):
+    def test_update_refuses_vlan_on_two_trunk_adapters(self):
         self.assert_refused(
             409,
             'VLAN 1 is on two trunk adapters',
@@ -394,12 +394,12 @@ class RefusedTest(BridgeTestCase):
             lambda _, trunk: trunk.tagged_vlans.append(1),
         )
 
-    def test_another_pvid(self):
+    def test_update_refuses_another_pvid(self):
         self.assert_refused(
             400, 'PVID of a network', self.post, lambda nb, _: nb._pvid(5)
         )
 
-    def test_no_primary_trunk_adapter(self):
+    def test_update_refuses_missing_primary_trunk_adapter(self):
         def change(bridge, _):
             bridge.seas[0].primary_adpt.pvid = 77
 
@@ -407,13 +407,13 @@ class RefusedTest(BridgeTestCase):
             400, 'No trunk adapter has the PVID 1', self.post, change
         )
 
-    def test_without_a_sea(self):
+    def test_update_refuses_removal_of_sea(self):
         def change(bridge, _):
             bridge.seas = []
 
         self.assert_refused(409, 'cannot be changed', self.post, change)
 
-    def test_a_slot_twice(self):
+    def test_update_refuses_virtual_slot_in_use(self):
         def change(_, trunk):
             section = trunk.element.element.getparent()
             other = network.TrunkAdapter.bld(
@@ -430,13 +430,13 @@ class RefusedTest(BridgeTestCase):
 
         self.assert_refused(409, 'slot 3 .* taken', self.post, change)
 
-    def test_its_adapters_one_by_one(self):
+    def test_trunk_adapter_of_bridge_refuses_direct_update_and_delete(self):
         (_, trunk) = self.trunk_adapters()
         self.assert_refused(409, 'of the network bridge', trunk.delete)
         trunk.pvid = 9
         self.assert_refused(409, 'of the network bridge', trunk.update)
 
-    def test_an_old_revision(self):
+    def test_update_refuses_outdated_etag(self):
         old = self.bridge()
         self.ensure(101)
         old.seas[0].addl_adpts[0].tagged_vlans.append(102)
@@ -444,20 +444,20 @@ class RefusedTest(BridgeTestCase):
         self.take_off(101)
 
 
-class UnreachableTest(BridgeTestCase):
-    def test_a_server_without_rmc(self):
+class UnreachableViosTest(BridgeTestCase):
+    def test_update_refuses_vios_without_rmc(self):
         self.control.set_partition('vios1', rmc_state='inactive')
         self.assert_refused(
             409, "of 'vios1' cannot be changed", self.ensure, 5
         )
 
-    def test_a_server_that_is_off(self):
+    def test_update_and_delete_refuse_vios_that_is_off(self):
         self.control.set_partition('vios1', 'not activated')
         self.assert_refused(409, "'not activated'", self.ensure, 5)
         self.assert_refused(409, "'not activated'", self.bridge().delete)
 
 
-class CreateTest(BridgeTestCase):
+class CreateBridgeTest(BridgeTestCase):
     world = world_with({'vios': 'vios1', 'pvid': 1})
 
     def plan(
@@ -474,7 +474,7 @@ class CreateTest(BridgeTestCase):
     def create_bridge(self, *args, **options):
         return self.plan(*args, **options).create(parent=self.system())
 
-    def test_for_failover(self):
+    def test_create_on_two_vioses_enables_failover(self):
         made = self.create_bridge()
         self.assertEqual('auto', made.seas[0].ha_mode)
         self.assertEqual(
@@ -486,29 +486,29 @@ class CreateTest(BridgeTestCase):
         self.assertEqual([100], self.shown(1)['vlans'])
         self.assert_in_step()
 
-    def test_of_one_server(self):
+    def test_create_on_one_vios_disables_failover(self):
         made = self.create_bridge(servers=['vios2'])
         self.assertEqual('disabled', made.seas[0].ha_mode)
         self.assert_in_step()
 
-    def test_on_another_switch(self):
+    def test_create_uses_chosen_virtual_switch(self):
         network.VSwitch.bld(self.adapter, 'B').create(parent=self.system())
         self.create_bridge(1, switch=1)
         self.assertEqual('B', self.shown(1)['switch'])
 
-    def test_the_pvid_is_taken(self):
+    def test_create_refuses_pvid_in_use(self):
         self.assert_refused(
             409, 'VLAN 1 is on the trunk', self.create_bridge, 1
         )
 
-    def test_the_pvid_is_taken_with_another_priority(self):
+    def test_create_refuses_pvid_in_use_with_another_priority(self):
         planned = self.plan(1, servers=['vios2'])
         planned.seas[0].primary_adpt._trunk_pri(5)
         self.assert_refused(
             409, 'VLAN 1 is on the trunk', planned.create, parent=self.system()
         )
 
-    def test_the_device_is_taken(self):
+    def test_create_refuses_backing_device_in_use(self):
         self.assert_refused(
             409,
             "ent0 of 'vios1' backs another",
@@ -516,10 +516,10 @@ class CreateTest(BridgeTestCase):
             device='ent0',
         )
 
-    def test_no_device(self):
+    def test_create_refuses_missing_backing_device(self):
         self.assert_refused(400, 'backing', self.create_bridge, device='')
 
-    def test_one_server_twice(self):
+    def test_create_refuses_same_vios_twice(self):
         self.assert_refused(
             400,
             'different Virtual',
@@ -527,10 +527,10 @@ class CreateTest(BridgeTestCase):
             servers=('vios1', 'vios1'),
         )
 
-    def test_no_vlan(self):
+    def test_create_refuses_invalid_pvid(self):
         self.assert_refused(400, '1 to 4094', self.create_bridge, 4095)
 
-    def test_an_unknown_server(self):
+    def test_create_refuses_unknown_vios(self):
         planned = self.plan()
         href = planned.seas[0].vio_uri.rpartition('/')[0]
         planned.seas[0]._vio_uri(f'{href}/{self.system().uuid}')
@@ -538,7 +538,7 @@ class CreateTest(BridgeTestCase):
             409, 'no Virtual I/O Server', planned.create, parent=self.system()
         )
 
-    def test_delete(self):
+    def test_delete_removes_seas_trunk_adapters_and_networks(self):
         made = self.create_bridge()
         self.ensure(100, bridge=made)
         self.bridges()[1].delete()
@@ -551,7 +551,7 @@ class CreateTest(BridgeTestCase):
         self.assertEqual([1], [one.vlan for one in found])
         self.create_bridge()
 
-    def test_no_slot(self):
+    def test_create_refuses_vios_without_free_virtual_slot(self):
         vios = self.vioses()['vios1']
         vios.io_config.set_parm_value('MaximumVirtualIOSlots', 4)
         vios.update()

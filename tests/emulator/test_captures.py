@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Each captured System, LPAR, VIOS and VG comes back as it was captured."""
+"""Captured systems, LPARs, VIOSes and volume groups are served unchanged."""
 
 import collections
 
@@ -24,7 +24,7 @@ from pypowervm.wrappers import virtual_io_server as vios
 from nova_powervm.emulator import captures
 from nova_powervm.emulator import errors
 from tests.emulator import base
-from tests.emulator import properties
+from tests.emulator import wrapper_properties
 
 WRAPPERS = {
     'ManagedSystem': ms.System,
@@ -35,7 +35,8 @@ SECTIONS = {
     'LogicalPartition': 'partitions',
     'VirtualIOServer': 'virtual_io_servers',
 }
-# Every capture of one of these; test_list finds those that are missing here.
+# Every capture of one of these; test_file_list_names_every_capture finds those
+# that are missing here.
 FILES = (
     'fake_lpar_feed.txt',
     'fake_managedsystem.txt',
@@ -58,7 +59,7 @@ FILES = (
 
 
 def kinds_of(file):
-    """Return the kinds of a capture's entries; none if it is no capture."""
+    """Return the kinds of a capture's entries, or nothing for another file."""
     try:
         return [capture.kind for capture in captures.read(file)]
     except (errors.WorldError, ValueError, IndexError):
@@ -87,13 +88,13 @@ class CaptureTestCase(base.EmulatorTestCase):
         self.maxDiff = 2000
 
     def direct(self, file):
-        """Read a capture with pypowervm and nothing else."""
+        """Read a capture with pypowervm alone."""
         text = (captures.folder() / file).read_text()
         body = text.partition('BODY{')[2].partition('END OF SECTION}')[0]
         response = pvm_adapter.Response(
             'GET', '/rest/api/uom/x', 200, 'OK', {}, body=body.strip()
         )
-        # A few properties read another resource, of this emulator then.
+        # A few properties read another resource from the emulator.
         response.adapter = self.adapter
         response._unmarshal_atom()
         return response
@@ -106,13 +107,16 @@ class CaptureTestCase(base.EmulatorTestCase):
 
     def assert_same(self, wrapper, captured, served):
         expected, actual = wrapper.wrap(captured), wrapper.wrap(served)
-        self.assertEqual(properties.of(expected), properties.of(actual))
+        self.assertEqual(
+            wrapper_properties.read_properties(expected),
+            wrapper_properties.read_properties(actual),
+        )
         self.assertEqual(
             leaves(captured.element.element), leaves(served.element.element)
         )
 
 
-class RoundTripTest(CaptureTestCase):
+class CaptureRoundTripTest(CaptureTestCase):
     def check(self, kind, file):
         captured = [
             entry
@@ -121,7 +125,7 @@ class RoundTripTest(CaptureTestCase):
         ]
         served = self.entries(self.adapter.read(kind, xag=[]))
         served = {entry.uuid.upper(): entry for entry in served}
-        # Several systems come in their order, partitions as well.
+        # Systems and partitions are served in the order of the capture.
         self.assertEqual(
             [entry.uuid.upper() for entry in captured], list(served)
         )
@@ -133,7 +137,7 @@ class RoundTripTest(CaptureTestCase):
         for kind in set(kinds_of(file)) & set(WRAPPERS):
             self.check(kind, file)
 
-    def test_list(self):
+    def test_file_list_names_every_capture(self):
         found = {
             path.name
             for path in captures.folder().glob('*.txt')
@@ -143,27 +147,27 @@ class RoundTripTest(CaptureTestCase):
 
 
 def _add_tests():
-    """Give the class one test for each file, so that each has its time."""
+    """Add one test per file, so that each is timed by itself."""
     for file in FILES:
 
         def test(self, file=file):
             self.check_file(file)
 
         name = file.partition('.')[0]
-        setattr(RoundTripTest, f'test_{name}', test)
+        setattr(CaptureRoundTripTest, f'test_{name}', test)
 
 
 _add_tests()
 
 
-class VolumeGroupTest(CaptureTestCase):
+class VolumeGroupCaptureTest(CaptureTestCase):
     def check_file(self, file):
         groups = [
             {'capture': {'file': file, 'entry': number}}
             for number in range(len(kinds_of(file)))
         ]
         captured = self.entries(self.direct(file))
-        # A property of physical volumes asks the VIOS of the SELF link.
+        # A property of physical volumes reads the VIOS of the SELF link.
         path = captured[0].properties['links']['SELF'][0]
         server = {
             'name': 'vios',
@@ -193,7 +197,7 @@ class VolumeGroupTest(CaptureTestCase):
             self.assertEqual(expected.uuid, actual.uuid)
             self.assert_same(storage.VG, expected, actual)
 
-    def test_files(self):
+    def test_emulator_serves_captured_volume_groups_unchanged(self):
         files = [
             path.name
             for path in sorted(captures.folder().glob('*.txt'))
@@ -225,11 +229,11 @@ def leaves(element):
     return found
 
 
-class PropertiesTest(base.EmulatorTestCase):
-    """The comparison above sees what it is to compare."""
+class WrapperPropertiesTest(base.EmulatorTestCase):
+    """The comparison of captures includes nested wrappers."""
 
-    def test_values_deep_in_a_wrapper(self):
-        values = properties.of(self.system())
+    def test_read_properties_includes_nested_wrappers(self):
+        values = wrapper_properties.read_properties(self.system())
         slots = values['asio_config']['ASIOConfig']['io_slots']
         self.assertIn(
             base.GPUS[0],
@@ -241,7 +245,7 @@ class PropertiesTest(base.EmulatorTestCase):
 
 
 class CorrectedIdsTest(base.EmulatorTestCase):
-    def test_vendor_ids(self):
+    def test_correct_ids_gives_each_card_real_vendor_id(self):
         self.control.load_world(
             {
                 'systems': [
@@ -262,11 +266,13 @@ class CorrectedIdsTest(base.EmulatorTestCase):
                 self.assertIn(slot.pci_vendor_id, captures.VENDORS.values())
                 self.assertIn(slot.pci_dev_id, captures.VENDORS)
 
-    def test_ids_that_are_right_stay(self):
+    def test_correct_ids_keeps_right_ids(self):
         world = {'systems': [{'capture': {'file': 'managedsystem.txt'}}]}
         self.control.load_world(world)
-        expected = properties.of(self.system())
+        expected = wrapper_properties.read_properties(self.system())
         world['systems'][0]['capture']['correct_ids'] = True
         world['systems'][0]['capture']['entry'] = 0
         self.control.load_world(world)
-        self.assertEqual(expected, properties.of(self.system()))
+        self.assertEqual(
+            expected, wrapper_properties.read_properties(self.system())
+        )

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Updates that leave values out or that make no sense."""
+"""Updates with missing or invalid values."""
 
 import http.client
 
@@ -22,8 +22,8 @@ MEMORY = 'PartitionMemoryConfiguration'
 PROCESSORS = 'PartitionProcessorConfiguration'
 
 
-class MissingTest(base.EmulatorTestCase):
-    """What an active partition holds is not taken from it by silence."""
+class MissingValuesTest(base.EmulatorTestCase):
+    """An update that omits a resource of an active partition is refused."""
 
     def setUp(self):
         super().setUp()
@@ -36,27 +36,27 @@ class MissingTest(base.EmulatorTestCase):
         )
 
     def remove(self, section, name):
-        """Take an element out of what is to be posted."""
+        """Remove an element from the LPAR to be posted."""
         parent = self.lpar.element.find(section)
         parent.remove(parent.find(name))
 
-    def test_memory(self):
+    def test_update_refuses_missing_memory_of_active_partition(self):
         free = self.system().memory_free
         self.remove(MEMORY, 'DesiredMemory')
         self.assert_refused(400, '0 desired', self.lpar.update)
         self.assertEqual(free, self.system().memory_free)
 
-    def test_processors(self):
+    def test_update_refuses_missing_processors_of_active_partition(self):
         self.remove(PROCESSORS, 'SharedProcessorConfiguration')
         self.assert_refused(400, 'processors are not in', self.lpar.update)
 
-    def test_no_numbers(self):
+    def test_update_refuses_memory_that_is_not_a_number(self):
         for text in ('many', '', 'nan', '1e3', '2048.5'):
             desired = self.lpar.element.find(f'{MEMORY}/DesiredMemory')
             desired.text = text
             self.assert_refused(400, 'not a number', self.lpar.update)
 
-    def test_no_number_of_units(self):
+    def test_create_refuses_processor_units_that_are_not_a_number(self):
         wrong = self.build('vm2')
         wrong.element.find(
             f'{PROCESSORS}/SharedProcessorConfiguration/DesiredProcessingUnits'
@@ -64,8 +64,8 @@ class MissingTest(base.EmulatorTestCase):
         self.assert_refused(400, 'not a number', wrong.create)
 
 
-class ManagementTest(base.EmulatorTestCase):
-    def test_a_client_cannot_say_who_manages(self):
+class ManagementPartitionTest(base.EmulatorTestCase):
+    def test_client_cannot_make_management_partition(self):
         planned = self.build()
         planned.set_parm_value('IsManagementPartition', 'true')
         created = planned.create()
@@ -74,8 +74,8 @@ class ManagementTest(base.EmulatorTestCase):
         self.assertFalse(created.update().is_mgmt_partition)
 
 
-class ChildrenTest(base.EmulatorTestCase):
-    def test_volume_groups_go_with_their_vios(self):
+class ChildResourcesTest(base.EmulatorTestCase):
+    def test_delete_of_vios_removes_its_volume_groups(self):
         host = self.emulator._application._emulation.host
         self.control.set_partition('vios1', state='not activated')
         (vios,) = virtual_io_server.VIOS.get(self.adapter)
@@ -87,7 +87,7 @@ class OddRequestTest(base.EmulatorTestCase):
     """Requests that pypowervm does not make."""
 
     def request(self, method, path, headers, body=b''):
-        """Send a request byte by byte and return the status and answer."""
+        """Send a raw request; return its status and body."""
         connection = http.client.HTTPConnection(
             self.emulator.host, self.emulator.port, timeout=30
         )
@@ -102,7 +102,7 @@ class OddRequestTest(base.EmulatorTestCase):
         response = connection.getresponse()
         return response.status, response.read().decode()
 
-    def test_control_characters(self):
+    def test_requests_with_control_characters_are_answered(self):
         path = '/rest/api/uom/ManagedSystem'
         for suffix in ('/%01', '%00?a=%02'):
             status, text = self.request('GET', path + suffix, {})
@@ -113,7 +113,7 @@ class OddRequestTest(base.EmulatorTestCase):
         status, _ = self.request('GET', f'{path}/x', {'X-Odd': '\x01'})
         self.assertEqual(404, status)
 
-    def test_bodies_that_cannot_be_read(self):
+    def test_unreadable_bodies_are_refused(self):
         path = '/rest/api/uom/LogicalPartition'
         for headers in (
             {'Content-Length': '1000'},
@@ -123,7 +123,7 @@ class OddRequestTest(base.EmulatorTestCase):
             self.assertEqual(400, status)
             self.assertIn('cannot be read', text)
 
-    def test_document_type(self):
+    def test_document_type_declaration_is_refused(self):
         body = b'<!DOCTYPE a [<!ENTITY b "c">]><a>&b;</a>'
         status, text = self.request(
             'PUT',

@@ -34,10 +34,10 @@ from nova_powervm.emulator import worlds
 from tests.emulator import base
 
 
-class Verbs:
-    """The tests, for either form of the control plane."""
+class ControlVerbs:
+    """Tests that run against the control plane in process and over HTTP."""
 
-    def test_state(self):
+    def test_state_shows_slots_and_partitions(self):
         (system,) = self.control.state()['systems']
         self.assertEqual(self.system().uuid, system['uuid'])
         self.assertEqual(226816, system['memory_available'])
@@ -69,7 +69,7 @@ class Verbs:
             partitions['database']['slots'],
         )
 
-    def test_plug_into_an_empty_slot(self):
+    def test_plug_fills_empty_slot(self):
         slot = self.control.plug(
             '21010040',
             {'description': 'FPGA', 'vendor_id': '10EE', 'class': '1200'},
@@ -81,17 +81,17 @@ class Verbs:
         self.assertIsNone(read.pci_dev_id)
         self.assertEqual('U78D2.001.EMU0001-P1-C1', read.drc_name)
 
-    def test_plug_a_new_slot(self):
+    def test_plug_creates_slot_with_card(self):
         self.control.plug('2101fff0', {'description': 'FPGA'})
         self.assertEqual('FPGA', self.slot(0x2101FFF0).description)
         self.create(slots=[0x2101FFF0])
 
-    def test_plug_a_new_empty_slot(self):
+    def test_plug_creates_empty_slot(self):
         self.assertEqual(
             'Empty slot', self.control.plug('2101FFF0')['description']
         )
 
-    def test_plug_keeps_the_owner(self):
+    def test_plug_keeps_slot_owner(self):
         created = self.create(slots=base.GPUS[:1])
         slot = self.control.plug('21010020', {'description': 'FPGA'})
         self.assertEqual('vm1', slot['owner'])
@@ -100,7 +100,7 @@ class Verbs:
         self.assertEqual('FPGA', shown.description)
         self.assertTrue(shown.required)
 
-    def test_plug_an_adapter_in_sriov_mode(self):
+    def test_plug_adds_adapter_in_sriov_mode(self):
         self.control.plug('21010048', {'description': 'NIC', 'sriov': True})
         ids = {
             adapter.id for adapter in self.system().asio_config.sriov_adapters
@@ -110,7 +110,7 @@ class Verbs:
             409, 'SR-IOV', self.build(slots=[0x21010048]).create
         )
 
-    def test_plug_nonsense(self):
+    def test_plug_refuses_invalid_arguments(self):
         for index, card in (
             ('xyz', None),
             ('21010040', {'vendor_id': 'nope'}),
@@ -121,7 +121,7 @@ class Verbs:
             with self.assertRaises(errors.ControlError):
                 self.control.plug(index, card)
 
-    def test_plug_that_fails_changes_nothing(self):
+    def test_failed_plug_changes_nothing(self):
         created = self.create(slots=base.GPUS[:1])
         before = self.control.state()
         for drc_index in ('21010020', '21010040', '2101FFF0'):
@@ -131,7 +131,7 @@ class Verbs:
                 'assignable': False,
                 'sriov': True,
             }
-            # The ports of an adapter in SR-IOV mode are those of a capture.
+            # The ports of an adapter in SR-IOV mode come from a capture.
             with (
                 unittest.mock.patch.object(captures, '_FOLDER', ('none',)),
                 self.assertRaisesRegex(errors.ControlError, 'not installed'),
@@ -143,7 +143,7 @@ class Verbs:
         self.control.set_owner('21010020', None)
         self.assertIsNone(self.slot(base.GPUS[0]).part_name)
 
-    def test_contents(self):
+    def test_contents_returns_uploaded_bytes(self):
         (server,) = virtual_io_server.VIOS.get(self.adapter)
         group = storage_tasks.find_vg(self.adapter, 'image_pool')[1]
         data = bytes(range(256))
@@ -162,20 +162,20 @@ class Verbs:
             with self.assertRaisesRegex(errors.ControlError, '0 contents'):
                 self.control.contents(udid, name)
 
-    def test_pull_a_card(self):
+    def test_pull_leaves_empty_slot(self):
         self.control.pull('21010020')
         slot = self.slot(base.GPUS[0])
         self.assertEqual('Empty slot', slot.description)
         self.assertEqual(0xFFFF, slot.pci_vendor_id)
 
-    def test_pull_an_adapter_in_sriov_mode(self):
+    def test_pull_removes_adapter_in_sriov_mode(self):
         for remove in (False, True):
             self.control.reset()
             self.control.pull('21010023', remove=remove)
             adapters = self.system().asio_config.sriov_adapters
             self.assertEqual([], list(adapters))
 
-    def test_pull_a_slot(self):
+    def test_pull_with_remove_deletes_slot(self):
         self.control.pull('21010020', remove=True)
         self.assertNotIn(
             base.GPUS[0],
@@ -184,7 +184,7 @@ class Verbs:
         with self.assertRaisesRegex(errors.ControlError, '21010020'):
             self.control.pull('21010020')
 
-    def test_set_owner(self):
+    def test_set_owner_moves_slot_between_partitions(self):
         created = self.create(slots=base.GPUS[:1])
         for name in ('archive', 4, created.uuid, None):
             self.control.set_owner('21010020', name)
@@ -193,7 +193,7 @@ class Verbs:
         self.control.set_owner('21010020', 'archive')
         self.assertEqual(4, self.slot(base.GPUS[0]).part_id)
 
-    def test_set_owner_without_profiles(self):
+    def test_set_owner_without_profiles_leaves_profiles_unchanged(self):
         created = self.create(slots=base.GPUS[:1])
         self.control.set_owner('21010020', 'archive', profiles=False)
         (slot,) = self.read(created.uuid).io_config.io_slots
@@ -202,18 +202,18 @@ class Verbs:
         self.read(created.uuid).delete()
         self.assertEqual('archive', self.slot(base.GPUS[0]).part_name)
 
-    def test_set_owner_to_nobody_known(self):
+    def test_set_owner_refuses_unknown_partition(self):
         with self.assertRaisesRegex(errors.ControlError, 'nobody'):
             self.control.set_owner('21010020', 'nobody')
 
-    def test_set_partition(self):
+    def test_set_partition_changes_state_and_rmc_state(self):
         state = self.control.set_partition('archive', 'open firmware', 'none')
         self.assertEqual('open firmware', state['state'])
         self.assertEqual('none', state['rmc_state'])
         with self.assertRaisesRegex(errors.ControlError, "'asleep'"):
             self.control.set_partition('archive', 'asleep')
 
-    def test_job_mode(self):
+    def test_set_job_mode_and_advance_jobs_refuse_invalid_values(self):
         self.control.set_job_mode('manual')
         self.assertEqual('manual', self.control.state()['job_mode'])
         with self.assertRaisesRegex(errors.ControlError, "'slow'"):
@@ -222,14 +222,14 @@ class Verbs:
             self.control.advance_jobs('7')
         self.assertEqual([], self.control.jobs())
 
-    def test_plan_job(self):
+    def test_plan_job_refuses_invalid_status_and_operation(self):
         self.control.plan_job('PowerOn', 'no')
         with self.assertRaisesRegex(errors.ControlError, 'COMPLETED_OK'):
             self.control.plan_job('PowerOn', 'no', 'COMPLETED_OK')
         with self.assertRaisesRegex(errors.ControlError, "'Explode'"):
             self.control.plan_job('Explode', 'no')
 
-    def test_reset(self):
+    def test_reset_restores_world_and_keeps_sessions(self):
         before = self.control.state()
         self.create(slots=base.GPUS)
         self.control.set_job_mode('manual')
@@ -241,18 +241,18 @@ class Verbs:
         # The session is still good.
         self.system()
 
-    def test_load_world(self):
+    def test_load_world_replaces_world(self):
         self.control.load_world({'systems': [{'name': 'other'}]})
         self.assertEqual('other', self.system().system_name)
 
-    def test_a_world_that_is_changed_afterwards(self):
+    def test_reset_ignores_later_changes_of_loaded_document(self):
         world = {'systems': [{'name': 'other'}]}
         self.control.load_world(world)
         world['systems'][0]['name'] = 'changed'
         self.control.reset()
         self.assertEqual('other', self.system().system_name)
 
-    def test_load_a_world_that_is_none(self):
+    def test_load_world_keeps_old_world_if_new_one_is_invalid(self):
         before = self.control.state()
         for world in (
             {'systems': []},
@@ -262,7 +262,7 @@ class Verbs:
                 self.control.load_world(world)
         self.assertEqual(before, self.control.state())
 
-    def test_the_rest(self):
+    def test_events_sessions_faults_and_journal_have_verbs(self):
         self.control.emit_event('CACHE_CLEARED')
         self.control.set_password('new')
         self.assertEqual(1, self.control.expire_sessions())
@@ -271,12 +271,12 @@ class Verbs:
         self.assertEqual({}, self.control.journal_counts())
 
 
-class InProcessTest(Verbs, base.EmulatorTestCase):
-    """The control object."""
+class ControlInProcessTest(ControlVerbs, base.EmulatorTestCase):
+    """The control object, called in the same process."""
 
 
-class OverHttpTest(Verbs, base.EmulatorTestCase):
-    """The client, and what it does not show."""
+class ControlOverHttpTest(ControlVerbs, base.EmulatorTestCase):
+    """The HTTP client of the control plane, and the server's errors."""
 
     def setUp(self):
         super().setUp()
@@ -295,14 +295,14 @@ class OverHttpTest(Verbs, base.EmulatorTestCase):
             with error:
                 return error.code, json.load(error)
 
-    def test_reading_verbs_by_get(self):
+    def test_get_serves_reading_verbs(self):
         for verb in control_http.READING:
             self.assertEqual(200, self.request(verb)[0])
 
-    def test_changing_verbs_by_get(self):
+    def test_get_refuses_changing_verbs(self):
         self.assertEqual(405, self.request('reset')[0])
 
-    def test_arguments_of_another_type(self):
+    def test_arguments_of_wrong_type_are_refused(self):
         for verb, arguments in (
             ('set_password', {'password': 1}),
             ('pull', {'drc_index': 5}),
@@ -319,7 +319,7 @@ class OverHttpTest(Verbs, base.EmulatorTestCase):
             self.assertEqual(400, status, answer)
             self.assertIn('cannot be', answer['error'])
 
-    def test_a_defect_is_told_in_json(self):
+    def test_server_error_is_reported_as_json(self):
         with unittest.mock.patch.object(
             summary, 'state', side_effect=KeyError
         ):
@@ -327,12 +327,12 @@ class OverHttpTest(Verbs, base.EmulatorTestCase):
         self.assertEqual(500, status)
         self.assertIn('defect', answer['error'])
 
-    def test_unknown_verb(self):
+    def test_unknown_verb_is_refused(self):
         status, answer = self.request('_host', b'{}')
         self.assertEqual(404, status)
         self.assertIn('_host', answer['error'])
 
-    def test_wrong_arguments(self):
+    def test_missing_or_malformed_arguments_are_refused(self):
         for body, message in (
             (b'{}', 'drc_index'),
             (b'{"drc_index": "21010020", "nonsense": 1}', 'nonsense'),
@@ -343,14 +343,14 @@ class OverHttpTest(Verbs, base.EmulatorTestCase):
             self.assertEqual(400, status)
             self.assertIn(message, answer['error'])
 
-    def test_not_in_the_journal(self):
+    def test_journal_omits_control_requests(self):
         self.control.clear_journal()
         self.control.state()
         self.assertEqual([], self.control.journal())
 
 
-class ClientTest(unittest.TestCase):
-    def test_it_has_every_verb(self):
+class ControlClientTest(unittest.TestCase):
+    def test_client_has_every_verb_of_control_plane(self):
         for verb in control_http.verbs():
             self.assertEqual(
                 inspect.signature(getattr(control.Control, verb)),
@@ -358,11 +358,11 @@ class ClientTest(unittest.TestCase):
                 verb,
             )
 
-    def test_reading_verbs_exist(self):
+    def test_reading_verbs_are_verbs_of_control_plane(self):
         self.assertLessEqual(control_http.READING, control_http.verbs())
 
 
-class TwoSystemsTest(base.EmulatorTestCase):
+class MultipleSystemsTest(base.EmulatorTestCase):
     def setUp(self):
         self.world = {
             'systems': [
@@ -380,16 +380,16 @@ class TwoSystemsTest(base.EmulatorTestCase):
             if system['name'] == name
         ]
 
-    def test_a_system_is_named(self):
+    def test_plug_changes_named_system_only(self):
         self.control.plug('21010020', {'description': 'FPGA'}, system='second')
         self.assertEqual(['Empty slot'], self.slots('first'))
         self.assertEqual(['FPGA'], self.slots('second'))
 
-    def test_no_system_is_named(self):
+    def test_pull_refuses_ambiguous_system(self):
         with self.assertRaisesRegex(errors.ControlError, '2 systems'):
             self.control.pull('21010020')
 
-    def test_partitions_of_each(self):
+    def test_partitions_belong_to_their_parent_system(self):
         first, second = ms.System.get(self.adapter)
         standard = self.build_for(first)
         self.assert_refused(400, 'several systems', standard.create)
@@ -407,15 +407,15 @@ class TwoSystemsTest(base.EmulatorTestCase):
         return self.build(memory=256)
 
 
-class WorldUnclaimedOwnersTest(base.EmulatorTestCase):
-    """A host that names owners, and does not claim to be able to."""
+class OwnersWithoutCapabilityTest(base.EmulatorTestCase):
+    """A host that reports slot owners without claiming the capability."""
 
     def setUp(self):
         self.world = worlds.default()
         self.world['systems'][0]['slot_owner_capability'] = False
         super().setUp()
 
-    def test_owners_show_without_the_capability(self):
+    def test_slots_show_owners_without_capability(self):
         self.assertFalse(
             self.system().get_capability('ioslot_owner_assignment_capable')
         )
@@ -423,13 +423,13 @@ class WorldUnclaimedOwnersTest(base.EmulatorTestCase):
         created = self.create(slots=base.GPUS[:1])
         self.assertEqual(created.name, self.slot(base.GPUS[0]).part_name)
 
-    def test_capability_without_owners_is_no_world(self):
+    def test_world_refuses_capability_without_owners(self):
         (system,) = self.world['systems']
         system.update(reports_slot_owners=False, slot_owner_capability=True)
         with self.assertRaisesRegex(errors.WorldError, 'slot_owner_capab'):
             worlds.check(self.world)
 
-    def test_captured_owners_stay(self):
+    def test_captured_slot_owners_stay_without_capability(self):
         for capability in (None, False):
             spec = {'capture': {'file': 'managedsystem.txt', 'entry': 0}}
             if capability is not None:
@@ -445,15 +445,15 @@ class WorldUnclaimedOwnersTest(base.EmulatorTestCase):
                 self.assertEqual(capability is None, claimed)
 
 
-class WorldOwnersTest(base.EmulatorTestCase):
-    """A host that does not say who owns its slots."""
+class UnreportedOwnersTest(base.EmulatorTestCase):
+    """A host that does not report slot owners."""
 
     def setUp(self):
         self.world = worlds.default()
         self.world['systems'][0]['reports_slot_owners'] = False
         super().setUp()
 
-    def test_owners_show_in_profiles_only(self):
+    def test_profiles_alone_show_slot_owners(self):
         self.assertFalse(
             self.system().get_capability('ioslot_owner_assignment_capable')
         )
@@ -462,15 +462,15 @@ class WorldOwnersTest(base.EmulatorTestCase):
         self.assertIsNone(self.slot(base.GPUS[0]).part_uuid)
         self.assertEqual(1, len(created.io_config.io_slots))
 
-    def test_owners_outlast_a_plug_that_fails(self):
+    def test_owned_slot_is_refused_after_failed_plug(self):
         with (
             unittest.mock.patch.object(captures, '_FOLDER', ('none',)),
             self.assertRaisesRegex(errors.ControlError, 'not installed'),
         ):
             self.control.plug('21010040', {'sriov': True})
-        self.test_the_rules_are_the_same()
+        self.test_owned_slot_is_refused()
 
-    def test_the_rules_are_the_same(self):
+    def test_owned_slot_is_refused(self):
         self.assert_refused(
             409, 'vios1', self.build(slots=[base.VIOS_SLOT]).create
         )

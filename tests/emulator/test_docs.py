@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The contributor's page says what there is."""
+"""The user's guide to the emulator is complete."""
 
 import inspect
 import pathlib
@@ -23,7 +23,7 @@ from nova_powervm.emulator import routes
 from nova_powervm.emulator import worlds
 
 ROOT = pathlib.Path(__file__).parents[2]
-PAGE = ROOT / 'doc' / 'source' / 'contributor' / 'emulator.rst'
+PAGE = ROOT / 'doc' / 'source' / 'user' / 'emulator.rst'
 
 
 class PageTest(unittest.TestCase):
@@ -35,10 +35,10 @@ class PageTest(unittest.TestCase):
         missing = {name for name in names if f'``{name}``' not in self.text}
         self.assertEqual(set(), missing)
 
-    def test_labels(self):
+    def test_guide_names_request_labels(self):
         self.assert_named(route.label for route in routes.ROUTES)
 
-    def test_verbs_and_their_arguments(self):
+    def test_guide_names_verbs_and_arguments(self):
         verbs = control_http.verbs()
         self.assert_named(verbs)
         for verb in verbs:
@@ -47,23 +47,23 @@ class PageTest(unittest.TestCase):
             ).parameters
             self.assert_named(name for name in parameters if name != 'self')
 
-    def test_keys_of_worlds(self):
+    def test_guide_names_keys_of_worlds(self):
         def keys(node):
             if isinstance(node, dict):
                 yield from node.get('properties', {})
                 for value in node.values():
                     yield from keys(value)
 
-        # correct_ids is shown with its value.
+        # The guide shows correct_ids with its value.
         self.assert_named(set(keys(worlds.schema())) - {'correct_ids'})
 
-    def test_options(self):
+    def test_guide_names_options(self):
         for action in main._parser()._actions:
             self.assertIn(
                 f'``{action.option_strings[-1]}', self.text + '``--help'
             )
 
-    def test_example(self):
+    def test_example_world_is_valid(self):
         block = self.text.partition('.. code-block:: yaml\n\n')[2]
         lines = []
         for line in block.splitlines():

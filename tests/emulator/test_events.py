@@ -22,11 +22,11 @@ from pypowervm.wrappers import event
 from nova_powervm.emulator.state import events as events_state
 from tests.emulator import base
 
-# Longer than any test: only an event ends a wait.
+# Longer than any test, so that only an event ends a wait.
 LONG = 60
 
 
-class Handler(pvm_adapter.RawEventHandler):
+class QueueingHandler(pvm_adapter.RawEventHandler):
     """Puts each event into a queue."""
 
     def __init__(self):
@@ -45,8 +45,8 @@ class Handler(pvm_adapter.RawEventHandler):
                 return data, item['EventDetail']
 
 
-class FeedTest(base.EmulatorTestCase):
-    """Polls that find something, or do not wait at all."""
+class EventFeedTest(base.EmulatorTestCase):
+    """Polls that return immediately."""
 
     def setUp(self):
         super().setUp()
@@ -58,22 +58,22 @@ class FeedTest(base.EmulatorTestCase):
             for item in event.Event.get(self.adapter, client)
         ]
 
-    def test_first_poll(self):
+    def test_first_poll_announces_new_client(self):
         self.assertEqual([('NEW_CLIENT', '', '')], self.poll())
         self.assertEqual([], self.poll())
 
-    def test_no_client(self):
+    def test_poll_without_application_id_is_refused(self):
         self.assert_refused(
             400, 'QUEUE_APPLICATIONID', self.adapter.read, 'Event'
         )
 
-    def test_a_queue_for_each_client(self):
+    def test_clients_have_event_queues_of_their_own(self):
         self.poll('a')
         self.poll('b')
         self.create()
         self.assertEqual(self.poll('a'), self.poll('b'))
 
-    def test_create_with_slots(self):
+    def test_create_with_slots_emits_add_and_system_change(self):
         self.poll()
         created = self.create(slots=base.GPUS[:1])
         system = f'/rest/api/uom/ManagedSystem/{self.system().uuid}'
@@ -85,7 +85,7 @@ class FeedTest(base.EmulatorTestCase):
             self.poll(),
         )
 
-    def test_rename(self):
+    def test_rename_emits_modified_partition_name(self):
         created = self.create()
         self.poll()
         created.name = 'other'
@@ -95,7 +95,7 @@ class FeedTest(base.EmulatorTestCase):
         self.assertTrue(data.endswith(created.uuid))
         self.assertEqual('PartitionName,Other', detail)
 
-    def test_delete(self):
+    def test_delete_with_slots_emits_delete_and_system_change(self):
         created = self.create(slots=base.GPUS[:1])
         self.poll()
         created.delete()
@@ -103,20 +103,20 @@ class FeedTest(base.EmulatorTestCase):
             ['DELETE_URI', 'MODIFY_URI'], [item[0] for item in self.poll()]
         )
 
-    def test_refused_requests_emit_nothing(self):
+    def test_refused_request_emits_no_event(self):
         self.poll()
         self.assert_refused(
             409, '.', self.build(slots=[base.VIOS_SLOT]).create
         )
         self.assertEqual([], self.poll())
 
-    def test_owner_changed_by_an_operator(self):
+    def test_set_owner_emits_changes_of_partition_and_system(self):
         self.poll()
         self.control.set_owner('21010020', 'archive')
         changed = [data.rsplit('/', 2)[1] for _, data, _ in self.poll()]
         self.assertEqual(['LogicalPartition', 'ManagedSystem'], changed)
 
-    def test_numbers_increase(self):
+    def test_event_numbers_increase(self):
         event.Event.get(self.adapter, 'client')
         self.create()
         self.control.emit_event('INVALID_URI')
@@ -125,20 +125,20 @@ class FeedTest(base.EmulatorTestCase):
         ]
         self.assertEqual(sorted(set(numbers)), numbers)
 
-    def test_custom_event(self):
+    def test_client_can_emit_custom_event(self):
         self.poll()
         event.Event.bld(self.adapter, 'some data', 'some detail').create()
         self.assertEqual(
             [('CUSTOM_CLIENT_EVENT', 'some data', 'some detail')], self.poll()
         )
 
-    def test_reset(self):
+    def test_reset_emits_cache_cleared(self):
         self.poll()
         self.create()
         self.control.reset()
         self.assertEqual('CACHE_CLEARED', self.poll()[-1][0])
 
-    def test_a_client_that_stays_away(self):
+    def test_full_event_queue_is_replaced_by_missing_events(self):
         self.poll()
         for _ in range(events_state.QUEUE_LIMIT + 1):
             self.control.emit_event('INVALID_URI')
@@ -149,13 +149,13 @@ class FeedTest(base.EmulatorTestCase):
         )
 
 
-class ListenerTest(base.EmulatorTestCase):
-    """Polls that wait, by pypowervm's own thread."""
+class EventListenerTest(base.EmulatorTestCase):
+    """Polls that wait, made by pypowervm's listener thread."""
 
     def setUp(self):
         super().setUp()
         self.emulator._application._emulation.event_wait = LONG
-        self.handler = Handler()
+        self.handler = QueueingHandler()
         self.listener = self.adapter.session.get_event_listener()
         self.listener.subscribe(self.handler)
         self.addCleanup(self.release, self.listener._pthread)
@@ -166,7 +166,7 @@ class ListenerTest(base.EmulatorTestCase):
         self.emulator._application.close()
         thread.join(LONG)
 
-    def test_events_arrive(self):
+    def test_listener_receives_lifecycle_events(self):
         created = self.create()
         data, _ = self.handler.next('ADD_URI')
         self.assertTrue(data.endswith(created.uuid))
@@ -181,8 +181,8 @@ class ListenerTest(base.EmulatorTestCase):
         self.assertTrue(data.endswith(created.uuid))
 
 
-class StopTest(base.EmulatorTestCase):
-    def test_a_waiting_poll_ends_when_the_emulator_stops(self):
+class EmulatorStopTest(base.EmulatorTestCase):
+    def test_stopping_emulator_ends_waiting_poll(self):
         self.emulator._application._emulation.event_wait = LONG
         event.Event.get(self.adapter, 'client')
         answers = queue.Queue()

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Injected failures, and the journal that shows them."""
+"""Injected faults, and the journal of requests."""
 
 from pypowervm import exceptions
 from pypowervm.wrappers import http_error
@@ -21,11 +21,11 @@ from nova_powervm.emulator import errors
 from tests.emulator import base
 
 
-class FaultTest(base.EmulatorTestCase):
+class InjectedFaultTest(base.EmulatorTestCase):
     def names(self):
         return {found.name for found in lpar.LPAR.get(self.adapter)}
 
-    def test_status_before(self):
+    def test_status_before_change_prevents_it(self):
         planned = self.build()
         self.control.add_fault(
             method='PUT', match='LogicalPartition', status=500, message='no'
@@ -35,7 +35,7 @@ class FaultTest(base.EmulatorTestCase):
         self.assertNotIn('vm1', self.names())
         planned.create()
 
-    def test_status_after(self):
+    def test_status_after_change_keeps_it(self):
         planned = self.build(slots=base.GPUS[:1])
         self.control.add_fault(
             match='LogicalPartition.create', status=503, phase='after'
@@ -44,14 +44,14 @@ class FaultTest(base.EmulatorTestCase):
         self.assertIn('vm1', self.names())
         self.assertEqual('vm1', self.slot(base.GPUS[0]).part_name)
 
-    def test_drop_before(self):
+    def test_dropped_request_changes_nothing(self):
         planned = self.build()
         self.control.add_fault(method='PUT', drop=True)
         with self.assertRaises(exceptions.ConnectionError):
             planned.create()
         self.assertNotIn('vm1', self.names())
 
-    def test_drop_after(self):
+    def test_dropped_answer_keeps_change(self):
         planned = self.build()
         self.control.add_fault(method='PUT', drop=True, phase='after')
         with self.assertRaises(exceptions.ConnectionError):
@@ -65,18 +65,18 @@ class FaultTest(base.EmulatorTestCase):
         self.assertIsNone(record['status'])
         self.assertEqual(1, record['fault'])
 
-    def test_delay_longer_than_the_client_waits(self):
+    def test_long_delay_times_client_out(self):
         self.control.add_fault(match='ManagedSystem.feed', delay=60)
         with self.assertRaises(exceptions.TimeoutError):
             self.adapter.read('ManagedSystem', timeout=0.1)
         self.assertEqual(1, len(ms.System.get(self.adapter)))
 
-    def test_delay_only(self):
+    def test_short_delay_only_slows_request(self):
         self.control.add_fault(match='ManagedSystem.feed', delay=0.001)
         self.assertEqual(1, len(ms.System.get(self.adapter)))
         self.assertEqual(1, self.control.faults()[0]['applied'])
 
-    def test_delay_after_the_change(self):
+    def test_long_delay_after_change_keeps_it(self):
         planned = self.build()
         self.control.add_fault(
             match='LogicalPartition.create', delay=60, phase='after'
@@ -85,14 +85,14 @@ class FaultTest(base.EmulatorTestCase):
             self.adapter.create(planned, 'LogicalPartition', timeout=0.5)
         self.assertIn('vm1', self.names())
 
-    def test_nth(self):
+    def test_nth_fails_only_nth_matching_request(self):
         self.control.add_fault(match='ManagedSystem', nth=3, status=500)
         self.system()
         self.system()
         self.assert_refused(500, '.', self.system)
         self.system()
 
-    def test_every(self):
+    def test_fault_with_every_fails_all_requests_from_nth_on(self):
         self.control.add_fault(status=500, nth=2, every=True)
         self.system()
         self.assert_refused(500, '.', self.system)
@@ -100,8 +100,8 @@ class FaultTest(base.EmulatorTestCase):
         self.control.clear_faults()
         self.system()
 
-    def test_nth_of_any_request(self):
-        """Sweep: let each request of an operation fail in its turn."""
+    def test_nth_reaches_each_request_of_create(self):
+        """Sweep over an operation: each of its requests fails once."""
         self.control.clear_journal()
         self.create('counted')
         count = len(self.control.journal())
@@ -121,19 +121,19 @@ class FaultTest(base.EmulatorTestCase):
                 self.control.clear_faults()
                 self.assertNotIn(name, self.names())
 
-    def test_path_with_its_query(self):
+    def test_match_includes_query_of_path(self):
         self.control.add_fault(match=r'search/.*database', status=500)
         self.assertEqual([], lpar.LPAR.search(self.adapter, name='x'))
         self.assert_refused(
             500, '.', lpar.LPAR.search, self.adapter, name='database'
         )
 
-    def test_label_as_a_whole(self):
+    def test_match_accepts_route_label(self):
         self.control.add_fault(match='LogicalPartition.feed', status=500)
         self.system()
         self.assert_refused(500, '.', self.names)
 
-    def test_two_faults_at_once(self):
+    def test_first_of_two_faults_is_applied(self):
         self.control.add_fault(status=500)
         self.control.add_fault(status=501)
         self.assert_refused(500, '.', self.system)
@@ -142,17 +142,17 @@ class FaultTest(base.EmulatorTestCase):
             [1, 0], [fault['applied'] for fault in self.control.faults()]
         )
 
-    def test_unauthorized(self):
+    def test_status_401_makes_client_log_on_again(self):
         self.control.add_fault(match='ManagedSystem', status=401)
         self.assertEqual(1, len(ms.System.get(self.adapter)))
         self.assertEqual(2, self.control.journal_counts()['PUT Logon.create'])
 
-    def test_failing_logon(self):
+    def test_logon_can_fail(self):
         self.control.add_fault(match='Logon', status=404)
         with self.assertRaises(exceptions.HttpNotFound):
             base.session_for(self.emulator)
 
-    def test_a_busy_vios(self):
+    def test_message_makes_vios_look_busy(self):
         self.control.add_fault(
             match='VirtualIOServer', status=500, message='HSCL3205 busy'
         )
@@ -162,7 +162,7 @@ class FaultTest(base.EmulatorTestCase):
         wrapper = http_error.HttpError.wrap(error.response)
         self.assertTrue(wrapper.is_vios_busy())
 
-    def test_faults_that_could_not_happen(self):
+    def test_add_fault_refuses_invalid_arguments(self):
         for message, fault in (
             ('phase', {'status': 500, 'phase': 'during'}),
             ('from 1', {'status': 500, 'nth': 0}),
@@ -179,7 +179,7 @@ class FaultTest(base.EmulatorTestCase):
 
 
 class JournalTest(base.EmulatorTestCase):
-    def test_records(self):
+    def test_journal_records_request_and_answer(self):
         self.control.clear_journal()
         self.system()
         (record,) = self.control.journal()
@@ -195,14 +195,14 @@ class JournalTest(base.EmulatorTestCase):
             record,
         )
 
-    def test_counts(self):
+    def test_journal_counts_requests_by_label(self):
         self.create().delete()
         counts = self.control.journal_counts()
         self.assertEqual(1, counts['PUT LogicalPartition.create'])
         self.assertEqual(1, counts['DELETE LogicalPartition.delete'])
 
-    def test_what_is_not_in_the_api(self):
-        self.assert_refused(404, 'no URI', self.adapter.read, 'Nonsense')
+    def test_journal_labels_requests_outside_api(self):
+        self.assert_refused(404, 'not a URI', self.adapter.read, 'Nonsense')
         self.assert_refused(
             405,
             'PUT',

@@ -11,7 +11,7 @@
 # under the License.
 
 
-"""Uploads and downloads, by pypowervm."""
+"""Uploads and downloads through pypowervm."""
 
 import http.client
 import io
@@ -28,12 +28,12 @@ from nova_powervm.emulator import client
 from nova_powervm.emulator import errors
 from tests.emulator import storage
 
-# More than the buffers of a connection hold, and no multiple of a chunk.
+# Larger than the buffers of a connection, and no multiple of a chunk.
 LARGE = bytes(range(256)) * 20000 + b'end'
 
 
-class Endless:
-    """A body that is sent piece by piece, with something in between."""
+class IteratorBody:
+    """An upload body that calls a function between its pieces."""
 
     def __init__(self, pieces, between):
         self._pieces = iter(pieces)
@@ -51,7 +51,7 @@ class Endless:
 
 
 class UploadTest(storage.StorageTestCase):
-    def test_new_disk(self):
+    def test_upload_to_new_disk_stores_contents(self):
         disk, left = tasks.upload_new_vdisk(
             self.adapter,
             self.vios().uuid,
@@ -77,7 +77,7 @@ class UploadTest(storage.StorageTestCase):
         self.assertEqual(LARGE, self.control.contents(disk.udid))
         self.assertEqual([], self.files())
 
-    def test_present_disk_by_iterable_and_builder(self):
+    def test_upload_accepts_iterable_and_builder(self):
         disk = self.disk()
         for upload_type, handle in (
             (tasks.UploadType.IO_STREAM, iter([b'one', b'two'])),
@@ -89,7 +89,7 @@ class UploadTest(storage.StorageTestCase):
             tasks._upload_stream(self.file(disk.udid), handle, upload_type)
             self.assertEqual(b'onetwo', self.control.contents(disk.udid))
 
-    def test_media(self):
+    def test_upload_of_media_creates_medium(self):
         self.repository()
         made = self.medium(data=LARGE, f_size=len(LARGE))
         self.assertEqual('cfg.iso', made.name)
@@ -101,7 +101,7 @@ class UploadTest(storage.StorageTestCase):
             LARGE, self.control.contents('0ecfg.iso', vios='vios1')
         )
 
-    def test_media_of_a_path(self):
+    def test_upload_of_media_reads_file_of_path(self):
         self.repository()
         path = pathlib.Path(self.id())
         self.addCleanup(path.unlink)
@@ -109,7 +109,7 @@ class UploadTest(storage.StorageTestCase):
         tasks.upload_vopt(self.adapter, self.vios().uuid, str(path), 'cfg.iso')
         self.assertEqual(b'an image', self.control.contents('0ecfg.iso'))
 
-    def test_removing_takes_the_contents_along(self):
+    def test_removal_of_disk_and_media_removes_contents(self):
         self.repository()
         self.medium()
         disk = self.disk()
@@ -122,7 +122,7 @@ class UploadTest(storage.StorageTestCase):
             with self.assertRaisesRegex(errors.ControlError, udid):
                 self.control.contents(udid)
 
-    def test_contents_over_http(self):
+    def test_contents_are_served_over_http(self):
         disk = self.disk()
         self.upload(self.file(disk.udid), LARGE)
         remote = client.Client(self.emulator.url)
@@ -130,7 +130,7 @@ class UploadTest(storage.StorageTestCase):
         with self.assertRaisesRegex(errors.ControlError, '0 contents'):
             remote.contents('03nothing')
 
-    def test_the_file(self):
+    def test_file_shows_progress_and_leaves_contents_when_deleted(self):
         disk = self.disk()
         file = self.file(disk.udid, f_size=4)
         self.assertEqual(file.uuid, file.file_uuid)
@@ -146,14 +146,14 @@ class UploadTest(storage.StorageTestCase):
         self.assertEqual([], self.files())
         self.assertEqual(b'data', self.control.contents(disk.udid))
 
-    def test_replacing(self):
+    def test_second_upload_replaces_disk_contents(self):
         disk = self.disk()
         file = self.file(disk.udid)
         self.upload(file, b'first')
         self.upload(file, b'second', replacing=True)
         self.assertEqual(b'second', self.control.contents(disk.udid))
 
-    def test_replacing_media(self):
+    def test_second_upload_replaces_media_contents(self):
         self.repository()
         file = tasks._create_file(
             self.adapter, 'm', vios_file.FileType.MEDIA_ISO, self.vios().uuid
@@ -164,7 +164,7 @@ class UploadTest(storage.StorageTestCase):
         (medium,) = self.group('rootvg').vmedia_repos[0].optical_media
         self.assertAlmostEqual(len(LARGE) / storage.GB, medium.size, 5)
 
-    def test_download(self):
+    def test_download_returns_uploaded_contents(self):
         disk = self.disk()
         file = self.file(disk.udid)
         self.upload(file, LARGE)
@@ -172,7 +172,7 @@ class UploadTest(storage.StorageTestCase):
         self.adapter.download_file(file.element, got)
         self.assertEqual(LARGE, got.getvalue())
 
-    def test_download_of_nothing(self):
+    def test_download_without_contents_is_not_found(self):
         file = self.file(self.disk().udid)
         self.assertEqual(
             404,
@@ -180,7 +180,7 @@ class UploadTest(storage.StorageTestCase):
         )
 
     def raw(self, method, path, body=None, **headers):
-        """Return the status of a request that pypowervm would not make."""
+        """Send a request that pypowervm would not make; return its status."""
         connection = http.client.HTTPConnection(
             self.emulator.host, self.emulator.port
         )
@@ -193,13 +193,13 @@ class UploadTest(storage.StorageTestCase):
         )
         return connection.getresponse().status
 
-    def test_a_body_with_a_length(self):
+    def test_upload_accepts_body_with_content_length(self):
         disk = self.disk()
         file = self.file(disk.udid)
         self.assertEqual(204, self.raw('PUT', f'contents/{file.uuid}', LARGE))
         self.assertEqual(LARGE, self.control.contents(disk.udid))
 
-    def test_others_are_served_meanwhile(self):
+    def test_upload_does_not_block_other_requests(self):
         disk = self.disk()
 
         def between(_):
@@ -207,11 +207,11 @@ class UploadTest(storage.StorageTestCase):
             self.assertEqual('vios1', self.vios().name)
             self.assertIsNone(self.shown_group()['disks'][0]['sha256'])
 
-        body = Endless([b'a' * 65536, b'b' * 65536], between)
+        body = IteratorBody([b'a' * 65536, b'b' * 65536], between)
         self.adapter.upload_file(self.file(disk.udid).element, body)
         self.assertEqual(131072, len(self.control.contents(disk.udid)))
 
-    def test_several_at_once(self):
+    def test_parallel_uploads_do_not_mix(self):
         disks = [self.disk(f'disk{number}') for number in range(3)]
         threads = [
             threading.Thread(
@@ -229,15 +229,17 @@ class UploadTest(storage.StorageTestCase):
                 LARGE + bytes([number]), self.control.contents(disk.udid)
             )
 
-    def test_reset_meanwhile(self):
+    def test_reset_aborts_upload(self):
         disk = self.disk()
-        body = Endless([b'a' * 65536] * 2, lambda _sent: self.control.reset())
+        body = IteratorBody(
+            [b'a' * 65536] * 2, lambda _sent: self.control.reset()
+        )
         file = self.file(disk.udid)
         self.assert_refused(
             404, file.uuid, self.adapter.upload_file, file.element, body
         )
 
-    def test_files_on_disk_go(self):
+    def test_closing_emulator_removes_stored_contents(self):
         disk = self.disk()
         self.upload(self.file(disk.udid), b'data')
         contents = self.emulator._application._emulation.host.contents
@@ -247,8 +249,8 @@ class UploadTest(storage.StorageTestCase):
         self.assertFalse(path.parent.exists())
 
 
-class PromiseTest(storage.StorageTestCase):
-    """Contents that are not what the File said."""
+class ExpectedContentsTest(storage.StorageTestCase):
+    """Uploads whose contents differ from what the File announced."""
 
     def setUp(self):
         super().setUp()
@@ -263,7 +265,7 @@ class PromiseTest(storage.StorageTestCase):
         path = contents.find(self.vios().uuid, self.made.udid).path
         self.assertEqual([path], list(path.parent.iterdir()))
 
-    def test_size(self):
+    def test_upload_refuses_unexpected_size(self):
         file = self.file(self.made.udid, f_size=10)
         for data in (b'123456789', b'12345678901', b''):
             self.assert_refused(
@@ -271,7 +273,7 @@ class PromiseTest(storage.StorageTestCase):
             )
         self.assert_unchanged()
 
-    def test_hash(self):
+    def test_upload_refuses_unexpected_hash(self):
         promised = storage.sha256(b'promised')
         file = self.file(self.made.udid, sha_chksum=promised.upper())
         self.assert_refused(400, 'SHA-256', self.upload, file, b'Promised')
@@ -279,7 +281,7 @@ class PromiseTest(storage.StorageTestCase):
         self.upload(file, b'promised')
         self.assertEqual(b'promised', self.control.contents(self.made.udid))
 
-    def test_a_new_disk_is_cleaned_out(self):
+    def test_failed_upload_removes_new_disk(self):
         with self.assertRaises(exceptions.HttpError):
             tasks.upload_new_vdisk(
                 self.adapter,
@@ -293,13 +295,13 @@ class PromiseTest(storage.StorageTestCase):
         self.assertEqual('disk1', left['name'])
         self.assertEqual([], self.files())
 
-    def test_an_empty_body_without_a_promise(self):
+    def test_upload_without_expected_size_accepts_empty_body(self):
         self.upload(self.file(self.made.udid), b'')
         (shown,) = self.shown_group()['disks']
         self.assertEqual(0, shown['size'])
         self.assertEqual(storage.sha256(b''), shown['sha256'])
 
-    def test_a_body_that_breaks_off(self):
+    def test_interrupted_upload_keeps_old_contents(self):
         file = self.file(self.made.udid)
         connection = http.client.HTTPConnection(
             self.emulator.host, self.emulator.port
@@ -317,8 +319,8 @@ class PromiseTest(storage.StorageTestCase):
         self.assert_unchanged()
 
 
-class FaultTest(storage.StorageTestCase):
-    """Failures that a test asks for, in the middle of an upload."""
+class UploadFaultTest(storage.StorageTestCase):
+    """Faults injected into an upload."""
 
     def setUp(self):
         super().setUp()
@@ -328,7 +330,7 @@ class FaultTest(storage.StorageTestCase):
         (found,) = self.shown_group()['disks']
         return found
 
-    def test_unauthorized_corrupts_without_a_promise(self):
+    def test_status_401_empties_upload_without_expected_size(self):
         file = self.file(self.made.udid)
         self.control.add_fault(match='File.upload', status=401)
         # The client logs on again and sends an empty body, without an error.
@@ -343,7 +345,7 @@ class FaultTest(storage.StorageTestCase):
             ],
         )
 
-    def test_unauthorized_is_found_by_a_promise(self):
+    def test_status_401_fails_upload_with_expected_size(self):
         file = self.file(self.made.udid, f_size=len(LARGE))
         self.control.add_fault(match='File.upload', status=401)
         self.assert_refused(
@@ -351,12 +353,12 @@ class FaultTest(storage.StorageTestCase):
         )
         self.assertIsNone(self.shown_disk()['sha256'])
 
-    def test_session_that_has_expired(self):
+    def test_expired_session_fails_upload_with_expected_size(self):
         file = self.file(self.made.udid, f_size=len(LARGE))
         self.control.expire_sessions()
         self.assert_refused(400, '0 bytes', self.upload, file, LARGE)
 
-    def test_status_before_and_after(self):
+    def test_status_before_or_after_upload_decides_contents(self):
         for phase, sha256 in (
             ('before', None),
             ('after', storage.sha256(LARGE)),
@@ -368,7 +370,7 @@ class FaultTest(storage.StorageTestCase):
             self.assert_refused(500, 'Injected', self.upload, file, LARGE)
             self.assertEqual(sha256, self.shown_disk()['sha256'])
 
-    def test_drop_before_and_after(self):
+    def test_drop_before_or_after_upload_decides_contents(self):
         for phase, sha256 in (
             ('before', None),
             ('after', storage.sha256(LARGE)),
@@ -379,8 +381,8 @@ class FaultTest(storage.StorageTestCase):
                 self.upload(file, LARGE)
             self.assertEqual(sha256, self.shown_disk()['sha256'])
 
-    def test_refused_uploads_are_read_to_their_end(self):
-        """A client that still sends may not see an answer before."""
+    def test_refused_upload_is_read_to_its_end(self):
+        """A client that is still sending may not see an early answer."""
         seen = []
 
         def between(_):
@@ -398,26 +400,26 @@ class FaultTest(storage.StorageTestCase):
             'Injected',
             self.adapter.upload_file,
             self.file(self.made.udid).element,
-            Endless([b'x' * 65536] * 3, between),
+            IteratorBody([b'x' * 65536] * 3, between),
         )
-        # The first time nothing of the request may have arrived yet.
+        # At the first call the request may not have arrived yet.
         self.assertLessEqual(2, len(seen))
         self.assertEqual({None}, set(seen))
 
-    def test_drop_half_way(self):
+    def test_upload_can_be_dropped_halfway(self):
         sent = []
         self.control.add_fault(match='File.upload', drop=True)
-        body = Endless(iter(lambda: b'x' * 65536, b''), sent.append)
+        body = IteratorBody(iter(lambda: b'x' * 65536, b''), sent.append)
         with self.assertRaises(exceptions.ConnectionError):
             self.adapter.upload_file(self.file(self.made.udid).element, body)
         self.assertTrue(sent)
 
-    def test_delay(self):
+    def test_upload_can_be_delayed(self):
         self.control.add_fault(match='File.upload', delay=0.001)
         self.upload(self.file(self.made.udid), LARGE)
         self.assertEqual(len(LARGE), self.shown_disk()['size'])
 
-    def test_each_request_of_an_upload(self):
+    def test_upload_succeeds_or_fails_at_each_faulty_request(self):
         for phase in ('before', 'after'):
             for nth in range(1, 6):
                 with self.subTest(phase=phase, nth=nth):
@@ -447,7 +449,7 @@ class FaultTest(storage.StorageTestCase):
         )
 
 
-class RefusalTest(storage.StorageTestCase):
+class RefusedFileTest(storage.StorageTestCase):
     def create_file(self, name='image', kind=None, **options):
         return tasks._create_file(
             self.adapter,
@@ -461,7 +463,7 @@ class RefusalTest(storage.StorageTestCase):
         kind = vios_file.FileType.MEDIA_ISO
         return self.create_file(name, kind, **options)
 
-    def test_forms(self):
+    def test_create_refuses_invalid_values(self):
         for message, options in (
             ('file name', {'name': 'x' * 80}),
             ('of the type', {'kind': 'BROKERED_NOTHING'}),
@@ -471,7 +473,7 @@ class RefusalTest(storage.StorageTestCase):
         ):
             self.assert_refused(400, message, self.create_file, **options)
 
-    def test_something_else_than_a_file(self):
+    def test_create_refuses_other_elements(self):
         self.assert_refused(
             400,
             'not a File',
@@ -481,7 +483,7 @@ class RefusalTest(storage.StorageTestCase):
             service='web',
         )
 
-    def test_unknown_vios_and_disk(self):
+    def test_create_refuses_unknown_vios_and_disk(self):
         self.assert_refused(
             409,
             'no VirtualIOServer',
@@ -493,13 +495,13 @@ class RefusalTest(storage.StorageTestCase):
             409, 'UDID 03x.1', self.create_file, tdev_udid='03x.1'
         )
 
-    def test_a_disk_that_is_removed_meanwhile(self):
+    def test_upload_refuses_removed_disk(self):
         disk = self.disk()
         file = self.file(disk.udid)
         tasks.rm_vg_storage(self.group(), vdisks=[disk])
         self.assert_refused(409, disk.udid, self.upload, file, b'data')
 
-    def test_an_image_that_is_larger_than_its_disk(self):
+    def test_upload_refuses_image_larger_than_its_disk(self):
         disk = self.disk(size=0.125)
         size = storage.GB // 8 + 1
         self.assert_refused(
@@ -518,10 +520,10 @@ class RefusalTest(storage.StorageTestCase):
         )
         self.assertIsNone(self.shown_group()['disks'][0]['sha256'])
 
-    def test_media_without_a_repository(self):
+    def test_create_refuses_media_without_repository(self):
         self.assert_refused(409, 'no media repository', self.media_file)
 
-    def test_media_that_do_not_fit(self):
+    def test_upload_refuses_media_larger_than_free_space(self):
         group = self.repository()
         group.vmedia_repos[0].optical_media.append(
             wrappers.VOptMedia.bld(self.adapter, 'large', 0.9999)
@@ -532,7 +534,7 @@ class RefusalTest(storage.StorageTestCase):
         file = self.media_file()
         self.assert_refused(409, 'do not fit', self.upload, file, bytes(size))
 
-    def test_media_names(self):
+    def test_upload_refuses_media_names_in_use_or_invalid(self):
         self.repository()
         self.medium()
         self.assert_refused(409, 'in use', self.media_file)
@@ -542,7 +544,7 @@ class RefusalTest(storage.StorageTestCase):
         self.assert_refused(409, 'in use', self.upload, second, b'second')
         self.assertEqual(b'first', self.control.contents('0etwice'))
 
-    def test_in_use_by_a_running_partition(self):
+    def test_upload_refuses_disk_of_running_partition(self):
         disk = self.disk()
         client_lpar = self.create()
         file = self.file(disk.udid)
@@ -553,7 +555,7 @@ class RefusalTest(storage.StorageTestCase):
         self.assert_refused(409, "'vm1', which is", self.upload, file, b'x')
         self.assertEqual(b'not running', self.control.contents(disk.udid))
 
-    def test_too_many(self):
+    def test_create_refuses_more_than_100_files(self):
         disk = self.disk()
         for _ in range(100):
             file = self.file(disk.udid)
@@ -561,15 +563,15 @@ class RefusalTest(storage.StorageTestCase):
         file.delete()
         self.file(disk.udid)
 
-    def test_unknown_file(self):
+    def test_upload_and_delete_refuse_unknown_file(self):
         file = self.file(self.disk().udid)
         file.delete()
         self.assert_refused(404, file.uuid, self.upload, file, LARGE)
         self.assert_refused(404, file.uuid, file.delete)
 
 
-class EventTest(storage.StorageTestCase):
-    def test_files_are_not_announced(self):
+class FileEventTest(storage.StorageTestCase):
+    def test_files_emit_no_events(self):
         path = (
             '/rest/api/uom/Event?QUEUE_CLIENTKEY_METHOD=USE_APPLICATIONID'
             '&QUEUE_APPLICATIONID=x'

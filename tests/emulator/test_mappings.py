@@ -11,7 +11,7 @@
 # under the License.
 
 
-"""Virtual SCSI mappings, by pypowervm."""
+"""Virtual SCSI mappings through pypowervm."""
 
 import concurrent.futures
 
@@ -32,13 +32,13 @@ from tests.emulator import storage
 PREFIX = 'U9009.22A.EMU0001'
 
 
-class MappingTest(storage.StorageTestCase):
+class ScsiMappingTest(storage.StorageTestCase):
     def setUp(self):
         super().setUp()
         self.client = self.create()
         self.made = self.disk()
 
-    def test_what_the_server_fills_in(self):
+    def test_mapping_fills_in_adapters_and_target_device(self):
         mapping = self.map(self.client, self.made)
         server, client = mapping.server_adapter, mapping.client_adapter
         self.assertEqual('Client', client.side)
@@ -73,12 +73,12 @@ class MappingTest(storage.StorageTestCase):
             )
         )
 
-    def test_by_reference(self):
+    def test_mapping_accepts_reference_to_disk(self):
         reference = wrappers.VDisk.bld_ref(self.adapter, 'disk1')
         mapping = self.map(self.client, reference)
         self.assertEqual(self.made.udid, mapping.backing_storage.udid)
 
-    def test_several_share_a_pair(self):
+    def test_mappings_of_client_share_adapter_pair(self):
         self.repository()
         self.map(self.client, self.made)
         self.map(self.client, self.medium())
@@ -101,8 +101,8 @@ class MappingTest(storage.StorageTestCase):
         )
         self.assertIsInstance(mappings[1].backing_storage, wrappers.VOptMedia)
 
-    def test_the_medium_is_that_of_the_repository(self):
-        """It can be removed with what the mapping says of it."""
+    def test_mapped_medium_can_be_unmapped_and_removed(self):
+        """The mapping identifies the medium well enough to remove it."""
         self.repository()
         self.map(self.client, self.medium())
         vios, media = scsi_mapper.remove_vopt_mapping(
@@ -113,7 +113,7 @@ class MappingTest(storage.StorageTestCase):
         (repository,) = self.group('rootvg').vmedia_repos
         self.assertEqual([], list(repository.optical_media))
 
-    def test_a_pair_that_is_full(self):
+    def test_full_adapter_pair_is_followed_by_second(self):
         self.map(self.client, self.made, fuse_limit=1)
         self.map(self.client, self.disk('disk2'), fuse_limit=1)
         first, second = self.vios().scsi_mappings
@@ -125,7 +125,7 @@ class MappingTest(storage.StorageTestCase):
         )
         self.assertEqual(first.target_dev.lua, second.target_dev.lua)
 
-    def test_wanted_slot_address_and_name(self):
+    def test_mapping_keeps_requested_slot_address_and_name(self):
         mapping = scsi_mapper.build_vscsi_mapping(
             None,
             self.vios(),
@@ -143,7 +143,7 @@ class MappingTest(storage.StorageTestCase):
         self.assertEqual('0x8400000000000000', mapping.target_dev.lua)
         self.assertEqual('boot', mapping.target_dev.name)
 
-    def test_remove(self):
+    def test_removal_keeps_other_mapping_and_frees_address(self):
         self.map(self.client, self.made)
         self.map(self.client, self.disk('disk2'))
         vios, removed = scsi_mapper.remove_vdisk_mapping(
@@ -162,7 +162,7 @@ class MappingTest(storage.StorageTestCase):
             {found.target_dev.lua for found in self.vios().scsi_mappings},
         )
 
-    def test_remove_by_partition_id_and_slots_are_free_again(self):
+    def test_removal_by_partition_id_frees_virtual_slots(self):
         mapping = self.map(self.client, self.made)
         vios = self.vios()
         scsi_mapper.remove_maps(vios, self.client.id)
@@ -174,7 +174,7 @@ class MappingTest(storage.StorageTestCase):
             again.client_adapter.lpar_slot_num,
         )
 
-    def test_in_one_update_a_slot_moves_on(self):
+    def test_update_can_reuse_slot_of_removed_mapping(self):
         self.map(self.client, self.made, lpar_slot_num=9)
         vios = self.vios()
         scsi_mapper.remove_maps(vios, self.client.uuid)
@@ -191,7 +191,7 @@ class MappingTest(storage.StorageTestCase):
         self.assertEqual('disk2', mapping.backing_storage.name)
         self.assertEqual(9, mapping.client_adapter.lpar_slot_num)
 
-    def test_detach_and_attach(self):
+    def test_detached_pair_takes_next_disk(self):
         mapping = self.map(self.client, self.made)
         vios = self.vios()
         scsi_mapper.detach_storage(vios, self.client.uuid)
@@ -205,8 +205,8 @@ class MappingTest(storage.StorageTestCase):
         self.assertEqual('disk2', left.backing_storage.name)
         self.assertEqual(mapping.server_adapter.udid, left.server_adapter.udid)
 
-    def test_a_pair_that_is_kept_keeps_its_slots(self):
-        """Also from adapters that the same update makes."""
+    def test_detached_pair_keeps_its_server_slot(self):
+        """Adapters that the same update creates don't take its slot either."""
         kept = self.map(self.client, self.made)
         vios = self.vios()
         vios.scsi_mappings.append(
@@ -226,7 +226,7 @@ class MappingTest(storage.StorageTestCase):
         self.assertEqual(kept.server_adapter.vios_slot_num, shown['vm1'])
         self.assertNotEqual(shown['vm1'], shown['vm2'])
 
-    def test_other_media(self):
+    def test_changed_medium_keeps_address_and_target_name(self):
         self.repository()
         self.map(self.client, self.made)
         before = self.map(self.client, self.medium())
@@ -247,7 +247,7 @@ class MappingTest(storage.StorageTestCase):
         self.assertEqual(before.target_dev.lua, after.target_dev.lua)
         self.assertEqual(before.target_dev.name, after.target_dev.name)
 
-    def test_what_is_there_cannot_be_written(self):
+    def test_update_ignores_new_name_of_server_adapter(self):
         self.map(self.client, self.made)
         vios = self.vios()
         (mapping,) = vios.scsi_mappings
@@ -255,7 +255,7 @@ class MappingTest(storage.StorageTestCase):
         (mapping,) = vios.update().scsi_mappings
         self.assertEqual('vhost0', mapping.server_adapter.name)
 
-    def test_state(self):
+    def test_state_shows_mapping(self):
         mapping = self.map(self.client, self.made)
         self.assertEqual(
             [
@@ -274,10 +274,10 @@ class MappingTest(storage.StorageTestCase):
         )
 
 
-class GroupTest(storage.StorageTestCase):
-    """What is changed through which extended groups."""
+class ExtendedGroupTest(storage.StorageTestCase):
+    """Reads and updates of mappings with and without their extended group."""
 
-    def test_the_section_stays_in_its_group(self):
+    def test_mappings_are_read_with_their_group_only(self):
         self.map(self.create(), self.disk())
         for groups, count in (
             (['None'], 0),
@@ -288,7 +288,7 @@ class GroupTest(storage.StorageTestCase):
             vios = self.vios(groups)
             self.assertEqual(count, len(vios.scsi_mappings), groups)
 
-    def test_an_update_without_the_group_keeps_mappings(self):
+    def test_update_without_group_keeps_mappings(self):
         self.map(self.create(), self.disk())
         vios = self.vios(['ViosStorage'])
         vios.name = 'renamed'
@@ -296,13 +296,13 @@ class GroupTest(storage.StorageTestCase):
         self.assertEqual(1, len(self.vios().scsi_mappings))
         self.assertEqual('renamed', self.vios().name)
 
-    def test_etag(self):
+    def test_mapping_changes_etag_of_vios(self):
         vios = self.vios()
         self.assertIs(vios, vios.refresh())
         self.map(self.create(), self.disk())
         self.assertIsNot(vios, vios.refresh())
 
-    def test_two_clients_that_race(self):
+    def test_second_of_two_racing_clients_is_refused(self):
         client = self.create()
         first, second = self.vios(), self.vios()
         for vios, name in ((first, 'a'), (second, 'b')):
@@ -314,13 +314,13 @@ class GroupTest(storage.StorageTestCase):
         self.assert_refused(412, 'has been changed', second.update)
         self.assertEqual(1, len(self.vios().scsi_mappings))
 
-    def test_threads_that_race_and_try_again(self):
+    def test_racing_threads_succeed_after_retries(self):
         disks = [self.disk(f'disk{number}') for number in range(6)]
         clients = [self.create(f'vm{number}') for number in range(6)]
         uuid = self.vios().uuid
 
         def add(pair):
-            # Not the task: it has a lock in the process.
+            # pypowervm's task has a lock within the process.
             client, disk = pair
 
             @transaction.entry_transaction
@@ -344,8 +344,8 @@ class GroupTest(storage.StorageTestCase):
         for key in ('client', 'server_slot', 'adapter', 'udid'):
             self.assertEqual(6, len({found[key] for found in shown}), key)
 
-    def test_a_feed_task(self):
-        """What drivers do: one update for a disk and a config drive."""
+    def test_feed_task_maps_disk_and_medium_in_one_update(self):
+        """Drivers use one update for the root disk and the config drive."""
         self.repository()
         client, disk, medium = self.create(), self.disk(), self.medium()
         task = partition_tasks.build_active_vio_feed_task(
@@ -367,12 +367,12 @@ class GroupTest(storage.StorageTestCase):
             self.control.journal_counts()['POST VirtualIOServer.update'],
         )
         first, second = self.shown()['scsi_mappings']
-        # Neither knew of the other: each has a pair of its own.
+        # Neither mapping knew of the other, so each has its own pair.
         self.assertEqual(('disk1', 'cfg.iso'), (first['name'], second['name']))
         self.assertEqual((2, 3), (first['client_slot'], second['client_slot']))
         self.assertNotEqual(first['server_slot'], second['server_slot'])
 
-    def test_event(self):
+    def test_mapping_emits_event(self):
         path = (
             '/rest/api/uom/Event?QUEUE_CLIENTKEY_METHOD=USE_APPLICATIONID'
             '&QUEUE_APPLICATIONID=x'
@@ -386,7 +386,7 @@ class GroupTest(storage.StorageTestCase):
             'VirtualSCSIMappings', event.element.findtext('EventDetail')
         )
 
-    def test_a_vios_without_a_free_slot(self):
+    def test_mapping_refuses_vios_without_free_virtual_slot(self):
         world = worlds.default()
         world['systems'][0].pop('network_bridges', None)
         world['systems'][0]['virtual_io_servers'][0]['virtual_slots'] = 3
@@ -403,7 +403,7 @@ class GroupTest(storage.StorageTestCase):
             fuse_limit=1,
         )
 
-    def test_no_free_slot(self):
+    def test_mapping_refuses_client_without_free_virtual_slot(self):
         client = self.create(max_io_slots=4)
         self.map(client, self.disk('a'), fuse_limit=1)
         self.map(client, self.disk('b'), fuse_limit=1)
@@ -417,7 +417,7 @@ class GroupTest(storage.StorageTestCase):
         )
 
 
-class RefusalTest(storage.StorageTestCase):
+class RefusedMappingTest(storage.StorageTestCase):
     def setUp(self):
         super().setUp()
         self.client = self.create()
@@ -429,11 +429,11 @@ class RefusalTest(storage.StorageTestCase):
         self.assert_refused(status, message, self.map, *arguments, **options)
         self.assertIs(self.before, self.before.refresh())
 
-    def test_unknown_client(self):
+    def test_mapping_refuses_deleted_client(self):
         self.other.delete()
         self.refused(409, 'not there', self.other, self.made)
 
-    def test_unknown_storage(self):
+    def test_mapping_refuses_unknown_storage(self):
         self.refused(
             409,
             "no VirtualDisk 'none'",
@@ -447,14 +447,14 @@ class RefusalTest(storage.StorageTestCase):
             wrappers.VOptMedia.bld_ref(self.adapter, 'disk1'),
         )
 
-    def test_kinds_of_storage(self):
+    def test_mapping_refuses_physical_volumes_and_logical_units(self):
         for element, name in (
             (wrappers.PV.bld(self.adapter, 'hdisk1'), 'PhysicalVolume'),
             (wrappers.LU.bld_ref(self.adapter, 'lu', '27x'), 'LogicalUnit'),
         ):
             self.refused(400, name, self.client, element)
 
-    def test_mapped_already(self):
+    def test_mapping_refuses_storage_mapped_to_other_client(self):
         self.repository()
         medium = self.medium()
         for element in (self.made, medium):
@@ -467,7 +467,7 @@ class RefusalTest(storage.StorageTestCase):
                 element,
             )
 
-    def test_the_same_client_twice(self):
+    def test_mapping_refuses_storage_mapped_to_same_client(self):
         self.map(self.client, self.made)
         vios = self.vios()
         vios.scsi_mappings.append(
@@ -477,7 +477,7 @@ class RefusalTest(storage.StorageTestCase):
         )
         self.assert_refused(409, 'already', vios.update)
 
-    def test_slots(self):
+    def test_mapping_refuses_slots_in_use_or_out_of_range(self):
         self.map(self.client, self.made, lpar_slot_num=9)
         self.before = self.vios()
         disk = self.disk('disk2')
@@ -495,7 +495,7 @@ class RefusalTest(storage.StorageTestCase):
                 fuse_limit=1,
             )
 
-    def test_address_and_name(self):
+    def test_mapping_refuses_address_and_target_name_in_use(self):
         self.map(self.client, self.made)
         for message, options in (
             ('address 0x81', {'lua': '0x8100000000000000'}),
@@ -521,7 +521,7 @@ class ActiveClientTest(storage.StorageTestCase):
         power.power_on(self.read(self.client.uuid), None)
         self.control.set_partition('vm1', rmc_state=rmc_state)
 
-    def test_adapters_without_rmc(self):
+    def test_mapping_refuses_new_adapters_without_rmc(self):
         self.repository()
         self.start('inactive')
         for element in (self.made, self.medium()):
@@ -529,17 +529,17 @@ class ActiveClientTest(storage.StorageTestCase):
                 409, 'no active RMC', self.map, self.client, element
             )
 
-    def test_adapters_with_rmc(self):
+    def test_mapping_creates_adapters_with_rmc(self):
         self.start('active')
         self.map(self.client, self.made)
 
-    def test_more_on_a_pair_that_is_there(self):
+    def test_mapping_uses_existing_pair_without_rmc(self):
         self.map(self.client, self.made)
         self.start('inactive')
         self.map(self.client, self.disk('disk2'))
         self.assertEqual(2, len(self.vios().scsi_mappings))
 
-    def test_removal(self):
+    def test_removal_succeeds_without_rmc(self):
         self.map(self.client, self.made)
         self.start('inactive')
         scsi_mapper.remove_vdisk_mapping(
@@ -548,7 +548,7 @@ class ActiveClientTest(storage.StorageTestCase):
         self.assertEqual([], list(self.vios().scsi_mappings))
 
 
-class OrphanTest(storage.StorageTestCase):
+class OrphanMappingTest(storage.StorageTestCase):
     """Mappings of a partition that has been deleted."""
 
     def setUp(self):
@@ -559,7 +559,7 @@ class OrphanTest(storage.StorageTestCase):
         self.etag = self.vios().etag
         self.read(self.client.uuid).delete()
 
-    def test_it_stays(self):
+    def test_mapping_outlives_its_client(self):
         self.assertNotEqual(self.etag, self.vios().etag)
         (orphan,) = self.vios().scsi_mappings
         self.assertIsNone(orphan.client_adapter)
@@ -572,7 +572,7 @@ class OrphanTest(storage.StorageTestCase):
             (shown['client'], shown['client_slot'], shown['name']),
         )
 
-    def test_its_disk_is_in_use(self):
+    def test_disk_of_orphan_mapping_is_in_use(self):
         self.assert_refused(
             409,
             'a partition that is gone',
@@ -588,7 +588,7 @@ class OrphanTest(storage.StorageTestCase):
             self.made,
         )
 
-    def test_a_new_partition_with_the_id(self):
+    def test_new_partition_with_same_id_does_not_inherit_mapping(self):
         new = self.create('new')
         self.assertEqual(self.client.id, new.id)
         self.assertEqual(
@@ -601,13 +601,13 @@ class OrphanTest(storage.StorageTestCase):
         self.assertNotEqual(orphan['server_slot'], mapping['server_slot'])
         self.assertNotEqual(orphan['adapter'], mapping['adapter'])
 
-    def test_a_new_partition_with_the_uuid(self):
+    def test_new_partition_with_same_uuid_does_not_inherit_mapping(self):
         planned = self.build('again', uuid=self.client.uuid)
         self.assertEqual(self.client.uuid, planned.create().uuid)
         (orphan,) = self.shown()['scsi_mappings']
         self.assertIsNone(orphan['client'])
 
-    def test_clean_up(self):
+    def test_orphan_mapping_and_its_disk_can_be_removed(self):
         vios = self.vios()
         removed = scsi_mapper.remove_maps(vios, self.client.id)
         self.assertEqual(1, len(removed))
@@ -615,13 +615,13 @@ class OrphanTest(storage.StorageTestCase):
         tasks.rm_vg_storage(self.group(), vdisks=[self.made])
         self.assertEqual([], self.shown()['scsi_mappings'])
 
-    def test_scrub(self):
+    def test_scrub_removes_orphan_mapping(self):
         tasks.ComprehensiveScrub(self.adapter).execute()
         self.assertEqual([], self.shown()['scsi_mappings'])
 
 
-class CaptureTest(storage.StorageTestCase):
-    """Captured mappings stay as they are when others are added."""
+class CapturedMappingTest(storage.StorageTestCase):
+    """Captured mappings do not change when others are added or removed."""
 
     FILE = 'fake_vios_mappings.txt'
 
@@ -638,7 +638,7 @@ class CaptureTest(storage.StorageTestCase):
                 del slot['owner']
         super().setUp()
 
-    def test_add_and_remove(self):
+    def test_adding_and_removing_mapping_keeps_captured_ones(self):
         before = [
             mapping.toxmlstring() for mapping in self.vios().scsi_mappings
         ]
@@ -660,8 +660,8 @@ class CaptureTest(storage.StorageTestCase):
         left = [mapping.toxmlstring() for mapping in self.vios().scsi_mappings]
         self.assertEqual(before, left)
 
-    def test_shape(self):
-        """New mappings have the elements that captured ones have."""
+    def test_new_mapping_has_elements_of_captured_one(self):
+        """A new mapping has the same elements as a captured one."""
         self.repository()
         client = self.create()
         for element in (self.disk(), self.medium()):
@@ -689,7 +689,7 @@ class CaptureTest(storage.StorageTestCase):
 
         return set(walk(wrapper.element.element, ''))
 
-    def test_every_adapter_counts(self):
+    def test_slots_of_captured_mappings_count_as_taken(self):
         host = self.emulator._application._emulation.host
         (server,) = (
             found

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Virtual switches and networks, and the worlds that have them."""
+"""Virtual switches and networks, and worlds that define them."""
 
 from pypowervm.tasks import cna
 from pypowervm.wrappers import network
@@ -22,12 +22,12 @@ from tests.emulator import base
 
 class NetworkTestCase(base.EmulatorTestCase):
     def switches(self):
-        """Return the switches by name, read now."""
+        """Read and return the switches by name."""
         found = network.VSwitch.get(self.adapter, parent=self.system())
         return {one.name: one for one in found}
 
     def networks(self):
-        """Return the networks by name, read now."""
+        """Read and return the networks by name."""
         found = network.VNet.get(self.adapter, parent=self.system())
         return {one.name: one for one in found}
 
@@ -43,8 +43,8 @@ class NetworkTestCase(base.EmulatorTestCase):
         return planned.create(parent=self.system())
 
 
-class SwitchTest(NetworkTestCase):
-    def test_the_default_one(self):
+class VirtualSwitchTest(NetworkTestCase):
+    def test_default_world_has_default_switch(self):
         (found,) = self.switches().values()
         self.assertEqual('ETHERNET0', found.name)
         self.assertEqual(
@@ -53,7 +53,7 @@ class SwitchTest(NetworkTestCase):
         self.assertEqual((0, 'Veb'), (found.switch_id, found.mode))
         self.assertIs(found, found.refresh())
 
-    def test_create(self):
+    def test_create_takes_lowest_free_switch_id(self):
         made = self.create_switch('MGMT', switch_mode='Vepa')
         self.assertEqual((1, 'Vepa'), (made.switch_id, made.mode))
         self.assertEqual(2, self.create_switch('OTHER').switch_id)
@@ -61,7 +61,7 @@ class SwitchTest(NetworkTestCase):
         self.assertEqual(1, self.create_switch('AGAIN').switch_id)
         self.assertEqual({'ETHERNET0', 'OTHER', 'AGAIN'}, set(self.switches()))
 
-    def test_the_control_plane_shows_it(self):
+    def test_state_shows_created_switch(self):
         made = self.create_switch('MGMT')
         system = self.control.state()['systems'][0]
         self.assertIn(
@@ -69,13 +69,13 @@ class SwitchTest(NetworkTestCase):
             system['virtual_switches'],
         )
 
-    def test_a_name_twice(self):
+    def test_create_refuses_name_in_use(self):
         for name in ('ETHERNET0', 'ETHERNET0(Default)'):
             self.assert_refused(
                 409, f"'{name}|already", self.create_switch, name
             )
 
-    def test_no_name_and_no_mode(self):
+    def test_create_refuses_empty_name_and_unknown_mode(self):
         self.assert_refused(400, 'SwitchName', self.create_switch, '')
         self.assert_refused(
             400,
@@ -85,14 +85,14 @@ class SwitchTest(NetworkTestCase):
             switch_mode='Hub',
         )
 
-    def test_sixteen_at_most(self):
+    def test_create_refuses_seventeenth_switch(self):
         for number in range(15):
             self.create_switch(f'S{number}')
         self.assert_refused(
             409, '16 virtual switches', self.create_switch, 'S'
         )
 
-    def test_update(self):
+    def test_update_changes_name_and_mode_but_not_id(self):
         made = self.create_switch('MGMT')
         made.name, made.mode = 'OTHER', 'Vepa'
         made.set_parm_value('SwitchID', 7)
@@ -102,25 +102,25 @@ class SwitchTest(NetworkTestCase):
             (changed.name, changed.mode, changed.switch_id),
         )
 
-    def test_update_to_a_name_that_is_there(self):
+    def test_update_refuses_name_in_use(self):
         made = self.create_switch('MGMT')
         made.name = 'ETHERNET0'
         self.assert_refused(409, 'already', made.update)
         self.assertEqual({'ETHERNET0', 'MGMT'}, set(self.switches()))
 
-    def test_an_old_revision(self):
+    def test_delete_refuses_outdated_etag(self):
         made = self.create_switch('MGMT')
         other = self.switches()['MGMT']
         other.mode = 'Vepa'
         other.update()
         self.assert_refused(412, 'If-Match', made.delete)
 
-    def test_delete_of_the_default_one(self):
+    def test_delete_refuses_default_switch(self):
         self.assert_refused(
             409, 'default', self.switches()['ETHERNET0'].delete
         )
 
-    def test_delete_while_in_use(self):
+    def test_delete_refuses_switch_with_adapter(self):
         self.create_switch('MGMT')
         vm = self.create()
         adapter = cna.crt_cna(self.adapter, None, vm.uuid, 5, vswitch='MGMT')
@@ -133,14 +133,14 @@ class SwitchTest(NetworkTestCase):
         self.switches()['MGMT'].delete()
         self.assertEqual({'ETHERNET0'}, set(self.switches()))
 
-    def test_delete_with_a_network(self):
+    def test_delete_refuses_switch_with_virtual_network(self):
         self.create_switch('MGMT')
         made = self.create_network(7, switch='MGMT')
         self.assert_refused(409, 'VLAN 7', self.switches()['MGMT'].delete)
         made.delete()
         self.switches()['MGMT'].delete()
 
-    def test_a_body_of_another_kind(self):
+    def test_create_refuses_body_of_another_kind(self):
         self.assert_refused(
             400,
             'The body is a VirtualNetwork',
@@ -153,7 +153,7 @@ class SwitchTest(NetworkTestCase):
 
 
 class VirtualNetworkTest(NetworkTestCase):
-    def test_they_follow_the_adapters(self):
+    def test_network_exists_while_adapter_has_its_vlan(self):
         self.assertEqual({'ETHERNET0-1'}, set(self.networks()))
         vm = self.create()
         made = cna.crt_cna(self.adapter, None, vm.uuid, 100)
@@ -170,7 +170,7 @@ class VirtualNetworkTest(NetworkTestCase):
         self.assertEqual({'ETHERNET0-1'}, set(self.networks()))
         self.assertEqual(1, len(self.switches()['ETHERNET0'].vnet_uri_list))
 
-    def test_the_same_one_comes_back(self):
+    def test_recreated_network_keeps_its_uuid(self):
         vm = self.create()
         uuids = set()
         for _ in range(2):
@@ -179,7 +179,7 @@ class VirtualNetworkTest(NetworkTestCase):
             made.delete()
         self.assertEqual(1, len(uuids))
 
-    def test_of_each_switch(self):
+    def test_switches_have_networks_with_same_vlan(self):
         vm = self.create()
         for name in ('ETHERNET0', 'MGMT'):
             cna.crt_cna(
@@ -187,7 +187,7 @@ class VirtualNetworkTest(NetworkTestCase):
             )
         self.assertLessEqual({'ETHERNET0-5', 'MGMT-5'}, set(self.networks()))
 
-    def test_of_clients(self):
+    def test_client_made_network_outlives_its_adapters(self):
         made = self.create_network(7, 'blue')
         vm = self.create()
         adapter = cna.crt_cna(self.adapter, None, vm.uuid, 7)
@@ -200,14 +200,14 @@ class VirtualNetworkTest(NetworkTestCase):
         self.networks()['blue'].delete()
         self.assertEqual({'ETHERNET0-1'}, set(self.networks()))
 
-    def test_it_is_there(self):
+    def test_create_refuses_vlan_with_network(self):
         self.assert_refused(409, 'VLAN 1 already', self.create_network, 1)
 
-    def test_no_vlan(self):
+    def test_create_refuses_invalid_vlan(self):
         for vlan in (0, 4095):
             self.assert_refused(400, '1 to 4094', self.create_network, vlan)
 
-    def test_update(self):
+    def test_update_changes_name_but_refuses_vlan(self):
         made = self.create_network(7, 'blue')
         made.name = 'green'
         self.assertEqual('green', made.update().name)
@@ -216,9 +216,9 @@ class VirtualNetworkTest(NetworkTestCase):
         self.assert_refused(400, 'NetworkVLANID', made.update)
 
 
-class WorldTest(NetworkTestCase):
+class NetworkWorldTest(NetworkTestCase):
     def load(self, **keys):
-        """Load a world with one VIOS, one partition and some keys more."""
+        """Load a world with two VIOSes, one partition and the given keys."""
         partition = {'memory': 1024, 'processors': 1}
         adapters = keys.pop('adapters', ())
         self.control.load_world(
@@ -244,7 +244,7 @@ class WorldTest(NetworkTestCase):
         )
         return self.control.state()['systems'][0]
 
-    def test_nothing_said(self):
+    def test_world_without_network_keys_has_default_switch(self):
         state = self.load()
         (switch,) = state['virtual_switches']
         self.assertEqual(
@@ -252,7 +252,7 @@ class WorldTest(NetworkTestCase):
         )
         self.assertEqual([], state['network_bridges'])
 
-    def test_everything(self):
+    def test_world_keys_describe_switches_bridges_and_adapters(self):
         state = self.load(
             virtual_switches=[
                 {'name': 'ETHERNET0(Default)'},
@@ -288,7 +288,7 @@ class WorldTest(NetworkTestCase):
         )
         self.assertEqual('MGMT', two['switch'])
 
-    def test_more_vlans_than_a_trunk_adapter_has(self):
+    def test_bridge_spreads_50_vlans_over_trunk_adapters(self):
         vlans = list(range(100, 150))
         state = self.load(
             network_bridges=[{'vios': 'vios1', 'pvid': 1, 'vlans': vlans}]
@@ -296,7 +296,7 @@ class WorldTest(NetworkTestCase):
         self.assertEqual(vlans, state['network_bridges'][0]['vlans'])
         self.assertEqual(4, len(state['partitions'][0]['adapters']))
 
-    def test_no_events(self):
+    def test_loading_emits_no_events_but_cache_cleared(self):
         events = self.emulator._application._emulation.host.events
         events.poll('me', 0)
         self.load(network_bridges=[{'vios': 'vios1', 'pvid': 1}])
@@ -304,7 +304,7 @@ class WorldTest(NetworkTestCase):
             ['CACHE_CLEARED'], [event.type for event in events.poll('me', 0)]
         )
 
-    def test_what_no_host_can_have(self):
+    def test_loading_refuses_impossible_networks(self):
         before = self.control.state()
         bridge = {'vios': 'vios1', 'pvid': 1}
         mac = {'vlan': 1, 'mac': 'fa:16:3e:00:00:01'}
@@ -318,7 +318,7 @@ class WorldTest(NetworkTestCase):
             "no virtual switch 'X'": {
                 'network_bridges': [{**bridge, 'switch': 'X'}]
             },
-            r"bridges\[0\].vios: there is no .* 'vm'": {
+            r"bridges\[0\].vios: unknown .* 'vm'": {
                 'network_bridges': [{**bridge, 'vios': 'vm'}]
             },
             r'adapters\[0\]: vlan is required': {'adapters': [{}]},
@@ -334,6 +334,6 @@ class WorldTest(NetworkTestCase):
                     self.load(**keys)
                 self.assertEqual(before, self.control.state())
 
-    def test_default(self):
+    def test_default_world_has_network_bridge(self):
         (bridge,) = worlds.default()['systems'][0]['network_bridges']
         self.assertEqual(('vios1', 1), (bridge['vios'], bridge['pvid']))

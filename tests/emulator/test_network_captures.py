@@ -10,15 +10,15 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What servers answered about virtual Ethernet is served as it was."""
+"""Captured switches, networks, bridges and adapters are served unchanged."""
 
 from pypowervm.tasks import network_bridger
 from pypowervm.wrappers import network
 
 from nova_powervm.emulator import captures
 from tests.emulator import base
-from tests.emulator import properties
 from tests.emulator import test_captures
+from tests.emulator import wrapper_properties
 
 WRAPPERS = {
     'VirtualSwitch': network.VSwitch,
@@ -65,8 +65,8 @@ def world_of(file, kind):
 
 class NetworkRoundTripTest(base.EmulatorTestCase):
     maxDiff = 2000
-    direct = test_captures.RoundTripTest.direct
-    entries = staticmethod(test_captures.RoundTripTest.entries)
+    direct = test_captures.CaptureRoundTripTest.direct
+    entries = staticmethod(test_captures.CaptureRoundTripTest.entries)
 
     def served(self, kind):
         state = self.control.state()['systems'][0]
@@ -88,15 +88,15 @@ class NetworkRoundTripTest(base.EmulatorTestCase):
         )
         for expected, actual in zip(captured, served, strict=True):
             self.assertEqual(
-                properties.of(wrapper.wrap(expected)),
-                properties.of(wrapper.wrap(actual)),
+                wrapper_properties.read_properties(wrapper.wrap(expected)),
+                wrapper_properties.read_properties(wrapper.wrap(actual)),
             )
             self.assertEqual(
                 test_captures.leaves(expected.element.element),
                 test_captures.leaves(actual.element.element),
             )
 
-    def test_list(self):
+    def test_file_list_names_every_network_capture(self):
         found = {
             path.name
             for path in captures.folder().glob('*.txt')
@@ -147,14 +147,14 @@ PEERS = {
 
 
 class CapturedBridgeTest(base.EmulatorTestCase):
-    """A bridge and the server that it was captured with."""
+    """A captured bridge together with its captured VIOS."""
 
     world = PEERS
 
     def bridges(self):
         return self.control.state()['systems'][0]['network_bridges']
 
-    def test_vlans(self):
+    def test_captured_bridge_gains_and_loses_vlan(self):
         uuid = self.bridges()[0]['uuid']
         system = self.control.state()['systems'][0]['uuid']
         self.assertEqual([1000], self.bridges()[0]['vlans'])

@@ -21,7 +21,10 @@ from pypowervm.wrappers import virtual_io_server as vios
 
 from tests.emulator import base
 
-HARD = power_opts.PowerOffOpts().vsp_hard
+
+def hard_off():
+    """Return new options for an immediate power-off."""
+    return power_opts.PowerOffOpts().vsp_hard()
 
 
 class PowerTest(base.EmulatorTestCase):
@@ -33,7 +36,7 @@ class PowerTest(base.EmulatorTestCase):
         self.lpar = self.read(self.lpar.uuid)
         return self.lpar
 
-    def test_on_and_off(self):
+    def test_power_on_and_off_change_state_and_free_memory(self):
         before = self.system().memory_free
         power.power_on(self.lpar, None)
         self.assertEqual('running', self.refresh().state)
@@ -43,13 +46,13 @@ class PowerTest(base.EmulatorTestCase):
         self.assertEqual('not activated', self.refresh().state)
         self.assertEqual(before, self.system().memory_free)
 
-    def test_progressive_off_without_rmc(self):
+    def test_progressive_power_off_without_rmc_skips_os_shutdown(self):
         power.power_on(self.lpar, None)
         power.power_off_progressive(self.refresh())
         self.assertEqual('not activated', self.refresh().state)
         self.assertNotIn('osshutdown', self.operations())
 
-    def test_progressive_off_with_rmc(self):
+    def test_progressive_power_off_with_rmc_succeeds(self):
         power.power_on(self.lpar, None)
         self.control.set_partition('vm1', rmc_state='active')
         self.assertTrue(self.refresh().capabilities.io_dlpar)
@@ -61,7 +64,7 @@ class PowerTest(base.EmulatorTestCase):
             item['parameters'].get('operation') for item in self.control.jobs()
         ]
 
-    def test_os_shutdown_without_rmc(self):
+    def test_os_shutdown_fails_without_rmc(self):
         power.power_on(self.lpar, None)
         self.control.set_partition('vm1', rmc_state='active')
         seen = self.refresh()
@@ -71,14 +74,14 @@ class PowerTest(base.EmulatorTestCase):
                 seen, opts=power_opts.PowerOffOpts().os_normal()
             )
 
-    def test_reboot(self):
+    def test_hard_restart_keeps_lpar_running(self):
         power.power_on(self.lpar, None)
         free = self.system().memory_free
-        power.PowerOp.stop(self.refresh(), opts=HARD().restart())
+        power.PowerOp.stop(self.refresh(), opts=hard_off().restart())
         self.assertEqual('running', self.refresh().state)
         self.assertEqual(free, self.system().memory_free)
 
-    def test_dump_and_restart(self):
+    def test_dump_restart_keeps_lpar_running(self):
         power.power_on(self.lpar, None)
         opts = power_opts.PowerOffOpts().operation('dumprestart')
         power.PowerOp.stop(self.refresh(), opts=opts)
@@ -100,20 +103,20 @@ class PowerTest(base.EmulatorTestCase):
             ],
         )
 
-    def test_already_on(self):
+    def test_power_on_of_running_lpar_fails(self):
         self.run_job('PowerOn')
         with self.assertRaisesRegex(exceptions.JobRequestFailed, 'HSCL3681'):
             self.run_job('PowerOn')
         power.power_on(self.refresh(), None)
 
-    def test_already_off(self):
+    def test_power_off_of_stopped_lpar_fails(self):
         with self.assertRaisesRegex(exceptions.JobRequestFailed, 'HSCL1558'):
             self.run_job('PowerOff', operation='shutdown')
-        power.PowerOp.stop(self.lpar, opts=HARD())
+        power.PowerOp.stop(self.lpar, opts=hard_off())
         with self.assertRaises(exceptions.VMPowerOffFailure):
-            power.PowerOp.stop(self.lpar, opts=HARD().restart())
+            power.PowerOp.stop(self.lpar, opts=hard_off().restart())
 
-    def test_ibm_i_needs_no_rmc(self):
+    def test_os_shutdown_of_ibm_i_needs_no_rmc(self):
         created = self.create('ibmi', env='OS400')
         power.power_on(created, None)
         seen = self.read(created.uuid)
@@ -121,15 +124,15 @@ class PowerTest(base.EmulatorTestCase):
         power.PowerOp.stop(seen, opts=power_opts.PowerOffOpts().os_normal())
         self.assertEqual('not activated', self.read(created.uuid).state)
 
-    def test_unknown_shutdown(self):
+    def test_power_off_refuses_unknown_operation(self):
         with self.assertRaisesRegex(exceptions.JobRequestFailed, 'explode'):
             self.run_job('PowerOff', operation='explode')
 
-    def test_unknown_operation(self):
+    def test_unknown_job_is_not_found(self):
         with self.assertRaises(exceptions.HttpNotFound):
             self.run_job('Explode')
 
-    def test_required_slot_is_gone(self):
+    def test_power_on_fails_without_required_slot(self):
         self.control.pull('21010020', remove=True)
         with self.assertRaisesRegex(
             exceptions.VMPowerOnFailure, '21010020, which is not there'
@@ -137,7 +140,7 @@ class PowerTest(base.EmulatorTestCase):
             power.power_on(self.lpar, None)
         self.assertEqual('not activated', self.refresh().state)
 
-    def test_card_of_a_required_slot_is_gone(self):
+    def test_power_on_fails_with_empty_required_slot(self):
         self.control.pull('21010020')
         with self.assertRaisesRegex(
             exceptions.VMPowerOnFailure, '21010020, which is empty'
@@ -146,36 +149,36 @@ class PowerTest(base.EmulatorTestCase):
         self.control.plug('21010020', {'description': 'another'})
         power.power_on(self.lpar, None)
 
-    def test_required_slot_has_another_owner(self):
+    def test_power_on_fails_with_required_slot_of_another_owner(self):
         self.control.set_owner('21010020', 'database', profiles=False)
         with self.assertRaisesRegex(
             exceptions.VMPowerOnFailure, '21010020, which belongs to database'
         ):
             power.power_on(self.lpar, None)
 
-    def test_slot_that_is_not_required_is_gone(self):
+    def test_power_on_succeeds_without_optional_slot(self):
         other = self.create('vm2', slots=[base.NVME], required=False)
         self.control.pull('21010030', remove=True)
         power.power_on(other, None)
         self.assertEqual('running', self.read(other.uuid).state)
-        # An update keeps what the profile says of a slot that is gone.
+        # An update keeps the profile's values of a removed slot.
         self.control.set_partition('vm2', state='not activated')
         other = self.read(other.uuid)
         other.name = 'vm3'
         (slot,) = other.update().io_config.io_slots
         self.assertIn('NVMe', slot.description)
 
-    def test_restart_of_a_vios(self):
+    def test_restarted_vios_has_active_rmc(self):
         (found,) = vios.VIOS.get(self.adapter)
-        power.PowerOp.stop(found, opts=HARD())
+        power.PowerOp.stop(found, opts=hard_off())
         power.PowerOp.start(found)
         self.assertEqual('active', vios.VIOS.get(self.adapter)[0].rmc_state)
 
-    def test_jobs_are_deleted(self):
+    def test_finished_jobs_are_deleted_by_pypowervm(self):
         power.power_on(self.lpar, None)
         self.assertEqual([], self.control.jobs())
 
-    def test_memory_overhead(self):
+    def test_memory_overhead_is_computed(self):
         overhead, free = memory.calculate_memory_overhead_on_host(
             self.adapter,
             self.system().uuid,
@@ -186,7 +189,7 @@ class PowerTest(base.EmulatorTestCase):
 
 
 class ManualJobTest(base.EmulatorTestCase):
-    """Jobs that wait for the control plane; read one by one, not polled."""
+    """Jobs that are advanced by the control plane and read one at a time."""
 
     def setUp(self):
         super().setUp()
@@ -211,7 +214,7 @@ class ManualJobTest(base.EmulatorTestCase):
     def state(self):
         return self.read(self.lpar.uuid).state
 
-    def test_steps(self):
+    def test_power_on_job_moves_step_by_step(self):
         started = self.submit('PowerOn')
         self.assertEqual('NOT_STARTED', started.job_status)
         self.assertEqual('not activated', self.state())
@@ -226,7 +229,7 @@ class ManualJobTest(base.EmulatorTestCase):
         with self.assertRaises(exceptions.HttpNotFound):
             self.status(started.job_id)
 
-    def test_off(self):
+    def test_power_off_job_moves_step_by_step(self):
         self.control.set_partition('vm1', state='running')
         started = self.submit('PowerOff')
         self.control.advance_jobs()
@@ -235,7 +238,7 @@ class ManualJobTest(base.EmulatorTestCase):
         self.assertEqual('not activated', self.state())
         self.assertEqual('COMPLETED_OK', self.status(started.job_id)[0])
 
-    def test_cancel(self):
+    def test_cancelled_power_on_leaves_lpar_off(self):
         free = self.system().memory_free
         started = self.submit('PowerOn')
         self.control.advance_jobs()
@@ -253,10 +256,10 @@ class ManualJobTest(base.EmulatorTestCase):
         self.assertEqual(free, self.system().memory_free)
 
     def advance(self):
-        """Finish every job and return how the last ended."""
+        """Finish all jobs; return the status of the last one."""
         return self.control.advance_jobs(to_end=True)[-1]['status']
 
-    def test_partition_is_deleted_before_the_start(self):
+    def test_job_fails_if_partition_is_deleted_before_it_starts(self):
         free = self.system().memory_free
         started = self.submit('PowerOn')
         self.lpar.delete()
@@ -264,20 +267,20 @@ class ManualJobTest(base.EmulatorTestCase):
         self.assertEqual(free, self.system().memory_free)
         self.assertIn('gone', self.status(started.job_id)[1])
 
-    def test_partition_is_deleted_in_between(self):
+    def test_job_fails_if_partition_is_replaced_while_it_runs(self):
         free = self.system().memory_free
         self.submit('PowerOn')
         self.control.advance_jobs()
         self.control.set_job_mode('immediate')
-        power.PowerOp.stop(self.read(self.lpar.uuid), opts=HARD())
+        power.PowerOp.stop(self.read(self.lpar.uuid), opts=hard_off())
         self.read(self.lpar.uuid).delete()
-        # Another with its uuid is not the one that the job is about.
+        # The job is about the first partition with this uuid.
         self.create('vm2', uuid=self.lpar.uuid)
         self.assertEqual('FAILED_BEFORE_COMPLETION', self.advance())
         self.assertEqual('not activated', self.state())
         self.assertEqual(free, self.system().memory_free)
 
-    def test_cancel_after_the_partition_is_deleted(self):
+    def test_cancel_after_partition_is_deleted_frees_its_memory(self):
         free = self.system().memory_free
         started = self.submit('PowerOn')
         self.control.advance_jobs()
@@ -292,14 +295,14 @@ class ManualJobTest(base.EmulatorTestCase):
         )
         self.assertEqual(free, self.system().memory_free)
 
-    def test_on_is_overtaken(self):
+    def test_power_on_job_fails_if_lpar_was_stopped_meanwhile(self):
         self.submit('PowerOn')
         self.control.advance_jobs()
         self.control.set_partition('vm1', state='not activated')
         self.assertEqual('COMPLETED_WITH_ERROR', self.advance())
         self.assertEqual('not activated', self.state())
 
-    def test_off_is_overtaken(self):
+    def test_power_off_job_fails_if_state_changed_meanwhile(self):
         self.control.set_partition('vm1', state='running')
         self.submit('PowerOff')
         self.control.advance_jobs()
@@ -307,14 +310,14 @@ class ManualJobTest(base.EmulatorTestCase):
         self.assertEqual('COMPLETED_WITH_ERROR', self.advance())
         self.assertEqual('error', self.state())
 
-    def test_a_running_job_cannot_be_deleted(self):
+    def test_delete_refuses_running_job(self):
         started = self.submit('PowerOn')
         self.control.advance_jobs()
         self.assert_refused(
             409, 'is running', self.adapter.delete, 'jobs', started.job_id
         )
 
-    def test_planned_failure(self):
+    def test_planned_job_failure_is_reported_once(self):
         self.control.plan_job('PowerOn', 'the firmware says no')
         started = self.submit('PowerOn')
         self.control.advance_jobs(to_end=True)

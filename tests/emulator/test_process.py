@@ -10,12 +10,14 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The command, several emulators at once, and what is imported."""
+"""The command, several emulators in one process, and imports."""
 
 import contextlib
+import importlib.metadata
 import io
 import json
 import os
+import pathlib
 import signal
 import socket
 import subprocess
@@ -24,10 +26,13 @@ import tempfile
 import textwrap
 import unittest
 
+from pypowervm import adapter as pvm_adapter
+from pypowervm import exceptions
 from pypowervm.wrappers import logical_partition as lpar
 from pypowervm.wrappers import managed_system as ms
 
 from nova_powervm.emulator import client
+from nova_powervm.emulator import emulation
 from nova_powervm.emulator import fixture
 from nova_powervm.emulator import main
 from tests.emulator import base
@@ -35,9 +40,21 @@ from tests.emulator import base
 COMMAND = [sys.executable, '-m', 'nova_powervm.emulator.main']
 
 
+def run(*arguments, **options):
+    """Run the command to its end."""
+    return subprocess.run(
+        [*COMMAND, *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+        **options,
+    )
+
+
 class ImportTest(unittest.TestCase):
-    def test_without_the_driver_nova_and_pypowervm(self):
-        """Serve the default world with their code out of reach."""
+    def test_emulator_imports_neither_driver_nor_nova_nor_pypowervm(self):
+        """Serve the default world while their code can't be imported."""
         program = textwrap.dedent(
             """
             import sys
@@ -47,8 +64,8 @@ class ImportTest(unittest.TestCase):
                     root, _, rest = name.partition('.')
                     inside = root == 'nova_powervm' and rest
                     foreign = inside and rest.split('.')[0] != 'emulator'
-                    # The folder of pypowervm may be looked up, no module
-                    # of it may be loaded.
+                    # The emulator may look up pypowervm's directory, but
+                    # must not import any of its modules.
                     if root in ('nova', 'oslo_config') or foreign:
                         raise ImportError(f'{name} is blocked')
                     return None
@@ -66,7 +83,7 @@ class ImportTest(unittest.TestCase):
 
 
 class TwoEmulatorsTest(unittest.TestCase):
-    def test_hosts_with_equal_slots_do_not_mix(self):
+    def test_emulators_with_equal_slots_share_no_state(self):
         base.quieten(self)
         first = base.start(self, seed=1)
         second = base.start(self, seed=2)
@@ -95,13 +112,13 @@ class TwoEmulatorsTest(unittest.TestCase):
 
 
 class FixtureTest(unittest.TestCase):
-    def test_attributes(self):
+    def test_fixture_has_attributes_for_logon(self):
         with fixture.Emulator(username='me', password='secret') as emulator:
             self.assertEqual(f'http://127.0.0.1:{emulator.port}', emulator.url)
             self.assertEqual('me', emulator.username)
             self.assertEqual('secret', emulator.password)
 
-    def test_the_port_is_free_again(self):
+    def test_stop_releases_port(self):
         emulator = fixture.Emulator().start()
         port = emulator.port
         emulator.stop()
@@ -109,18 +126,28 @@ class FixtureTest(unittest.TestCase):
             client.Client(f'http://127.0.0.1:{port}', timeout=1).state()
 
 
-class CommandTest(unittest.TestCase):
-    def start(self, *arguments):
-        """Start the command; it is gone after the test, whatever happens."""
+class CommandTestCase(unittest.TestCase):
+    def start(self, *arguments, stdin=''):
+        """Start the command with a line of input, and end it after the test.
+
+        :returns: the process, and the first line of its output.
+        """
         process = subprocess.Popen(
-            [*COMMAND, *arguments], stdout=subprocess.PIPE, text=True
+            [*COMMAND, *arguments],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
         )
+        process.stdin.write(stdin)
+        process.stdin.close()
         self.addCleanup(process.stdout.close)
         self.addCleanup(process.wait)
         self.addCleanup(process.kill)
         return process, process.stdout.readline().strip()
 
-    def test_first_line_and_end(self):
+
+class CommandTest(CommandTestCase):
+    def test_command_prints_url_and_stops_at_sigterm(self):
         process, url = self.start('--port', '0', '--seed', '7')
         self.assertRegex(url, r'^http://127\.0\.0\.1:\d+$')
         state = client.Client(url).state()
@@ -128,7 +155,7 @@ class CommandTest(unittest.TestCase):
         process.send_signal(signal.SIGTERM)
         self.assertEqual(0, process.wait(30))
 
-    def test_world(self):
+    def test_command_serves_world_of_file(self):
         with tempfile.NamedTemporaryFile('w', suffix='.yaml') as file:
             json.dump({'systems': [{'name': 'machine'}]}, file)
             file.flush()
@@ -136,29 +163,29 @@ class CommandTest(unittest.TestCase):
             state = client.Client(url).state()
         self.assertEqual('machine', state['systems'][0]['name'])
 
-    def test_a_world_that_is_none(self):
-        done = subprocess.run(
-            [*COMMAND, '--world', os.devnull],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+    def test_invalid_world_is_reported_with_its_file(self):
+        done = run('--world', os.devnull)
         self.assertEqual(1, done.returncode)
-        self.assertIn('None is not of type', done.stderr)
+        self.assertIn(
+            f'{os.devnull}: the document: None is not of type', done.stderr
+        )
 
-    def test_port_that_is_in_use(self):
+    def test_world_with_unknown_capture_is_reported_with_its_file(self):
+        with tempfile.NamedTemporaryFile('w', suffix='.yaml') as file:
+            json.dump({'systems': [{'capture': {'file': 'no.txt'}}]}, file)
+            file.flush()
+            done = run('--world', file.name)
+        self.assertEqual(1, done.returncode)
+        self.assertIn(f'{file.name}: no.txt is not a capture', done.stderr)
+
+    def test_port_in_use_is_reported(self):
         with socket.create_server(('127.0.0.1', 0)) as taken:
             port = str(taken.getsockname()[1])
-            done = subprocess.run(
-                [*COMMAND, '--port', port],
-                capture_output=True,
-                text=True,
-                check=False,
-            )
+            done = run('--port', port)
         self.assertEqual(1, done.returncode)
-        self.assertRegex(done.stderr, f'^cannot listen on .* port {port}: ')
+        self.assertRegex(done.stderr, f': cannot listen on .* port {port}: ')
 
-    def test_what_is_no_port(self):
+    def test_invalid_port_is_refused(self):
         for text in ('65536', '-1', 'http'):
             stderr = io.StringIO()
             with (
@@ -166,12 +193,109 @@ class CommandTest(unittest.TestCase):
                 contextlib.redirect_stderr(stderr),
             ):
                 main.main([f'--port={text}'])
-            self.assertIn(f'{text!r} is not a port', stderr.getvalue())
+            self.assertIn(f'{text!r} is not a port number', stderr.getvalue())
 
-    def test_unknown_option(self):
+    def test_unknown_option_is_refused(self):
         with (
             self.assertRaises(SystemExit),
             tempfile.TemporaryFile('w') as stderr,
             contextlib.redirect_stderr(stderr),
         ):
             main.main(['--nonsense'])
+
+    def test_version_is_that_of_the_distribution(self):
+        done = run('--version')
+        version = importlib.metadata.version('nova-powervm')
+        self.assertEqual(f'nova-powervm-emulator {version}\n', done.stdout)
+        self.assertEqual(0, done.returncode)
+
+    def test_event_wait_default_is_that_of_the_emulation(self):
+        self.assertEqual(
+            emulation.EVENT_WAIT, main._parser().get_default('event_wait')
+        )
+
+
+class MissingPackageTest(unittest.TestCase):
+    """The command in an environment without the emulator's packages."""
+
+    def run_without(self, module, *arguments):
+        program = textwrap.dedent(
+            f"""
+            import sys
+            sys.modules['{module}'] = None
+            from nova_powervm.emulator import main
+            sys.exit(main.main({list(arguments)!r}))
+            """
+        )
+        return subprocess.run(
+            [sys.executable, '-c', program],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    def test_missing_package_is_one_line_with_the_remedy(self):
+        for module in ('werkzeug', 'lxml', 'jsonschema'):
+            with self.subTest(module):
+                done = self.run_without(module)
+                self.assertEqual(1, done.returncode)
+                (line,) = done.stderr.splitlines()
+                self.assertIn(f'module {module}', line)
+                self.assertIn("pip install '.[emulator]' in a checkout", line)
+                self.assertEqual('', done.stdout)
+
+    def test_version_needs_no_package(self):
+        done = self.run_without('werkzeug', '--version')
+        self.assertEqual('', done.stderr)
+        self.assertEqual(0, done.returncode)
+
+    def test_missing_own_module_is_a_defect(self):
+        done = self.run_without('nova_powervm.emulator.app')
+        self.assertIn('Traceback', done.stderr)
+
+
+class PasswordTest(CommandTestCase):
+    """Passwords that are not on the command line."""
+
+    def setUp(self):
+        super().setUp()
+        base.quieten(self)
+        directory = tempfile.TemporaryDirectory()
+        self.addCleanup(directory.cleanup)
+        self.path = pathlib.Path(directory.name) / 'password'
+
+    def log_on(self, url, password):
+        session = pvm_adapter.Session(
+            '127.0.0.1',
+            'admin',
+            password,
+            protocol='http',
+            port=int(url.rpartition(':')[2]),
+        )
+        self.addCleanup(base.forget, session)
+
+    def test_first_line_of_password_file_is_the_password(self):
+        self.path.write_text('from a file\nsomething else\n')
+        _, url = self.start('--password-file', str(self.path))
+        self.log_on(url, 'from a file')
+        with self.assertRaises(exceptions.HttpError):
+            self.log_on(url, 'abc123')
+
+    def test_password_file_dash_reads_standard_input(self):
+        _, url = self.start('--password-file', '-', stdin='from a pipe\n')
+        self.log_on(url, 'from a pipe')
+
+    def test_unusable_password_file_is_named(self):
+        for content, reason in ((None, 'No such file'), ('\n', 'is empty')):
+            with self.subTest(reason):
+                if content is not None:
+                    self.path.write_text(content)
+                done = run('--password-file', str(self.path))
+                self.assertEqual(1, done.returncode)
+                self.assertIn(str(self.path), done.stderr)
+                self.assertIn(reason, done.stderr)
+
+    def test_password_and_password_file_exclude_each_other(self):
+        done = run('--password-file', str(self.path), '--password', 'x')
+        self.assertEqual(2, done.returncode)
+        self.assertIn('not allowed with', done.stderr)

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Feeds, entries, search, quick properties and SELF links."""
+"""Feeds, entries, searches, quick properties and SELF links."""
 
 import json
 
@@ -24,8 +24,8 @@ from pypowervm.wrappers import virtual_io_server as vios
 from tests.emulator import base
 
 
-class SystemTest(base.EmulatorTestCase):
-    def test_default_world(self):
+class ManagedSystemTest(base.EmulatorTestCase):
+    def test_default_system_reports_its_properties(self):
         system = self.system()
         self.assertEqual('operating', system.system_state)
         self.assertEqual('9009', system.mtms.machine_type)
@@ -41,14 +41,14 @@ class SystemTest(base.EmulatorTestCase):
         )
         self.assertEqual(system.uuid, self.adapter.sys_uuid)
 
-    def test_capacity_is_what_active_partitions_left(self):
+    def test_free_capacity_excludes_active_partitions(self):
         system = self.system()
         self.assertEqual(
             262144 - 8192 - 8192 - 2560 - 16384, system.memory_free
         )
         self.assertEqual(32 - 1 - 0.5 - 2, system.proc_units_avail)
 
-    def test_slots_of_the_default_world(self):
+    def test_default_system_reports_its_slots(self):
         slots = {
             slot.drc_index: slot for slot in self.system().asio_config.io_slots
         }
@@ -68,7 +68,7 @@ class SystemTest(base.EmulatorTestCase):
         self.assertEqual(0x1014, slots[base.VIOS_SLOT].pci_vendor_id)
         self.assertEqual(0x034A, slots[base.VIOS_SLOT].pci_dev_id)
 
-    def test_one_adapter_is_in_sriov_mode(self):
+    def test_default_system_has_adapter_in_sriov_mode(self):
         (adapter,) = self.system().asio_config.sriov_adapters
         self.assertEqual('Sriov', adapter.mode)
         self.assertEqual(str(base.SRIOV), adapter.id)
@@ -76,7 +76,7 @@ class SystemTest(base.EmulatorTestCase):
         self.assertEqual(name, adapter.phys_loc_code)
         self.assertTrue(adapter.phys_ports)
 
-    def test_search(self):
+    def test_search_finds_system_by_name(self):
         system = self.system()
         (found,) = ms.System.wrap(
             self.adapter.read(
@@ -87,13 +87,13 @@ class SystemTest(base.EmulatorTestCase):
         )
         self.assertEqual(system.uuid, found.uuid)
 
-    def test_unknown_system(self):
+    def test_read_of_unknown_system_is_not_found(self):
         with self.assertRaises(exceptions.HttpNotFound):
             ms.System.get(self.adapter, uuid=self.create().uuid)
 
 
-class PartitionTest(base.EmulatorTestCase):
-    def test_feeds(self):
+class ReadPartitionTest(base.EmulatorTestCase):
+    def test_feeds_list_lpars_and_vioses(self):
         names = {found.name for found in lpar.LPAR.get(self.adapter)}
         self.assertEqual({'novalink', 'database', 'archive'}, names)
         (found,) = vios.VIOS.get(self.adapter)
@@ -105,7 +105,7 @@ class PartitionTest(base.EmulatorTestCase):
             {slot.drc_index for slot in found.io_config.io_slots},
         )
 
-    def test_children_of_the_system(self):
+    def test_system_has_lpars_as_children(self):
         feed = lpar.LPAR.get(self.adapter, parent=self.system())
         self.assertEqual(3, len(feed))
         one = lpar.LPAR.get(
@@ -118,7 +118,7 @@ class PartitionTest(base.EmulatorTestCase):
             base.without_host(one.href),
         )
 
-    def test_child_of_another_system(self):
+    def test_child_of_unknown_system_is_not_found(self):
         with self.assertRaises(exceptions.HttpNotFound):
             self.adapter.read(
                 'ManagedSystem',
@@ -126,7 +126,7 @@ class PartitionTest(base.EmulatorTestCase):
                 'LogicalPartition',
             )
 
-    def test_management_partition(self):
+    def test_feed_marks_management_partition(self):
         (found,) = (
             partition
             for partition in lpar.LPAR.get(self.adapter)
@@ -134,32 +134,32 @@ class PartitionTest(base.EmulatorTestCase):
         )
         self.assertEqual('novalink', found.name)
 
-    def test_search_by_name(self):
+    def test_search_finds_lpar_by_name(self):
         (found,) = lpar.LPAR.search(self.adapter, name='database')
         self.assertEqual(3, found.id)
 
-    def test_search_by_a_name_with_odd_characters(self):
+    def test_search_accepts_special_characters(self):
         created = self.create("my vm/1 & 'x'")
         (found,) = lpar.LPAR.search(self.adapter, name="my vm/1 & 'x'")
         self.assertEqual(created.uuid, found.uuid)
 
-    def test_search_is_unquoted_once(self):
+    def test_search_unquotes_name_once(self):
         self.create('vm%41')
         (found,) = lpar.LPAR.search(self.adapter, name='vm%41')
         self.assertEqual('vm%41', found.name)
 
-    def test_search_negated(self):
+    def test_negated_search_finds_other_lpars(self):
         found = lpar.LPAR.search(self.adapter, negate=True, name='database')
         self.assertEqual({'novalink', 'archive'}, {p.name for p in found})
 
-    def test_search_without_result(self):
+    def test_search_without_match_is_empty(self):
         self.assertEqual([], lpar.LPAR.search(self.adapter, name='none'))
 
-    def test_search_for_a_vios_by_id(self):
+    def test_search_finds_vios_by_id(self):
         (found,) = vios.VIOS.search(self.adapter, id=2)
         self.assertEqual('vios1', found.name)
 
-    def test_search_that_is_none(self):
+    def test_malformed_search_is_refused(self):
         self.assert_refused(
             400,
             'is not a search',
@@ -169,7 +169,7 @@ class PartitionTest(base.EmulatorTestCase):
             suffix_parm='PartitionName',
         )
 
-    def test_quick_property(self):
+    def test_quick_property_returns_value(self):
         created = self.create()
 
         def quick(name):
@@ -187,7 +187,7 @@ class PartitionTest(base.EmulatorTestCase):
         with self.assertRaises(exceptions.HttpNotFound):
             quick('Colour')
 
-    def test_all_quick_properties(self):
+    def test_quick_without_name_returns_properties(self):
         answer = self.adapter.read(
             'LogicalPartition', self.create().uuid, suffix_type='quick'
         )
@@ -197,7 +197,7 @@ class PartitionTest(base.EmulatorTestCase):
         )
         self.assertEqual(4, len(json.loads(answer.body)))
 
-    def test_quick_properties_of_other_kinds(self):
+    def test_quick_properties_of_system_and_vios_are_served(self):
         system = self.system()
         answer = self.adapter.read(
             'ManagedSystem', system.uuid, None, None, 'quick', 'MTMS'
@@ -210,12 +210,12 @@ class PartitionTest(base.EmulatorTestCase):
         )
         self.assertEqual('active', json.loads(answer.body)['RMCState'])
 
-    def test_uuid_in_any_case(self):
+    def test_read_accepts_uuid_in_lower_case(self):
         created = self.create()
         self.assertEqual(created.name, self.read(created.uuid.lower()).name)
 
 
-class GroupTest(base.EmulatorTestCase):
+class ViosGroupTest(base.EmulatorTestCase):
     def elements(self, **query):
         entry = self.adapter.read('VirtualIOServer', self.uuid, **query).entry
         return {
@@ -226,23 +226,23 @@ class GroupTest(base.EmulatorTestCase):
         super().setUp()
         self.uuid = vios.VIOS.get(self.adapter)[0].uuid
 
-    def test_none(self):
+    def test_read_without_group_omits_extended_sections(self):
         elements = self.elements()
         self.assertIn('PartitionName', elements)
         self.assertNotIn('VirtualSCSIMappings', elements)
         self.assertNotIn('MediaRepositories', elements)
 
-    def test_some(self):
+    def test_read_with_group_includes_its_section_only(self):
         elements = self.elements(xag=[const.XAG.VIO_SMAP])
         self.assertIn('VirtualSCSIMappings', elements)
         self.assertNotIn('VirtualFibreChannelMappings', elements)
 
-    def test_the_default_is_everything(self):
+    def test_read_with_empty_group_list_includes_all_sections(self):
         elements = self.elements(xag=[])
         self.assertIn('VirtualFibreChannelMappings', elements)
         self.assertIn('MediaRepositories', elements)
 
-    def test_self_links_repeat_the_groups(self):
+    def test_self_link_repeats_groups(self):
         found = vios.VIOS.get(
             self.adapter, xag=[const.XAG.VIO_SMAP, const.XAG.VIO_FMAP]
         )[0]
@@ -253,7 +253,7 @@ class GroupTest(base.EmulatorTestCase):
             vios.VIOS.get(self.adapter, xag=[])[0].href.count('?')
         )
 
-    def test_update_keeps_the_other_groups(self):
+    def test_update_keeps_sections_of_other_groups(self):
         found = vios.VIOS.get(self.adapter, uuid=self.uuid)
         found.allow_perf_data_collection = True
         found.update()

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The server: starting, stopping, and clients that are silent."""
+"""Starting and stopping the server, and silent clients."""
 
 import contextlib
 import http.client
@@ -36,37 +36,37 @@ def plain():
     return server.Server(application, '127.0.0.1', 0)
 
 
-class StopTest(unittest.TestCase):
+class ServerStopTest(unittest.TestCase):
     def stop(self, stopped):
-        """Stop a server without waiting for ever."""
+        """Stop a server; fail if that takes too long."""
         thread = threading.Thread(target=stopped.stop, daemon=True)
         thread.start()
         thread.join(30)
         self.assertFalse(thread.is_alive())
 
-    def test_before_the_start(self):
+    def test_stop_before_start_returns(self):
         self.stop(plain())
 
-    def test_twice(self):
+    def test_second_stop_returns(self):
         stopped = plain()
         stopped.start()
         self.stop(stopped)
         self.stop(stopped)
 
-    def test_with_a_silent_client(self):
+    def test_stop_does_not_wait_for_silent_client(self):
         stopped = plain()
         stopped.start()
         with socket.create_connection((stopped.host, stopped.port)):
             self.stop(stopped)
 
 
-class PortTest(unittest.TestCase):
-    def test_in_use(self):
+class ServerPortTest(unittest.TestCase):
+    def test_server_refuses_port_in_use(self):
         with fixture.Emulator() as emulator, self.assertRaises(OSError):
             server.Server(application, '127.0.0.1', emulator.port)
 
 
-class TlsTest(unittest.TestCase):
+class ServerTlsTest(unittest.TestCase):
     def setUp(self):
         super().setUp()
         folder = self.enterContext(tempfile.TemporaryDirectory())
@@ -85,7 +85,7 @@ class TlsTest(unittest.TestCase):
         return self.enterContext(socket.create_connection(address))
 
     def get(self):
-        """Return the status of a request."""
+        """Send a request; return its status."""
         connection = http.client.HTTPSConnection(
             self.server.host,
             self.server.port,
@@ -96,14 +96,14 @@ class TlsTest(unittest.TestCase):
         connection.request('GET', '/')
         return connection.getresponse().status
 
-    def test_url(self):
+    def test_url_has_https_scheme(self):
         self.assertRegex(self.server.url, '^https://')
 
-    def test_a_silent_client_keeps_no_other_out(self):
+    def test_silent_client_does_not_block_others(self):
         self.connect()
         self.assertEqual(204, self.get())
 
-    def test_a_client_without_tls(self):
+    def test_plain_http_client_does_not_block_others(self):
         connection = self.connect()
         connection.settimeout(30)
         connection.sendall(b'GET / HTTP/1.1\r\n\r\n')

@@ -24,18 +24,18 @@ from tests.emulator import base
 
 
 class SessionTest(base.EmulatorTestCase):
-    def test_logon_by_password(self):
+    def test_logon_by_password_succeeds(self):
         session = self.adapter.session
         self.assertEqual('PVM', session.mc_type)
         self.assertFalse(self.adapter.traits.local_api)
         self.assertTrue(session.schema_version)
 
-    def test_logon_by_file(self):
+    def test_logon_by_file_succeeds(self):
         adapter = base.adapter_for(self.emulator, password=False)
         self.assertTrue(adapter.traits.local_api)
         self.assertEqual(1, len(ms.System.get(adapter)))
 
-    def test_token_file_is_private_and_goes_with_the_emulator(self):
+    def test_token_file_is_private_and_removed_with_emulator(self):
         emulator = base.start(self)
         seen = []
         emulation = emulator._application._emulation
@@ -55,12 +55,12 @@ class SessionTest(base.EmulatorTestCase):
         emulation.close()
         self.assertFalse(path.exists())
 
-    def test_wrong_password(self):
+    def test_logon_refuses_wrong_password(self):
         self.emulator.password = 'wrong'
         with self.assertRaises(exceptions.HttpUnauth):
             base.session_for(self.emulator)
 
-    def test_password_is_unescaped(self):
+    def test_logon_unescapes_password(self):
         emulator = base.start(self, password='a<b&c>"d')
         self.assertEqual(1, len(ms.System.get(base.adapter_for(emulator))))
 
@@ -75,31 +75,31 @@ class SessionTest(base.EmulatorTestCase):
         ]
         self.assertEqual([401, 200], statuses)
 
-    def test_session_dies_if_the_password_changes(self):
+    def test_expired_session_fails_after_password_change(self):
         self.control.set_password('new')
         self.control.expire_sessions()
         with self.assertRaises(exceptions.HttpUnauth):
             ms.System.get(self.adapter)
 
-    def test_no_session(self):
+    def test_request_with_unknown_token_is_refused(self):
         self.adapter.session._sessToken = 'made up'
         self.adapter.session._relogin_unsafe = True
         with self.assertRaises(exceptions.HttpUnauth):
             ms.System.get(self.adapter)
 
-    def test_token_of_another_emulator_with_the_seed(self):
+    def test_token_differs_between_emulators_with_same_seed(self):
         other = base.session_for(base.start(self))
         base.forget(other)
         own = self.adapter.session._sessToken
         self.assertEqual(len(own), len(other._sessToken))
         self.assertNotEqual(own, other._sessToken)
 
-    def test_logoff(self):
+    def test_collected_session_logs_off(self):
         base.session_for(self.emulator)
         gc.collect()
         self.assertEqual(1, self.control.state()['sessions'])
 
-    def test_every_answer_says_what_server_it_is(self):
+    def test_answers_name_server_and_content_type(self):
         answer = self.adapter.read('ManagedSystem')
         self.assertEqual('PVM', answer.headers['X-MC-Type'])
         self.assertEqual(

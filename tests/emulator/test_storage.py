@@ -11,7 +11,7 @@
 # under the License.
 
 
-"""Volume groups, virtual disks and media repositories, by pypowervm."""
+"""Volume groups, disks and media repositories through pypowervm."""
 
 from pypowervm.tasks import storage as tasks
 from pypowervm.tasks import vopt
@@ -26,8 +26,8 @@ from tests.emulator import storage
 SERIAL = '00f8d6de00004b000000014a54555cd9'
 
 
-class DiskTest(storage.StorageTestCase):
-    def test_create(self):
+class VirtualDiskTest(storage.StorageTestCase):
+    def test_create_takes_space_of_volume_group(self):
         disk = self.disk(size=2)
         self.assertEqual(2.0, disk.capacity)
         self.assertEqual('None', disk.label)
@@ -38,11 +38,11 @@ class DiskTest(storage.StorageTestCase):
         self.assertEqual(1998.0, group.free_space)
         self.assertEqual(1998.0, group.available_size)
 
-    def test_capacity_is_a_multiple_of_the_smallest(self):
+    def test_create_rounds_capacity_up_to_partition_size(self):
         self.assertEqual(1.125, self.disk(size=1.01).capacity)
         self.assertEqual(1998.875, self.group().free_space)
 
-    def test_remove(self):
+    def test_removal_frees_space(self):
         disk = self.disk()
         other = self.disk('disk2')
         tasks.rm_vg_storage(self.group(), vdisks=[disk])
@@ -50,12 +50,12 @@ class DiskTest(storage.StorageTestCase):
         self.assertEqual(other.udid, left.udid)
         self.assertEqual(1998.0, self.group().free_space)
 
-    def test_udids_are_not_used_again(self):
+    def test_removed_udid_is_not_reused(self):
         disk = self.disk()
         tasks.rm_vg_storage(self.group(), vdisks=[disk])
         self.assertNotEqual(disk.udid, self.disk().udid)
 
-    def test_grow(self):
+    def test_growth_keeps_udid_and_contents(self):
         data = b'contents'
         disk = self.disk(size=1)
         self.upload(self.file(disk.udid), data)
@@ -67,7 +67,7 @@ class DiskTest(storage.StorageTestCase):
         self.assertEqual(1995.0, self.group().free_space)
         self.assertEqual(data, self.control.contents(disk.udid))
 
-    def test_copy_of_an_image(self):
+    def test_copy_outlives_its_image(self):
         data = b'an image'
         image = self.disk('image', size=1)
         self.upload(self.file(image.udid), data)
@@ -84,13 +84,13 @@ class DiskTest(storage.StorageTestCase):
         tasks.rm_vg_storage(self.group(), vdisks=[image])
         self.assertEqual(data, self.control.contents(copy.udid))
 
-    def test_two_clients(self):
+    def test_update_refuses_outdated_etag_unless_left_out(self):
         first, second = self.group(), self.group()
         first.virtual_disks.append(wrappers.VDisk.bld(self.adapter, 'a', 1))
         first.update()
         second.virtual_disks.append(wrappers.VDisk.bld(self.adapter, 'b', 1))
         self.assert_refused(412, 'has been changed', second.update)
-        # Without If-Match the last one wins.
+        # Without If-Match the last update wins.
         second = wrappers.VG.wrap(second.entry)
         second.entry.properties.pop('etag', None)
         second.update()
@@ -98,18 +98,18 @@ class DiskTest(storage.StorageTestCase):
             ['b'], [disk.name for disk in self.group().virtual_disks]
         )
 
-    def test_etag_follows(self):
+    def test_new_disk_changes_etag_of_volume_group(self):
         group = self.group()
         self.assertIs(group, group.refresh())
         self.disk()
         self.assertIsNot(group, group.refresh())
 
-    def test_the_vios_does_not_change_with_its_disks(self):
+    def test_new_disk_keeps_etag_of_vios(self):
         etag = self.vios().etag
         self.disk()
         self.assertEqual(etag, self.vios().etag)
 
-    def test_a_list_that_is_not_there(self):
+    def test_update_without_disk_list_keeps_disks(self):
         disk = self.disk()
         group = self.group()
         group.element.remove(group.element.find('VirtualDisks'))
@@ -117,7 +117,7 @@ class DiskTest(storage.StorageTestCase):
         self.assertEqual(disk.udid, self.group().virtual_disks[0].udid)
 
 
-class DiskRefusalTest(storage.StorageTestCase):
+class RefusedDiskTest(storage.StorageTestCase):
     def setUp(self):
         super().setUp()
         self.before = self.control.state()
@@ -126,24 +126,24 @@ class DiskRefusalTest(storage.StorageTestCase):
         self.assertEqual(self.before, self.control.state())
         super().tearDown()
 
-    def test_space(self):
+    def test_create_refuses_more_than_free_space(self):
         self.assert_refused(409, '2000 GB free and 2001', self.disk, size=2001)
 
-    def test_names(self):
+    def test_create_refuses_invalid_names(self):
         for name in ('x' * 16, 'a/b', 'a b', ''):
             self.assert_refused(400, 'not the name', self.disk, name)
 
-    def test_unknown_image(self):
+    def test_create_refuses_unknown_image(self):
         self.assert_refused(409, 'to copy', self.disk, base_image='03x.1')
 
-    def test_type(self):
+    def test_create_refuses_file_backed_disk(self):
         group = self.group()
         disk = wrappers.VDisk.bld(self.adapter, 'a', 1)
         disk._vdtype(wrappers.VDiskType.FILE)
         group.virtual_disks.append(disk)
         self.assert_refused(400, "'File'", group.update)
 
-    def test_capacity(self):
+    def test_create_refuses_invalid_capacity(self):
         for capacity in ('0', '-1', 'two', '1e3'):
             group = self.group()
             disk = wrappers.VDisk.bld(self.adapter, 'a', 1)
@@ -151,7 +151,7 @@ class DiskRefusalTest(storage.StorageTestCase):
             group.virtual_disks.append(disk)
             self.assert_refused(400, 'not a size', group.update)
 
-    def test_nothing_but_a_group(self):
+    def test_update_refuses_body_of_another_kind(self):
         group = self.group()
         self.assert_refused(
             400,
@@ -162,12 +162,12 @@ class DiskRefusalTest(storage.StorageTestCase):
             group.href,
         )
 
-    def test_physical_volumes(self):
+    def test_update_refuses_physical_volumes(self):
         group = self.group()
         group.phys_vols.append(wrappers.PV.bld(self.adapter, 'hdisk9'))
         self.assert_refused(400, 'physical volumes', group.update)
 
-    def test_a_disk_that_is_gone(self):
+    def test_update_refuses_removed_disk(self):
         group = self.group()
         disk = wrappers.VDisk.bld(self.adapter, 'a', 1)
         disk.set_parm_value('UniqueDeviceID', '03x.7')
@@ -175,14 +175,14 @@ class DiskRefusalTest(storage.StorageTestCase):
         self.assert_refused(409, '03x.7', group.update)
 
 
-class PresentDiskTest(storage.StorageTestCase):
-    """Refusals about a disk that is there."""
+class RefusedDiskChangeTest(storage.StorageTestCase):
+    """Changes of an existing disk that are refused."""
 
     def setUp(self):
         super().setUp()
         self.made = self.disk()
 
-    def test_name_in_use(self):
+    def test_create_refuses_name_in_use(self):
         self.assert_refused(409, 'in use', self.disk)
         vios, group = tasks.find_vg(self.adapter, 'rootvg')
         self.assert_refused(
@@ -196,7 +196,7 @@ class PresentDiskTest(storage.StorageTestCase):
             1,
         )
 
-    def test_an_image_that_is_larger(self):
+    def test_copy_refuses_image_larger_than_disk(self):
         self.assert_refused(
             409,
             'does not fit',
@@ -206,7 +206,7 @@ class PresentDiskTest(storage.StorageTestCase):
             base_image=self.made.udid,
         )
 
-    def test_shrink_and_rename(self):
+    def test_update_refuses_shrinking_and_renaming(self):
         group = self.group()
         group.virtual_disks[0].capacity = 1
         self.assert_refused(409, 'cannot shrink', group.update)
@@ -214,18 +214,18 @@ class PresentDiskTest(storage.StorageTestCase):
         group.virtual_disks[0].name = 'other'
         self.assert_refused(409, 'cannot be renamed', group.update)
 
-    def test_grow_beyond_the_group(self):
+    def test_update_refuses_growth_beyond_volume_group(self):
         group = self.group()
         group.virtual_disks[0].capacity = 2001
         self.assert_refused(409, '1998 GB free and 1999 GB', group.update)
         self.assertEqual(2.0, self.group().virtual_disks[0].capacity)
 
-    def test_named_twice(self):
+    def test_update_refuses_repeated_disk(self):
         group = self.group()
         group.virtual_disks.append(self.made)
         self.assert_refused(400, 'more than once', group.update)
 
-    def test_mapped(self):
+    def test_removal_refuses_mapped_disk(self):
         self.map(self.create(), self.made)
         self.assert_refused(
             409,
@@ -236,7 +236,7 @@ class PresentDiskTest(storage.StorageTestCase):
         )
         self.assertEqual(1, len(self.group().virtual_disks))
 
-    def test_growth_shows_in_mappings(self):
+    def test_growth_shows_in_mapping(self):
         self.map(self.create(), self.made)
         etag = self.vios().etag
         group = self.group()
@@ -247,8 +247,8 @@ class PresentDiskTest(storage.StorageTestCase):
         self.assertNotEqual(etag, self.vios().etag)
 
 
-class RepositoryTest(storage.StorageTestCase):
-    def test_made_when_there_is_none(self):
+class MediaRepositoryTest(storage.StorageTestCase):
+    def test_first_task_creates_repository(self):
         group = self.repository(size=2)
         self.assertEqual('rootvg', group.name)
         (made,) = group.vmedia_repos
@@ -259,7 +259,7 @@ class RepositoryTest(storage.StorageTestCase):
         self.assertEqual(group.uuid, self.repository().uuid)
         self.assertEqual(198.0, self.group('rootvg').free_space)
 
-    def test_the_vios_shows_it(self):
+    def test_vios_shows_repository_and_its_media(self):
         self.assertIsNone(self.vios(['ViosStorage']).media_repository)
         self.repository()
         self.medium()
@@ -270,7 +270,7 @@ class RepositoryTest(storage.StorageTestCase):
             ['cfg.iso'], [medium.name for medium in shown.optical_media]
         )
 
-    def test_second_one(self):
+    def test_create_refuses_second_repository(self):
         self.repository()
         group = self.group()
         group.vmedia_repos = [
@@ -278,17 +278,17 @@ class RepositoryTest(storage.StorageTestCase):
         ]
         self.assert_refused(409, "'rootvg' already", group.update)
 
-    def test_two_in_one_group(self):
+    def test_create_refuses_two_repositories_in_one_group(self):
         group = self.group()
         group.vmedia_repos = [
             wrappers.VMediaRepos.bld(self.adapter, name, 1) for name in 'ab'
         ]
         self.assert_refused(409, 'one media repository', group.update)
 
-    def test_no_space(self):
+    def test_create_refuses_more_than_free_space(self):
         self.assert_refused(409, '200 GB free', self.repository, size=201)
 
-    def test_remove(self):
+    def test_removal_refuses_repository_with_media(self):
         group = self.repository()
         self.medium()
         group = self.read_group(group.uuid)
@@ -305,7 +305,7 @@ class RepositoryTest(storage.StorageTestCase):
         self.assertEqual(200.0, self.group('rootvg').free_space)
         self.assertIsNone(self.vios(['ViosStorage']).media_repository)
 
-    def test_grow_shrink_and_rename(self):
+    def test_update_grows_but_refuses_shrinking_and_renaming(self):
         group = self.repository()
         group.vmedia_repos[0]._size(3)
         group = group.update()
@@ -317,7 +317,7 @@ class RepositoryTest(storage.StorageTestCase):
         group.vmedia_repos[0]._name('other')
         self.assert_refused(409, 'cannot be renamed', group.update)
 
-    def test_blank_media(self):
+    def test_blank_media_are_created_until_repository_is_full(self):
         group = self.repository()
         media = group.vmedia_repos[0].optical_media
         media.append(wrappers.VOptMedia.bld(self.adapter, 'blank', 0.5, 'r'))
@@ -330,14 +330,14 @@ class RepositoryTest(storage.StorageTestCase):
         media.append(wrappers.VOptMedia.bld(self.adapter, 'blank2', 0.6))
         self.assert_refused(409, 'need 1.1 GB', group.update)
 
-    def test_media_that_are_gone(self):
+    def test_update_refuses_removed_media(self):
         group = self.repository()
         stale = wrappers.VOptMedia.bld(self.adapter, 'old', 0.1)
         stale.set_parm_value('MediaUDID', '0eold')
         group.vmedia_repos[0].optical_media.append(stale)
         self.assert_refused(409, '0eold', group.update)
 
-    def test_mapped_media(self):
+    def test_removal_refuses_mapped_media(self):
         group = self.repository()
         self.map(self.create(), self.medium())
         group = self.read_group(group.uuid)
@@ -351,10 +351,10 @@ class RepositoryTest(storage.StorageTestCase):
         )
 
 
-class StateTest(storage.StorageTestCase):
-    """What the control plane tells of storage."""
+class StorageStateTest(storage.StorageTestCase):
+    """Storage in the control plane's state."""
 
-    def test_disks_and_media(self):
+    def test_state_shows_disks_and_media(self):
         data = b'0123456789'
         disk = self.disk()
         empty = self.disk('empty')
@@ -396,7 +396,7 @@ class StateTest(storage.StorageTestCase):
             self.shown_group('rootvg')['media_repository'],
         )
 
-    def test_reset(self):
+    def test_reset_drops_disks_and_contents(self):
         before = self.control.state()
         disk = self.disk()
         self.upload(self.file(disk.udid), b'data')
@@ -405,7 +405,7 @@ class StateTest(storage.StorageTestCase):
         with self.assertRaisesRegex(errors.ControlError, disk.udid):
             self.control.contents(disk.udid)
 
-    def test_a_vios_that_is_deleted(self):
+    def test_deleted_vios_drops_contents(self):
         disk = self.disk()
         self.upload(self.file(disk.udid), b'data')
         contents = self.emulator._application._emulation.host.contents
@@ -416,7 +416,7 @@ class StateTest(storage.StorageTestCase):
             self.control.contents(disk.udid)
         self.assertFalse(path.exists())
 
-    def test_a_world_that_cannot_be_loaded_drops_nothing(self):
+    def test_invalid_world_drops_no_contents(self):
         disk = self.disk()
         self.upload(self.file(disk.udid), b'data')
         with self.assertRaises(errors.WorldError):
@@ -425,7 +425,7 @@ class StateTest(storage.StorageTestCase):
             )
         self.assertEqual(b'data', self.control.contents(disk.udid))
 
-    def test_the_same_seed_the_same_udids(self):
+    def test_udids_are_same_for_same_seed(self):
         self.repository()
         mapping = self.map(self.create(), self.disk())
         seen = mapping.target_dev.element.findtext('UniqueDeviceID')
@@ -444,14 +444,14 @@ class StateTest(storage.StorageTestCase):
         )
 
 
-class WorldTest(storage.StorageTestCase):
+class StorageWorldTest(storage.StorageTestCase):
     def load(self, *groups):
         world = worlds.default()
         server = world['systems'][0]['virtual_io_servers'][0]
         server['volume_groups'] = list(groups)
         self.control.load_world(world)
 
-    def test_disks_and_repository(self):
+    def test_world_keys_describe_disks_and_repository(self):
         self.load(
             {
                 'name': 'datavg',
@@ -478,7 +478,7 @@ class WorldTest(storage.StorageTestCase):
         self.assertIsNotNone(self.vios(['ViosStorage']).media_repository)
         self.map(self.create(), medium)
 
-    def test_loading_is_not_announced(self):
+    def test_loading_emits_no_events_but_cache_cleared(self):
         path = (
             '/rest/api/uom/Event?QUEUE_CLIENTKEY_METHOD=USE_APPLICATIONID'
             '&QUEUE_APPLICATIONID=x'
@@ -492,7 +492,7 @@ class WorldTest(storage.StorageTestCase):
             [event.element.findtext('EventType') for event in events],
         )
 
-    def test_what_no_host_can_have(self):
+    def test_loading_refuses_impossible_storage(self):
         repository = {'size': 60}
         for message, groups in (
             ('capacity is required', [{'name': 'x'}]),
@@ -554,8 +554,8 @@ class WorldTest(storage.StorageTestCase):
                 self.load(*groups)
 
 
-class CaptureTest(storage.StorageTestCase):
-    """Captured groups can be changed like others."""
+class CapturedVolumeGroupTest(storage.StorageTestCase):
+    """Captured volume groups can be changed."""
 
     FILE = 'upload_volgrp2.txt'
 
@@ -565,12 +565,12 @@ class CaptureTest(storage.StorageTestCase):
         server['volume_groups'] = [{'capture': {'file': self.FILE}}]
         super().setUp()
 
-    def test_unchanged(self):
+    def test_captured_group_keeps_uuid_and_free_space(self):
         captured = captures.get(self.FILE, 0, 'VolumeGroup')
         self.assertEqual(captured.uuid, self.group().uuid)
         self.assertEqual(1045.0, self.group().free_space)
 
-    def test_a_new_disk(self):
+    def test_new_disk_continues_captured_udids(self):
         before = {disk.name: disk.udid for disk in self.group().virtual_disks}
         made = self.disk('new', size=1.01)
         self.assertEqual(f'03{SERIAL}.4', made.udid)
@@ -579,7 +579,7 @@ class CaptureTest(storage.StorageTestCase):
         after = {disk.name: disk.udid for disk in self.group().virtual_disks}
         self.assertEqual(before | {'new': made.udid}, after)
 
-    def test_its_repository(self):
+    def test_new_media_join_captured_repository(self):
         self.repository()
         self.medium()
         (repository,) = self.group().vmedia_repos

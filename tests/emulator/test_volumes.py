@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Volume groups and uptime, read with pypowervm."""
+"""Volume groups and uptime, read through pypowervm."""
 
 from pypowervm import exceptions
 from pypowervm.tasks import partition as partition_tasks
@@ -24,7 +24,7 @@ from tests.emulator import base
 
 
 class VolumeGroupTest(base.EmulatorTestCase):
-    def test_groups_of_a_vios(self):
+    def test_vios_lists_its_volume_groups(self):
         (vios,) = virtual_io_server.VIOS.get(self.adapter)
         groups = storage.VG.get(self.adapter, parent=vios)
         self.assertEqual(
@@ -35,12 +35,12 @@ class VolumeGroupTest(base.EmulatorTestCase):
             },
         )
 
-    def test_a_group_is_found_by_name_and_refreshed(self):
+    def test_find_vg_finds_group_by_name_and_refreshes_it(self):
         vios, group = storage_tasks.find_vg(self.adapter, 'image_pool')
         self.assertEqual('vios1', vios.name)
         self.assertIs(group, group.refresh())
 
-    def test_no_such_group(self):
+    def test_find_vg_fails_for_unknown_group(self):
         self.assertRaises(
             exceptions.VGNotFound,
             storage_tasks.find_vg,
@@ -48,7 +48,7 @@ class VolumeGroupTest(base.EmulatorTestCase):
             'nowhere',
         )
 
-    def test_a_group_of_another_vios(self):
+    def test_read_with_other_vios_as_parent_is_not_found(self):
         _, group = storage_tasks.find_vg(self.adapter, 'image_pool')
         self.assertRaises(
             exceptions.HttpNotFound,
@@ -61,11 +61,11 @@ class VolumeGroupTest(base.EmulatorTestCase):
 
 
 class UptimeTest(base.EmulatorTestCase):
-    def test_the_management_partition_has_been_up(self):
+    def test_management_partition_has_uptime(self):
         partition = partition_tasks.get_mgmt_partition(self.adapter)
         self.assertEqual(1048000, partition.uptime)
 
-    def test_only_a_new_state_resets_it(self):
+    def test_uptime_is_reset_by_new_state_only(self):
         name = partition_tasks.get_mgmt_partition(self.adapter).name
         self.control.set_partition(name, rmc_state='busy')
         partition = partition_tasks.get_mgmt_partition(self.adapter)
@@ -75,8 +75,8 @@ class UptimeTest(base.EmulatorTestCase):
         self.assertEqual(0, partition.uptime)
 
 
-class WorldTest(base.EmulatorTestCase):
-    def test_what_no_host_can_have(self):
+class VolumeGroupWorldTest(base.EmulatorTestCase):
+    def test_loading_reports_problems_of_volume_groups(self):
         world = worlds.default()
         system = world['systems'][0]
         group = {'name': 'vg', 'capacity': 10, 'free': 11}

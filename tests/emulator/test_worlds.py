@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""World documents: what they may say, and what becomes of it."""
+"""Checking and building world documents."""
 
 import pathlib
 import tempfile
@@ -30,7 +30,7 @@ def system_of(**keys):
     return {'systems': [{'name': 'machine', **keys}]}
 
 
-class CheckTest(unittest.TestCase):
+class CheckWorldTest(unittest.TestCase):
     def assert_problems(self, world, *expected):
         with self.assertRaises(errors.WorldError) as caught:
             worlds.check(world)
@@ -39,10 +39,10 @@ class CheckTest(unittest.TestCase):
         for pattern, problem in zip(sorted(expected), problems, strict=True):
             self.assertRegex(problem, pattern)
 
-    def test_schema(self):
+    def test_schema_is_valid_json_schema(self):
         jsonschema.Draft202012Validator.check_schema(worlds.schema())
 
-    def test_every_mapping_is_strict(self):
+    def test_schema_forbids_additional_properties_everywhere(self):
         def mappings(node):
             if isinstance(node, dict):
                 if node.get('type') == 'object':
@@ -58,13 +58,13 @@ class CheckTest(unittest.TestCase):
         for mapping in found:
             self.assertIs(False, mapping['additionalProperties'])
 
-    def test_default(self):
+    def test_default_world_passes_check(self):
         self.assertEqual(worlds.default(), worlds.check(worlds.default()))
 
-    def test_no_document(self):
+    def test_check_refuses_null_document(self):
         self.assert_problems(None, "the document: None is not of type 'obj")
 
-    def test_every_problem_with_its_path(self):
+    def test_check_reports_each_problem_with_its_path(self):
         self.assert_problems(
             system_of(
                 colour='red',
@@ -84,7 +84,7 @@ class CheckTest(unittest.TestCase):
             r'systems\[0\]: Additional properties .*colour',
         )
 
-    def test_names_are_required(self):
+    def test_check_requires_names_and_sizes(self):
         self.assert_problems(
             {'systems': [{'partitions': [{}]}]},
             r'systems\[0\].partitions\[0\]: memory is required',
@@ -93,7 +93,7 @@ class CheckTest(unittest.TestCase):
             r'systems\[0\]: name is required without capture',
         )
 
-    def test_repetitions(self):
+    def test_check_refuses_repeated_identifiers(self):
         self.assert_problems(
             system_of(
                 uuid=UUID,
@@ -107,7 +107,7 @@ class CheckTest(unittest.TestCase):
             r"slots\[1\].drc_index: 'ABCDEF01' is also at .*slots\[0\]",
         )
 
-    def test_owners(self):
+    def test_check_refuses_unknown_owner_and_owner_of_sriov_adapter(self):
         self.assert_problems(
             system_of(
                 slots=[
@@ -116,18 +116,18 @@ class CheckTest(unittest.TestCase):
                 ],
                 partitions=[VM],
             ),
-            r"slots\[0\].owner: there is no partition 'nobody'",
+            r"slots\[0\].owner: unknown partition 'nobody'",
             r'slots\[1\]: an adapter in SR-IOV mode has no owner',
         )
 
 
-class BuildTest(unittest.TestCase):
+class BuildWorldTest(unittest.TestCase):
     def state(self, world, **options):
         application = app.make_app(world, **options)
         self.addCleanup(application.close)
         return application.control.state()
 
-    def test_captures_that_are_not_there(self):
+    def test_unknown_captures_are_refused(self):
         for capture, message in (
             ({'file': 'none.txt'}, 'none.txt is not a capture'),
             ({'file': 'logon.xml'}, 'logon.xml'),
@@ -137,12 +137,12 @@ class BuildTest(unittest.TestCase):
             with self.assertRaisesRegex(errors.WorldError, message):
                 self.state({'systems': [{'capture': capture}]})
 
-    def test_a_partition_captured_twice(self):
+    def test_partition_captured_twice_is_refused(self):
         capture = {'capture': {'file': 'lpar.txt'}}
         with self.assertRaisesRegex(errors.WorldError, 'more than once'):
             self.state(system_of(partitions=[capture, capture]))
 
-    def test_a_captured_partition_can_be_changed(self):
+    def test_keys_override_captured_partition(self):
         world = system_of(
             partitions=[
                 {
@@ -159,7 +159,7 @@ class BuildTest(unittest.TestCase):
         self.assertEqual(99, partition['id'])
         self.assertEqual('not activated', partition['state'])
 
-    def test_slots_of_captured_partitions(self):
+    def test_captured_partition_owns_its_slots(self):
         world = system_of(
             slots=[
                 {'drc_index': f'{number:08X}'}
@@ -173,7 +173,7 @@ class BuildTest(unittest.TestCase):
         owners = [slot['owner'] for slot in system['slots']]
         self.assertEqual(8, owners.count('novalink_106CCC7'))
 
-    def test_ids(self):
+    def test_generated_id_avoids_given_ids(self):
         world = system_of(
             partitions=[VM, {**VM, 'name': 'first', 'id': 1}],
         )
@@ -182,7 +182,7 @@ class BuildTest(unittest.TestCase):
             {'first': 1, 'vm': 2}, {p['name']: p['id'] for p in partitions}
         )
 
-    def test_capacity(self):
+    def test_free_capacity_excludes_hypervisor_and_running_partitions(self):
         world = system_of(
             memory={'configurable': 4096, 'hypervisor': 1024},
             processors={'configurable': 4},
@@ -196,12 +196,12 @@ class BuildTest(unittest.TestCase):
         self.assertEqual(4096 - 1024 - 512, system['memory_available'])
         self.assertEqual(2.5, system['processor_units_available'])
 
-    def test_types(self):
+    def test_partition_keeps_given_type(self):
         world = system_of(partitions=[{**VM, 'type': 'OS400'}])
         (partition,) = self.state(world)['systems'][0]['partitions']
         self.assertEqual('OS400', partition['type'])
 
-    def test_seeds(self):
+    def test_seed_determines_uuids(self):
         first = self.state(None, seed=1)['systems'][0]
         second = self.state(None, seed=2)['systems'][0]
         again = self.state(None, seed=1)['systems'][0]
@@ -210,12 +210,12 @@ class BuildTest(unittest.TestCase):
         uuids = {p['uuid'] for p in first['partitions']}
         self.assertFalse(uuids & {p['uuid'] for p in second['partitions']})
 
-    def test_given_uuid(self):
+    def test_system_keeps_given_uuid(self):
         state = self.state(system_of(uuid=UUID.upper()))
         self.assertEqual(UUID, state['systems'][0]['uuid'])
 
 
-class YamlTest(unittest.TestCase):
+class WorldFileTest(unittest.TestCase):
     def write(self, text):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
@@ -223,11 +223,11 @@ class YamlTest(unittest.TestCase):
         path.write_text(text)
         return str(path)
 
-    def test_good(self):
+    def test_valid_file_is_loaded(self):
         path = self.write('systems: [{name: machine}]')
         self.assertEqual(system_of(), worlds.load_file(path))
 
-    def test_bad(self):
+    def test_invalid_file_is_refused(self):
         for text, message in (
             ('systems: [', 'is not YAML'),
             ('', 'None is not'),
@@ -236,23 +236,23 @@ class YamlTest(unittest.TestCase):
             with self.assertRaisesRegex(errors.WorldError, message):
                 worlds.load_file(self.write(text))
 
-    def test_missing(self):
+    def test_missing_file_is_reported(self):
         with self.assertRaisesRegex(errors.WorldError, 'No such file'):
             worlds.load_file('/nonexistent/world.yaml')
 
-    def test_what_yaml_cannot_hold(self):
+    def test_unparsable_values_are_refused(self):
         for text in ('a: 2020-99-99', '[' * 5000, 'a: "\x01"'):
             with self.assertRaisesRegex(errors.WorldError, 'is not YAML'):
                 worlds.parse(text, 'it')
 
-    def test_a_key_that_is_there_twice(self):
+    def test_duplicate_key_is_refused_with_its_line(self):
         with self.assertRaises(errors.WorldError) as caught:
             worlds.parse('systems:\n- name: a\n  name: b\n', 'twice')
         text = str(caught.exception)
-        self.assertIn("'name' is there twice", text)
+        self.assertIn("duplicate key 'name'", text)
         self.assertIn('line 3', text)
 
-    def test_not_utf_8(self):
+    def test_error_names_file_that_is_not_utf_8(self):
         with tempfile.NamedTemporaryFile() as file:
             file.write(b'systems: \xff')
             file.flush()

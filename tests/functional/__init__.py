@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Tests that run nova services."""
+"""Tests that start nova's services."""
 
 import logging
 

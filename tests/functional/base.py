@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Whole nova services with our driver, over an emulated host."""
+"""Starts nova's services with the PowerVM driver on an emulated host."""
 
 import contextlib
 import copy
@@ -38,7 +38,7 @@ from nova_powervm.emulator import fixture
 from tests.functional import rest
 from tests.functional import speed
 
-speed.keep_what_is_the_same()
+speed.cache_between_tests()
 
 CONF = cfg.CONF
 
@@ -73,7 +73,7 @@ _GPU = {
 
 
 def gpu_groups(number):
-    """Give the extra specs of one group that asks for any GPU of Nova's."""
+    """Return extra specs of a group that requests any GPU owned by Nova."""
     prefix = f'trait{number}:CUSTOM_POWERVM_IOSLOT'
     return {
         f'resources{number}:CUSTOM_GPU': '1',
@@ -84,12 +84,12 @@ def gpu_groups(number):
 
 
 def location_trait(drc_name):
-    """Give the trait of a location code, as the specification makes it."""
+    """Return the generated trait of a location code."""
     return os_traits.normalize_name(f'POWERVM_IOSLOT_DRC_NAME_{drc_name}')
 
 
 class EmulatedHost(fixtures.Fixture):
-    """One emulated host that stops with the test."""
+    """An emulated host that is stopped when the test ends."""
 
     def __init__(self, name, world=None):
         super().__init__()
@@ -99,7 +99,7 @@ class EmulatedHost(fixtures.Fixture):
     def _setUp(self):
         self.emulator = fixture.Emulator(
             self._world,
-            # Each host makes uuids of its own.
+            # Each host generates different uuids.
             seed=sum(self._name.encode()),
             password=uuidutils.generate_uuid(),
         )
@@ -115,7 +115,7 @@ NOVA_FIXTURES = sys.modules['nova.tests.fixtures.nova']
 
 
 class ReadersFirst(NOVA_FIXTURES.ReaderWriterLock):
-    """A lock whose readers do not wait for a writer that waits.
+    """A lock whose readers don't wait behind a waiting writer.
 
     Nova's fixture of cells has such a lock, and one for writes to SQLite. Who
     holds the latter asks for the former as a reader. Behind a writer it would
@@ -132,7 +132,7 @@ class PowerVMTestCase(
     integrated_helpers.ProviderUsageBaseTestCase,
     integrated_helpers.InstanceHelperMixin,
 ):
-    """Starts nova's services; a test starts the hosts that it needs."""
+    """Starts nova's services; tests start the hosts that they need."""
 
     compute_driver = 'powervm_ext.driver.PowerVMDriver'
     inventory = GPUS
@@ -146,7 +146,7 @@ class PowerVMTestCase(
             )
         )
         super().setUp()
-        # Those of a failed build count.
+        # Nova counts the instances of failed builds.
         self.flags(instances=-1, group='quota')
         self.flags(notification_format='versioned', group='notifications')
         self.hosts = {}
@@ -161,10 +161,10 @@ class PowerVMTestCase(
     # Stories
 
     def tell_stories(self):
-        """Run each story_... of the class, in their order, on one host.
+        """Run the story_... methods of the class in order on one host.
 
-        Services take longer to start than most stories to tell. Each finds
-        the host as prepare leaves it.
+        Starting services takes longer than most stories. Each story begins
+        with what prepare() sets up.
         """
         stories = [n for n in vars(type(self)) if n.startswith('story_')]
         self.assertTrue(stories)
@@ -176,9 +176,9 @@ class PowerVMTestCase(
 
     @contextlib.contextmanager
     def subTest(self, name='', **inputs):
-        """Run a step: if it fails, so does the test, after those that follow.
+        """Run a step; if it fails, go on and fail the test at its end.
 
-        testtools does not know steps.
+        testtools does not support subtests.
         """
         try:
             yield
@@ -190,19 +190,19 @@ class PowerVMTestCase(
             self._failed_steps.append(name)
 
     def _fail_for_steps(self):
-        # The mark of testtools for this is cleared by nova's cleanup.
+        # Nova's cleanup resets testtools' own mark of a failure.
         self.assertEqual([], self._failed_steps)
 
     def prepare(self):
-        """Make what each story of a class begins with."""
+        """Set up what each story of a class needs."""
 
     def forget(self):
-        """Delete the servers of a story, its faults, requests and messages."""
+        """Delete a story's servers, faults, recorded requests and messages."""
         for name in self.hosts:
             self.control(name).clear_faults()
         for uuid in self._booted:
             if self._has_host(uuid):
-                # Some end in ERROR, and may be so until they are gone.
+                # A server in ERROR may keep that status until it is gone.
                 self._delete_server({'id': uuid, 'status': 'ERROR'})
         self._booted.clear()
         for name in self.hosts:
@@ -211,21 +211,20 @@ class PowerVMTestCase(
         self._forgotten = len(self.stdlog.logger.output)
 
     def _has_host(self, uuid):
-        """Whether a host may have something of a server.
+        """Return whether a server may have resources on a host.
 
-        A build that failed is taken back, and Nova's record of it harms
-        nobody.
+        A failed build was cleaned up, and its record in Nova does no harm.
         """
         record = self._record(uuid)
         return record is not None and record.host is not None
 
     def logged(self):
-        """Give what was logged in this story."""
+        """Return the log lines of the current story."""
         return self.stdlog.logger.output[self._forgotten :]
 
     @contextlib.contextmanager
     def flagged(self, **options):
-        """Set options of [DEFAULT] for a while."""
+        """Set options of [DEFAULT] within a context."""
         before = {name: CONF[name] for name in options}
         self.flags(**options)
         try:
@@ -236,27 +235,27 @@ class PowerVMTestCase(
     # Hosts
 
     def start_host(self, name='host1', world=None, **options):
-        """Start an emulated host and the nova-compute that runs it.
+        """Start an emulated host and the nova-compute that manages it.
 
-        :param options: See configure.
+        :param options: See :meth:`configure`.
         """
         self.hosts[name] = self.useFixture(EmulatedHost(name, world))
         self.configure(name, **options)
         return self._start_compute(name)
 
     def restart_host(self, name='host1', **options):
-        """Stop a nova-compute and start a new one of the same host."""
+        """Stop a nova-compute and start a new one for the same host."""
         self.computes[name].stop()
         self.configure(name, **options)
         return self._start_compute(name)
 
     def configure(self, name, inventory=None, mode=0o644, **options):
-        """Set what the nova-compute that starts next finds.
+        """Set the configuration that the next nova-compute reads.
 
-        :param inventory: Text of its file; False for no file, None for what
-            it had before.
-        :param mode: Of the file.
-        :param options: Of the group [powervm].
+        :param inventory: Text of its inventory file; False for no file, None
+            for the previous text.
+        :param mode: Mode bits of the file.
+        :param options: Options of the group [powervm].
         """
         if inventory is None:
             inventory = self._inventories.get(name, self.inventory)
@@ -287,38 +286,16 @@ class PowerVMTestCase(
         )
 
     def control(self, name='host1'):
-        """Give the emulated host's control plane."""
+        """Return the control plane of an emulated host."""
         return self.hosts[name].emulator.control
-
-    def hear(self, name='host1'):
-        """Wait until a nova-compute knows what has happened on its host."""
-        host = self.hosts[name].emulator._application._emulation.host
-        last = host.events._last
-        for _ in range(500):
-            services = self.computes[name].manager.driver._running
-            # One that does not believe the stream asks the host anyway.
-            if (
-                services is None
-                or services.listener.last >= last
-                or not services.listener.believed
-            ):
-                return
-            time.sleep(0.02)
-        self.fail(f'{name} has not heard of event {last}')
-
-    def _run_periodics(self, raise_on_error=False):
-        # One that could not start hears nothing.
-        for name in self.hosts.keys() & self.computes.keys():
-            self.hear(name)
-        super()._run_periodics(raise_on_error)
 
     # Instances
 
     def create_image(self, data, **changes):
-        """Put an image into nova's Glance, as Glance would describe it.
+        """Add an image to nova's Glance fixture, described as by Glance.
 
-        :param data: Its bytes; those of nova's fixture have none.
-        :param changes: To what Glance says of it.
+        :param data: Contents; images of the fixture itself have none.
+        :param changes: Changes to the image's metadata.
         """
         metadata = {
             'name': 'image',
@@ -353,12 +330,12 @@ class PowerVMTestCase(
         request=(),
         **sizes,
     ):
-        """Boot a server with a flavor of its own and give it as it ends.
+        """Boot a server with a new flavor; return it once its build has ended.
 
-        :param expected: Status to wait for; None for any that is an end.
-        :param image: Its id; None for a small one.
-        :param networks: As Nova's API takes them.
-        :param request: More of the request for the server.
+        :param expected: Status to assert; None for any final status.
+        :param image: Image id; None for a small image.
+        :param networks: Networks as in Nova's API.
+        :param request: Further keys of the request.
         """
         server = self.start_boot(
             extra_specs, image, networks, request, **sizes
@@ -369,11 +346,11 @@ class PowerVMTestCase(
         return server
 
     def refuse_rebuild(self, server, image, **wanted):
-        """Ask for a rebuild in vain and give the reason.
+        """Request a rebuild that is refused; return the reason.
 
-        Nova keeps it in the action's event.
+        The reason is in the event of the instance action.
 
-        :param wanted: What else is asked for, as Nova's API calls it.
+        :param wanted: Further keys of the request.
         """
         before = len(self.admin_api.get_instance_actions(server['id']))
         self.api.post_server_action(
@@ -396,10 +373,10 @@ class PowerVMTestCase(
         self.fail(f'the rebuild of {server["id"]} has no end')
 
     def make_port(self, vlan=100, **changes):
-        """Make a port as Neutron shows it once our mechanism driver bound it.
+        """Add a port as Neutron shows it once the mechanism driver bound it.
 
-        :param vlan: Of its network; None for a flat one.
-        :param changes: To what Neutron says of the port.
+        :param vlan: VLAN of its network; None for a flat network.
+        :param changes: Changes to the port's attributes.
         """
         number = len(self.neutron._ports) + 1
         port = copy.deepcopy(self.neutron.port_1) | {
@@ -422,7 +399,7 @@ class PowerVMTestCase(
     def start_boot(
         self, extra_specs, image=None, networks='none', request=(), **sizes
     ):
-        """Ask for a server with a flavor of its own; see boot."""
+        """Request a server with a new flavor; see :meth:`boot`."""
         self.flavors = getattr(self, 'flavors', 0) + 1
         sizes = {
             'memory_mb': 512,
@@ -447,7 +424,7 @@ class PowerVMTestCase(
 
     def _wait_until_built(self, uuid):
         for number in range(2400):
-            # Nova's messages cost nothing, its records much, its API more.
+            # Notifications are cheap, records expensive, the API more so.
             if number % 40 == 20 or (
                 self._was_told_of(uuid) and self._has_end(uuid)
             ):
@@ -461,7 +438,7 @@ class PowerVMTestCase(
         self.fail(f'server {uuid} has no end')
 
     def _was_told_of(self, uuid):
-        """Whether Nova said that a build of a server came to an end."""
+        """Return whether Nova has notified of the end of a server's build."""
         for notification in list(self.notifier.versioned_notifications):
             if notification['event_type'] in _ENDS:
                 data = notification['payload']['nova_object.data']
@@ -470,14 +447,14 @@ class PowerVMTestCase(
         return False
 
     def _has_end(self, uuid):
-        """Whether Nova's record of a server says that it was built, or not."""
+        """Return whether a server's record shows that its build has ended."""
         record = self._record(uuid)
         return record is not None and record.vm_state in ('active', 'error')
 
     def _record(self, uuid):
-        """Read Nova's record of a server.
+        """Return Nova's record of a server, or None.
 
-        A server that no host took, or that was deleted, has none in the cell.
+        A server without a host, or a deleted one, has no record in the cell.
         """
         try:
             return objects.Instance.get_by_uuid(
@@ -498,7 +475,7 @@ class PowerVMTestCase(
         self.fail(f'server {server["id"]} still has allocations')
 
     def instance(self, server):
-        """Read Nova's record of a server."""
+        """Return Nova's record of a server."""
         return objects.Instance.get_by_uuid(
             nova_context.get_admin_context(),
             server['id'],
@@ -506,7 +483,7 @@ class PowerVMTestCase(
         )
 
     def fault(self, server):
-        """Give the message of a server's fault.
+        """Return the message of a server's fault.
 
         Nova writes it after the status that it explains.
         """
@@ -517,15 +494,15 @@ class PowerVMTestCase(
             time.sleep(0.1)
         self.fail(f'server {server["id"]} has no fault')
 
-    # The host as its emulator tells it
+    # The host, as the emulator's control plane shows it
 
     def host_state(self, host='host1'):
-        """Give the state of the emulated system."""
+        """Return the state of the emulated system."""
         (system,) = self.control(host).state()['systems']
         return system
 
     def vios(self, host='host1'):
-        """Give the state of the Virtual I/O Server of a host."""
+        """Return the state of the Virtual I/O Server of a host."""
         return self._partition('vios1', host)
 
     def _partition(self, name, host='host1'):
@@ -536,7 +513,7 @@ class PowerVMTestCase(
         )
 
     def volume_group(self, name='image_pool', host='host1'):
-        """Give the state of one volume group."""
+        """Return the state of one volume group."""
         return next(
             group
             for group in self.vios(host)['volume_groups']
@@ -544,11 +521,11 @@ class PowerVMTestCase(
         )
 
     def disks(self, host='host1'):
-        """Give the virtual disks in the volume group of the instances."""
+        """Return the virtual disks in the volume group of the instances."""
         return self.volume_group(host=host)['disks']
 
     def media(self, host='host1'):
-        """Give the virtual optical media of the host."""
+        """Return the virtual optical media of the host."""
         return [
             medium
             for group in self.vios(host)['volume_groups']
@@ -557,50 +534,50 @@ class PowerVMTestCase(
         ]
 
     def mappings(self, host='host1'):
-        """Give the virtual SCSI mappings of the host."""
+        """Return the virtual SCSI mappings of the host."""
         return self.vios(host)['scsi_mappings']
 
     def adapters(self, server, host='host1'):
-        """Give the network adapters of a server's LPAR."""
+        """Return the network adapters of a server's LPAR."""
         name = server['OS-EXT-SRV-ATTR:instance_name']
         return self._partition(name, host)['adapters']
 
     def contents(self, stored, host='host1'):
-        """Give the bytes of a disk or medium."""
+        """Return the bytes of a disk or medium."""
         return self.control(host).contents(stored['udid'])
 
-    # The host as its REST API tells it
+    # The host, as its REST API shows it
 
     def lpar(self, server, host='host1'):
-        """Give a server's LPAR, or None."""
+        """Return a server's LPAR, or None."""
         return self.hosts[host].reader.lpars().get(self.lpar_uuid(server))
 
     def lpar_uuid(self, server):
-        """Give the uuid that a server's LPAR has, wherever it is."""
+        """Return the uuid of a server's LPAR, on whichever host it is."""
         first = f'{int(server["id"][0], 16) & 7:x}'
         return (first + server['id'][1:]).upper()
 
     def lpar_named(self, name, host='host1'):
-        """Give an LPAR by its name, or None."""
+        """Return the LPAR with a name, or None."""
         lpars = self.hosts[host].reader.lpars().values()
         return next((lpar for lpar in lpars if lpar.name == name), None)
 
     def slot(self, index, host='host1'):
-        """Give a slot by its DRC index."""
+        """Return the slot with a DRC index."""
         return self.hosts[host].reader.slots()[index]
 
     def slot_owner(self, index, host='host1'):
-        """Give the uuid of the LPAR that owns a slot, or None."""
+        """Return the uuid of the LPAR that owns a slot, or None."""
         return self.slot(index, host).owner
 
     def plug_gpu(self, index, host='host1'):
-        """Put one more GPU into a slot."""
+        """Plug another GPU into a slot."""
         self.control(host).plug(index, _GPU)
 
     # Placement
 
     def slot_providers(self, host='host1'):
-        """Give the providers of a host's slots, by DRC index."""
+        """Return the providers of a host's slots, by DRC index."""
         root = self._get_provider_uuid_by_host(host)
         return {
             int(provider['name'][-8:], 16): provider
@@ -609,14 +586,14 @@ class PowerVMTestCase(
         }
 
     def slot_classes(self, host='host1'):
-        """Give the resource classes of each slot's provider."""
+        """Return the resource classes of each slot's provider."""
         return {
             index: set(self._get_provider_inventory(provider['uuid']))
             for index, provider in self.slot_providers(host).items()
         }
 
     def allocated_slots(self, server):
-        """Give the DRC indexes that Placement allocated to a server."""
+        """Return the DRC indexes that Placement allocated to a server."""
         host = server['OS-EXT-SRV-ATTR:host']
         allocations = self._get_allocations_by_server_uuid(server['id'])
         return sorted(
@@ -626,15 +603,15 @@ class PowerVMTestCase(
         )
 
     def generation(self, uuid):
-        """Give a provider's generation."""
+        """Return a provider's generation."""
         return self._get_resource_provider_by_uuid(uuid)['generation']
 
     def generations(self):
-        """Give the generation of every provider."""
+        """Return the generation of every provider."""
         return {p['uuid']: p['generation'] for p in self._get_all_providers()}
 
     def reserve(self, uuid, resource_class, reserved):
-        """Set a provider's reserved, as an operator does."""
+        """Set reserved of a provider's inventory, as an operator does."""
         record = self._get_provider_inventory(uuid)[resource_class]
         self.set_inventory(
             uuid, {resource_class: record | {'reserved': reserved}}

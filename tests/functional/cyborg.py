@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Cyborg, as nova's own fixture pretends it, with slots of PowerVM hosts."""
+"""Nova's Cyborg fixture, extended by slots of PowerVM hosts."""
 
 import contextlib
 import copy
@@ -34,7 +34,7 @@ PROFILE = 'the-profile'
 #: A trait that only Cyborg's devices bear.
 MARK = 'CUSTOM_CYBORG'
 
-# Nova's fixture puts others in their place.
+# Nova's fixture replaces these functions.
 _REAL = (
     (service_auth, 'get_service_user_token_auth_plugin'),
     (nova.utils, 'get_sdk_adapter'),
@@ -44,7 +44,7 @@ _REAL = [(owner, name, getattr(owner, name)) for owner, name in _REAL]
 
 
 def slot(index):
-    """Give the type and the contents of an attach handle of a slot."""
+    """Return type and info of the attach handle of a slot."""
     return 'PCI', {
         'domain': '0000',
         'bus': '00',
@@ -55,25 +55,25 @@ def slot(index):
 
 
 class Cyborg(cyborg.CyborgFixture):
-    """Device profiles and their accelerator requests; a test sets both."""
+    """Device profiles and accelerator requests that a test defines."""
 
     def setUp(self):
-        # Nova's fixture keeps them for all tests.
+        # Nova's fixture shares them among all tests.
         self.arq_list = []
         self.bound_arq_list = []
         self.down = False
         self.groups = []
         self.state = 'Bound'
-        # How often a request that is being bound is looked at until it is.
+        # Number of reads until a request is bound; None: bound at once.
         self.looks = None
         super().setUp()
 
     def promise(self, *groups, resources='FPGA', mark=MARK):
-        """Let the profile have one group for each list of handles.
+        """Define the device profile: one group per list of handles.
 
-        :param groups: Lists of (type, contents) of attach handles.
-        :param resources: The class that each group asks for.
-        :param mark: The trait that each group requires; None for none.
+        :param groups: Lists of (type, info) of attach handles.
+        :param resources: Resource class that each group requests.
+        :param mark: Trait that each group requires; None for no trait.
         """
         self.groups = [
             (
@@ -88,10 +88,10 @@ class Cyborg(cyborg.CyborgFixture):
 
     @contextlib.contextmanager
     def over_http(self):
-        """Let Nova's client ask keystone and Cyborg's API by real requests.
+        """Serve keystone and Cyborg to Nova's client by HTTP in a context.
 
-        Their server knows the service user alone, as ``[service_user]`` of
-        nova.conf has it meanwhile.
+        The server accepts the service user alone, whose credentials are set in
+        ``[service_user]`` of nova.conf for that time.
 
         :returns: The server.
         """
@@ -104,7 +104,7 @@ class Cyborg(cyborg.CyborgFixture):
             yield api
 
     def bound_to(self, instance):
-        """Give the requests that are bound to an instance."""
+        """Return the requests that are bound to an instance."""
         return [
             arq
             for arq in self.bound_arq_list
@@ -112,7 +112,7 @@ class Cyborg(cyborg.CyborgFixture):
         ]
 
     def fake_get_device_profile_list(self, dp_name):
-        """Give the profile."""
+        """Return the device profile."""
         return [
             {
                 'name': dp_name,
@@ -122,7 +122,7 @@ class Cyborg(cyborg.CyborgFixture):
         ]
 
     def fake_create_arqs(self, dp_name):
-        """Make one request for each accelerator of each group."""
+        """Create one request for each accelerator of each group."""
         made = []
         for number, (_, handles) in enumerate(self.groups):
             for kind, contents in handles:
@@ -148,12 +148,12 @@ class Cyborg(cyborg.CyborgFixture):
         return made
 
     def fake_bind_arqs(self, bindings):
-        """Bind requests to host, provider and instance."""
+        """Bind requests to a host, provider and instance."""
         for arq in self.bound_arq_list:
             arq.update(bindings.get(arq['uuid'], {}))
 
     def fake_get_arqs_for_instance(self, instance_uuid, only_resolved=False):
-        """Give the requests of an instance, unless Cyborg is down."""
+        """Return the requests of an instance, unless Cyborg is down."""
         if self.down:
             raise nova_exception.AcceleratorRequestOpFailed(
                 op='get', msg='Cyborg is down'
@@ -166,9 +166,9 @@ class Cyborg(cyborg.CyborgFixture):
 
 
 class Api(fixtures.Fixture):
-    """A server of keystone's tokens and of Cyborg's accelerator requests.
+    """Serves keystone's tokens and Cyborg's accelerator requests over HTTP.
 
-    :param cyborg: Whose requests it tells.
+    :param cyborg: Fixture whose requests it serves.
     """
 
     def __init__(self, cyborg):
@@ -209,7 +209,7 @@ class Api(fixtures.Fixture):
         self._configure()
 
     def _configure(self):
-        """Tell Nova of the service user."""
+        """Configure the service user."""
         for option in loading.get_auth_plugin_conf_options('v3password'):
             if cfg.CONF.register_opt(option, group='service_user'):
                 self.addCleanup(self._forget, option)
@@ -228,12 +228,12 @@ class Api(fixtures.Fixture):
             )
 
     def _forget(self, option):
-        """Unregister an option: some of them every later test would need."""
+        """Unregister an option that later tests have to register again."""
         with mock.patch.object(cfg.CONF, '_args', None):
             cfg.CONF.unregister_opt(option, group='service_user')
 
     def _answer(self, request, sent):
-        """Give status, headers and body of an answer."""
+        """Return status, headers and body of an answer."""
         url = urllib.parse.urlsplit(request.path)
         self.served.append(f'{request.command} {url.path}')
         match self.served[-1]:

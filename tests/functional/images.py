@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Images that tests write by hand, and the downloads of nova's Glance."""
+"""Images written by tests, and a recorder of Glance downloads."""
 
 import struct
 
@@ -25,10 +25,10 @@ _ONLY_ONE = 1 << 63
 
 
 def qcow2(virtual_size, data=b'', *, features=0, backing=b''):
-    """Write a qcow2 image, version 3.
+    """Return a qcow2 image, version 3.
 
     :param virtual_size: Bytes of the disk that it describes.
-    :param data: What the disk begins with; at most a cluster.
+    :param data: First bytes of the disk; at most a cluster.
     :param features: Incompatible features.
     :param backing: Name of a backing file.
     """
@@ -67,9 +67,9 @@ def qcow2(virtual_size, data=b'', *, features=0, backing=b''):
 
 
 class Downloads:
-    """Counts what nova downloads from its Glance, and can meddle with it.
+    """Counts downloads from nova's Glance fixture, and can replace one.
 
-    :param glance: nova's fixture.
+    :param glance: Nova's fixture.
     """
 
     def __init__(self, glance):
@@ -78,14 +78,14 @@ class Downloads:
         self.forget()
 
     def forget(self):
-        """Count from none again, and meddle with nothing."""
+        """Reset the count and replace no download."""
         self._meddlers = {}
         self.count = 0
 
     def meddle(self, nth, function):
         """Call a function in place of the nth download.
 
-        :param function: Gets a writer, and what does the download.
+        :param function: Takes a writer, and the function that downloads.
         """
         self._meddlers[nth] = function
 

@@ -10,20 +10,20 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What tests of ports, adapters and VLANs begin with."""
+"""Common parts of the tests of ports, adapters and VLANs."""
 
 import time
 
 from nova_powervm.emulator import worlds
 from tests.functional import base
-from tests.functional import foreign
+from tests.functional import other_tool
 
 SWITCH = 'ETHERNET0(Default)'
 SECOND = 'ETHERNET1'
 
 
 def world(*bridges):
-    """Give the default world with other bridges.
+    """Return the default world with other bridges.
 
     :param bridges: Switch, PVID and tagged VLANs of each.
     """
@@ -38,22 +38,22 @@ def world(*bridges):
 
 
 class NetworkTestCase(base.PowerVMTestCase):
-    """Servers with ports, mostly without a device."""
+    """Boots servers with ports, mostly without a device."""
 
     def boot_with(self, *ports, expected='ACTIVE', **options):
-        """Boot a server with ports and give it as it ends."""
+        """Boot a server with ports; return it once it is built or failed."""
         networks = [{'port': port['id']} for port in ports]
         return self.boot({}, expected, networks=networks, **options)
 
     def connected(self, server):
-        """Give MAC, VLAN and switch of a server's adapters, sorted."""
+        """Return MAC, VLAN and switch of a server's adapters, sorted."""
         return sorted(
             (adapter['mac'], adapter['vlan'], adapter['switch'])
             for adapter in self.adapters(server)
         )
 
     def vlans(self, bridge=0):
-        """Give the tagged VLANs of a bridge."""
+        """Return the tagged VLANs of a bridge."""
         return self.host_state()['network_bridges'][bridge]['vlans']
 
     def count(self, request):
@@ -61,7 +61,7 @@ class NetworkTestCase(base.PowerVMTestCase):
         return self.control().journal_counts().get(request, 0)
 
     def changes(self):
-        """Give the requests that changed something since the start."""
+        """Return the requests since the start that changed something."""
         return [
             record['label']
             for record in self.control().journal()
@@ -69,7 +69,7 @@ class NetworkTestCase(base.PowerVMTestCase):
         ]
 
     def refused(self, *ports, **options):
-        """Boot a server that is refused before anything is made of it."""
+        """Boot a server that is refused unchanged; return the reason."""
         self.control().clear_journal()
         server = self.boot_with(*ports, expected='ERROR', **options)
         self.assertEqual([], self.changes())
@@ -80,7 +80,7 @@ class NetworkTestCase(base.PowerVMTestCase):
         return server['fault']['message']
 
     def wait_for(self, condition):
-        """Poll until a condition holds, and give its value."""
+        """Poll until a condition holds; return its value."""
         for _ in range(200):
             value = condition()
             if value:
@@ -90,15 +90,15 @@ class NetworkTestCase(base.PowerVMTestCase):
 
 
 class SharedTestCase(NetworkTestCase):
-    """One host, and another tool that manages its bridge, too."""
+    """Provides one host whose bridge another tool manages as well."""
 
     def setUp(self):
         super().setUp()
         self.start_host()
-        self.other = foreign.Client(self.hosts['host1'].emulator)
+        self.other = other_tool.Client(self.hosts['host1'].emulator)
         self.addCleanup(self.other.close)
 
     def prepare(self):
-        """Take all VLANs from the bridge."""
+        """Remove all VLANs from the bridge."""
         for vlan in self.vlans():
             self.other.remove_vlan(vlan)

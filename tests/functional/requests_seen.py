@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What is sent to Placement in these tests."""
+"""Records requests to Placement."""
 
 import re
 
@@ -20,9 +20,9 @@ _UUID = re.compile(r'[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}')
 
 
 class Recorder(fixtures.Fixture):
-    """Notes each request, and lets it through.
+    """Records requests without changing them.
 
-    :param placement: nova's fixture.
+    :param placement: Nova's Placement fixture.
     """
 
     def __init__(self, placement):
@@ -42,6 +42,6 @@ class Recorder(fixtures.Fixture):
         )
 
     def take(self):
-        """Give the requests since the last call, uuids shown as {}."""
+        """Return the requests since the last call, with {} for uuids."""
         taken, self._requests[:] = list(self._requests), []
         return [f'{method} {_UUID.sub("{}", url)}' for method, url in taken]

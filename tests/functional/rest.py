@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The host as its REST API tells it, read without pypowervm or the driver."""
+"""Reads the host's REST API without pypowervm or the driver."""
 
 import dataclasses
 import http.client
@@ -28,7 +28,7 @@ _LOGON = (
 
 @dataclasses.dataclass(frozen=True)
 class Lpar:
-    """What a LogicalPartition entry says."""
+    """The values of a LogicalPartition entry."""
 
     uuid: str
     name: str
@@ -41,7 +41,7 @@ class Lpar:
 
 @dataclasses.dataclass(frozen=True)
 class Slot:
-    """What an IOSlot of the ManagedSystem says."""
+    """The values of an IOSlot of the ManagedSystem."""
 
     drc_index: int
     drc_name: str
@@ -49,7 +49,7 @@ class Slot:
 
 
 class Host:
-    """Asks one REST server.
+    """Reads one REST server.
 
     :param url: http://host:port
     """
@@ -59,24 +59,24 @@ class Host:
         self._credentials = (username, password)
 
     def lpars(self):
-        """Give all partitions but the VIOSes, by upper-case uuid."""
+        """Return all partitions except VIOSes, by upper-case uuid."""
         feed = self._get('/rest/api/uom/LogicalPartition')
         found = map(_lpar, feed.iterfind('.//{*}LogicalPartition'))
         return {lpar.uuid: lpar for lpar in found}
 
     def slots(self):
-        """Give all I/O slots of the system, by DRC index."""
+        """Return all I/O slots of the system, by DRC index."""
         feed = self._get('/rest/api/uom/ManagedSystem')
         found = map(_slot, feed.iterfind('.//{*}IOSlots/{*}IOSlot'))
         return {slot.drc_index: slot for slot in found}
 
     def files(self):
-        """Give the names of the announced files."""
+        """Return the names of the Files."""
         feed = self._get('/rest/api/web/File')
         return [name.text for name in feed.iterfind('.//{*}Filename')]
 
     def disk_formats(self, vios, group):
-        """Give FileFormat of each disk of a volume group, by its name."""
+        """Return FileFormat of each disk of a volume group, by its name."""
         path = f'/rest/api/uom/VirtualIOServer/{vios}/VolumeGroup/{group}'
         return {
             disk.findtext('{*}DiskName'): disk.findtext('{*}FileFormat')
@@ -84,11 +84,11 @@ class Host:
         }
 
     def system(self):
-        """Give the bytes of the answer that lists the managed system."""
+        """Return the bytes of the ManagedSystem feed."""
         return etree.tostring(self._get('/rest/api/uom/ManagedSystem'))
 
     def _log_on(self):
-        # Each time anew: tests end all sessions.
+        # Log on each time, because tests end all sessions.
         document = self._request(
             'PUT',
             '/rest/api/web/Logon',

@@ -10,11 +10,11 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What nova and its libraries need not do again for each test.
+"""Caches what nova and its libraries compute anew for each test.
 
-Every test starts nova's services anew, on databases of its own. What they
-compute on the way is the same each time: here it is kept for the process.
-Nothing that a test could change is.
+Every test starts nova's services on new databases. What they compute on the
+way is always the same, so it is cached for the process. Nothing is cached
+that a test could change.
 """
 
 import functools
@@ -32,8 +32,8 @@ from sqlalchemy import pool
 from sqlalchemy.dialects.sqlite import pysqlite
 
 
-def keep_what_is_the_same():
-    """Set this process up for many tests; call it once, with nova loaded."""
+def cache_between_tests():
+    """Set up the process for many tests; called once, after nova's import."""
     # All of nova is in memory by now and stays there. Looking through it for
     # garbage in every test takes a fifth of their time.
     gc.freeze()
@@ -52,8 +52,8 @@ def keep_what_is_the_same():
 def _keep_statements():
     """Compile each SQL statement once for all databases.
 
-    A compiled statement is kept for an engine and its dialect, and every
-    database of every test has its own. They are all of one kind.
+    sqlalchemy caches compiled statements per engine and dialect, and each
+    database of each test has its own, although all are SQLite.
     """
     dialect = pysqlite.dialect
     dialect.__hash__ = lambda self: hash(type(self))
@@ -64,10 +64,10 @@ def _keep_statements():
 
 
 def _keep_connections():
-    """Open a file of a database once for each thread that needs it.
+    """Keep SQLite connections open, one per thread and database.
 
-    oslo.db opens and closes it for each transaction, and to close a database
-    that nobody else has open means to tidy it up.
+    oslo.db opens and closes one for each transaction, and closing the last
+    connection of a database makes SQLite clean up its files.
     """
     make = sqlalchemy.create_engine
 
@@ -87,7 +87,7 @@ def _keep_connections():
 
 
 def _keep_checked_schemas():
-    """Check each JSON schema once; Placement does for each request."""
+    """Check each JSON schema once; Placement does so for each request."""
     validator = jsonschema.validators.Draft202012Validator
     check = validator.check_schema
     checked = {}
@@ -102,15 +102,15 @@ def _keep_checked_schemas():
 
 
 def _keep_parsed_policies():
-    """Parse the rules of nova's API once; each test reads them twice."""
+    """Parse the policy rules of nova's API once; tests read them twice."""
     parse = functools.cache(policy.parse_file_contents)
     policy.parse_file_contents = lambda data: dict(parse(data))
 
 
 def _share_controllers():
-    """Make each controller of nova's API once, not for each of its routes.
+    """Create each controller of nova's API once instead of once per route.
 
-    Those that are made for one API serve that one only.
+    Controllers are shared within one API only.
     """
     make_all = routes.APIRouterV21.__init__
     whole = routes.ROUTE_LIST
@@ -143,21 +143,21 @@ def _share_controllers():
 
 
 class WokenWorker(_thread.ThreadWorker):
-    """A thread of a pool that sleeps until there is work, or it is stopped.
+    """A worker thread that sleeps until there is work or it is stopped.
 
-    That of the library looks whether it was stopped a hundred times a second,
-    as nova's tests set it, and they have dozens of threads.
+    The library's own polls for a stop a hundred times a second as nova's tests
+    set it up, and each test has dozens of threads.
     """
 
     def stop(self):
-        """Let it end, after the work that it has."""
+        """Stop after the current work."""
         super().stop()
         self._wake()
 
     def run(self):
-        """Work until it is stopped."""
+        """Run work items until stopped."""
         super().run()
-        # Which thread woke at a stop is open. The next takes its turn.
+        # Any thread may have woken up at the stop: wake the next one.
         self._wake()
 
     def _wait_for_work(self):

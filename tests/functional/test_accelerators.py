@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Accelerator requests of Cyborg's, beside devices that Nova manages."""
+"""Accelerator requests of Cyborg, beside devices that Nova manages."""
 
 import os_traits
 from nova import exception as nova_exception
@@ -25,7 +25,7 @@ VIOS_SLOT = 0x21010011
 
 
 class AcceleratorTestCase(base.PowerVMTestCase):
-    """One host with some devices of Nova's and some of Cyborg's."""
+    """Provides one host with devices of Nova and devices of Cyborg."""
 
     inventory = """\
 first:
@@ -44,7 +44,7 @@ second:
         self.device = self.add_device('host1_fpga')
 
     def add_device(self, name, traits=(), total=4):
-        """Let Cyborg put a device below the compute node."""
+        """Create a provider of Cyborg below the compute node."""
         root = self._get_provider_uuid_by_host('host1')
         uuid = self.placement.post(
             '/resource_providers',
@@ -61,7 +61,7 @@ second:
         return uuid
 
     def forget_tree(self):
-        """Let nova-compute read all providers again."""
+        """Make nova-compute read all providers again."""
         self.computes['host1'].manager.reportclient.clear_provider_cache()
         self._run_periodics()
 
@@ -72,13 +72,13 @@ second:
         return self.boot(specs, **options)
 
     def assert_has(self, server, *slots):
-        """Check that a server's LPAR runs with exactly these slots."""
+        """Assert that a server's LPAR is running with exactly these slots."""
         lpar = self.lpar(server)
         self.assertEqual('running', lpar.state)
         self.assertEqual(dict.fromkeys(slots, True), lpar.slots)
 
     def refused(self, *groups, words, **options):
-        """Boot in vain; nothing is made and Cyborg's requests are unbound."""
+        """Assert that a boot is refused unchanged and its requests unbound."""
         self.control().clear_journal()
         server = self.accelerated(*groups, expected='ERROR', **options)
         for word in words:
@@ -90,10 +90,10 @@ second:
         self.assertNotIn('PUT LogicalPartition.create', made)
 
 
-class Served(AcceleratorTestCase):
-    """A slot that an accelerator request gives is the instance's."""
+class AcceleratorSlotTest(AcceleratorTestCase):
+    """An LPAR gets the slots of its instance's accelerator requests."""
 
-    def test_through_a_life(self):
+    def test_lpar_keeps_accelerator_slot_until_delete(self):
         server = self.accelerated([cyborg.slot(NVME)])
         self.assert_has(server, NVME)
         self.assertIn('21010030 (ACCELERATOR)', self.stdlog.logger.output)
@@ -111,7 +111,7 @@ class Served(AcceleratorTestCase):
         self.assertIsNone(self.slot_owner(NVME))
         self.assertEqual([], self.cyborg.bound_to(server['id']))
 
-    def test_n_groups_of_m_beside_a_group_of_novas(self):
+    def test_lpar_gets_accelerator_slots_beside_slot_of_nova(self):
         server = self.accelerated(
             [cyborg.slot(0x21010022), cyborg.slot(GPU)],
             [cyborg.slot(NVME)],
@@ -132,12 +132,12 @@ class Served(AcceleratorTestCase):
         self._reboot_server(server, hard=True)
         self.assert_has(server, own, 0x21010022, GPU, NVME)
 
-    def test_test_pci_is_ignored(self):
+    def test_spawn_ignores_test_pci_handle(self):
         server = self.accelerated([('TEST_PCI', {'bus': '0c'})])
 
         self.assert_has(server)
 
-    def test_a_slot_is_lost_and_given_back_at_a_hard_reboot(self):
+    def test_hard_reboot_reassigns_lost_accelerator_slot(self):
         server = self.accelerated([cyborg.slot(NVME)])
         self.control().set_owner('21010030', None)
 
@@ -146,10 +146,10 @@ class Served(AcceleratorTestCase):
         self.assert_has(server, NVME)
 
 
-class Refused(AcceleratorTestCase):
-    """What can't be served is refused before anything is made."""
+class RefusedAcceleratorTest(AcceleratorTestCase):
+    """Unusable accelerator requests are refused before anything is created."""
 
-    def test_handles_and_slots(self):
+    def test_spawn_refuses_unusable_handles_and_slots(self):
         for handle, words in (
             (('MDEV', {'asked_type': 'nvidia-223'}), ['MDEV', 'PowerVM']),
             (('PCI', {'bus': '0c'}), ['without drc_index']),
@@ -162,24 +162,24 @@ class Refused(AcceleratorTestCase):
             with self.subTest(handle=handle):
                 self.refused([handle], words=words)
 
-    def test_an_accelerator_of_another_instance(self):
+    def test_spawn_refuses_accelerator_of_other_instance(self):
         holder = self.accelerated([cyborg.slot(NVME)])
 
         self.refused([cyborg.slot(NVME)], words=['21010030', 'owned by'])
 
         self.assert_has(holder, NVME)
 
-    def test_two_requests_for_one_slot(self):
+    def test_spawn_refuses_two_requests_for_one_slot(self):
         self.refused(
             [cyborg.slot(NVME), cyborg.slot(NVME)], words=['both name']
         )
 
-    def test_a_binding_that_failed(self):
+    def test_spawn_refuses_request_whose_binding_failed(self):
         self.cyborg.state = 'BindFailed'
 
         self.refused([cyborg.slot(NVME)], words=['is not bound', 'BindFailed'])
 
-    def test_a_spawn_that_fails_after_the_bind_leaves_the_slot_free(self):
+    def test_failed_spawn_frees_bound_slot(self):
         self.control().plan_job('PowerOn', 'no power')
 
         server = self.accelerated([cyborg.slot(NVME)], expected='ERROR')
@@ -191,8 +191,8 @@ class Refused(AcceleratorTestCase):
         self.assert_has(self.accelerated([cyborg.slot(NVME)]), NVME)
 
 
-class WithoutMark(AcceleratorTestCase):
-    """A profile that does not ask for Cyborg's mark gets Nova's device."""
+class DeviceProfileWithoutMarkTest(AcceleratorTestCase):
+    """A device profile without Cyborg's mark is allocated a device of Nova."""
 
     inventory = """\
 fpga:
@@ -201,7 +201,7 @@ fpga:
   one_time_use: true
 """
 
-    def test_its_build_is_refused_with_the_cure(self):
+    def test_spawn_refuses_provider_of_nova_and_names_cure(self):
         # The scheduler has no choice.
         self.set_inventory(self.device, {'FPGA': {'total': 4, 'reserved': 4}})
         self.refused(
@@ -216,14 +216,14 @@ fpga:
         self.assertEqual(0, inventory['reserved'])
 
 
-class CyborgDown(AcceleratorTestCase):
-    """Without Cyborg's word nothing is detached and nothing started."""
+class CyborgUnavailableTest(AcceleratorTestCase):
+    """While Cyborg is down, no slot is detached and no LPAR started."""
 
-    def test_stories(self):
+    def test_server_keeps_its_slot_and_does_not_start_without_cyborg(self):
         self.tell_stories()
 
     def prepare(self):
-        """Boot a server with an accelerator of Cyborg's."""
+        """Boot a server with an accelerator of Cyborg."""
         self.cyborg.down = False
         self.cyborg.looks = None
         self.flags(
@@ -232,7 +232,7 @@ class CyborgDown(AcceleratorTestCase):
         self.server = self.accelerated([cyborg.slot(NVME)])
         (self.arq,) = self.cyborg.bound_to(self.server['id'])
 
-    def story_a_reboot(self):
+    def story_hard_reboot_fails_and_keeps_slot_while_cyborg_is_down(self):
         self.cyborg.down = True
 
         self.api.post_server_action(
@@ -245,8 +245,8 @@ class CyborgDown(AcceleratorTestCase):
         self.assert_has(self.server, NVME)
         self.cyborg.down = False
 
-    def story_a_rebuild_with_a_request_that_is_not_bound(self):
-        # While Cyborg is down, Nova's conductor gives up before.
+    def story_rebuild_refuses_unbound_request(self):
+        # While Cyborg is down, Nova's conductor fails earlier.
         self.arq['state'] = 'Initial'
         before = self.disks()
 
@@ -257,7 +257,7 @@ class CyborgDown(AcceleratorTestCase):
         self.assert_has(self.server, NVME)
         self.assertIn('waiting up to 1 seconds', self.logged())
 
-    def story_a_start_with_a_request_that_is_not_bound(self):
+    def story_start_refuses_unbound_request(self):
         self._stop_server(self.server)
         self.arq['state'] = 'Initial'
 
@@ -271,19 +271,19 @@ class CyborgDown(AcceleratorTestCase):
         self.assertEqual('not activated', lpar.state)
         self.assertEqual({NVME: True}, lpar.slots)
 
-    def story_a_request_becomes_bound_meanwhile(self):
+    def story_power_on_waits_until_request_is_bound(self):
         self._stop_server(self.server)
         for action in (
             lambda: self._start_server(self.server),
             lambda: self._reboot_server(self.server, hard=True),
             lambda: self._rebuild_server(self.server, self.image),
         ):
-            # The first look is Nova's.
+            # Nova makes the first read.
             self.cyborg.looks = 3
             action()
             self.assert_has(self.server, NVME)
 
-    def story_after_a_boot_of_the_host(self):
+    def story_host_boot_leaves_server_off_while_cyborg_is_down(self):
         self.cyborg.down = True
         self._after_host_boot()
         server = self.api.get_server(self.server['id'])
@@ -294,8 +294,8 @@ class CyborgDown(AcceleratorTestCase):
         self.assertEqual({NVME: True}, lpar.slots)
         self.cyborg.down = False
 
-    def story_after_a_boot_of_the_host_with_a_request_that_is_not_bound(self):
-        # Every other instance would wait, too, and so would nova-compute.
+    def story_host_boot_does_not_wait_for_unbound_request(self):
+        # All other instances and nova-compute itself would wait, too.
         self.flags(arq_binding_timeout=300)
         self.arq['state'] = 'Initial'
         self._after_host_boot()
@@ -303,13 +303,13 @@ class CyborgDown(AcceleratorTestCase):
         self.assertIn('does not wait for it now', self.logged())
         self.assertEqual('not activated', self.lpar(self.server).state)
 
-    def story_with_cyborg_it_starts_after_a_boot_of_the_host(self):
+    def story_host_boot_starts_server_with_service_user(self):
         with self.cyborg.over_http() as api:
             self._after_host_boot()
         self.assert_has(self.server, NVME)
         self.assertIn('GET /accelerator/v2/accelerator_requests', api.served)
 
-    def story_without_a_service_user_it_does_not(self):
+    def story_host_boot_leaves_server_off_without_service_user(self):
         with self.cyborg.over_http():
             self.flags(group='service_user', auth_type=None)
             self._after_host_boot()
@@ -323,20 +323,20 @@ class CyborgDown(AcceleratorTestCase):
         self.restart_host()
 
 
-class BothManage(AcceleratorTestCase):
-    """A slot that Nova and Cyborg both manage is a conflict."""
+class CyborgConflictTest(AcceleratorTestCase):
+    """A slot that both Nova and Cyborg manage is withheld."""
 
     TRAIT = 'CUSTOM_POWERVM_IOSLOT_DRC_INDEX_{:08X}'
 
     def offered(self):
-        """Give the slots that have a provider of ours."""
+        """Return the slots that have a provider of this driver."""
         return {
             index
             for index, provider in self.slot_providers().items()
             if provider['name'].startswith('PowerVM IOSlot host1')
         }
 
-    def test_a_provider_of_cyborg_for_a_slot_of_the_file(self):
+    def test_slot_with_cyborg_provider_is_not_offered(self):
         self.assertEqual(OURS, self.offered())
         uuid = self.add_device(
             'host1_gpu', [self.TRAIT.format(0x21010020)], total=1
@@ -349,7 +349,7 @@ class BothManage(AcceleratorTestCase):
         self.assertIn(os_traits.OWNER_CYBORG, traits)
         self.assertNotIn(os_traits.OWNER_NOVA, traits)
 
-        # A provider of Cyborg's is not ours because of its name.
+        # The name alone does not make it a provider of this driver.
         named = self.add_device('PowerVM IOSlot cyborg 21010021', total=1)
         self.assertEqual(set(), self.offered())
         self.assertEqual(
@@ -359,11 +359,11 @@ class BothManage(AcceleratorTestCase):
         self._delete_provider(named)
         self.forget_tree()
 
-        # A free one stops no service ...
+        # A free device does not stop the service ...
         self.restart_host()
         self.assertEqual({0x21010021}, self.offered())
 
-        # ... and when Cyborg gives it up, Nova has it again.
+        # ... and is offered again once Cyborg gives it up.
         self._delete_provider(uuid)
         self.forget_tree()
         self.assertEqual(OURS, self.offered())
@@ -372,12 +372,12 @@ class BothManage(AcceleratorTestCase):
         answer = self.placement.delete(f'/resource_providers/{uuid}')
         self.assertEqual(204, answer.status)
 
-    def test_one_that_is_allocated_through_us(self):
+    def test_allocated_slot_with_cyborg_provider_stops_starting_service(self):
         server = self.boot(base.gpu_groups(1))
         (slot,) = self.allocated_slots(server)
         self.add_device('host1_gpu', [self.TRAIT.format(slot)], total=1)
 
-        # A running service marks it, withdraws it in the next cycle ...
+        # A running service marks it, and reserves it in the next cycle ...
         self._run_periodics()
         kept = self.slot_providers()[slot]['uuid']
         self.assertEqual(
@@ -385,7 +385,7 @@ class BothManage(AcceleratorTestCase):
         )
         self.assert_has(server, slot)
 
-        # ... a starting one stops.
+        # ... but a starting service stops.
         error = self.assertRaises(
             nova_exception.InvalidConfiguration, self.restart_host
         )
@@ -393,13 +393,13 @@ class BothManage(AcceleratorTestCase):
         self.assertIn('host1_gpu', str(error))
         self.assertIn(server['id'], str(error))
 
-    def test_a_bound_request_shows_it(self):
+    def test_slot_of_bound_request_is_not_offered(self):
         holder = self.accelerated([cyborg.slot(NVME)])
         self.restart_host(
             inventory=self.inventory
             + 'third:\n  identification: {drc_index: "21010030"}\n'
         )
-        # Nobody has told of the request yet, but the slot is held.
+        # The request is not known yet, but an LPAR holds the slot.
         self.assertEqual(OURS, self.offered())
         self.assertIn('no allocation of its', self.stdlog.logger.output)
 

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""An instance has exactly its slots, whatever happens to its LPAR."""
+"""An LPAR has exactly its instance's slots when it is started."""
 
 import re
 import shlex
@@ -25,8 +25,8 @@ from tests.functional import base
 from tests.functional import images
 
 
-class PossessionTestCase(base.PowerVMTestCase):
-    """One host and a server with one GPU."""
+class AttachedSlotsTestCase(base.PowerVMTestCase):
+    """Provides one host and a server with one GPU."""
 
     def setUp(self):
         super().setUp()
@@ -34,26 +34,26 @@ class PossessionTestCase(base.PowerVMTestCase):
         self.server = self.boot(base.gpu_groups(1))
         (self.index,) = self.allocated_slots(self.server)
 
-    def take(self, index=None, owner=None):
-        """Move a slot past Nova."""
+    def change_owner(self, index=None, owner=None):
+        """Change the owner of a slot outside Nova."""
         self.control().set_owner(f'{index or self.index:08X}', owner)
 
     def assert_exact(self, state='running'):
-        """Check that the server's LPAR has its slot, and no other."""
+        """Assert that the server's LPAR has exactly its slot."""
         lpar = self.lpar(self.server)
         self.assertEqual(state, lpar.state)
         self.assertEqual({self.index: True}, lpar.slots)
 
-    def spare(self):
-        """Give a slot that nobody has."""
+    def unused_slot(self):
+        """Return a slot that has no owner."""
         return min(set(self.slot_providers()) - {self.index})
 
-    def act(self, **action):
-        """Ask for an action."""
+    def request_action(self, **action):
+        """Request a server action."""
         self.api.post_server_action(self.server['id'], action)
 
-    def fails(self, action, event, *words):
-        """Wait until an action has failed, with these words in the log."""
+    def wait_for_failed_action(self, action, event, *words):
+        """Wait until an action has failed, and its words are in the log."""
         self._wait_for_action_fail_completion(
             self.server, action, f'compute_{event}_instance'
         )
@@ -66,36 +66,36 @@ class PossessionTestCase(base.PowerVMTestCase):
             self.assertIn(word, self.stdlog.logger.output)
 
     def after_host_boot(self):
-        """Stop the LPARs as a host does, and start nova-compute."""
+        """Stop the LPARs as a host boot does, and restart nova-compute."""
         self.flags(resume_guests_state_on_host_boot=True)
         uuid = self.lpar(self.server).uuid
         self.control().set_partition(uuid, state='not activated')
         self.restart_host()
 
 
-class Missing(PossessionTestCase):
-    """A slot that was lost and is free is given back."""
+class MissingSlotTest(AttachedSlotsTestCase):
+    """A lost slot that is free is assigned to its LPAR again."""
 
-    def test_at_each_start(self):
-        self.take()
+    def test_reboot_start_and_rebuild_reassign_lost_slot(self):
+        self.change_owner()
         self._reboot_server(self.server, hard=True)
         self.assert_exact()
         self.assertIn('lacks', self.stdlog.logger.output)
 
-        self.take()
+        self.change_owner()
         self._reboot_server(self.server)
         self.assert_exact()
 
         self._stop_server(self.server)
-        self.take()
+        self.change_owner()
         self._start_server(self.server)
         self.assert_exact()
 
         self._rebuild_server(self.server, self.image)
         self.assert_exact()
 
-    def test_after_a_boot_of_the_host(self):
-        self.take()
+    def test_host_boot_reassigns_lost_slot(self):
+        self.change_owner()
 
         # Nova calls before the provider tree was updated once.
         self.after_host_boot()
@@ -103,10 +103,10 @@ class Missing(PossessionTestCase):
         self.assert_exact()
         self.assertIn(f'{self.index:08X}', self.stdlog.logger.output)
 
-    def test_a_restart_of_nova_compute_tells(self):
+    def test_restart_of_nova_compute_logs_lost_slot(self):
         self.restart_host()
         self.assertNotIn('does not have them', self.stdlog.logger.output)
-        self.take()
+        self.change_owner()
 
         self.restart_host()
 
@@ -115,7 +115,7 @@ class Missing(PossessionTestCase):
             rf'ERROR.*{self.server["id"]} was allocated {self.index:08X}',
         )
 
-    def test_a_start_of_nova_compute_ends_a_delete(self):
+    def test_restart_of_nova_compute_finishes_interrupted_delete(self):
         # Nova calls destroy before the provider tree was updated once.
         instance = self.instance(self.server)
         instance.task_state = task_states.DELETING
@@ -126,9 +126,9 @@ class Missing(PossessionTestCase):
         self.assertIsNone(self.lpar(self.server))
         self.assertIsNone(self.slot_owner(self.index))
 
-    def test_one_that_another_partition_has(self):
-        self.take(owner=self.lpar_named('archive').uuid)
-        self.act(reboot={'type': 'HARD'})
+    def test_start_fails_if_other_partition_owns_slot(self):
+        self.change_owner(owner=self.lpar_named('archive').uuid)
+        self.request_action(reboot={'type': 'HARD'})
         self._wait_for_state_change(self.server, 'ACTIVE')
         self.assertIn(
             f'slot {self.index:08X} was allocated to it but it can not be '
@@ -136,58 +136,60 @@ class Missing(PossessionTestCase):
             self.stdlog.logger.output,
         )
         lpar = self.lpar(self.server)
-        # It runs on as it was: nothing was stopped in vain.
+        # It was not stopped, since it could not be started again.
         self.assertEqual('running', lpar.state)
 
         self._stop_server(self.server)
-        self.act(**{'os-start': None})
+        self.request_action(**{'os-start': None})
 
-        self.fails('start', 'start', f'{self.index:08X}')
+        self.wait_for_failed_action('start', 'start', f'{self.index:08X}')
         lpar = self.lpar(self.server)
         self.assertEqual('not activated', lpar.state)
         self.assertEqual({}, lpar.slots)
 
-    def test_one_whose_card_was_pulled(self):
+    def test_start_fails_if_card_was_pulled(self):
         self._stop_server(self.server)
         self.control().pull(f'{self.index:08X}')
 
-        self.act(**{'os-start': None})
+        self.request_action(**{'os-start': None})
 
-        self.fails('start', 'start', 'the slot is empty')
+        self.wait_for_failed_action('start', 'start', 'the slot is empty')
         self.assertEqual('not activated', self.lpar(self.server).state)
 
 
-class TooMany(PossessionTestCase):
-    """A slot that somebody added is an error, and is not offered."""
+class SurplusSlotTest(AttachedSlotsTestCase):
+    """A slot that was added outside Nova is an error and is not offered."""
 
-    def test_it_starts_no_instance(self):
+    def test_start_fails_with_surplus_slot_that_is_withheld(self):
         self._stop_server(self.server)
-        spare = self.spare()
-        self.take(spare, self.lpar(self.server).uuid)
+        spare = self.unused_slot()
+        self.change_owner(spare, self.lpar(self.server).uuid)
 
-        self.act(**{'os-start': None})
+        self.request_action(**{'os-start': None})
 
-        self.fails('start', 'start', f'slot {spare:08X} was not asked for')
+        self.wait_for_failed_action(
+            'start', 'start', f'slot {spare:08X} was not asked for'
+        )
         lpar = self.lpar(self.server)
         self.assertEqual('not activated', lpar.state)
         self.assertEqual({self.index, spare}, set(lpar.slots))
 
-        # After a boot of the host neither.
+        # A boot of the host does not start it either.
         self.after_host_boot()
         self.assertEqual('not activated', self.lpar(self.server).state)
 
-        # Nobody else can get what an instance holds without an allocation.
+        # A slot held without allocation is not offered.
         self._run_periodics()
         self.assertNotIn(spare, self.slot_providers())
-        self.take(spare)
+        self.change_owner(spare)
         self._run_periodics()
         self.assertIn(spare, self.slot_providers())
 
-    def test_a_running_one_is_not_restarted(self):
-        self.take(self.spare(), self.lpar(self.server).uuid)
+    def test_hard_reboot_leaves_server_with_surplus_slot_running(self):
+        self.change_owner(self.unused_slot(), self.lpar(self.server).uuid)
         self.control().clear_journal()
 
-        self.act(reboot={'type': 'HARD'})
+        self.request_action(reboot={'type': 'HARD'})
         self._wait_for_state_change(self.server, 'ACTIVE')
 
         self.assertIn('was not asked for', self.stdlog.logger.output)
@@ -196,8 +198,8 @@ class TooMany(PossessionTestCase):
         self.assertNotIn('PUT LogicalPartition.job', counts)
 
 
-class Cost(base.PowerVMTestCase):
-    """What the check costs."""
+class SlotCheckCostTest(base.PowerVMTestCase):
+    """The number of requests that the check of slots makes."""
 
     def requests(self, server):
         self.control().clear_journal()
@@ -205,15 +207,15 @@ class Cost(base.PowerVMTestCase):
         return [
             f'{record["method"]} {record["label"]}'
             for record in self.control().journal()
-            # Polls for events come when they come.
+            # Polls for events are made at any time.
             if 'quick' not in record['label']
             and record['label'] != 'Event.feed'
         ]
 
-    def test_no_request_more(self):
+    def test_hard_reboot_with_device_makes_no_extra_request(self):
         self.start_host()
         plain, whole = self.boot({}), self.boot(base.gpu_groups(1))
-        # Templates of jobs are asked for once.
+        # Job templates are read once and then cached.
         self.requests(plain)
 
         first = self.requests(plain)
@@ -223,33 +225,35 @@ class Cost(base.PowerVMTestCase):
         self.assertEqual(first, self.requests(whole))
 
 
-class NotRead(PossessionTestCase):
-    """Without the host's word nothing is started."""
+class UnassignedSlotTest(AttachedSlotsTestCase):
+    """An LPAR is not started unless the host confirms its slots."""
 
-    def test_a_slot_that_is_not_given_back(self):
+    def test_start_fails_if_lost_slot_is_not_reassigned(self):
         self._stop_server(self.server)
-        self.take()
+        self.change_owner()
         self.stub_out(
             f'{partitions.__name__}.RestPartitions.assign',
             lambda found, uuid, slots: found.find(uuid),
         )
 
-        self.act(**{'os-start': None})
+        self.request_action(**{'os-start': None})
 
-        self.fails('start', 'start', f'slot {self.index:08X} is missing')
+        self.wait_for_failed_action(
+            'start', 'start', f'slot {self.index:08X} is missing'
+        )
         self.assertEqual('not activated', self.lpar(self.server).state)
 
 
-class Lost(PossessionTestCase):
-    """A slot whose allocation is gone is not given to anybody else."""
+class LostAllocationTest(AttachedSlotsTestCase):
+    """A slot that an LPAR holds without allocation is not offered."""
 
     def setUp(self):
         super().setUp()
-        # What was planned is not planned again without a reason.
+        # Without a reason no new plan is made after this cycle.
         self._run_periodics()
         self.held = self._get_allocations_by_server_uuid(self.server['id'])
 
-    def test_a_refused_rebuild_whose_allocation_can_not_be_made_again(self):
+    def test_slot_is_withheld_after_allocation_cannot_be_restored(self):
         client = self.computes['host1'].manager.reportclient
         image = self.create_image(images.qcow2(1024), disk_format='raw')
         with fixtures.MockPatchObject(
@@ -277,7 +281,7 @@ class Lost(PossessionTestCase):
         self.assertIn(self.index, self.slot_providers())
 
     def assert_the_command_names_what_was_allocated(self, command):
-        """Read it as its client does."""
+        """Parse the command as its client does."""
         words = shlex.split(command)
         found = allocation.parse_allocations(
             words[number + 1]
@@ -290,7 +294,7 @@ class Lost(PossessionTestCase):
             found,
         )
 
-    def test_a_rebuild_that_can_not_stop_it_changes_nothing(self):
+    def test_failed_stop_in_rebuild_keeps_allocation(self):
         self.control().add_fault(
             match='LogicalPartition.job', status=500, every=True
         )
@@ -308,11 +312,8 @@ class Lost(PossessionTestCase):
         self.assertIn(self.index, self.slot_providers())
         self.assert_exact()
 
-    def test_an_operator_deletes_the_allocation(self):
+    def test_slot_is_withheld_after_operator_deletes_allocation(self):
         self.placement.delete(f'/allocations/{self.server["id"]}')
-        # Nothing has changed on the host: this is found in a full reading.
-        self.flags(full_read_interval=0, group='powervm')
-        self.restart_host()
         self._run_periodics()
         self._run_periodics()
 

@@ -23,10 +23,11 @@ import openstack
 from keystoneauth1 import token_endpoint
 from oslo_utils import uuidutils
 
-from nova_powervm.tool import services
+from nova_powervm import exception
+from nova_powervm.tool import nova_service_versions
 from nova_powervm.tool import status
 from nova_powervm.tool.inventory import app
-from nova_powervm.tool.inventory import compute
+from nova_powervm.tool.inventory import flavor_client
 from nova_powervm.tool.inventory import release
 from tests.functional import base
 
@@ -110,7 +111,9 @@ class CommandTestCase(base.PowerVMTestCase):
         )
         self.useFixture(
             fixtures.MockPatchObject(
-                compute, 'connect', lambda cloud: connection.compute
+                flavor_client,
+                'connect_compute',
+                lambda cloud: connection.compute,
             )
         )
 
@@ -132,7 +135,7 @@ class DiffTest(CommandTestCase):
         code, rows = self.rows('diff', **options)
         return code, [(row['Kind'], row['Slot']) for row in rows]
 
-    def test_file_host_and_placement_drift_apart(self):
+    def test_diff_reports_each_kind_of_difference(self):
         self.start_host()
         server = self.boot(base.gpu_groups(1))
         (slot,) = self.allocated_slots(server)
@@ -169,6 +172,8 @@ class DiffTest(CommandTestCase):
 
         # stale: by a file that offers nothing, one is in use
         nothing = os.path.join(self.useFixture(fixtures.TempDir()).path, 'no')
+        with open(nothing, 'w'):
+            pass
         code, rows = self.rows('diff', nothing)
         self.assertEqual((3, {'stale'}), (code, {r['Kind'] for r in rows}))
         self.assertEqual(
@@ -197,7 +202,7 @@ class DiffTest(CommandTestCase):
         _, kinds = self.kinds()
         self.assertIn(('missing', f'{free[0]:08X}'), kinds)
 
-    def test_traits_of_the_file_and_what_nova_adds(self):
+    def test_diff_compares_traits_of_file_without_those_added_by_nova(self):
         self.start_host()
         path = self.inventory_path('host1')
         with open(path) as file:
@@ -236,7 +241,7 @@ class DiffTest(CommandTestCase):
 
 
 class FlavorTest(CommandTestCase):
-    def test_what_flavor_create_sets_is_what_gets_devices(self):
+    def test_flavor_made_by_flavor_create_gets_devices(self):
         self.start_host()
         self.compute_api()
         flavor = self._create_flavor(
@@ -293,7 +298,7 @@ class ReleaseTest(CommandTestCase):
     def reserved(self, uuid):
         return self._get_provider_inventory(uuid)['CUSTOM_GPU']['reserved']
 
-    def test_a_used_device_is_given_back(self):
+    def test_release_sets_reserved_of_used_device_to_zero(self):
         self.start_host()
         server = self.boot(base.gpu_groups(1))
         (used,) = self.allocated_slots(server)
@@ -336,10 +341,54 @@ class ReleaseTest(CommandTestCase):
             self._get_provider_inventory(burned)['CUSTOM_GPU'],
         )
         code, _, err = self.run_command('release', burned, '--yes')
-        self.assertIn('nothing of it is reserved', err)
+        self.assertIn('it is not burned', err)
         self.assertEqual(1, self.reserved(allocated))
 
-    def test_a_device_that_others_change_meanwhile_is_judged_again(self):
+    def test_release_names_all_refused_slots_and_changes_none(self):
+        self.start_host()
+        first, second, third, _ = sorted(self.slot_providers())
+        burned = self.burn(first)
+
+        code, out, err = self.run_command(
+            *('release', f'{second:08X}', f'{first:08X}', f'{third:08X}'),
+            *('21019999', '--yes'),
+        )
+
+        self.assertEqual(2, code)
+        for named in (f'{second:08X}', f'{third:08X}', '21019999'):
+            self.assertIn(named, err)
+        self.assertIn('3 of 4 refused, so nothing was changed', err)
+        self.assertEqual(1, self.reserved(burned))
+        self.assertNotIn(' released', out.replace('not released', ''))
+
+    def test_release_tells_for_each_slot_what_was_done_if_one_fails(self):
+        self.start_host()
+        first, second, *_ = sorted(self.slot_providers())
+        burned = {self.burn(first): 0, self.burn(second): 1}
+        failing = list(burned)[1]
+        write = release.cloud.Placement.write_inventory
+
+        def fail_for_one(placement, provider, name, record):
+            if provider.uuid == failing:
+                raise exception.PlacementUnreachable(reason='gone')
+            return write(placement, provider, name, record)
+
+        with mock.patch.object(
+            release.cloud.Placement, 'write_inventory', fail_for_one
+        ):
+            code, rows = self.rows(
+                'release', f'{second:08X}', f'{first:08X}', '--yes'
+            )
+
+        self.assertEqual(4, code)
+        self.assertEqual(
+            {f'{first:08X}': 'released', f'{second:08X}': 'unknown'},
+            {row['Slot']: row['State'] for row in rows},
+        )
+        for uuid, reserved in burned.items():
+            self.assertEqual(reserved, self.reserved(uuid))
+
+    def test_release_checks_again_a_device_changed_meanwhile(self):
         self.start_host()
         index = min(self.slot_providers())
         uuid = self.burn(index)
@@ -364,7 +413,7 @@ class ReleaseTest(CommandTestCase):
 
 
 class CloudErrorsTest(CommandTestCase):
-    def test_each_way_not_to_reach_placement_has_its_cure(self):
+    def test_unreachable_placement_is_reported_with_its_cure(self):
         self.start_host()
         good = {
             'auth_type': 'admin_token',
@@ -402,28 +451,39 @@ class StatusTest(CommandTestCase):
             for check in json.loads(out.read())['checks']
         }
 
-    def test_a_host_that_is_ready_and_one_that_is_not(self):
-        self.start_host()
+    def ask_records(self):
+        """Read service versions as the conductor does: from the records."""
+        self.useFixture(
+            fixtures.MockPatchObject(
+                nova_service_versions.rpcapi, 'ConductorAPI', lambda: None
+            )
+        )
 
+    def results(self, conf):
+        """Run the checks; give the names of those that are not a success."""
+        _, found = self.check(conf)
+        return {name: code for name, (code, _) in found.items() if code}
+
+    def test_unreachable_conductor_is_a_warning(self):
+        self.start_host()
         # The conductor of these tests serves one cell, on a queue that only
         # the cell's own services know.
         code, found = self.check(self.nova_conf())
         self.assertEqual(1, code)
-        self.assertIn('can not be asked', found['Nova service versions'][1])
+        self.assertIn('cannot be asked', found['Nova service versions'][1])
 
-        # Asked as the conductor asks: by the records themselves
-        self.useFixture(
-            fixtures.MockPatchObject(
-                services.rpcapi, 'ConductorAPI', lambda: None
-            )
-        )
+    def test_ready_host_passes_all_checks(self):
+        self.start_host()
+        self.ask_records()
         code, found = self.check(self.nova_conf())
         self.assertEqual((0, {0}), (code, {c for c, _ in found.values()}))
         self.assertIn('is 74', found['Nova service versions'][1])
         self.assertIn('installed here', found['Placement'][1])
 
-        # Short names, as an earlier release of the driver may have left
-        self.flags(provider_names='spec', group='powervm')
+    def test_short_provider_name_is_a_warning(self):
+        self.start_host()
+        self.ask_records()
+        # As an earlier release of the driver may have left it
         root = self._get_provider_uuid_by_host('host1')
         self.placement.post(
             '/resource_providers',
@@ -438,24 +498,80 @@ class StatusTest(CommandTestCase):
         self.assertEqual((1, 1), (code, found['Names of providers'][0]))
         self.assertIn('IOSlot 21010099', found['Names of providers'][1])
 
-        # Neither host nor Placement nor a good file
-        self._inventories['host1'] = 'gpus: 3'
-        conf = self.nova_conf(
-            powervm={
-                'inventory_file': self.inventory_path('host1'),
-                'rest_url': 'http://127.0.0.1:9',
-                'rest_username': 'nova',
-                'rest_password': 'secret',
-            },
-            placement={},
-        )
-        code, found = self.check(conf)
-        self.assertEqual(2, code)
-        self.assertEqual(
-            {'Nova service versions'},
-            {name for name, (result, _) in found.items() if result != 2},
-        )
+    def test_failure_is_reported_by_the_check_of_its_cause_only(self):
+        self.start_host()
+        self.ask_records()
+        good = self.nova_conf()
+        self.assertEqual({}, self.results(good))
+        powervm = {
+            'inventory_file': self.inventory_path('host1'),
+            'rest_url': self.hosts['host1'].emulator.url,
+            'rest_username': self.hosts['host1'].emulator.username,
+            'rest_password': self.hosts['host1'].emulator.password,
+        }
+        bad_file = fixtures.TempDir()
+        self.useFixture(bad_file)
+        path = os.path.join(bad_file.path, 'inventory.yaml')
+        with open(path, 'wb') as file:
+            file.write(b'# \xe9\n')
+        token = self.placement.fixture.token
+        endpoint = self.placement.fixture.endpoint
+        for changes, expected in (
+            (
+                {'powervm': powervm | {'inventory_file': path}},
+                {'Inventory file': 2},
+            ),
+            (
+                {'powervm': powervm | {'rest_url': 'http://127.0.0.1:9'}},
+                {'PowerVM REST API': 2, 'Owners of slots': 1},
+            ),
+            (
+                {'powervm': powervm | {'rest_url': 'ftp://host'}},
+                {
+                    'Options': 2,
+                    'PowerVM REST API': 1,
+                    'Owners of slots': 1,
+                    'Names of providers': 1,
+                },
+            ),
+            (
+                {'placement': {}},
+                {
+                    'Placement': 2,
+                    'Names of providers': 1,
+                    'Candidates for many devices': 1,
+                },
+            ),
+            (
+                {
+                    'placement': {
+                        'auth_type': 'admin_token',
+                        'endpoint': endpoint,
+                        'token': f'wrong:{token}',
+                    }
+                },
+                {
+                    'Placement': 2,
+                    'Names of providers': 1,
+                    'Candidates for many devices': 1,
+                },
+            ),
+            ({'DEFAULT': {'host': 'not-started-yet'}}, {}),
+        ):
+            with self.subTest(changes):
+                conf = self.nova_conf(**changes)
+                self.assertEqual(expected, self.results(conf))
 
-    def test_what_can_not_be_run_is_255(self):
-        code = status.main(['--config-file', '/nowhere', 'upgrade', 'check'])
-        self.assertEqual(255, code)
+    def test_unusable_configuration_file_is_named_and_ends_with_255(self):
+        path = os.path.join(
+            self.useFixture(fixtures.TempDir()).path, 'nova.conf'
+        )
+        with open(path, 'wb') as file:
+            file.write(b'# \xe9\n')
+        for name in ('/nowhere', path):
+            err = io.StringIO()
+            with mock.patch('sys.stderr', err):
+                code = status.main(['--config-file', name, 'upgrade', 'check'])
+            self.assertEqual(255, code)
+            self.assertIn(name, err.getvalue())
+            self.assertEqual(1, err.getvalue().count('\n'))

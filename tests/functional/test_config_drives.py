@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Config drives: what a guest reads from them."""
+"""Config drives as a guest reads them."""
 
 import base64
 import io
@@ -29,9 +29,9 @@ USER_DATA = b'#!/bin/sh\necho \xc3\xa4 > /tmp/x\n\x00\xff'
 
 
 class Drive:
-    """A config drive, read as a guest does.
+    """A config drive as a guest reads it.
 
-    :param data: The bytes of the medium.
+    :param data: Bytes of the medium.
     """
 
     def __init__(self, data):
@@ -43,7 +43,7 @@ class Drive:
         disc.close()
 
     def json(self, name, version='latest'):
-        """Read a document of OpenStack's."""
+        """Return an OpenStack document."""
         return json.loads(self.files[f'/openstack/{version}/{name}.json'])
 
     @property
@@ -52,7 +52,7 @@ class Drive:
 
     @property
     def slots(self):
-        """Give the entries of I/O slots."""
+        """Return the device entries of I/O slots."""
         return [
             device
             for device in self.metadata['devices']
@@ -82,27 +82,27 @@ class ConfigDriveTestCase(base.PowerVMTestCase):
         self.flags(max_attempts=1, group='scheduler')
 
     def boot_with_drive(self, extra_specs=(), **options):
-        """Boot a server that asks for a config drive."""
+        """Boot a server that requests a config drive."""
         request = {'config_drive': True} | options.pop('request', {})
         return self.boot(dict(extra_specs), request=request, **options)
 
     def drive(self):
-        """Read the only medium of the host."""
+        """Return the only medium of the host as a config drive."""
         (medium,) = self.media()
         return Drive(self.contents(medium))
 
 
-class Contents(ConfigDriveTestCase):
-    """The medium holds what Nova puts on a config drive."""
+class ConfigDriveContentsTest(ConfigDriveTestCase):
+    """A config drive holds what Nova puts on it."""
 
     def setUp(self):
         super().setUp()
         self.start_host()
 
-    def test_all_that_is_on_it(self):
+    def test_config_drive_holds_what_nova_puts_on_it(self):
         self.tell_stories()
 
-    def story_it_is_an_iso_with_the_label_that_cloud_init_looks_for(self):
+    def story_config_drive_is_iso_labelled_config_2(self):
         self.boot_with_drive()
 
         drive = self.drive()
@@ -112,7 +112,7 @@ class Contents(ConfigDriveTestCase):
         inspector.finish()
         self.assertTrue(inspector.format_match)
 
-    def story_it_is_mapped_beside_the_disk(self):
+    def story_config_drive_is_mapped_beside_root_disk(self):
         server = self.boot_with_drive(disk=1)
 
         name = server['OS-EXT-SRV-ATTR:instance_name']
@@ -123,7 +123,7 @@ class Contents(ConfigDriveTestCase):
         )
         self.assertEqual([], self.hosts['host1'].reader.files())
 
-    def story_metadata_tells_who_the_server_is(self):
+    def story_metadata_identifies_server(self):
         key = _public_key()
         self.api.post_keypair(
             {'keypair': {'name': 'key', 'type': 'ssh', 'public_key': key}}
@@ -144,7 +144,7 @@ class Contents(ConfigDriveTestCase):
         self.assertEqual('secret', metadata['admin_pass'])
         self.assertEqual({'role': 'wéb'}, metadata['meta'])
 
-    def story_user_data_comes_byte_by_byte(self):
+    def story_user_data_is_kept_byte_for_byte(self):
         encoded = base64.b64encode(USER_DATA).decode()
         self.boot_with_drive(request={'user_data': encoded})
 
@@ -152,7 +152,7 @@ class Contents(ConfigDriveTestCase):
         self.assertEqual(USER_DATA, files['/openstack/latest/user_data'])
         self.assertEqual(USER_DATA, files['/ec2/latest/user-data'])
 
-    def story_network_data_has_the_ports(self):
+    def story_network_data_lists_port(self):
         port = self.make_port()
         self.boot_with_drive(networks=[{'port': port['id']}])
 
@@ -162,7 +162,7 @@ class Contents(ConfigDriveTestCase):
         self.assertEqual(link['id'], network['link'])
         self.assertEqual(port['network_id'], network['network_id'])
 
-    def story_injected_files_of_an_old_client(self):
+    def story_config_drive_holds_injected_files_of_old_microversion(self):
         contents = base64.b64encode(b'welcome').decode()
         with utils.temporary_mutation(self.api, microversion='2.56'):
             self.boot_with_drive(
@@ -180,7 +180,7 @@ class Contents(ConfigDriveTestCase):
             b'welcome', drive.files[f'/openstack{file["content_path"]}']
         )
 
-    def story_every_version_that_nova_knows_is_there(self):
+    def story_config_drive_holds_metadata_versions(self):
         self.boot_with_drive()
 
         drive = self.drive()
@@ -189,17 +189,17 @@ class Contents(ConfigDriveTestCase):
         self.assertIn('/openstack/latest/vendor_data.json', drive.files)
 
 
-class Devices(ConfigDriveTestCase):
-    """The metadata tells a guest which device is which."""
+class ConfigDriveDevicesTest(ConfigDriveTestCase):
+    """The metadata describe the devices of a server."""
 
     def setUp(self):
         super().setUp()
         self.start_host()
 
-    def test_all_that_is_told(self):
+    def test_metadata_describes_devices_of_server(self):
         self.tell_stories()
 
-    def story_a_gpu_by_its_location_code(self):
+    def story_metadata_locates_gpu(self):
         server = self.boot_with_drive(base.gpu_groups(1))
 
         (index,) = self.allocated_slots(server)
@@ -212,7 +212,7 @@ class Devices(ConfigDriveTestCase):
             (slot['vendor_id'], slot['device_id'], slot['class']),
         )
 
-    def story_a_root_disk_by_its_tag(self):
+    def story_metadata_lists_root_disk_by_tag(self):
         disk = {
             'uuid': self.image,
             'source_type': 'image',
@@ -230,7 +230,7 @@ class Devices(ConfigDriveTestCase):
             ],
         )
 
-    def story_several_gpus(self):
+    def story_metadata_lists_each_of_several_gpus(self):
         server = self.boot_with_drive(
             base.gpu_groups(1)
             | base.gpu_groups(2)
@@ -243,7 +243,7 @@ class Devices(ConfigDriveTestCase):
             sorted(slot['drc_index'] for slot in self.drive().slots),
         )
 
-    def story_each_version_with_devices_lists_them(self):
+    def story_metadata_versions_with_devices_list_gpu(self):
         self.boot_with_drive(base.gpu_groups(1))
 
         drive = self.drive()
@@ -252,7 +252,7 @@ class Devices(ConfigDriveTestCase):
                 devices = json.loads(data).get('devices')
                 self.assertIn(devices and len(devices), (None, 1), path)
 
-    def story_a_property_that_the_host_does_not_report_is_left_out(self):
+    def story_metadata_omits_unreported_property(self):
         trait = 'CUSTOM_POWERVM_IOSLOT_DRC_INDEX_21020024'
         self.boot_with_drive(
             {'resources1:CUSTOM_GPU': '1', f'trait1:{trait}': 'required'}
@@ -262,12 +262,12 @@ class Devices(ConfigDriveTestCase):
         self.assertNotIn('subsys_vendor_id', slot)
         self.assertIn('vendor_id', slot)
 
-    def story_no_device_no_entry(self):
+    def story_metadata_lists_no_device_for_plain_server(self):
         self.boot_with_drive()
 
         self.assertEqual([], self.drive().metadata['devices'])
 
-    def story_tagged_ports_by_their_mac_addresses(self):
+    def story_metadata_lists_tagged_ports_by_mac_address(self):
         first, second, third = (self.make_port() for _ in range(3))
 
         server = self.boot_with_drive(
@@ -291,7 +291,7 @@ class Devices(ConfigDriveTestCase):
             found,
         )
 
-    def story_a_tagged_port_and_a_gpu(self):
+    def story_metadata_lists_tagged_port_and_gpu(self):
         port = self.make_port()
         self.boot_with_drive(
             base.gpu_groups(1),
@@ -303,7 +303,7 @@ class Devices(ConfigDriveTestCase):
             [device['type'] for device in self.drive().metadata['devices']],
         )
 
-    def story_tags_are_told_without_a_config_drive(self):
+    def story_instance_record_has_tags_without_config_drive(self):
         port = self.make_port()
         server = self.boot({}, networks=[{'port': port['id'], 'tag': 'lan'}])
 
@@ -313,29 +313,29 @@ class Devices(ConfigDriveTestCase):
         )
 
 
-class WhoGetsOne(ConfigDriveTestCase):
-    """A server has a config drive if it asks for one, or must have it."""
+class ConfigDriveRequestTest(ConfigDriveTestCase):
+    """A server has a config drive if requested or required."""
 
     def setUp(self):
         super().setUp()
         self.start_host()
 
-    def test_those_that_ask_or_must(self):
+    def test_server_has_config_drive_if_requested_or_required(self):
         self.tell_stories()
 
-    def story_not_unless_it_is_asked_for(self):
+    def story_server_has_no_config_drive_by_default(self):
         self.boot({})
 
         self.assertEqual([], self.media())
         self.assertIsNone(self.volume_group('rootvg')['media_repository'])
 
-    def story_the_operator_wants_it(self):
+    def story_force_config_drive_adds_config_drive(self):
         with self.flagged(force_config_drive=True):
             self.boot({})
 
         self.drive()
 
-    def story_the_image_wants_it(self):
+    def story_image_property_adds_config_drive(self):
         image = self.create_image(
             base.IMAGE,
             properties={
@@ -348,7 +348,7 @@ class WhoGetsOne(ConfigDriveTestCase):
 
         self.drive()
 
-    def story_vfat_is_refused(self):
+    def story_vfat_format_is_refused(self):
         self.control().clear_journal()
 
         with self.flagged(config_drive_format='vfat'):
@@ -359,22 +359,22 @@ class WhoGetsOne(ConfigDriveTestCase):
         )
         self.assertEqual(0, self.control().journal_counts().get(CREATED, 0))
 
-    def story_vfat_hurts_nobody_without_a_config_drive(self):
+    def story_vfat_format_is_ignored_without_config_drive(self):
         with self.flagged(config_drive_format='vfat'):
             self.boot({})
 
 
-class Lifetime(ConfigDriveTestCase):
+class ConfigDriveLifetimeTest(ConfigDriveTestCase):
     """A config drive lives as long as its server."""
 
     def setUp(self):
         super().setUp()
         self.start_host()
 
-    def test_from_boot_to_delete(self):
+    def test_config_drive_lives_as_long_as_its_server(self):
         self.tell_stories()
 
-    def story_it_goes_with_its_server(self):
+    def story_delete_removes_config_drive(self):
         gone, kept = self.boot_with_drive(), self.boot_with_drive()
 
         self._delete_server(gone)
@@ -384,7 +384,7 @@ class Lifetime(ConfigDriveTestCase):
         self.assertEqual([], self.media())
         self.assertEqual([], self.mappings())
 
-    def story_a_failed_start_removes_it(self):
+    def story_failed_start_removes_config_drive(self):
         self.control().plan_job('PowerOn', 'HSCL0000 no power')
 
         self.boot_with_drive(expected='ERROR')
@@ -393,7 +393,7 @@ class Lifetime(ConfigDriveTestCase):
         self.assertEqual([], self.disks())
         self.assertEqual([], self.mappings())
 
-    def test_a_failed_upload_removes_the_disk_too(self):
+    def test_failed_upload_removes_root_disk(self):
         self.control().add_fault(match='File.upload', nth=2, status=500)
 
         self.boot_with_drive(expected='ERROR')
@@ -401,14 +401,14 @@ class Lifetime(ConfigDriveTestCase):
         self.assertEqual([], self.media())
         self.assertEqual([], self.disks())
 
-    def test_the_session_ended_before_its_upload(self):
+    def test_upload_is_repeated_after_session_expires(self):
         self.control().add_fault(match='File.upload', nth=2, status=401)
 
         server = self.boot_with_drive()
 
         self.assertEqual(server['id'], self.drive().metadata['uuid'])
 
-    def test_a_lost_answer_to_its_upload_is_made_good(self):
+    def test_upload_survives_lost_answer(self):
         self.control().add_fault(
             match='File.upload', nth=2, drop=True, phase='after'
         )
@@ -417,7 +417,7 @@ class Lifetime(ConfigDriveTestCase):
 
         self.assertEqual(server['id'], self.drive().metadata['uuid'])
 
-    def story_rebuild_makes_a_new_one(self):
+    def story_rebuild_makes_new_config_drive(self):
         server = self.boot_with_drive(base.gpu_groups(1))
         slots = self.drive().slots
         self.api.put_server(server['id'], {'server': {'name': 'a-new-name'}})
@@ -427,7 +427,7 @@ class Lifetime(ConfigDriveTestCase):
         self.assertEqual('a-new-name', self.drive().metadata['name'])
         self.assertEqual(slots, self.drive().slots)
 
-    def story_rebuild_keeps_one_that_was_forced(self):
+    def story_rebuild_keeps_forced_config_drive(self):
         with self.flagged(force_config_drive=True):
             server = self.boot({})
 

@@ -10,7 +10,9 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What a cycle costs, and what is done beside it."""
+"""The requests that a cycle of nova-compute makes."""
+
+import threading
 
 import os_traits
 from nova import context as nova_context
@@ -20,7 +22,9 @@ from tests.functional import base
 from tests.functional import requests_seen
 
 ALLOCATIONS = 'GET /resource_providers/{}/allocations'
-FREE = 'GET /resource_providers?in_tree={}&resources=CUSTOM_GPU:1'
+ROOM = 'GET /resource_providers?in_tree={}&resources=CUSTOM_GPU:1'
+#: An idle cycle asks the host this.
+UNCHANGED = [('ManagedSystem.read', 304), ('VolumeGroup.read', 304)]
 TREE = 'GET /resource_providers?in_tree={}'
 
 
@@ -32,11 +36,10 @@ class CostTestCase(base.PowerVMTestCase):
         )
 
     def cycle(self):
-        """Run Nova's periodic task; give its requests to host and Placement.
+        """Run a periodic task; return its requests to host and Placement.
 
-        The polls for events are not counted.
+        Polls for events are not counted.
         """
-        self.hear()
         self.recorder.take()
         self.control().clear_journal()
         self._run_periodics()
@@ -47,50 +50,41 @@ class CostTestCase(base.PowerVMTestCase):
         ]
         return asked, self.recorder.take()
 
-    def settle(self):
-        """Let a new host come to rest."""
-        changes = self.driver()._running.listener._changes
-        for _ in range(500):
-            if changes.believed:
-                break
-            base.time.sleep(0.02)
-        self.cycle()
-
     def driver(self, name='host1'):
         return self.computes[name].manager.driver
 
 
-class Cycle(CostTestCase):
-    def test_an_unchanged_host_is_asked_nothing_and_nothing_is_planned(self):
+class IdleCycleTest(CostTestCase):
+    def test_unchanged_host_answers_two_conditional_requests(self):
         self.start_host(skip_free_provider_reads=False)
-        self.settle()
-        snapshot = self.driver()._running.host.last
-        picture = self.driver()._settled._picture
+        view = self.driver()._running.host.last.view
 
         asked, sent = self.cycle()
 
-        self.assertEqual([], asked)
-        # One for the root by Nova's resource tracker, then one for each.
-        self.assertEqual([ALLOCATIONS] * (1 + 1 + 4), sent)
-        self.assertIs(snapshot, self.driver()._running.host.last)
-        self.assertIs(picture, self.driver()._settled._picture)
+        self.assertEqual(UNCHANGED, asked)
+        # Whether a provider is gone; then one for the root by Nova's resource
+        # tracker, and one for each provider.
+        self.assertEqual([TREE] + [ALLOCATIONS] * (1 + 1 + 4), sent)
+        # Nothing was parsed again.
+        self.assertIs(view, self.driver()._running.host.last.view)
 
-    def test_without_the_event_stream_each_resource_answers_304(self):
-        self.start_host()
-        self.settle()
-        self.driver()._running.listener._changes.interrupted()
+    def test_device_in_use_costs_one_more_request_to_placement(self):
+        self.start_host(skip_free_provider_reads=False)
+        _, free = self.cycle()
+        self.boot(base.gpu_groups(2) | {'group_policy': 'none'})
         self.cycle()
-        self.driver()._running.listener._changes.interrupted()
 
-        asked, _ = self.cycle()
+        asked, sent = self.cycle()
 
+        self.assertEqual(UNCHANGED, asked)
+        ours = sent[: sent.index(TREE)] + sent[sent.index(TREE) + 1 :]
+        # Nova reads each provider, and each consumer of the tree.
         self.assertEqual(
-            [('ManagedSystem.read', 304), ('VolumeGroup.read', 304)], asked
+            free.count(ALLOCATIONS) + 2, ours.count(ALLOCATIONS), sent
         )
 
-    def test_a_change_is_seen_in_the_cycle_after_it(self):
+    def test_change_is_published_in_next_cycle(self):
         self.start_host()
-        self.settle()
         self.plug_gpu('21010040')
 
         self.cycle()
@@ -99,12 +93,11 @@ class Cycle(CostTestCase):
         self.control().set_owner('21010040', 'archive')
         self.cycle()
         self.assertNotIn(0x21010040, self.slot_providers())
-        self.assertEqual([], self.cycle()[0])
+        self.assertEqual(UNCHANGED, self.cycle()[0])
 
-    def test_what_somebody_changes_in_placement_is_put_right(self):
+    def test_traits_changed_in_placement_are_restored(self):
         self.flags(resource_provider_association_refresh=1, group='compute')
         self.start_host()
-        self.settle()
         provider = self.slot_providers()[0x21010020]['uuid']
         traits = set(self._get_provider_traits(provider))
         self._create_trait('CUSTOM_BY_HAND')
@@ -118,8 +111,8 @@ class Cycle(CostTestCase):
         self.assertEqual(traits, set(self._get_provider_traits(provider)))
 
 
-class Restart(CostTestCase):
-    def test_traits_and_classes_are_not_made_again(self):
+class RestartCostTest(CostTestCase):
+    def test_restart_creates_no_traits_or_classes(self):
         self.start_host()
         self.recorder.take()
 
@@ -129,107 +122,51 @@ class Restart(CostTestCase):
         self.assertEqual([], [r for r in sent if not r.startswith('GET')])
         self.assertEqual([], [r for r in sent if '/traits?' in r])
 
-    def test_its_thread_ends(self):
+    def test_stopped_service_leaves_no_thread(self):
+        before = self.threads()
         self.start_host()
-        listener = self.driver()._running.listener
-        self.assertTrue(listener._thread.is_alive())
+        (thread,) = self.threads() - before
 
         self.computes['host1'].stop()
 
         # Nova's fixture does not wait for the end of a service.
-        listener._thread.join(10)
-        self.assertFalse(listener._thread.is_alive())
+        thread.join(10)
+        self.assertFalse(thread.is_alive())
 
-
-class LeftTraits(CostTestCase):
-    def traits(self):
-        answer = self.placement.get(
-            '/traits?name=startswith:CUSTOM_POWERVM_IOSLOT', version='1.6'
-        )
-        return set(answer.body['traits'])
-
-    def test_those_of_a_slot_that_is_gone_are_deleted(self):
-        self.start_host()
-        gone = {
-            'CUSTOM_POWERVM_IOSLOT_DRC_INDEX_21010020',
-            base.location_trait('U78D2.001.EMU0001-P1-C3'),
+    @staticmethod
+    def threads():
+        return {
+            thread
+            for thread in threading.enumerate()
+            if thread.name == 'powervm-events'
         }
-        before = self.traits()
-        self.assertLessEqual(gone, before)
-        self.control().pull('21010020')
-        self.cycle()
-        # They are seen to outside of Nova's lock, in the cycle that follows.
-        self.assertEqual(before, self.traits())
-
-        self.cycle()
-
-        # The others describe the remaining cards as well.
-        self.assertEqual(before - gone, self.traits())
-        self.assertEqual([], [r for r in self.cycle()[1] if 'traits' in r])
-
-    def test_those_that_another_host_has_stay(self):
-        self.start_host()
-        self.start_host('host2')
-        before = self.traits()
-        self.control().pull('21010020')
-        self.cycle()
-
-        self.cycle()
-
-        self.assertEqual(before, self.traits())
-        self.assertEqual([], [r for r in self.cycle()[1] if 'DELETE' in r])
 
 
-class Vanished(CostTestCase):
+class DeletedProviderTest(CostTestCase):
     skipping = False
 
-    def test_a_provider_that_somebody_deleted_is_back_after_a_cycle(self):
+    def test_provider_that_somebody_deleted_is_made_anew(self):
         self.start_host(skip_free_provider_reads=self.skipping)
-        self.settle()
         uuid = self.slot_providers()[0x21010020]['uuid']
         self.placement.delete(f'/resource_providers/{uuid}')
         self.assertNotIn(0x21010020, self.slot_providers())
 
         self.cycle()
-        if not self.skipping:
-            # Nova itself ends the first one.
-            self.assertNotIn(0x21010020, self.slot_providers())
-            self.cycle()
 
         self.assertIn(0x21010020, self.slot_providers())
-        self.settle()
-        self.assertNotIn(TREE, self.cycle()[1])
+        self.assertEqual(UNCHANGED, self.cycle()[0])
 
 
-class VanishedAndSkipping(Vanished):
+class DeletedProviderWithSkippingTest(DeletedProviderTest):
     skipping = True
 
-    def test_a_provider_that_somebody_deleted_is_back_after_a_cycle(self):
-        # A free one is not read, so nobody notices it before the refresh.
-        self.start_host(skip_free_provider_reads=True)
-        server = self.boot(base.gpu_groups(1))
-        (used,) = [
-            uuid
-            for uuid in self._get_allocations_by_server_uuid(server['id'])
-            if uuid != self._get_provider_uuid_by_host('host1')
-        ]
-        self.settle()
-        self._delete_server(server)
-        self.cycle()
-        self.placement.delete(f'/resource_providers/{used}')
-        self.assertEqual(3, len(self.slot_providers()))
 
-        self.cycle()
-
-        self.assertEqual(4, len(self.slot_providers()))
-
-
-class SkipFreeReads(CostTestCase):
+class SkipFreeReadsTest(CostTestCase):
     def client(self):
         return self.computes['host1'].manager.reportclient
 
-    def both(self):
-        """Give what the original answers, and what is answered instead."""
+    def original_and_replacement(self):
+        """Return the allocations as nova reads them and as the option does."""
         context = nova_context.get_admin_context()
         original = type(self.client()).get_allocations_for_provider_tree
         return (
@@ -237,22 +174,21 @@ class SkipFreeReads(CostTestCase):
             self.client().get_allocations_for_provider_tree(context, 'host1'),
         )
 
-    def test_three_requests_whatever_the_number_of_devices(self):
+    def test_four_requests_whatever_the_number_of_devices(self):
         self.start_host(skip_free_provider_reads=True)
-        self.settle()
 
         asked, sent = self.cycle()
 
-        self.assertEqual([], asked)
-        self.assertEqual([ALLOCATIONS, FREE, ALLOCATIONS], sent)
+        self.assertEqual(UNCHANGED, asked)
+        self.assertEqual([TREE, ALLOCATIONS, ROOM, ALLOCATIONS], sent)
 
-    def test_what_is_allocated_is_answered_as_nova_does(self):
+    def test_allocations_equal_those_nova_reads(self):
         self.start_host(skip_free_provider_reads=True)
         self.boot(base.gpu_groups(1) | {'group_policy': 'none'})
         self.boot({})
         self.cycle()
 
-        theirs, ours = self.both()
+        theirs, ours = self.original_and_replacement()
 
         self.assertEqual(2, len(theirs))
         self.assertEqual(theirs, ours)
@@ -269,14 +205,13 @@ class SkipFreeReads(CostTestCase):
         self.control().pull(f'{used:08X}')
         self.cycle()
 
-        theirs, ours = self.both()
+        theirs, ours = self.original_and_replacement()
 
         self.assertIn(server['id'], ours)
         self.assertEqual(theirs, ours)
 
-    def test_another_class_on_a_provider_is_not_overlooked(self):
+    def test_provider_with_another_class_is_read(self):
         self.start_host(skip_free_provider_reads=True)
-        self.settle()
         uuid = self.slot_providers()[0x21010020]['uuid']
         # Nova's copy of the provider is older than this.
         self.placement.put('/resource_classes/CUSTOM_OTHER', {}, version='1.7')
@@ -302,12 +237,12 @@ class SkipFreeReads(CostTestCase):
             version='1.28',
         )
 
-        theirs, ours = self.both()
+        theirs, ours = self.original_and_replacement()
 
         self.assertEqual(1, len(ours))
         self.assertEqual(theirs, ours)
 
-    def test_it_is_off_where_novas_pci_tracker_needs_the_answers(self):
+    def test_option_is_ignored_with_pci_in_placement(self):
         self.flags(report_in_placement=True, group='pci')
         self.start_host(skip_free_provider_reads=True)
 
@@ -319,7 +254,7 @@ class SkipFreeReads(CostTestCase):
             self.stdlog.logger.output,
         )
 
-    def test_it_is_off_with_a_nova_that_was_not_tested(self):
+    def test_option_is_ignored_with_untested_nova(self):
         self.useFixture(
             base.fixtures.MockPatchObject(
                 free_provider_reads, 'TESTED', ('33.0',)
@@ -332,7 +267,7 @@ class SkipFreeReads(CostTestCase):
         )
         self.assertIn('this is nova 34.', self.stdlog.logger.output)
 
-    def test_it_ends_with_the_service(self):
+    def test_stop_restores_report_client(self):
         self.start_host(skip_free_provider_reads=True)
         self.assertIn('get_allocations_for_provider_tree', vars(self.client()))
 

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Instances get exactly the slots that their flavor was allocated."""
+"""LPARs get exactly the slots that were allocated to their instance."""
 
 from tests.functional import base
 
@@ -26,17 +26,17 @@ the-rare-one:
 )
 
 
-class OneDevice(base.PowerVMTestCase):
-    """One GPU by vendor and device id."""
+class SingleDeviceTest(base.PowerVMTestCase):
+    """A GPU selected by vendor and device id."""
 
     def setUp(self):
         super().setUp()
         self.start_host()
 
-    def test_one_device(self):
+    def test_server_with_one_device_has_its_slot(self):
         self.tell_stories()
 
-    def story_boot_gives_the_lpar_the_allocated_slot(self):
+    def story_boot_assigns_allocated_slot(self):
         server = self.boot(base.gpu_groups(1))
 
         slots = self.allocated_slots(server)
@@ -46,7 +46,7 @@ class OneDevice(base.PowerVMTestCase):
         self.assertEqual({slots[0]: True}, lpar.slots)
         self.assertEqual(lpar.uuid, self.slot_owner(slots[0]))
 
-    def story_the_lpar_has_the_flavors_size_and_the_instances_name(self):
+    def story_boot_uses_flavor_size_and_instance_name(self):
         server = self.boot(base.gpu_groups(1), memory_mb=2048, vcpu=2)
 
         lpar = self.lpar(server)
@@ -68,7 +68,7 @@ class OneDevice(base.PowerVMTestCase):
             {}, self._get_allocations_by_server_uuid(server['id'])
         )
 
-    def story_rebuild_keeps_the_slot(self):
+    def story_rebuild_keeps_slot(self):
         server = self.boot(base.gpu_groups(1))
         slots = self.allocated_slots(server)
         other = self.create_image(b'another image')
@@ -80,13 +80,13 @@ class OneDevice(base.PowerVMTestCase):
         self.assertEqual('running', lpar.state)
         self.assertEqual(dict.fromkeys(slots, True), lpar.slots)
 
-    def story_an_instance_without_devices_gets_no_slot(self):
+    def story_server_without_devices_gets_no_slot(self):
         server = self.boot({})
 
         self.assertEqual([], self.allocated_slots(server))
         self.assertEqual({}, self.lpar(server).slots)
 
-    def story_the_slot_is_stored_with_the_instance(self):
+    def story_instance_record_stores_slot(self):
         server = self.boot(base.gpu_groups(1))
 
         stored = self.instance(server).resources
@@ -96,8 +96,8 @@ class OneDevice(base.PowerVMTestCase):
         )
 
 
-class SeveralDevices(base.PowerVMTestCase):
-    """Groups of a flavor, each one device."""
+class MultipleDevicesTest(base.PowerVMTestCase):
+    """Flavors with several groups of one device each."""
 
     inventory = WITH_LOCATION
 
@@ -105,10 +105,10 @@ class SeveralDevices(base.PowerVMTestCase):
         super().setUp()
         self.start_host()
 
-    def test_several_devices(self):
+    def test_server_with_several_devices_has_their_slots(self):
         self.tell_stories()
 
-    def story_two_devices_by_ids_and_by_location(self):
+    def story_flavor_selects_devices_by_ids_and_by_drc_index(self):
         # The specification's flavor, with working keys.
         groups = base.gpu_groups(1) | {
             'resources2:CUSTOM_GPU': '1',
@@ -122,7 +122,7 @@ class SeveralDevices(base.PowerVMTestCase):
         self.assertIn(0x21010022, slots)
         self.assertEqual(dict.fromkeys(slots, True), self.lpar(server).slots)
 
-    def story_two_devices_of_two_classes(self):
+    def story_flavor_selects_devices_of_two_classes(self):
         groups = base.gpu_groups(1) | {
             'resources2:CUSTOM_NVME': '1',
             'group_policy': 'none',
@@ -134,7 +134,7 @@ class SeveralDevices(base.PowerVMTestCase):
         self.assertIn(0x21010030, slots)
         self.assertEqual(dict.fromkeys(slots, True), self.lpar(server).slots)
 
-    def story_selected_by_a_trait_of_the_file(self):
+    def story_flavor_selects_device_by_custom_trait(self):
         server = self.boot(
             {'resources1:CUSTOM_NVME': '1', 'trait1:CUSTOM_FAST': 'required'}
         )
@@ -142,7 +142,7 @@ class SeveralDevices(base.PowerVMTestCase):
         self.assertEqual([0x21010030], self.allocated_slots(server))
         self.assertEqual({0x21010030: True}, self.lpar(server).slots)
 
-    def story_selected_by_the_location_code(self):
+    def story_flavor_selects_device_by_location_code(self):
         name = self.slot(0x21010021).drc_name
         trait = base.location_trait(name)
         server = self.boot(
@@ -151,7 +151,7 @@ class SeveralDevices(base.PowerVMTestCase):
 
         self.assertEqual([0x21010021], self.allocated_slots(server))
 
-    def story_instances_never_share_a_device(self):
+    def story_servers_never_share_device(self):
         servers = [self.boot(base.gpu_groups(1)) for _ in range(4)]
 
         taken = [self.allocated_slots(server)[0] for server in servers]
@@ -160,8 +160,8 @@ class SeveralDevices(base.PowerVMTestCase):
             self.assertEqual({slot: True}, self.lpar(server).slots)
 
 
-class NoCandidate(base.PowerVMTestCase):
-    """Nova finds no host for what is not there."""
+class MissingDeviceTest(base.PowerVMTestCase):
+    """Nova finds no host for a device that is not available."""
 
     def setUp(self):
         super().setUp()
@@ -170,10 +170,10 @@ class NoCandidate(base.PowerVMTestCase):
     def refused(self, groups):
         return self.boot(groups, expected='ERROR')
 
-    def test_no_candidate(self):
+    def test_boot_fails_without_matching_device(self):
         self.tell_stories()
 
-    def story_a_taken_device(self):
+    def story_boot_fails_if_device_is_taken(self):
         groups = {
             'resources1:CUSTOM_GPU': '1',
             'trait1:CUSTOM_POWERVM_IOSLOT_DRC_INDEX_21010020': 'required',
@@ -185,7 +185,7 @@ class NoCandidate(base.PowerVMTestCase):
         self.assertIn('No valid host', server['fault']['message'])
         self.assertIsNone(self.lpar(server))
 
-    def story_more_devices_than_there_are(self):
+    def story_boot_fails_for_more_devices_than_present(self):
         groups = {'group_policy': 'isolate'}
         for number in range(1, 6):
             groups |= base.gpu_groups(number)
@@ -194,8 +194,8 @@ class NoCandidate(base.PowerVMTestCase):
 
         self.assertIn('No valid host', server['fault']['message'])
 
-    def story_two_servers_of_one_request_although_there_are_devices(self):
-        # Nova claims the first candidate of a host only: the same device.
+    def story_multi_create_fails_although_devices_are_free(self):
+        # Nova claims a host's first candidate only, so the same device.
         group = base.gpu_groups(1)
         server = self.boot(group, expected='ERROR', request={'min_count': 2})
 
@@ -208,12 +208,12 @@ class NoCandidate(base.PowerVMTestCase):
         for _ in range(2):
             self.boot(group)
 
-    def story_a_class_that_no_host_offers(self):
+    def story_boot_fails_for_class_that_no_host_offers(self):
         server = self.refused({'resources1:CUSTOM_NVME': '1'})
 
         self.assertIn('No valid host', server['fault']['message'])
 
-    def story_a_slot_that_a_vios_owns(self):
+    def story_boot_fails_for_slot_of_vios(self):
         server = self.refused(
             {
                 'resources1:CUSTOM_IOSLOT': '1',

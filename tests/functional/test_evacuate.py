@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Servers of a host that is down are built again on another one."""
+"""Servers of a failed host are evacuated to another one."""
 
 import fixtures
 from nova import context as nova_context
@@ -18,13 +18,13 @@ from nova import exception as nova_exception
 from nova import objects
 
 from nova_powervm.virt import driver
-from tests.functional import once
+from tests.functional import one_time_use
 
-INDEX = once.INDEX
+INDEX = one_time_use.INDEX
 
 
-class Evacuate(once.OnceTestCase):
-    """Two hosts of the same machine, file and DRC indexes."""
+class EvacuateTest(one_time_use.OneTimeUseTestCase):
+    """Two hosts with the same machine, file and DRC indexes."""
 
     def setUp(self):
         super().setUp()
@@ -35,11 +35,11 @@ class Evacuate(once.OnceTestCase):
         """Boot a server on a host."""
         return self.boot(groups, request={'host': host}, **options)
 
-    def test_a_new_device_is_burned_and_the_old_one_stays_burned(self):
+    def test_evacuate_burns_new_device_and_keeps_old_one_burned(self):
         port = self.make_port()
         server = self.boot_on(
             'host1',
-            once.device(),
+            one_time_use.gpu_group(),
             disk=1,
             networks=[{'port': port['id']}],
         )
@@ -65,9 +65,9 @@ class Evacuate(once.OnceTestCase):
         self._start_server(server)
         self.assertEqual('running', self.lpar(server, 'host2').state)
 
-        # What is left on the old host goes when it is back.
+        # The leftovers on the old host are removed when it is back.
         self.assertIsNotNone(self.lpar(server, 'host1'))
-        self.mend_host('host1')
+        self.recover_host('host1')
 
         self.assertIsNone(self.lpar(server, 'host1'))
         self.assertEqual([], self.disks('host1'))
@@ -87,22 +87,22 @@ class Evacuate(once.OnceTestCase):
         self.assertIsNone(self.lpar(server, 'host2'))
         self.assert_burned(INDEX, host='host2')
 
-    def test_onto_a_burned_device_it_fails_before_anything_is_made(self):
-        used = self.boot_on('host2', once.device())
+    def test_evacuate_to_burned_device_changes_nothing(self):
+        used = self.boot_on('host2', one_time_use.gpu_group())
         self._delete_server(used)
         self.assert_burned(INDEX, host='host2')
-        server = self.boot_on('host1', once.device())
+        server = self.boot_on('host1', one_time_use.gpu_group())
         self.fail_host('host1')
         before = self.host_state('host2')
 
-        # By way of the scheduler: no host has such a device.
+        # Through the scheduler, which finds no host with such a device.
         self._evacuate_server(
             server, expected_state='ERROR', expected_migration_status='error'
         )
         self.api.post_server_action(
             server['id'], {'os-resetState': {'state': 'active'}}
         )
-        # Past it, which the API still lets the old microversions do.
+        # Past the scheduler, which old microversions still allow.
         self.api.microversion = '2.67'
         self.admin_api.microversion = '2.67'
         self._evacuate_server(
@@ -111,7 +111,7 @@ class Evacuate(once.OnceTestCase):
             expected_state='ACTIVE',
             expected_migration_status='error',
         )
-        # Past all of them: the driver, called as nova-compute calls it.
+        # Past Nova's checks: the driver, called as nova-compute does.
         provider = self.slot_providers('host2')[INDEX]['uuid']
         allocations = self._get_allocations_by_server_uuid(server['id'])
         made_up = {provider: {'resources': {'CUSTOM_GPU': 1}}}
@@ -135,8 +135,8 @@ class Evacuate(once.OnceTestCase):
         self.assertEqual(before, self.host_state('host2'))
         self.assert_burned(INDEX, host='host2')
 
-    def test_the_old_one_can_not_be_removed(self):
-        server = self.boot_on('host1', once.device())
+    def test_restart_fails_until_evacuated_lpar_is_removed(self):
+        server = self.boot_on('host1', one_time_use.gpu_group())
         self.fail_host('host1')
         self._evacuate_server(server, expected_host='host2')
         held = {
@@ -147,7 +147,7 @@ class Evacuate(once.OnceTestCase):
             match='LogicalPartition.delete', status=500, every=True
         )
 
-        # Nova's contract: what can't be destroyed is not forgotten.
+        # Nova keeps the record of what could not be destroyed.
         started = []
         init_host = driver.PowerVMDriver.init_host
 
@@ -159,9 +159,9 @@ class Evacuate(once.OnceTestCase):
             driver.PowerVMDriver, 'init_host', init_and_remember
         ):
             error = self.assertRaises(
-                nova_exception.NovaException, self.mend_host, 'host1'
+                nova_exception.NovaException, self.recover_host, 'host1'
             )
-        # A process would have ended.
+        # A real process would have ended.
         started[0].cleanup_host('host1')
 
         self.assertIn(self.lpar(server, 'host1').uuid, str(error))
@@ -169,13 +169,13 @@ class Evacuate(once.OnceTestCase):
             held, set(self._get_allocations_by_server_uuid(server['id']))
         )
         self.control('host1').clear_faults()
-        self.mend_host('host1')
+        self.recover_host('host1')
         self.assertIsNone(self.lpar(server, 'host1'))
         self.assert_burned(INDEX, host='host1')
         self.assertEqual({INDEX: True}, self.lpar(server, 'host2').slots)
 
     def spawn(self, host, server, allocations):
-        """Let the driver build a server, as nova-compute does."""
+        """Call the driver's spawn as nova-compute does."""
         instance = self._loaded(server)
         self.computes[host].manager.driver.spawn(
             instance._context,

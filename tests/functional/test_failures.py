@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What is left behind when something fails: nothing."""
+"""Failed operations leave nothing behind."""
 
 import functools
 
@@ -22,8 +22,8 @@ from oslo_log import log as logging
 from nova_powervm.instance import partition
 from nova_powervm.powervm import partitions
 from tests.functional import base
-from tests.functional import foreign
-from tests.functional import whole
+from tests.functional import complete_servers
+from tests.functional import other_tool
 
 LOG = logging.getLogger(__name__)
 
@@ -90,7 +90,7 @@ _VLAN = 100
 
 
 def without_uploads(requests, *others):
-    """Leave uploads and some other requests out."""
+    """Return requests without uploads and some others."""
     return [
         request
         for request in requests
@@ -98,21 +98,21 @@ def without_uploads(requests, *others):
     ]
 
 
-class EachRequest(whole.WholeTestCase):
-    """One request of a boot or of a delete fails, each in turn.
+class FaultSweepTest(complete_servers.CompleteServerTestCase):
+    """Each request of a boot or a delete fails once.
 
-    The driver of a running nova-compute is called as nova-compute calls it,
-    which takes a tenth of the time that a boot by Nova's API takes.
+    The tests call the driver of a running nova-compute directly, which takes a
+    tenth of the time of a boot through Nova's API.
     """
 
     def setUp(self):
         super().setUp()
         self.start_shared_host()
-        self.server, self.port = self.boot_whole(vlan=_VLAN)
+        self.server, self.port = self.boot_complete_server(vlan=_VLAN)
         self.destroy(self.server)
 
     def requests_of(self, action):
-        """Give the requests that an action makes; polls are not among them."""
+        """Return the requests of an action, without polls for events."""
         self.control().clear_journal()
         action()
         return [
@@ -122,7 +122,7 @@ class EachRequest(whole.WholeTestCase):
         ]
 
     def attempt(self, action, requests, number, fault):
-        """Let the request of this number fail and say whether all did."""
+        """Inject a fault into a request; return whether the action failed."""
         method, label = requests[number].split()
         # Counted among its like: after a failure the driver asks anew for
         # some of what it had remembered.
@@ -140,36 +140,36 @@ class EachRequest(whole.WholeTestCase):
         return failed
 
     def failed_boots(self, requests, numbers, first, fault):
-        """Let these requests of boots fail; give those that were no boots.
+        """Inject a fault into requests of boots; return those that failed.
 
-        :param first: Whether each is to be the first boot of a service.
+        :param first: Whether each boot is the first one of its service.
         """
         failed = []
         for number in numbers:
-            self.foreign.remove_vlan(_VLAN)
+            self.other_tool.remove_vlan(_VLAN)
             if first:
-                self.foreign.delete_repository()
+                self.other_tool.delete_repository()
                 self.restart_host()
             if self.attempt(self.spawn, requests, number, fault):
                 failed.append(requests[number])
             else:
-                self.assert_whole(self.server, self.port)
+                self.assert_complete(self.server, self.port)
                 self.destroy(self.server)
             self.assert_nothing_left()
             self.clear_uploads()
         return failed
 
     def clear_uploads(self):
-        """Let the next boot remove what the host was not told to forget."""
+        """Let the next boot remove Files that could not be deleted."""
         if self.hosts['host1'].reader.files():
             self.spawn(self.server)
             self.destroy(self.server)
         self.assert_no_uploads()
 
     def sweep(self, applies=lambda request: True, **fault):
-        """Let each request fail once; give those whose loss was a failure.
+        """Inject a fault into each request once; return those that failed.
 
-        :param applies: Whether a request can fail so.
+        :param applies: Returns whether the fault applies to a request.
         """
         failed = {
             'later': self.failed_boots(
@@ -187,12 +187,12 @@ class EachRequest(whole.WholeTestCase):
             'delete': self.failed_deletes(applies, fault),
         }
         self.spawn(self.server)
-        self.assert_whole(self.server, self.port)
+        self.assert_complete(self.server, self.port)
         LOG.info('What failed because of %s: %s', fault, failed)
         return failed
 
     def failed_deletes(self, applies, fault):
-        """Let each request of a delete fail; delete again what is left."""
+        """Inject a fault into each request of a delete, then delete again."""
         failed = []
         for number, request in enumerate(FIRST_DELETE):
             if not applies(request):
@@ -202,28 +202,28 @@ class EachRequest(whole.WholeTestCase):
             self.spawn(self.server)
             if self.attempt(self.destroy, FIRST_DELETE, number, fault):
                 failed.append(request)
-                # What was not deleted is not forgotten.
+                # An LPAR that was not deleted stays known.
                 self.assertIsNotNone(self.lpar(self.server))
                 self.destroy(self.server)
             self.assert_nothing_left()
         return failed
 
-    def test_the_requests_of_a_boot_and_a_delete(self):
+    def test_boot_and_delete_make_known_requests(self):
         boot = functools.partial(self.spawn, self.server)
         delete = functools.partial(self.destroy, self.server)
-        self.foreign.delete_repository()
-        self.foreign.remove_vlan(_VLAN)
+        self.other_tool.delete_repository()
+        self.other_tool.remove_vlan(_VLAN)
         self.restart_host()
 
         self.assertEqual(FIRST_BOOT, self.requests_of(boot))
         self.assertEqual(FIRST_DELETE, self.requests_of(delete))
-        self.foreign.remove_vlan(_VLAN)
+        self.other_tool.remove_vlan(_VLAN)
         self.assertEqual(LATER_BOOT, self.requests_of(boot))
         self.assertEqual(DELETE, self.requests_of(delete))
-        # One of the bridges' feeds is of the VLAN that was missing.
+        # One reading of the bridges less, since the VLAN is there.
         self.assertEqual(16, len(self.requests_of(boot)))
 
-    def test_each_request_is_answered_with_an_error(self):
+    def test_error_answer_to_any_request_leaves_nothing(self):
         failed = self.sweep(status=500)
 
         # A job and an upload that were carried out need no tidying up. An
@@ -240,10 +240,10 @@ class EachRequest(whole.WholeTestCase):
             without_uploads(FIRST_DELETE, *tidying), failed['delete']
         )
 
-    def test_each_request_does_not_arrive(self):
+    def test_loss_of_any_request_leaves_nothing(self):
         failed = self.sweep(drop=True)
 
-        # What may be done twice is; the rest fails.
+        # Requests that may be repeated are; the others fail.
         self.assertEqual(
             {
                 'later': [
@@ -256,23 +256,23 @@ class EachRequest(whole.WholeTestCase):
             failed,
         )
 
-    def test_the_answer_to_each_request_is_lost(self):
+    def test_loss_of_any_answer_is_recovered(self):
         failed = self.sweep(drop=True, phase='after')
 
-        # Whatever was done although its answer was lost is found again.
+        # A change whose answer was lost is found again.
         self.assertEqual(NONE, failed)
 
-    def test_the_session_of_each_request_is_expired(self):
+    def test_expired_session_of_any_request_is_recovered(self):
         failed = self.sweep(status=401)
 
         self.assertEqual(NONE, failed)
 
-    def test_each_change_was_outdated(self):
+    def test_outdated_etag_of_any_change_leaves_nothing(self):
         failed = self.sweep(
             lambda request: request.startswith(('PUT', 'POST')), status=412
         )
 
-        # These have no ETag, so this answer to them says something else.
+        # These have no ETag, so 412 is an ordinary error for them.
         self.assertEqual(
             {
                 'later': [
@@ -287,18 +287,18 @@ class EachRequest(whole.WholeTestCase):
         )
 
 
-class Builds(base.PowerVMTestCase):
-    """A build that can not be finished is taken back, and says why."""
+class FailedBuildTest(base.PowerVMTestCase):
+    """A failed build is cleaned up, and its fault gives the reason."""
 
     def refused(self, **fault):
-        """Boot where the host refuses, without another try."""
+        """Boot on a host with a fault, without retries; return the message."""
         self.control().add_fault(**fault)
         self.flags(max_attempts=1, group='scheduler')
         server = self.boot(base.gpu_groups(1), expected='ERROR')
         self.assertIsNone(self.lpar(server))
         return server['fault']['message']
 
-    def test_the_fault_has_the_hosts_own_words(self):
+    def test_fault_quotes_error_of_host(self):
         self.start_host()
 
         message = self.refused(
@@ -307,7 +307,7 @@ class Builds(base.PowerVMTestCase):
 
         self.assertIn('Not today.', message)
 
-    def test_a_failing_start_removes_the_lpar(self):
+    def test_failed_power_on_removes_lpar(self):
         self.start_host()
         self.control().plan_job('PowerOn', 'HSCL0000 no power')
         self.flags(max_attempts=1, group='scheduler')
@@ -317,7 +317,7 @@ class Builds(base.PowerVMTestCase):
         self.assertIn('HSCL0000 no power', server['fault']['message'])
         self.assertIsNone(self.lpar(server))
 
-    def test_another_host_builds_what_the_first_could_not(self):
+    def test_build_moves_to_other_host_after_failure(self):
         self.start_host('host1')
         self.start_host('host2')
         self.control('host1').add_fault(
@@ -330,7 +330,7 @@ class Builds(base.PowerVMTestCase):
             self.assertEqual('host2', server['OS-EXT-SRV-ATTR:host'])
             self.assertIsNone(self.lpar(server, 'host1'))
 
-    def test_a_slot_that_was_taken_behind_our_back_is_not_used(self):
+    def test_spawn_refuses_slot_taken_outside_nova(self):
         self.start_host()
         self.flags(max_attempts=1, group='scheduler')
         archive = self.lpar_named('archive')
@@ -342,7 +342,7 @@ class Builds(base.PowerVMTestCase):
         self.assertIn('owned by partition archive', server['fault']['message'])
         self.assertIsNone(self.lpar(server))
 
-    def test_memory_that_is_no_multiple_names_the_next_sizes(self):
+    def test_refused_memory_size_names_next_sizes(self):
         self.start_host()
 
         server = self.boot({}, memory_mb=1000, expected='ERROR')
@@ -350,11 +350,11 @@ class Builds(base.PowerVMTestCase):
         self.assertIn('768 or 1024', server['fault']['message'])
         self.assertIsNone(self.lpar(server))
 
-    def test_no_answer_of_placement_builds_nothing(self):
+    def test_spawn_fails_without_allocations(self):
         self.start_host()
         self.flags(max_attempts=1, group='scheduler')
         client = self.computes['host1'].manager.reportclient
-        # Nova hands this on when Placement does not answer.
+        # Nova passes this to the driver when Placement does not answer.
         client.get_allocations_for_consumer = lambda *args, **kwargs: {}
 
         server = self.boot(base.gpu_groups(1), expected='ERROR')
@@ -362,10 +362,10 @@ class Builds(base.PowerVMTestCase):
         self.assertIn('no allocations', server['fault']['message'])
         self.assertIsNone(self.lpar(server))
 
-    def test_an_lpar_that_lacks_its_slot_is_removed(self):
+    def test_spawn_removes_lpar_without_its_slot(self):
         self.start_host()
         self.flags(max_attempts=1, group='scheduler')
-        # A server that loses the slots without a word.
+        # A REST server that silently drops the slots.
         create = partitions.RestPartitions.create
 
         def lossy(self, spec):
@@ -390,15 +390,15 @@ class Builds(base.PowerVMTestCase):
         self.assertIsNone(self.lpar(server))
 
 
-class HalfMade(whole.WholeTestCase):
-    """What a nova-compute that was killed leaves behind."""
+class InterruptedBuildTest(complete_servers.CompleteServerTestCase):
+    """Recovery from a nova-compute that was killed during an operation."""
 
     def setUp(self):
         super().setUp()
         self.start_shared_host()
-        self.server, self.port = self.boot_whole()
+        self.server, self.port = self.boot_complete_server()
 
-    def test_an_lpar_that_was_not_started_is_deleted(self):
+    def test_delete_removes_lpar_that_was_not_started(self):
         self.control().set_partition(
             self.lpar(self.server).uuid, state='not activated'
         )
@@ -407,7 +407,7 @@ class HalfMade(whole.WholeTestCase):
 
         self.assert_nothing_left()
 
-    def test_an_instance_whose_lpar_is_gone_is_deleted(self):
+    def test_delete_succeeds_without_lpar(self):
         self.destroy(self.server)
 
         self._delete_server(self.server)
@@ -417,7 +417,7 @@ class HalfMade(whole.WholeTestCase):
             {}, self._get_allocations_by_server_uuid(self.server['id'])
         )
 
-    def test_a_failed_build_cleans_up_before_nova_does(self):
+    def test_failed_spawn_cleans_up_by_itself(self):
         self.destroy(self.server)
         self.control().plan_job('PowerOn', 'HSCL0000 no power')
 
@@ -427,7 +427,7 @@ class HalfMade(whole.WholeTestCase):
 
         self.assert_nothing_left()
 
-    def test_an_interrupted_build_is_made_anew(self):
+    def test_spawn_replaces_interrupted_build(self):
         made = self.lpar(self.server)
         self.control().set_partition(made.uuid, state='not activated')
         (slot,) = self.allocated_slots(self.server)
@@ -436,11 +436,11 @@ class HalfMade(whole.WholeTestCase):
 
         self.spawn(self.server)
 
-        self.assert_whole(self.server, self.port)
+        self.assert_complete(self.server, self.port)
         anew, _ = self.storage_of(self.server)
         self.assertNotEqual(disk['udid'], anew['udid'])
 
-    def test_a_running_lpar_is_left_alone(self):
+    def test_spawn_leaves_running_lpar_alone(self):
         before = self.host_state()
 
         self.assertRaises(
@@ -448,11 +448,11 @@ class HalfMade(whole.WholeTestCase):
         )
 
         self.assertEqual(before, self.host_state())
-        self.assert_whole(self.server, self.port)
+        self.assert_complete(self.server, self.port)
 
 
-class ByNova(whole.WholeTestCase):
-    """Failures as the users of Nova meet them."""
+class FailureThroughApiTest(complete_servers.CompleteServerTestCase):
+    """Failures as users of Nova's API see them."""
 
     def setUp(self):
         super().setUp()
@@ -460,13 +460,13 @@ class ByNova(whole.WholeTestCase):
         self.start_shared_host()
 
     def assert_no_trace(self, server):
-        """Check that neither the host nor Placement knows of a server."""
+        """Assert that a server has neither resources nor allocations."""
         self.assert_nothing_left()
         self.assertEqual(
             {}, self._get_allocations_by_server_uuid(server['id'])
         )
 
-    def test_a_refused_request_fails_the_server_and_leaves_nothing(self):
+    def test_refused_request_fails_server_and_leaves_nothing(self):
         for label in (
             'NetworkBridge.update',
             'ClientNetworkAdapter.create',
@@ -476,14 +476,14 @@ class ByNova(whole.WholeTestCase):
         ):
             with self.subTest(label):
                 self.control().add_fault(match=label, status=500)
-                server, _ = self.boot_whole(vlan=100 + len(label))
+                server, _ = self.boot_complete_server(vlan=100 + len(label))
                 self.control().clear_faults()
                 self.assertEqual('ERROR', server['status'])
                 self.assertIn('Injected by a test', self.fault(server))
                 self.assert_no_trace(server)
                 self._delete_server(server)
 
-    def test_lost_answers_are_made_good(self):
+    def test_lost_answers_do_not_fail_boot(self):
         for label in (
             'LogicalPartition.create',
             'NetworkBridge.update',
@@ -496,18 +496,18 @@ class ByNova(whole.WholeTestCase):
         ):
             self.control().add_fault(match=label, drop=True, phase='after')
 
-        server, port = self.boot_whole()
+        server, port = self.boot_complete_server()
 
         self.assertEqual('ACTIVE', server['status'], server.get('fault'))
         self.assertEqual(
             [1] * 8, [fault['applied'] for fault in self.control().faults()]
         )
-        self.assert_whole(server, port)
+        self.assert_complete(server, port)
         self.assert_no_uploads()
         self._delete_server(server)
         self.assert_no_trace(server)
 
-    def test_a_delete_that_failed_is_done_again(self):
+    def test_delete_succeeds_after_failed_delete(self):
         for label in (
             'LogicalPartition.read',
             'VirtualIOServer.update',
@@ -515,7 +515,7 @@ class ByNova(whole.WholeTestCase):
             'LogicalPartition.delete',
         ):
             with self.subTest(label):
-                server, _ = self.boot_whole()
+                server, _ = self.boot_complete_server()
                 self.control().add_fault(match=label, status=500)
                 self.api.delete_server(server['id'])
                 server = self._wait_for_state_change(
@@ -527,17 +527,18 @@ class ByNova(whole.WholeTestCase):
 
                 self.assert_no_trace(server)
 
-    def test_a_build_that_was_killed_is_an_error_after_the_restart(self):
+    def test_killed_build_ends_in_error_after_restart(self):
         # Where it is killed: with a disk that is not filled; with an LPAR;
         # before the start.
         for number in (8, 17, 25):
             with self.subTest(FIRST_BOOT[number]):
-                self.foreign.remove_vlan(100)
-                self.foreign.delete_repository()
+                self.other_tool.remove_vlan(100)
+                self.other_tool.delete_repository()
                 self.restart_host()
                 server = self.kill_build(number)
                 self.assertNotEqual(
-                    foreign.NOTHING, foreign.leftovers(self.host_state())
+                    other_tool.NO_RESOURCES,
+                    other_tool.resources_of_instances(self.host_state()),
                 )
 
                 self.restart_host()
@@ -548,14 +549,14 @@ class ByNova(whole.WholeTestCase):
                 self.assert_no_trace(server)
 
     def kill_build(self, number):
-        """Leave a server as a nova-compute does that is killed.
+        """Leave a server as a nova-compute leaves it that is killed.
 
-        :param number: Of the first request that it did not get to send.
+        :param number: Index of the first request that is not sent.
         """
         self.control().add_fault(nth=number + 1, every=True, drop=True)
-        server, _ = self.boot_whole()
+        server, _ = self.boot_complete_server()
         self.control().clear_faults()
-        # What nova-compute wrote when it gave up was never written.
+        # Undo what a killed nova-compute would not have written.
         instance = self.instance(server)
         instance.vm_state = vm_states.BUILDING
         instance.task_state = task_states.SPAWNING

@@ -10,26 +10,26 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What flavors and images ask for in vain is refused, not passed over."""
+"""Unsupported values of flavors and images are refused."""
 
 from nova import utils
 
 from tests.functional import base
 
 
-class FlavorRefusals(base.PowerVMTestCase):
-    """Nova takes the request, and the driver says why it can't be met."""
+class RefusedFlavorTest(base.PowerVMTestCase):
+    """The driver refuses with a reason in the server's fault."""
 
     def setUp(self):
         super().setUp()
         self.flags(max_attempts=1, group='scheduler')
         self.start_host()
 
-    def test_promises_that_would_be_broken(self):
+    def test_unsupported_flavors_and_images_are_refused(self):
         self.tell_stories()
 
     def refuse(self, extra_specs, *reasons, image=None):
-        """Boot in vain: nothing is made, and the fault has the reasons."""
+        """Boot a server that is refused without changes, for these reasons."""
         self.control().clear_journal()
         server = self.boot(extra_specs, expected='ERROR', image=image)
         for reason in reasons:
@@ -38,7 +38,7 @@ class FlavorRefusals(base.PowerVMTestCase):
         self.wait_until_unallocated(server)
 
     def changes(self):
-        """Give the requests since the last clearing that change the host."""
+        """Return the changing requests since the journal was cleared."""
         return [
             record
             for record in self.control().journal()
@@ -47,12 +47,12 @@ class FlavorRefusals(base.PowerVMTestCase):
         ]
 
     def image_with(self, **properties):
-        """Put an image with further properties into Glance."""
+        """Create an image with further properties."""
         return self.create_image(
             base.IMAGE, properties={'architecture': 'ppc64le', **properties}
         )
 
-    def story_limits(self):
+    def story_quota_limits_are_refused(self):
         self.refuse(
             {
                 **base.gpu_groups(1),
@@ -64,22 +64,22 @@ class FlavorRefusals(base.PowerVMTestCase):
             'the flavor asks for quota:disk_read_iops_sec=100',
         )
 
-    def story_processors_of_its_own(self):
+    def story_dedicated_cpus_are_refused(self):
         self.refuse(
             {'hw:cpu_policy': 'dedicated'},
             "hw:cpu_policy=dedicated, but LPARs share the host's processors",
         )
 
-    def story_large_pages(self):
+    def story_large_pages_are_refused(self):
         self.refuse(
             {'hw:mem_page_size': 'large'},
             'hw:mem_page_size=large, but the page size',
         )
 
-    def story_a_numa_node(self):
+    def story_numa_node_is_refused(self):
         self.refuse({'hw:numa_nodes': '1'}, 'hw:numa_nodes=1, but')
 
-    def story_an_accelerator_misspelled(self):
+    def story_misspelled_device_profile_is_refused(self):
         # Nova's API checks the keys of extra specs since 2.86.
         with utils.temporary_mutation(self.api, microversion='2.85'):
             self.refuse(
@@ -87,7 +87,7 @@ class FlavorRefusals(base.PowerVMTestCase):
                 'Nova knows only accel:device_profile',
             )
 
-    def story_a_firmware_of_the_image(self):
+    def story_image_with_uefi_firmware_is_refused(self):
         self.refuse(
             {},
             'PowerVM: its image asks for hw_firmware_type=uefi, but PowerVM '
@@ -95,7 +95,7 @@ class FlavorRefusals(base.PowerVMTestCase):
             image=self.image_with(hw_firmware_type='uefi'),
         )
 
-    def story_what_asks_for_nothing_is_built_and_rebuilt_as_asked(self):
+    def story_values_without_effect_are_accepted(self):
         server = self.boot(
             {
                 'hw:cpu_policy': 'shared',

@@ -10,9 +10,9 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Every example of the guides is run, in the order of its page.
+"""Runs every example of the guides in the order of its page.
 
-What cannot be run is named here, so that nothing is passed over in silence.
+Commands that can't be run here are listed, so that none is skipped unnoticed.
 """
 
 import contextlib
@@ -27,7 +27,7 @@ from keystoneauth1 import token_endpoint
 from openstackclient import shell
 from osc_lib import clientmanager
 
-from tests.functional import once
+from tests.functional import one_time_use
 from tests.functional import test_commands
 from tests.unit.docs import pages
 from tests.unit.tool.inventory import base as tool
@@ -51,19 +51,19 @@ NOT_RUN = (
 )
 #: Exit codes that are not 0, by how the command begins.
 CODES = {
-    # It has two mistakes.
+    # The file has two errors.
     'nova-powervm-inventory validate wrong.yaml': 2,
-    # The group has two devices, and no owner.
+    # The group requests two devices and no owner.
     'nova-powervm-inventory flavor lint --extra-spec': 2,
 }
 
-DEVICE = once.device() | {'trait1:OWNER_NOVA': 'required'}
+DEVICE = one_time_use.gpu_group() | {'trait1:OWNER_NOVA': 'required'}
 
 
 class GuideTestCase(test_commands.CommandTestCase):
-    """An operator at a terminal, with the openstack command."""
+    """An operator's terminal with the openstack command."""
 
-    inventory = once.ONCE
+    inventory = one_time_use.ONE_TIME_USE_GPUS
 
     def setUp(self):
         super().setUp()
@@ -105,11 +105,11 @@ class GuideTestCase(test_commands.CommandTestCase):
         self.conf = self.nova_conf()
 
     def follow(self, examples):
-        """Run examples, one after the other.
+        """Run examples one after the other.
 
-        :param examples: Pairs of command line and shown output. Each line of
-            the latter has to be in the output, in this order; ``...`` stands
-            for lines that are left out.
+        :param examples: Pairs of command line and shown output. Every shown
+            line has to be in the output, in this order; ``...`` stands for
+            omitted lines.
         """
         for line, shown in examples:
             if line.startswith(NOT_RUN):
@@ -125,24 +125,24 @@ class GuideTestCase(test_commands.CommandTestCase):
                 self.assert_shown(shown, out)
 
     def assert_shown(self, shown, out):
-        """Check that what a page shows is what is printed."""
+        """Assert that the output has the lines that a page shows."""
         there = iter([line.rstrip() for line in out.splitlines()])
         for line in shown.splitlines():
             if line != '...':
                 self.assertIn(line.rstrip(), there, out)
 
     def prepare_for(self, line):
-        """Bring about what an example begins with."""
-        if ' release' in line and once.INDEX not in self.waiting():
+        """Set up what an example needs."""
+        if ' release' in line and one_time_use.INDEX not in self.waiting():
             self.delete_all()
             # One of those may have had it.
-            if once.INDEX not in self.waiting():
+            if one_time_use.INDEX not in self.waiting():
                 self._delete_server(self.boot(DEVICE))
         if line.startswith('nova-powervm-inventory flavor create gpu.two'):
             self._create_flavor(name='gpu.two', disk=0, ephemeral=0)
 
     def waiting(self):
-        """Give the DRC indexes of what needs cleaning."""
+        """Return the DRC indexes of devices that need cleaning."""
         _, rows = self.rows('release', conf=self.conf)
         return {int(row['Slot'], 16) for row in rows}
 
@@ -152,17 +152,19 @@ class GuideTestCase(test_commands.CommandTestCase):
             self._delete_server(self.api.get_server(server['id']))
 
     def run_line(self, line):
-        """Run one line of a shell; give exit code and output."""
+        """Run a line of shell commands; return its exit code and output."""
         out = None
         line = re.sub(
-            r'<([\w -]+)>', lambda found: self.place(found[1], line), line
+            r'<([\w -]+)>',
+            lambda found: self.fill_placeholder(found[1], line),
+            line,
         )
         for part in line.split(' | '):
             code, out = self.run_words(shlex.split(part, comments=True), out)
         return code, out
 
-    def place(self, words, line):
-        """Give what an operator writes for words in angle brackets."""
+    def fill_placeholder(self, words, line):
+        """Return the value for a placeholder in angle brackets."""
         providers = self.slot_providers()
         wanted = {'CUSTOM_NVME'} & {*re.findall(r'CUSTOM_\w+', line)}
         of_class = [
@@ -179,7 +181,7 @@ class GuideTestCase(test_commands.CommandTestCase):
         }[words]
 
     def run_words(self, words, given):
-        """Run one command with what it reads from standard input."""
+        """Run one command with the given standard input."""
         command, *argv = words
         if command == 'export':
             os.environ.update(word.split('=') for word in argv)
@@ -204,7 +206,7 @@ class GuideTestCase(test_commands.CommandTestCase):
         return code, (out + err).replace(places['wrong.yaml'], 'wrong.yaml')
 
     def write(self, name, text):
-        """Write a file and give its path."""
+        """Write a file and return its path."""
         path = os.path.join(self.directory, name)
         with open(path, 'w') as file:
             file.write(text)
@@ -212,7 +214,7 @@ class GuideTestCase(test_commands.CommandTestCase):
 
     @property
     def wrong(self):
-        """The file with mistakes that the guide shows."""
+        """The invalid inventory file that the guide shows."""
         (text,) = [
             text
             for name, text in pages.blocks('none')
@@ -221,7 +223,7 @@ class GuideTestCase(test_commands.CommandTestCase):
         return text
 
     def openstack(self, *argv):
-        """Run the openstack command; give exit code and output."""
+        """Run the openstack command; return its exit code and output."""
         if argv[:2] == ('server', 'create'):
             # It would look for image and network in services of their own.
             flavor = argv[argv.index('--flavor') + 1]
@@ -235,7 +237,7 @@ class GuideTestCase(test_commands.CommandTestCase):
         return code, out.getvalue() + err.getvalue()
 
     def create_server(self, flavor):
-        """Create a server with a flavor of this name, and see that it runs."""
+        """Create a server with a flavor and assert that it is running."""
         (found,) = [f for f in self.api.get_flavors() if f['name'] == flavor]
         body = self._build_server(
             image_uuid=self.image, flavor_id=found['id'], networks='none'
@@ -247,24 +249,24 @@ class GuideTestCase(test_commands.CommandTestCase):
         return ''
 
 
-class Guide(GuideTestCase):
-    """The guide to device passthrough."""
+class DevicesGuideTest(GuideTestCase):
+    """Examples of the guide to device passthrough."""
 
-    def test_passing_devices_through(self):
+    def test_examples_of_devices_guide_work(self):
         self.follow(pages.commands('admin/devices'))
 
 
-class OtherPages(GuideTestCase):
-    """Examples that need no host of their own."""
+class PageExamplesTest(GuideTestCase):
+    """Examples of all other pages and of the commands' help."""
 
-    inventory = once.ONCE + textwrap.dedent("""\
+    inventory = one_time_use.ONE_TIME_USE_GPUS + textwrap.dedent("""\
         nvme:
           identification: {vendor_id: "144D", class: "0108"}
           resource_class: CUSTOM_NVME
           one_time_use: true
         """)
 
-    def test_other_pages(self):
+    def test_examples_of_pages_and_help_work(self):
         for page in sorted({*pages.FOLLOWED} - {'admin/devices'}):
             with self.subTest(page):
                 # A page may set it.
@@ -274,9 +276,9 @@ class OtherPages(GuideTestCase):
         self.follow(self.of_the_help())
 
     def of_the_help(self):
-        """Give the examples in the help of the commands that ask the cloud.
+        """Yield the examples in the help of commands that need the cloud.
 
-        Those of the others are run by tests.unit.tool.inventory.test_app.
+        tests.unit.tool.inventory.test_app runs those of the other commands.
         """
         for command in ('diff', 'flavor create', 'flavor lint', 'release'):
             text = tool.run(*command.split(), '--help').out

@@ -23,7 +23,7 @@ from nova_powervm.tool.inventory import app
 from tests.functional import base
 
 
-class Show(base.PowerVMTestCase):
+class ShowTest(base.PowerVMTestCase):
     """The host's slots as the file, the host and Placement have them."""
 
     def show(self, *arguments):
@@ -55,7 +55,7 @@ class Show(base.PowerVMTestCase):
             )
         return path
 
-    def test_who_has_a_device(self):
+    def test_show_tells_which_instance_has_a_device(self):
         self.start_host()
         server = self.boot(base.gpu_groups(1))
         (index,) = self.allocated_slots(server)

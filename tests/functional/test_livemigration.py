@@ -10,13 +10,13 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Live migration is refused, and the server stays as it is."""
+"""Live migration is refused and leaves the server unchanged."""
 
 from tests.functional import base
 
 
-class Refused(base.PowerVMTestCase):
-    """Two hosts, each with free devices."""
+class RefusedLiveMigrationTest(base.PowerVMTestCase):
+    """Two hosts with free devices."""
 
     def setUp(self):
         super().setUp()
@@ -24,7 +24,7 @@ class Refused(base.PowerVMTestCase):
         self.start_host('host2')
 
     def migrate(self, server, host=None):
-        """Ask for a live migration and wait until it was refused."""
+        """Request a live migration and wait until it is refused."""
         self.api.post_server_action(
             server['id'],
             {'os-migrateLive': {'host': host, 'block_migration': 'auto'}},
@@ -43,11 +43,13 @@ class Refused(base.PowerVMTestCase):
         self.assertEqual('running', self.lpar(server, host).state)
 
     def allocations(self, server):
-        """Give what Placement allocated to a server, by provider."""
+        """Return the resources allocated to a server, by provider."""
         found = self._get_allocations_by_server_uuid(server['id'])
         return {uuid: held['resources'] for uuid, held in found.items()}
 
-    def test_with_a_device_and_without(self):
+    def test_live_migration_leaves_server_with_and_without_device_unchanged(
+        self,
+    ):
         server = self.boot(base.gpu_groups(1))
         (slot,) = self.allocated_slots(server)
         before = self.allocations(server)

@@ -17,8 +17,8 @@ from nova import objects
 from nova.tests.functional.api import client
 
 from nova_powervm.emulator import worlds
-from tests.functional import foreign
 from tests.functional import networks
+from tests.functional import other_tool
 from tests.functional.networks import SECOND
 from tests.functional.networks import SWITCH
 from tests.functional.networks import world
@@ -38,6 +38,26 @@ class Boot(networks.NetworkTestCase):
         )
         self.assertEqual([100], self.vlans())
         self.assertEqual('running', self.lpar(server).state)
+
+    def test_log_tells_each_step_of_a_boot(self):
+        self.start_host()
+        port = self.make_port(vlan=100)
+
+        server = self.boot_with(port, disk=1, request={'config_drive': True})
+
+        name = server['OS-EXT-SRV-ATTR:instance_name']
+        lines = iter(self.logged().splitlines())
+        for step in (
+            'Making root disk',
+            f'of 1 GB from image {self.image} (',
+            'Made config drive',
+            f'LPAR {name} ({self.lpar_uuid(server)}) is created, with the '
+            'slots: none',
+            f'LPAR {name} has a network adapter for port {port["id"]}',
+            f'LPAR {name} has its disks',
+            f'LPAR {name} is started',
+        ):
+            self.assertTrue(any(step in line for line in lines), step)
 
     def test_a_vlan_that_the_bridge_carries_is_left_alone(self):
         self.start_host(world=world((SWITCH, 1, [100, 200])))
@@ -106,19 +126,21 @@ class Boot(networks.NetworkTestCase):
 
     def test_the_mac_of_a_foreign_lpar_fails_the_build(self):
         self.flags(max_attempts=1, group='scheduler')
-        self.start_host(world=foreign.world())
-        before = foreign.belongings(self.host_state())
+        self.start_host(world=other_tool.world())
+        before = other_tool.resources_of_others(self.host_state())
 
         server = self.boot_with(
-            self.make_port(mac_address=foreign.MAC), expected='ERROR'
+            self.make_port(mac_address=other_tool.MAC), expected='ERROR'
         )
 
         message = server['fault']['message']
         self.assertIn('in use by the network adapter', message)
         self.assertIn("'archive'", message)
         state = self.host_state()
-        self.assertEqual(foreign.NOTHING, foreign.leftovers(state))
-        self.assertEqual(before, foreign.belongings(state))
+        self.assertEqual(
+            other_tool.NO_RESOURCES, other_tool.resources_of_instances(state)
+        )
+        self.assertEqual(before, other_tool.resources_of_others(state))
 
     def test_a_tagged_port_is_in_the_device_metadata(self):
         self.start_host()
@@ -145,9 +167,9 @@ class Boot(networks.NetworkTestCase):
     def test_ports_that_no_adapter_can_be_made_for_are_refused(self):
         self.start_host()
         cases = {
-            'ovs': 'is bound as ovs and not as pvm_sea: Neutron needs the '
-            'ML2 mechanism driver',
-            'unbound': 'is bound as unbound',
+            'ovs': "its VIF type is 'ovs', and this host has VIF drivers for: "
+            'pvm_sea',
+            'unbound': "its VIF type is 'unbound'",
         }
         for vif_type, words in cases.items():
             with self.subTest(vif_type):
@@ -388,7 +410,10 @@ class Plugged(networks.NetworkTestCase):
         self.assertIn(port['id'], message)
         self.assertIn('within 1 seconds', message)
         self.assertFalse(self.started())
-        self.assertEqual(foreign.NOTHING, foreign.leftovers(self.host_state()))
+        self.assertEqual(
+            other_tool.NO_RESOURCES,
+            other_tool.resources_of_instances(self.host_state()),
+        )
         self.assertEqual(
             {}, self._get_allocations_by_server_uuid(server['id'])
         )
@@ -412,7 +437,10 @@ class Plugged(networks.NetworkTestCase):
         server = self.built(server, 'ERROR')
         self.assertIn('reported a failure', server['fault']['message'])
         self.assertFalse(self.started())
-        self.assertEqual(foreign.NOTHING, foreign.leftovers(self.host_state()))
+        self.assertEqual(
+            other_tool.NO_RESOURCES,
+            other_tool.resources_of_instances(self.host_state()),
+        )
 
     def story_ports_that_are_active_are_not_waited_for(self):
         active, down = self.make_port(), self.make_port(status='DOWN')
@@ -534,7 +562,7 @@ class Interfaces(networks.SharedTestCase):
         )
 
         self.assertEqual([self.port['mac_address']], self.macs())
-        self.assertIn('is bound as ovs', self.logged())
+        self.assertIn("its VIF type is 'ovs'", self.logged())
 
     def story_a_running_server_without_rmc_keeps_its_port(self):
         self.set_rmc('inactive')

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Devices that are kept back once they were used."""
+"""One-time-use devices are burned when they are used."""
 
 import fixtures
 from keystoneauth1 import exceptions as keystone
@@ -19,28 +19,28 @@ from oslo_utils import uuidutils
 
 from nova_powervm.powervm.disk import localdisk
 from tests.functional import base
-from tests.functional import once
+from tests.functional import one_time_use
 from tests.unit.tools import test_clean_and_release as clean
 
-INDEX = once.INDEX
+INDEX = one_time_use.INDEX
 
 
-class LifeCycle(once.OnceTestCase):
-    """What becomes of a device on one host."""
+class OneTimeUseLifeCycleTest(one_time_use.OneTimeUseTestCase):
+    """A one-time-use device from boot to release."""
 
-    def test_delete_leaves_it_burned_until_an_operator_releases_it(self):
+    def test_delete_leaves_device_burned_until_operator_releases_it(self):
         self.start_host()
         everything = set(self.slot_providers())
         self.assertEqual(everything, self.marked())
         self.assertEqual(set(), self.burned())
 
-        server = self.boot(once.device())
+        server = self.boot(one_time_use.gpu_group())
         self.assertEqual({INDEX: True}, self.lpar(server).slots)
         self.assert_burned(INDEX)
         self._run_periodics()
         self.assert_burned(INDEX)
         root = self._get_provider_uuid_by_host('host1')
-        self.assertEqual([f'in_tree={root}'], self.questions())
+        self.assertEqual([f'in_tree={root}'], self.tree_queries_of_cycle())
         self.assert_burned(INDEX)
 
         self._delete_server(server)
@@ -48,7 +48,7 @@ class LifeCycle(once.OnceTestCase):
         self.assert_burned(INDEX)
         self.assertIsNone(self.slot_owner(INDEX))
         self.assert_the_sample_takes_the_deletion_of(server)
-        refused = self.boot(once.device(), expected='ERROR')
+        refused = self.boot(one_time_use.gpu_group(), expected='ERROR')
         self.assertIn('No valid host', refused['fault']['message'])
 
         self.release()
@@ -57,7 +57,7 @@ class LifeCycle(once.OnceTestCase):
         self.assertEqual(everything, self.marked())
 
     def assert_the_sample_takes_the_deletion_of(self, server):
-        """Check that tools/clean_and_release.py knows what Nova sends."""
+        """Assert that the sample tool accepts Nova's notification."""
         rule = clean.sample.Endpoint(None, 'host1').filter_rule
         taken = [
             sent['payload']['nova_object.data']['uuid']
@@ -66,21 +66,21 @@ class LifeCycle(once.OnceTestCase):
         ]
         self.assertEqual([server['id']], taken)
 
-    def test_released_and_allocated_again_between_two_cycles(self):
+    def test_device_released_between_cycles_is_burned_by_next_boot(self):
         self.start_host()
-        self._delete_server(self.boot(once.device()))
+        self._delete_server(self.boot(one_time_use.gpu_group()))
         self.assert_burned(INDEX)
 
         # Nova's copy of the provider still says that it is reserved.
         self.release()
-        server = self.boot(once.device())
+        server = self.boot(one_time_use.gpu_group())
 
         self.assertEqual({INDEX: True}, self.lpar(server).slots)
         self.assert_burned(INDEX)
 
-    def test_rebuild_uses_the_device_in_place(self):
+    def test_rebuild_keeps_device_and_burns_nothing(self):
         self.start_host()
-        server = self.boot(once.device())
+        server = self.boot(one_time_use.gpu_group())
         before = self.generation(self.slot_providers()[INDEX]['uuid'])
 
         self._rebuild_server(server, self.create_image(b'another image'))
@@ -91,9 +91,9 @@ class LifeCycle(once.OnceTestCase):
             before, self.generation(self.slot_providers()[INDEX]['uuid'])
         )
 
-    def test_a_device_in_use_that_is_released_is_burned_again(self):
+    def test_released_device_in_use_is_burned_again(self):
         self.start_host()
-        server = self.boot(once.device())
+        server = self.boot(one_time_use.gpu_group())
         self.release()
         self._run_periodics()
         self.assert_burned(INDEX)
@@ -108,12 +108,12 @@ class LifeCycle(once.OnceTestCase):
         self._run_periodics()
         self.assert_burned(INDEX)
 
-    def test_a_device_in_use_is_burned_when_its_paragraph_is_marked(self):
+    def test_device_in_use_is_burned_once_its_paragraph_is_marked(self):
         self.start_host(inventory=base.GPUS)
-        server = self.boot(once.device())
+        server = self.boot(one_time_use.gpu_group())
         self.assertEqual(set(), self.burned())
 
-        self.restart_host(inventory=once.ONCE)
+        self.restart_host(inventory=one_time_use.ONE_TIME_USE_GPUS)
         self.assert_burned(INDEX)
 
         # Taking the mark away does not clean what was used.
@@ -130,12 +130,12 @@ class LifeCycle(once.OnceTestCase):
         self.assertEqual(set(), self.marked())
 
 
-class Races(once.OnceTestCase):
-    """What could make a burn be forgotten, and does not."""
+class OneTimeUseRaceTest(one_time_use.OneTimeUseTestCase):
+    """Concurrent changes that must not lose a burn."""
 
     def used(self):
-        """Use a device and give it back; it is burned then."""
-        self._delete_server(self.boot(once.device()))
+        """Boot and delete a server, which leaves its device burned."""
+        self._delete_server(self.boot(one_time_use.gpu_group()))
         self.assert_burned(INDEX)
 
     def delete_provider(self, index=INDEX):
@@ -144,9 +144,9 @@ class Races(once.OnceTestCase):
         self.assertEqual(204, answer.status, answer.body)
         return uuid
 
-    def test_an_update_that_loses_reserved(self):
+    def test_update_without_reserved_does_not_release_device(self):
         self.start_host()
-        server = self.boot(once.device())
+        server = self.boot(one_time_use.gpu_group())
         uuid = self.slot_providers()[INDEX]['uuid']
 
         # Placement takes what is left out for 0.
@@ -165,19 +165,19 @@ class Races(once.OnceTestCase):
         self._run_periodics()
         self.assert_burned(INDEX)
 
-    def test_a_provider_that_was_deleted_is_made_anew_and_clean(self):
+    def test_deleted_provider_is_recreated_clean_unless_device_is_in_use(self):
         self.start_host()
         self.used()
         before = self.delete_provider()
 
-        # In the first Nova fails before it asks the driver.
+        # In the first cycle Nova fails before it calls the driver.
         self._run_periodics()
         self._run_periodics()
         self.assertNotEqual(before, self.slot_providers()[INDEX]['uuid'])
         self.assertEqual(set(), self.burned())
 
-        # ... unless an instance has the device.
-        server = self.boot(once.device())
+        # ... unless an instance uses the device.
+        server = self.boot(one_time_use.gpu_group())
         answer = self.placement.delete(f'/allocations/{server["id"]}')
         self.assertEqual(204, answer.status, answer.body)
         self.delete_provider()
@@ -187,7 +187,7 @@ class Races(once.OnceTestCase):
             INDEX not in self.slot_providers() or INDEX in self.burned()
         )
 
-    def test_slot_and_paragraph_gone_and_back(self):
+    def test_burn_survives_absence_of_slot_and_paragraph(self):
         self.start_host()
         self.used()
         self.control().pull(f'{INDEX:08X}')
@@ -201,12 +201,12 @@ class Races(once.OnceTestCase):
         self.restart_host(inventory='# nothing')
         self.assertEqual({INDEX}, set(self.slot_providers()))
         self.assert_burned(INDEX)
-        self.restart_host(inventory=once.ONCE)
+        self.restart_host(inventory=one_time_use.ONE_TIME_USE_GPUS)
         self.assert_burned(INDEX)
 
-    def test_a_move_takes_the_allocation_of_a_burned_provider(self):
+    def test_move_takes_allocation_of_burned_provider(self):
         self.start_host()
-        server = self.boot(once.device())
+        server = self.boot(one_time_use.gpu_group())
         provider = self.slot_providers()[INDEX]['uuid']
         migration = uuidutils.generate_uuid()
         client = self.computes['host1'].manager.reportclient
@@ -231,11 +231,11 @@ class Races(once.OnceTestCase):
         self.assert_burned(INDEX)
 
 
-class Doubt(once.OnceTestCase):
-    """Where nobody can tell what is burned, nothing is given away."""
+class OneTimeUseWithoutPlacementTest(one_time_use.OneTimeUseTestCase):
+    """Builds and updates fail while burns can't be read or written."""
 
     def cut_off(self, part):
-        """Let requests of the driver to Placement fail, not those of Nova."""
+        """Let the driver's requests to Placement fail, but not Nova's."""
         client = self.computes['host1'].manager.reportclient
         get = client.get
 
@@ -246,7 +246,7 @@ class Doubt(once.OnceTestCase):
 
         return fixtures.MockPatchObject(client, 'get', fail_or_get)
 
-    def test_placement_that_does_not_answer_fails_update_and_build(self):
+    def test_update_and_build_fail_while_placement_does_not_answer(self):
         self.start_host()
         with self.cut_off('in_tree'):
             self._run_periodics()
@@ -259,7 +259,7 @@ class Doubt(once.OnceTestCase):
         self.assertNotIn('Error updating resources for node host1.', log)
         for part in ('in_tree', '/allocations/', '/inventories'):
             with self.cut_off(part):
-                server = self.boot(once.device(), expected='ERROR')
+                server = self.boot(one_time_use.gpu_group(), expected='ERROR')
                 self.assertIsNone(self.lpar(server))
                 self.assertEqual([], self.disks())
                 self.wait_until_unallocated(server)
@@ -268,16 +268,16 @@ class Doubt(once.OnceTestCase):
             # Nova keeps a claim whose update failed until its next cycle.
             self._run_periodics()
 
-        server = self.boot(once.device())
+        server = self.boot(one_time_use.gpu_group())
         self.assert_burned(INDEX)
         image = self.create_image(b'another image')
         with self.cut_off('/inventories'):
             self.refuse_rebuild(server, image)
-        # Nova's event has the update's failure that followed.
+        # Nova's event shows the failure of the update that followed.
         self.assertIn('can not be reserved', self.stdlog.logger.output)
         self.assertEqual('running', self.lpar(server).state)
 
-    def test_a_lost_answer_to_a_burn_is_read_back(self):
+    def test_spawn_reads_burn_back_after_lost_answer(self):
         self.start_host()
         client = self.computes['host1'].manager.reportclient
         put = client.put
@@ -291,16 +291,16 @@ class Doubt(once.OnceTestCase):
             return answer
 
         with fixtures.MockPatchObject(client, 'put', put_and_lose):
-            server = self.boot(once.device())
+            server = self.boot(one_time_use.gpu_group())
         self.assertTrue(lost)
         self.assertEqual({INDEX: True}, self.lpar(server).slots)
         self.assert_burned(INDEX)
 
 
-class Refused(once.OnceTestCase):
-    """What is refused, or fails before an LPAR gets it, burns no device."""
+class RefusedBuildTest(one_time_use.OneTimeUseTestCase):
+    """A build that fails before its LPAR gets the device burns nothing."""
 
-    def test_no_device_is_burned_by_what_is_refused(self):
+    def test_failed_build_burns_no_device(self):
         self.start_host()
         self.tell_stories()
 
@@ -308,23 +308,23 @@ class Refused(once.OnceTestCase):
         super().forget()
         self.assertEqual(set(), self.burned())
 
-    def story_a_refused_memory_size(self):
-        self.boot(once.device(), expected='ERROR', memory_mb=300)
+    def story_invalid_memory_size_burns_no_device(self):
+        self.boot(one_time_use.gpu_group(), expected='ERROR', memory_mb=300)
 
-    def story_an_ephemeral_disk(self):
-        self.boot(once.device(), expected='ERROR', ephemeral=1)
+    def story_ephemeral_disk_burns_no_device(self):
+        self.boot(one_time_use.gpu_group(), expected='ERROR', ephemeral=1)
 
-    def story_a_damaged_image(self):
+    def story_damaged_image_burns_no_device(self):
         image = self.create_image(b'an image', os_hash_value='00' * 64)
-        self.boot(once.device(), expected='ERROR', image=image)
+        self.boot(one_time_use.gpu_group(), expected='ERROR', image=image)
 
-    def story_a_disk_that_can_not_be_made(self):
+    def story_failed_root_disk_burns_no_device(self):
         self.control().add_fault(
             match='VolumeGroup.update', every=True, status=500
         )
-        self.boot(once.device(), expected='ERROR')
+        self.boot(one_time_use.gpu_group(), expected='ERROR')
 
-    def story_a_card_that_is_pulled_while_its_disk_is_made(self):
+    def story_card_pulled_during_build_is_not_burned(self):
         make_root = localdisk.LocalDisk.make_root
 
         def pull_and_make(disks, *args):
@@ -334,4 +334,4 @@ class Refused(once.OnceTestCase):
         with fixtures.MockPatchObject(
             localdisk.LocalDisk, 'make_root', pull_and_make
         ):
-            self.boot(once.device(), expected='ERROR')
+            self.boot(one_time_use.gpu_group(), expected='ERROR')

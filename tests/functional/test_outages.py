@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""A host that is out of reach, hangs, or does not know its LPARs."""
+"""Hosts that don't answer, hang or do not know the state of an LPAR."""
 
 import threading
 import time
@@ -30,8 +30,8 @@ FOR_EVER = 600
 SECONDS = 15
 
 
-class Outages(base.PowerVMTestCase):
-    """Instances and devices stay what they are until more is known."""
+class OutageTest(base.PowerVMTestCase):
+    """Instances and devices keep their state during an outage."""
 
     def setUp(self):
         super().setUp()
@@ -42,11 +42,11 @@ class Outages(base.PowerVMTestCase):
         self.server = self.boot(base.gpu_groups(1))
         self.name = self.server['OS-EXT-SRV-ATTR:instance_name']
 
-    def test_outages(self):
+    def test_instances_and_devices_survive_outages(self):
         self.tell_stories()
 
     def sync(self):
-        """Compare the power state as Nova does every ten minutes."""
+        """Run Nova's periodic comparison of power states."""
         instance = self.instance(self.server)
         self.compute.manager._query_driver_power_state_and_sync(
             self.context, instance
@@ -63,7 +63,7 @@ class Outages(base.PowerVMTestCase):
             if record['label'] == 'LogicalPartition.job'
         ]
 
-    def story_a_state_that_can_not_be_read_stays_as_recorded(self):
+    def story_unknown_power_state_stays_as_recorded(self):
         for fault in ({'status': 500}, {'drop': True}):
             with self.subTest('fault', **fault):
                 self.control().add_fault(
@@ -77,7 +77,7 @@ class Outages(base.PowerVMTestCase):
                 self.assertEqual(power_state.RUNNING, self.sync())
         self.become('running')
 
-    def story_a_failed_one_is_started(self):
+    def story_start_powers_off_failed_lpar_first(self):
         self._stop_server(self.server)
         self.become('error')
         self.control().clear_journal()
@@ -87,7 +87,7 @@ class Outages(base.PowerVMTestCase):
         self.assertEqual('running', self.lpar(self.server).state)
         self.assertEqual(['PowerOff', 'PowerOn'], self.jobs())
 
-    def story_what_must_not_be_started_is_refused_in_words(self):
+    def story_start_refuses_lpar_in_unsuitable_state(self):
         self._stop_server(self.server)
         for state in ('suspended', 'not available'):
             with self.subTest(state):
@@ -105,7 +105,7 @@ class Outages(base.PowerVMTestCase):
                 )
                 self.assertEqual([], self.jobs())
 
-    def story_a_guest_that_ignores_a_soft_reboot_is_restarted_hard(self):
+    def story_ignored_soft_reboot_becomes_hard_reboot(self):
         self.control().set_job_mode('manual')
         self.control().clear_journal()
         with self.flagged(shutdown_timeout=1):
@@ -122,7 +122,7 @@ class Outages(base.PowerVMTestCase):
         self.assertEqual('running', self.lpar(self.server).state)
         self.control().set_job_mode('immediate')
 
-    def story_all_slots_vanish(self):
+    def story_allocated_slot_is_withdrawn_after_all_slots_vanish(self):
         (used,) = self.allocated_slots(self.server)
         before = self.slot_providers()
         (found,) = self.control().state()['systems']
@@ -147,7 +147,7 @@ class Outages(base.PowerVMTestCase):
         self.assertIn('CUSTOM_POWERVM_WITHDRAWN', traits)
         self.assertIn(os_traits.OWNER_NOVA, traits)
 
-        # They come back by themselves.
+        # The slots come back without any action.
         self._delete_server(self.server)
         self.control().reset()
         self._run_periodics()
@@ -167,10 +167,9 @@ class Outages(base.PowerVMTestCase):
             time.sleep(0.05)
         self.fail('it does not become true')
 
-    def story_a_host_that_accepts_and_never_answers(self):
-        """The last story: the service is started anew."""
+    def story_silent_host_does_not_block_periodic_tasks_or_stop(self):
+        """This story is the last one: it restarts the service."""
         self.compute = self.restart_host(rest_read_timeout=1)
-        self.hear()
         before = self.threads()
         self.control().add_fault(match='.', every=True, delay=FOR_EVER)
         started = time.monotonic()
@@ -179,7 +178,7 @@ class Outages(base.PowerVMTestCase):
             self.assertEqual(power_state.RUNNING, self.sync())
             self.compute.manager.periodic_tasks(self.context)
 
-        # No more than Nova's pools for these tasks have.
+        # At most as many as Nova's pools for these tasks have.
         self.assertLess(len(self.threads() - before), 10)
         self.stub_out(f'{session.__name__}.PARTING_SECONDS', 1)
         self.stub_out(f'{events.__name__}._STOP_SECONDS', 1)
@@ -190,7 +189,7 @@ class Outages(base.PowerVMTestCase):
 
     @staticmethod
     def threads():
-        """Give the threads that are not the emulator's."""
+        """Return the threads that are not the emulator's."""
         return {
             thread
             for thread in threading.enumerate()

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Many servers at the same time, on a host that others change, too."""
+"""Parallel boots and deletes on a host that another tool changes."""
 
 import collections
 import itertools
@@ -19,8 +19,8 @@ import time
 
 from oslo_log import log as logging
 
-from tests.functional import foreign
-from tests.functional import whole
+from tests.functional import complete_servers
+from tests.functional import other_tool
 
 LOG = logging.getLogger(__name__)
 
@@ -30,18 +30,18 @@ _LIMIT = 120
 _KEPT = 20
 
 
-class Restless(threading.Thread):
-    """Another management tool that never stops changing the host.
+class BusyTool(threading.Thread):
+    """Another management tool that changes the host without pause.
 
-    Each round makes disks, maps one and adds a VLAN; of every second round
-    all is taken away again.
+    Each round creates disks, maps one and adds a VLAN; every second round
+    removes all of these again.
 
-    :param emulator: Of the host.
+    :param emulator: Emulator of the host.
     """
 
     def __init__(self, emulator):
         super().__init__(daemon=True)
-        self._client = foreign.Client(emulator)
+        self._client = other_tool.Client(emulator)
         self._stopping = threading.Event()
         self.disks = set()
         self.vlans = set()
@@ -49,7 +49,7 @@ class Restless(threading.Thread):
         self.error = None
 
     def run(self):
-        """Go on until it is stopped."""
+        """Make changes until stopped."""
         try:
             for number in itertools.count():
                 if self._stopping.is_set():
@@ -60,7 +60,7 @@ class Restless(threading.Thread):
             self.error = error
 
     def stop(self):
-        """Finish the round, log off, and raise what went wrong."""
+        """Finish the current round, log off, and raise any error."""
         self._stopping.set()
         self.join(_LIMIT)
         self._client.close()
@@ -84,29 +84,29 @@ class Restless(threading.Thread):
             self.vlans.add(vlan)
 
 
-class ManyServers(whole.WholeTestCase):
-    """Ten servers with disk, port and config drive."""
+class ParallelServersTest(complete_servers.CompleteServerTestCase):
+    """Ten servers with a disk, a port and a config drive."""
 
     def setUp(self):
         super().setUp()
         self.start_shared_host()
 
     def start_all(self, images):
-        """Ask for a server of each image; give servers with their ports."""
+        """Request a server for each image; return servers and ports."""
         return [
-            self.start_whole({}, vlan=100 + number, image=image)
+            self.start_complete_server({}, vlan=100 + number, image=image)
             for number, image in enumerate(images)
         ]
 
     def wait_for_all(self, started):
-        """Wait until all servers have an end; give them with their ports."""
+        """Wait until all builds have ended; return servers and ports."""
         return [
             (self._wait_until_built(server['id']), port)
             for server, port in started
         ]
 
     def delete_all(self, servers):
-        """Delete servers at the same time and wait until they are gone."""
+        """Delete servers in parallel and wait until they are gone."""
         for server, _ in servers:
             self.api.delete_server(server['id'])
         end = time.monotonic() + _LIMIT
@@ -115,29 +115,29 @@ class ManyServers(whole.WholeTestCase):
             time.sleep(0.1)
 
     def outdated(self):
-        """Count the writes of anybody that were outdated, by label."""
+        """Count the writes that were refused as outdated, by label."""
         return collections.Counter(
             record['label']
             for record in self.control().journal()
             if record['status'] == 412
         )
 
-    def lost(self, other):
-        """Give what is there of another tool that should not, and not."""
+    def wrong_resources_of(self, other):
+        """Return missing and surplus resources of another tool."""
         state = self.host_state()
-        belongings = foreign.belongings(state)
+        belongings = other_tool.resources_of_others(state)
         names = {name for name, *_ in belongings['disks']}
         mapped = {name for _, name in belongings['mappings']}
-        wanted = other.disks | {foreign.DISK}
+        wanted = other.disks | {other_tool.DISK}
         vlans = set(state['network_bridges'][0]['vlans'])
         return {
             'disks': names ^ wanted,
             'mappings': mapped ^ wanted,
-            'vlans': (other.vlans | {foreign.VLAN}) - vlans,
+            'vlans': (other.vlans | {other_tool.VLAN}) - vlans,
         }
 
-    def test_ten_at_a_time_while_others_change_the_host(self):
-        other = Restless(self.hosts['host1'].emulator)
+    def test_parallel_boots_and_deletes_succeed_on_changing_host(self):
+        other = BusyTool(self.hosts['host1'].emulator)
         other.start()
         contents = [bytes([number]) * 4096 for number in range(_SERVERS)]
         images = [self.create_image(data) for data in contents]
@@ -147,19 +147,22 @@ class ManyServers(whole.WholeTestCase):
         while_building = self.outdated()
         for (server, port), data in zip(built, contents, strict=True):
             self.assertEqual('ACTIVE', server['status'], server.get('fault'))
-            self.assert_whole(server, port, data)
+            self.assert_complete(server, port, data)
         self.control().clear_journal()
         self.delete_all(built)
         while_deleting = self.outdated()
         other.stop()
 
-        self.assertEqual(none, self.lost(other))
-        self.assertEqual(foreign.NOTHING, foreign.leftovers(self.host_state()))
+        self.assertEqual(none, self.wrong_resources_of(other))
+        self.assertEqual(
+            other_tool.NO_RESOURCES,
+            other_tool.resources_of_instances(self.host_state()),
+        )
         self.assert_no_uploads()
-        # What others kept from being removed goes in the next cycles.
+        # VLANs that could not be removed are removed in the next cycles.
         for _ in range(2):
             self._run_periodics()
-        self.assertEqual({foreign.VLAN} | other.vlans, set(self.vlans()))
+        self.assertEqual({other_tool.VLAN} | other.vlans, set(self.vlans()))
         self.assertGreater(other.rounds, 4)
         LOG.info(
             'Outdated writes in %d rounds: %s of builds, %s of deletes.',
@@ -167,7 +170,7 @@ class ManyServers(whole.WholeTestCase):
             while_building,
             while_deleting,
         )
-        # Without races nothing of this would have been tested.
+        # The test is void without races.
         both = while_building + while_deleting
         for label in ('VolumeGroup.update', 'VirtualIOServer.update'):
             self.assertGreater(both[label], 0, both)

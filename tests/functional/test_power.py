@@ -10,18 +10,19 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Power and what Nova asks about its instances."""
+"""Power operations, and what the driver reports about instances."""
 
 import time
 
 from nova import context as nova_context
 from nova import utils
 
+from nova_powervm.ops import stopped_lpars
 from tests.functional import base
 
 
-class Power(base.PowerVMTestCase):
-    """On, off and restart through Nova's API."""
+class PowerTest(base.PowerVMTestCase):
+    """Stop, start, reboot and delete through Nova's API."""
 
     def setUp(self):
         super().setUp()
@@ -33,17 +34,17 @@ class Power(base.PowerVMTestCase):
         self.control().clear_journal()
 
     def jobs(self):
-        """Give the jobs' operations since the boot, with parameters."""
+        """Return the jobs since the boot."""
         return [
             (record['path'].rpartition('/')[2])
             for record in self.control().journal()
             if record['label'] == 'LogicalPartition.job'
         ]
 
-    def test_on_and_off(self):
+    def test_power_actions_reach_expected_state(self):
         self.tell_stories()
 
-    def story_stop_and_start(self):
+    def story_stop_and_start_keep_slots(self):
         slots = self.lpar(self.server).slots
 
         self._stop_server(self.server)
@@ -54,13 +55,42 @@ class Power(base.PowerVMTestCase):
         self.assertEqual('running', self.lpar(self.server).state)
         self.assertEqual(slots, self.lpar(self.server).slots)
 
+    def story_guest_that_shuts_down_is_shown_as_stopped(self):
+        self.stub_out(f'{stopped_lpars.__name__}.SETTLE_SECONDS', 0.3)
+        name = self.lpar(self.server).name
+
+        self.control().set_partition(name, state='not activated')
+
+        self._wait_for_state_change(self.server, 'SHUTOFF')
+        self.assertEqual('not activated', self.lpar(self.server).state)
+
+    def story_guest_that_restarts_keeps_running(self):
+        self.stub_out(f'{stopped_lpars.__name__}.SETTLE_SECONDS', 1.0)
+        name = self.lpar(self.server).name
+
+        self.control().set_partition(name, state='not activated')
+        self.wait_until_read('LogicalPartition.feed')
+        self.control().set_partition(name, state='running')
+
+        time.sleep(1.5)
+        self.assertEqual('running', self.lpar(self.server).state)
+        server = self.api.get_server(self.server['id'])
+        self.assertEqual('ACTIVE', server['status'])
+
+    def wait_until_read(self, label):
+        for _ in range(500):
+            if any(r['label'] == label for r in self.control().journal()):
+                return
+            time.sleep(0.02)
+        self.fail(f'{label} was not read')
+
     def story_soft_reboot_is_one_job(self):
         self._reboot_server(self.server)
 
         self.assertEqual('running', self.lpar(self.server).state)
         self.assertEqual(['PowerOff'], self.jobs())
 
-    def story_a_soft_reboot_that_fails_becomes_a_hard_one(self):
+    def story_failed_soft_reboot_becomes_hard_reboot(self):
         self.control().plan_job('PowerOff', 'the guest does not listen')
 
         self._reboot_server(self.server)
@@ -68,13 +98,13 @@ class Power(base.PowerVMTestCase):
         self.assertEqual('running', self.lpar(self.server).state)
         self.assertEqual(['PowerOff', 'PowerOff'], self.jobs())
 
-    def story_hard_reboot_of_a_running_one(self):
+    def story_hard_reboot_of_running_server_is_one_job(self):
         self._reboot_server(self.server, hard=True)
 
         self.assertEqual('running', self.lpar(self.server).state)
         self.assertEqual(['PowerOff'], self.jobs())
 
-    def story_hard_reboot_of_a_stopped_one_starts_it(self):
+    def story_hard_reboot_of_stopped_server_starts_it(self):
         self._stop_server(self.server)
         self.control().clear_journal()
 
@@ -83,14 +113,14 @@ class Power(base.PowerVMTestCase):
         self.assertEqual('running', self.lpar(self.server).state)
         self.assertEqual(['PowerOn'], self.jobs())
 
-    def story_a_stop_that_the_guest_ignores_is_hard_in_the_end(self):
+    def story_ignored_stop_becomes_hard_power_off(self):
         self.control().plan_job('PowerOff', 'the guest does not listen')
 
         self._stop_server(self.server)
 
         self.assertEqual('not activated', self.lpar(self.server).state)
 
-    def story_a_stopped_instance_is_deleted(self):
+    def story_delete_of_stopped_server_runs_no_job(self):
         self._stop_server(self.server)
         self.control().clear_journal()
 
@@ -99,7 +129,7 @@ class Power(base.PowerVMTestCase):
         self.assertIsNone(self.lpar(self.server))
         self.assertEqual([], self.jobs())
 
-    def story_soft_delete_and_restore(self):
+    def story_soft_deleted_server_is_off_until_restored(self):
         with self.flagged(reclaim_instance_interval=3600):
             self.api.delete_server(self.server['id'])
             self._wait_for_state_change(self.server, 'SOFT_DELETED')
@@ -110,7 +140,7 @@ class Power(base.PowerVMTestCase):
             self._wait_for_state_change(self.server, 'ACTIVE')
         self.assertEqual('running', self.lpar(self.server).state)
 
-    def story_a_deleted_instance_that_runs_on(self):
+    def story_cleanup_stops_lpar_of_deleted_record(self):
         # Nova deletes the record while the host can't be reached.
         self.instance(self.server).destroy()
         context = nova_context.get_admin_context()
@@ -125,7 +155,7 @@ class Power(base.PowerVMTestCase):
         self.assertEqual('not activated', self.lpar(self.server).state)
         self.assertNotIn('Failed to power off instance', self.logged())
 
-    def story_a_guest_that_nova_has_as_stopped(self):
+    def story_power_sync_stops_lpar_recorded_as_stopped(self):
         instance = self.instance(self.server)
         instance.vm_state = 'stopped'
         instance.save()
@@ -143,15 +173,15 @@ class Power(base.PowerVMTestCase):
         self.assertEqual('not activated', self.lpar(self.server).state)
 
 
-class Records(base.PowerVMTestCase):
-    """What the driver tells Nova of instances and host."""
+class InstanceRecordsTest(base.PowerVMTestCase):
+    """Instances and host details that the driver reports."""
 
     def setUp(self):
         super().setUp()
         self.compute = self.start_host()
         self.driver = self.compute.manager.driver
 
-    def test_instances_are_those_of_novas_records(self):
+    def test_driver_lists_instances_of_nova_records(self):
         servers = [self.boot({}) for _ in range(3)]
 
         self.assertEqual(
@@ -164,14 +194,14 @@ class Records(base.PowerVMTestCase):
             set(self.driver.list_instances()),
         )
 
-    def test_a_deleted_record_does_not_make_an_lpar_foreign(self):
+    def test_lpar_of_deleted_record_stays_known(self):
         server = self.boot({})
         # Nova deletes the record while the host can't be reached.
         self.instance(server).destroy()
 
         self.assertEqual([server['id']], self.driver.list_instance_uuids())
 
-    def test_an_instance_exists_while_its_lpar_does(self):
+    def test_instance_exists_while_its_lpar_does(self):
         server = self.boot({})
         instance = self.instance(server)
         self.assertTrue(self.driver.instance_exists(instance))
@@ -180,7 +210,7 @@ class Records(base.PowerVMTestCase):
 
         self.assertFalse(self.driver.instance_exists(instance))
 
-    def test_hypervisor_details(self):
+    def test_hypervisor_details_show_host_capacity(self):
         self.boot({}, memory_mb=1024)
         self._run_periodics()
 
@@ -194,14 +224,14 @@ class Records(base.PowerVMTestCase):
         self.assertEqual(32, hypervisor['vcpus'])
         self.assertEqual(262144, hypervisor['memory_mb'])
 
-    def test_uptime_is_the_management_partitions(self):
+    def test_uptime_is_that_of_management_partition(self):
         self.assertRegex(
             self.driver.get_host_uptime(),
-            # What the openstack client takes apart.
+            # The openstack client parses this form.
             r'^(.+)\sup\s+12 days,  3:06,\s+(.+)\susers?,'
             r'\s+load average:\s(.+),\s(.+),\s(.+)$',
         )
 
     def microversion_of_details(self):
-        # Later ones leave the numbers out.
+        # Later microversions omit the numbers.
         return utils.temporary_mutation(self.api, microversion='2.87')

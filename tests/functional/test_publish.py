@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What the driver publishes in Placement, and what becomes of it."""
+"""The provider tree that the driver publishes in Placement."""
 
 import os_traits
 
@@ -37,10 +37,10 @@ NOTHING = '# no device is offered\n'
 GPU_SLOTS = {0x21010020, 0x21010021, 0x21010022, 0x21020024}
 
 
-class ProviderTree(base.PowerVMTestCase):
-    """One nested provider for each slot that the file allows."""
+class ProviderTreeTest(base.PowerVMTestCase):
+    """Each slot that the file allows has a nested provider."""
 
-    def test_one_child_of_the_compute_node_for_each_slot(self):
+    def test_slot_provider_is_child_of_compute_node(self):
         self.start_host()
 
         root = self._get_provider_uuid_by_host('host1')
@@ -53,7 +53,7 @@ class ProviderTree(base.PowerVMTestCase):
             self.assertEqual(root, provider['parent_provider_uuid'])
             self.assertEqual(root, provider['root_provider_uuid'])
 
-    def test_the_whole_tree_is_found_from_any_child(self):
+    def test_whole_tree_is_found_from_any_child(self):
         self.start_host()
         child = self.slot_providers()[0x21010020]['uuid']
 
@@ -82,7 +82,7 @@ class ProviderTree(base.PowerVMTestCase):
                 inventory,
             )
 
-    def test_traits_of_a_slot(self):
+    def test_slot_provider_has_traits_of_its_properties(self):
         self.start_host()
 
         provider = self.slot_providers()[0x21010020]
@@ -103,14 +103,14 @@ class ProviderTree(base.PowerVMTestCase):
             set(self._get_provider_traits(provider['uuid'])),
         )
 
-    def test_a_property_that_is_not_reported_gives_no_trait(self):
+    def test_unreported_property_gives_no_trait(self):
         self.start_host()
 
         provider = self.slot_providers()[0x21020024]
         traits = self._get_provider_traits(provider['uuid'])
         self.assertEqual([], [t for t in traits if 'SUBSYS' in t])
 
-    def test_slots_that_can_not_be_given_away_are_not_offered(self):
+    def test_unusable_slots_are_not_offered(self):
         self.start_host(inventory=EVERYTHING)
 
         self.assertEqual(GPU_SLOTS, set(self.slot_providers()))
@@ -120,12 +120,12 @@ class ProviderTree(base.PowerVMTestCase):
         self.assertIn('in SR-IOV mode', log)
         self.assertIn('the slot is empty', log)
 
-    def test_without_a_file_no_device_is_offered(self):
+    def test_host_without_file_offers_no_device(self):
         self.start_host(inventory=False)
 
         self.assertEqual({}, self.slot_providers())
 
-    def test_the_default_class_is_ioslot(self):
+    def test_default_resource_class_is_ioslot(self):
         self.start_host(inventory='nvme:\n  identification: {class: "0108"}\n')
 
         classes = {
@@ -135,7 +135,7 @@ class ProviderTree(base.PowerVMTestCase):
         }
         self.assertEqual({'CUSTOM_IOSLOT'}, classes)
 
-    def test_the_root_has_the_hosts_resources_with_novas_options(self):
+    def test_root_provider_has_host_resources_and_nova_options(self):
         self.flags(
             reserved_host_memory_mb=1024,
             reserved_host_cpus=1,
@@ -157,14 +157,14 @@ class ProviderTree(base.PowerVMTestCase):
         self.assertEqual(1024, inventory['MEMORY_MB']['reserved'])
         self.assertEqual(2048, inventory['DISK_GB']['total'])
 
-    def test_without_a_volume_group_there_is_no_disk(self):
+    def test_host_without_volume_group_offers_no_disk(self):
         self.start_host(volume_group_name=None)
 
         root = self._get_provider_uuid_by_host('host1')
         self.assertNotIn('DISK_GB', self._get_provider_inventory(root))
         self.assertIn('offers no DISK_GB', self.stdlog.logger.output)
 
-    def test_a_second_update_changes_nothing(self):
+    def test_second_update_changes_nothing(self):
         self.start_host()
         before = self.generations()
 
@@ -173,10 +173,10 @@ class ProviderTree(base.PowerVMTestCase):
         self.assertEqual(before, self.generations())
 
 
-class Restart(base.PowerVMTestCase):
-    """A nova-compute that comes back knows its providers."""
+class RestartTest(base.PowerVMTestCase):
+    """A restarted nova-compute keeps its providers."""
 
-    def test_provider_uuids_stay(self):
+    def test_restart_keeps_provider_uuids(self):
         self.start_host()
         server = self.boot(base.gpu_groups(1))
         before = {i: p['uuid'] for i, p in self.slot_providers().items()}
@@ -187,7 +187,7 @@ class Restart(base.PowerVMTestCase):
         self.assertEqual(before, after)
         self.assertEqual('running', self.lpar(server).state)
 
-    def test_an_instance_can_be_built_and_deleted_after_it(self):
+    def test_restart_allows_build_and_delete(self):
         self.start_host()
         old = self.boot(base.gpu_groups(1))
         self.restart_host()
@@ -200,7 +200,7 @@ class Restart(base.PowerVMTestCase):
         self._delete_server(old)
         self.assertIsNone(self.lpar(old))
 
-    def test_the_specifications_short_name_is_adopted(self):
+    def test_provider_with_short_name_is_adopted(self):
         self.flags(provider_names='spec', group='powervm')
         self.start_host()
         before = self.slot_providers()
@@ -218,10 +218,10 @@ class Restart(base.PowerVMTestCase):
             self.assertEqual(provider['name'], after[index]['name'])
 
 
-class Orphans(base.PowerVMTestCase):
+class OrphanProviderTest(base.PowerVMTestCase):
     """Providers whose slot is no longer offered."""
 
-    def test_a_free_one_of_an_earlier_process_goes(self):
+    def test_free_orphan_of_earlier_process_is_deleted(self):
         self.start_host()
         self.assertEqual(GPU_SLOTS, set(self.slot_providers()))
 
@@ -229,7 +229,7 @@ class Orphans(base.PowerVMTestCase):
 
         self.assertEqual({}, self.slot_providers())
 
-    def test_an_allocated_one_is_withdrawn_and_goes_when_it_is_free(self):
+    def test_allocated_orphan_is_withdrawn_until_it_is_free(self):
         self.start_host()
         server = self.boot(base.gpu_groups(1))
         (slot,) = self.allocated_slots(server)
@@ -239,7 +239,7 @@ class Orphans(base.PowerVMTestCase):
         (kept,) = self.slot_providers().items()
         self.assertEqual(slot, kept[0])
         uuid = kept[1]['uuid']
-        # The mark goes first.
+        # The trait is set first.
         inventory = self._get_provider_inventory(uuid)
         self.assertEqual(0, inventory['CUSTOM_GPU']['reserved'])
         self._run_periodics()
@@ -254,7 +254,7 @@ class Orphans(base.PowerVMTestCase):
 
         self.assertEqual({}, self.slot_providers())
 
-    def test_a_withdrawn_one_that_is_offered_again_is_as_before(self):
+    def test_provider_offered_again_loses_withdrawal(self):
         self.start_host()
         server = self.boot(base.gpu_groups(1))
         (slot,) = self.allocated_slots(server)
@@ -270,7 +270,7 @@ class Orphans(base.PowerVMTestCase):
             'CUSTOM_POWERVM_WITHDRAWN', self._get_provider_traits(uuid)
         )
 
-    def test_a_pulled_card_goes_and_comes_back(self):
+    def test_pulled_card_loses_provider_until_plugged_again(self):
         self.start_host()
         self.control().pull('21010021')
 
@@ -281,7 +281,7 @@ class Orphans(base.PowerVMTestCase):
         self._run_periodics()
         self.assertEqual(GPU_SLOTS, set(self.slot_providers()))
 
-    def test_a_slot_that_another_partition_takes_is_not_offered(self):
+    def test_slot_taken_by_other_partition_is_not_offered(self):
         self.start_host()
         self.control().set_owner('21010021', self.lpar_named('archive').uuid)
 
@@ -289,7 +289,7 @@ class Orphans(base.PowerVMTestCase):
 
         self.assertEqual(GPU_SLOTS - {0x21010021}, set(self.slot_providers()))
 
-    def test_the_class_of_an_allocated_slot_stays_until_it_is_free(self):
+    def test_allocated_slot_keeps_resource_class_until_it_is_free(self):
         self.start_host()
         server = self.boot(base.gpu_groups(1))
         (slot,) = self.allocated_slots(server)
@@ -313,8 +313,8 @@ class Orphans(base.PowerVMTestCase):
         )
 
 
-class Foreign(base.PowerVMTestCase):
-    """What others put below the compute node is left alone."""
+class ForeignProviderTest(base.PowerVMTestCase):
+    """Providers of others below the compute node are left alone."""
 
     def add_child(self, name, traits=()):
         root = self._get_provider_uuid_by_host('host1')
@@ -327,7 +327,7 @@ class Foreign(base.PowerVMTestCase):
             self._set_provider_traits(provider['uuid'], list(traits))
         return provider['uuid']
 
-    def test_a_provider_with_another_name_stays(self):
+    def test_provider_with_another_name_is_kept(self):
         self.start_host(inventory=NOTHING)
         uuid = self.add_child('somebody else')
 
@@ -337,7 +337,7 @@ class Foreign(base.PowerVMTestCase):
         root = self._get_provider_uuid_by_host('host1')
         self.assertIn(uuid, self._get_all_rp_uuids_in_a_tree(root))
 
-    def test_an_operators_reserved_stays(self):
+    def test_update_keeps_reservation_of_operator(self):
         self.start_host()
         uuid = self.slot_providers()[0x21010020]['uuid']
         self.reserve(uuid, 'CUSTOM_GPU', 1)
@@ -348,7 +348,7 @@ class Foreign(base.PowerVMTestCase):
         inventory = self._get_provider_inventory(uuid)
         self.assertEqual(1, inventory['CUSTOM_GPU']['reserved'])
 
-    def test_a_flavor_that_lands_on_cyborgs_provider_is_not_built(self):
+    def test_spawn_refuses_provider_of_cyborg(self):
         self.start_host(inventory=NOTHING)
         uuid = self.add_child('cyborg device', [os_traits.OWNER_CYBORG])
         self._create_resource_class('CUSTOM_GPU')
@@ -361,7 +361,7 @@ class Foreign(base.PowerVMTestCase):
         self.assertIn('OWNER_NOVA', server['fault']['message'])
         self.assertIsNone(self.lpar(server))
 
-    def test_a_flavor_that_lands_on_a_strangers_device_is_not_built(self):
+    def test_spawn_refuses_provider_of_unknown_owner(self):
         self.start_host(inventory=NOTHING)
         uuid = self.add_child('a device')
         self.set_inventory(uuid, {'FPGA': {'total': 1}})
@@ -372,7 +372,7 @@ class Foreign(base.PowerVMTestCase):
         self.assertIn('OWNER_NOVA', server['fault']['message'])
         self.assertIsNone(self.lpar(server))
 
-    def test_a_grandchild_with_a_name_of_ours_costs_its_slot_only(self):
+    def test_grandchild_with_name_of_slot_withholds_that_slot_only(self):
         self.start_host(inventory=NOTHING)
         self.placement.post(
             '/resource_providers',
@@ -397,15 +397,15 @@ class Foreign(base.PowerVMTestCase):
         self.assertIn('no direct child', self.stdlog.logger.output)
 
 
-class OtherHosts(base.PowerVMTestCase):
-    """Hosts that report less, or trouble."""
+class UnusualHostTest(base.PowerVMTestCase):
+    """Hosts that report less than others or have partial failures."""
 
     def world(self, **changes):
         world = worlds.default()
         world['systems'][0].update(changes)
         return world
 
-    def test_owners_are_found_where_the_system_does_not_report_them(self):
+    def test_owners_are_read_from_profiles_if_system_omits_them(self):
         self.start_host(
             world=self.world(reports_slot_owners=False), inventory=EVERYTHING
         )
@@ -419,7 +419,7 @@ class OtherHosts(base.PowerVMTestCase):
         self.assertEqual(GPU_SLOTS, set(self.slot_providers()))
         self._delete_server(server)
 
-    def test_a_host_that_reports_no_slot_any_more_loses_no_provider(self):
+    def test_host_that_stops_reporting_slots_loses_no_provider(self):
         self.start_host()
         indexes = [
             slot['drc_index']
@@ -433,7 +433,7 @@ class OtherHosts(base.PowerVMTestCase):
         self.assertEqual(GPU_SLOTS, set(self.slot_providers()))
         self.assertIn('any of its 14 I/O slots', self.stdlog.logger.output)
 
-    def test_devices_are_looked_after_while_storage_is_down(self):
+    def test_slots_are_updated_while_storage_is_down(self):
         self.start_host()
         self.control().add_fault(match='VolumeGroup', status=500, every=True)
         self.control().pull('21010021')
@@ -445,7 +445,7 @@ class OtherHosts(base.PowerVMTestCase):
         inventory = self._get_provider_inventory(root)
         self.assertEqual(2048, inventory['DISK_GB']['total'])
 
-    def test_an_operators_quarantine_outlives_the_card(self):
+    def test_reservation_of_operator_survives_pulled_card(self):
         self.start_host()
         uuid = self.slot_providers()[0x21010021]['uuid']
         self.reserve(uuid, 'CUSTOM_GPU', 1)
@@ -460,7 +460,7 @@ class OtherHosts(base.PowerVMTestCase):
         self.assertEqual(1, inventory['CUSTOM_GPU']['reserved'])
 
 
-class TwoHosts(base.PowerVMTestCase):
+class IdenticalHostsTest(base.PowerVMTestCase):
     """Two hosts with the same machine, file and DRC indexes."""
 
     def setUp(self):
@@ -468,7 +468,7 @@ class TwoHosts(base.PowerVMTestCase):
         self.start_host('host1')
         self.start_host('host2')
 
-    def test_both_publish_all_their_slots(self):
+    def test_identical_hosts_publish_all_their_slots(self):
         for host in ('host1', 'host2'):
             providers = self.slot_providers(host)
             self.assertEqual(GPU_SLOTS, set(providers))
@@ -477,7 +477,7 @@ class TwoHosts(base.PowerVMTestCase):
                 {provider['name'] for provider in providers.values()},
             )
 
-    def test_an_instance_takes_the_slot_of_its_own_host_only(self):
+    def test_server_gets_slot_of_its_own_host_only(self):
         groups = {
             'resources1:CUSTOM_GPU': '1',
             'trait1:CUSTOM_POWERVM_IOSLOT_DRC_INDEX_21010020': 'required',
@@ -492,14 +492,14 @@ class TwoHosts(base.PowerVMTestCase):
             self.assertEqual({0x21010020: True}, lpar.slots)
             self.assertEqual(lpar.uuid, self.slot_owner(0x21010020, host))
 
-    def test_one_hosts_file_does_not_touch_the_other(self):
+    def test_file_of_one_host_leaves_other_host_unchanged(self):
         self.restart_host('host1', inventory=NOTHING)
         self._run_periodics()
 
         self.assertEqual({}, self.slot_providers('host1'))
         self.assertEqual(GPU_SLOTS, set(self.slot_providers('host2')))
 
-    def test_what_happens_on_one_host_leaves_the_other_as_it_is(self):
+    def test_actions_on_one_host_leave_other_host_unchanged(self):
         groups = {
             'resources1:CUSTOM_GPU': '1',
             'trait1:CUSTOM_POWERVM_IOSLOT_DRC_INDEX_21010020': 'required',

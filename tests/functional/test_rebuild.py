@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""A rebuild that can't succeed is refused before it costs anything."""
+"""A rebuild that can't succeed is refused before any change."""
 
 import fixtures
 from nova import context as nova_context
@@ -20,20 +20,20 @@ from oslo_utils import uuidutils
 
 from nova_powervm.virt import rebuild
 from tests.functional import base
+from tests.functional import complete_servers
 from tests.functional import images
-from tests.functional import whole
 
 
-class Refused(whole.WholeTestCase):
-    """The server goes on as it was, and the action's event says why."""
+class RefusedRebuildTest(complete_servers.CompleteServerTestCase):
+    """The server is unchanged, and the action's event gives the reason."""
 
     def setUp(self):
         super().setUp()
         self.start_shared_host(provision_vlans=False)
-        self.foreign.add_vlan(100)
-        self.server, self.port = self.boot_whole()
+        self.other_tool.add_vlan(100)
+        self.server, self.port = self.boot_complete_server()
         (self.index,) = self.allocated_slots(self.server)
-        # What was planned is not planned again without a reason.
+        # Without a reason no new plan is made after this cycle.
         self._run_periodics()
 
     def prepare(self):
@@ -41,7 +41,7 @@ class Refused(whole.WholeTestCase):
         self.status = self.api.get_server(self.server['id'])['status']
 
     def all_of_it(self):
-        """Give what the server has: in Nova, in Placement, on the host."""
+        """Return what Nova, Placement and the host have of the server."""
         server = self.api.get_server(self.server['id'])
         record = self.instance(self.server)
         allocations = self._get_allocations_by_server_uuid(self.server['id'])
@@ -56,14 +56,14 @@ class Refused(whole.WholeTestCase):
                 uuid: held['resources'] for uuid, held in allocations.items()
             },
             'lpar': self.lpar(self.server).uuid,
-            # The control plane makes none required.
+            # set_owner of the control plane does not mark slots as required.
             'slots': set(self.lpar(self.server).slots),
             'storage': self.storage_of(self.server),
             'adapters': self.adapters(self.server),
         }
 
     def refuse(self, image=None, **wanted):
-        """Ask for a rebuild in vain and give the reason."""
+        """Request a rebuild that is refused; return the reason."""
         self.control().clear_journal()
         reason = self.refuse_rebuild(
             self.server, image or self.new_image(), **wanted
@@ -83,19 +83,19 @@ class Refused(whole.WholeTestCase):
         return reason
 
     def new_image(self, **changes):
-        """Make an image that nobody knows."""
+        """Create an image with unique contents."""
         return self.create_image(
             uuidutils.generate_uuid().encode() * 10000, **changes
         )
 
     def forget(self):
-        """See that nothing has changed, in the cycle after it either."""
+        """Assert that nothing has changed, after another cycle either."""
         self.assertEqual(self.before, self.all_of_it())
         self.assertIn(self.index, self.slot_providers())
         self._run_periodics()
         self.assertIn(self.index, self.slot_providers())
 
-    def test_whatever_is_wrong(self):
+    def test_refused_rebuild_changes_nothing(self):
         self.tell_stories()
         self._rebuild_server(self.server, self.new_image())
         self.assertEqual('running', self.lpar(self.server).state)
@@ -103,21 +103,21 @@ class Refused(whole.WholeTestCase):
         self.assertEqual([self.index], self.allocated_slots(self.server))
         self.assertEqual({self.index: True}, self.lpar(self.server).slots)
 
-    def story_an_image_of_another_format(self):
+    def story_rebuild_refuses_image_of_wrong_format(self):
         image = self.create_image(images.qcow2(1024), disk_format='raw')
         self.assertIn('its bytes are qcow2', self.refuse(image))
 
-    def story_a_damaged_image(self):
+    def story_rebuild_refuses_damaged_image(self):
         image = self.new_image(os_hash_value='0' * 128)
         self.assertIn('arrived damaged', self.refuse(image))
 
-    def story_an_ephemeral_disk_that_is_to_be_preserved(self):
+    def story_rebuild_refuses_to_preserve_ephemeral_disk(self):
         self.assertIn(
             'asks to preserve an ephemeral disk',
             self.refuse(preserve_ephemeral=True),
         )
 
-    def story_the_same_image_without_its_card(self):
+    def story_rebuild_from_same_image_refuses_missing_card(self):
         self.control().pull(f'{self.index:08X}')
         self.assertIn('can not be used', self.refuse(self.image))
         self.plug_gpu(f'{self.index:08X}')
@@ -125,34 +125,34 @@ class Refused(whole.WholeTestCase):
             f'{self.index:08X}', self.lpar_uuid(self.server)
         )
 
-    def story_a_slot_that_a_vios_has(self):
+    def story_rebuild_refuses_slot_of_vios(self):
         self.control().set_owner(f'{self.index:08X}', 'vios1')
         self.assertIn('vios1', self.refuse())
         self.control().set_owner(
             f'{self.index:08X}', self.lpar_uuid(self.server)
         )
 
-    def story_no_volume_group(self):
+    def story_rebuild_refuses_unreadable_volume_group(self):
         self.control().add_fault(
             match='VolumeGroup', every=True, status=500, message='No group.'
         )
         self.assertIn('No group.', self.refuse())
         self.control().clear_faults()
 
-    def story_a_bridge_without_the_vlan(self):
-        self.foreign.remove_vlan(100)
+    def story_rebuild_refuses_bridge_without_vlan(self):
+        self.other_tool.remove_vlan(100)
         self.assertIn('does not carry VLAN 100', self.refuse())
-        self.foreign.add_vlan(100)
+        self.other_tool.add_vlan(100)
 
-    def story_a_host_that_does_not_answer(self):
+    def story_rebuild_refuses_host_that_fails(self):
         self.control().add_fault(
             match='ManagedSystem.read', every=True, status=500, message='No.'
         )
         self.assertIn('No.', self.refuse())
         self.control().clear_faults()
 
-    def story_an_old_image_that_was_deleted_since(self):
-        # What of it was copied to the server is lost, which is not much.
+    def story_refused_rebuild_keeps_reference_to_deleted_image(self):
+        # The image's properties that Nova copied to the server are lost.
         old = self.before['image']
         self.glance.delete(nova_context.get_admin_context(), old)
         image = self.new_image(os_hash_value='0' * 128)
@@ -167,7 +167,7 @@ class Refused(whole.WholeTestCase):
             old, self.before['properties']['image_base_image_ref']
         )
 
-    def story_a_server_that_is_stopped_stays_so(self):
+    def story_refused_rebuild_leaves_stopped_server_off(self):
         self._stop_server(self.server)
         self.status = 'SHUTOFF'
         image = self.create_image(images.qcow2(1024), disk_format='raw')
@@ -178,10 +178,10 @@ class Refused(whole.WholeTestCase):
         self._start_server(self.server)
 
 
-class Unforeseen(base.PowerVMTestCase):
-    """What Nova does meanwhile."""
+class RebuildRecoveryTest(base.PowerVMTestCase):
+    """Rebuilds that Nova's own actions interfere with."""
 
-    def test_allocations_are_made_again_unless_the_server_is_gone(self):
+    def test_allocations_are_restored_unless_server_is_gone(self):
         self.start_host()
         server = self.boot(base.gpu_groups(1))
         manager = self.computes['host1'].manager
@@ -202,7 +202,7 @@ class Unforeseen(base.PowerVMTestCase):
         self.assertEqual(self.image, instance.system_metadata[rebuild.IMAGE])
         instance.task_state = task_states.REBUILDING
         instance.save()
-        # Nova has not got as far as to delete them.
+        # Nova has not deleted the allocations yet.
         self.assertTrue(refused.restore())
         instance.task_state = None
         instance.save()
@@ -236,7 +236,7 @@ class Unforeseen(base.PowerVMTestCase):
             {}, self._get_allocations_by_server_uuid(server['id'])
         )
 
-    def test_an_lpar_that_is_gone_is_made_anew(self):
+    def test_rebuild_recreates_missing_lpar(self):
         self.start_host()
         server = self.boot(base.gpu_groups(1))
         lpar = self.lpar(server)

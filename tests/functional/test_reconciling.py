@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""An LPAR has exactly the adapters of its instance's ports when it starts."""
+"""On start an LPAR has exactly the adapters of its instance's ports."""
 
 import contextlib
 
@@ -20,21 +20,21 @@ from nova import context as nova_context
 from nova.network import model as network_model
 from nova.network import neutron
 
-from tests.functional import foreign
 from tests.functional import networks
+from tests.functional import other_tool
 
 
-class Reconciling(networks.NetworkTestCase):
-    """One host, and a server with two ports."""
+class PortReconciliationTest(networks.NetworkTestCase):
+    """Provides one host, and a server with two ports."""
 
     def setUp(self):
         super().setUp()
         self.start_host()
-        self.other = foreign.Client(self.hosts['host1'].emulator)
+        self.other = other_tool.Client(self.hosts['host1'].emulator)
         self.addCleanup(self.other.close)
 
     def prepare(self):
-        """Boot a server with two ports, whose guest can't be reached."""
+        """Boot a server with two ports and an inactive RMC connection."""
         self.flags(resume_guests_state_on_host_boot=False)
         self.kept = self.make_port(vlan=100)
         self.lost = self.make_port(vlan=200)
@@ -45,15 +45,15 @@ class Reconciling(networks.NetworkTestCase):
         self.control().clear_journal()
 
     def macs(self):
-        """Give the MAC addresses of the server's adapters."""
+        """Return the MAC addresses of the server's adapters."""
         return sorted(adapter['mac'] for adapter in self.adapters(self.server))
 
     def delete_lost(self):
-        """Delete a port in Neutron, of which Nova is not told."""
+        """Delete a port in Neutron without an event to Nova."""
         self.neutron.delete_port(self.lost['id'])
 
     def bind_another(self):
-        """Bind one more port to the server, and let Nova's cache know it."""
+        """Bind another port to the server and refresh Nova's cache."""
         port = self.make_port(vlan=300)
         instance = self.instance(self.server)
         port['device_id'] = instance.uuid
@@ -63,7 +63,7 @@ class Reconciling(networks.NetworkTestCase):
         return port
 
     def refresh_cache(self):
-        """Let Nova's cache know what Neutron says, as a periodic task does."""
+        """Refresh Nova's network cache, as a periodic task does."""
         neutron.API().get_instance_nw_info(
             nova_context.get_admin_context(),
             self.instance(self.server),
@@ -71,7 +71,7 @@ class Reconciling(networks.NetworkTestCase):
         )
 
     def assert_exact(self, *ports, state='running'):
-        """Check that the server has the adapters of these ports alone."""
+        """Assert that the server has the adapters of exactly these ports."""
         self.assertEqual(
             sorted(port['mac_address'] for port in ports), self.macs()
         )
@@ -79,7 +79,7 @@ class Reconciling(networks.NetworkTestCase):
 
     @contextlib.contextmanager
     def neutron_down(self):
-        """Let Neutron not answer for a while."""
+        """Let Neutron fail within a context."""
 
         def fail(*_args, **_kwargs):
             raise neutron_exceptions.ConnectionFailed(reason='it is down')
@@ -89,10 +89,10 @@ class Reconciling(networks.NetworkTestCase):
         ):
             yield
 
-    def test_at_each_start(self):
+    def test_power_on_reconciles_adapters_with_ports(self):
         self.tell_stories()
 
-    def story_a_deleted_port_goes_at_a_hard_reboot(self):
+    def story_hard_reboot_removes_adapter_of_deleted_port(self):
         self.delete_lost()
 
         self._reboot_server(self.server, hard=True)
@@ -100,14 +100,14 @@ class Reconciling(networks.NetworkTestCase):
         self.assert_exact(self.kept)
         self.assertIn('which no port of its instance has', self.logged())
 
-    def story_a_deleted_port_goes_at_a_soft_reboot(self):
+    def story_soft_reboot_removes_adapter_of_deleted_port(self):
         self.delete_lost()
 
         self._reboot_server(self.server)
 
         self.assert_exact(self.kept)
 
-    def story_a_deleted_port_goes_at_stop_and_start(self):
+    def story_stop_and_start_remove_adapter_of_deleted_port(self):
         self.delete_lost()
         self._stop_server(self.server)
 
@@ -115,7 +115,7 @@ class Reconciling(networks.NetworkTestCase):
 
         self.assert_exact(self.kept)
 
-    def story_a_bound_port_gets_its_adapter_at_a_hard_reboot(self):
+    def story_hard_reboot_creates_adapter_of_bound_port(self):
         port = self.bind_another()
 
         self._reboot_server(self.server, hard=True)
@@ -123,7 +123,7 @@ class Reconciling(networks.NetworkTestCase):
         self.assert_exact(self.kept, self.lost, port)
         self.assertIn(300, self.vlans())
 
-    def story_what_another_tool_made_goes(self):
+    def story_hard_reboot_removes_adapter_of_other_tool(self):
         uuid = self.lpar(self.server).uuid
         self.control().set_partition(uuid, rmc_state='active')
         self.other.make_adapter(uuid, 4)
@@ -134,7 +134,7 @@ class Reconciling(networks.NetworkTestCase):
 
         self.assert_exact(self.kept, self.lost)
 
-    def story_an_unchanged_server_costs_one_request_more(self):
+    def story_hard_reboot_of_unchanged_server_reads_adapters_once(self):
         self._reboot_server(self.server, hard=True)
 
         asked = [
@@ -147,7 +147,7 @@ class Reconciling(networks.NetworkTestCase):
         self.assertEqual(['ClientNetworkAdapter.feed'], asked)
         self.assert_exact(self.kept, self.lost)
 
-    def story_nothing_is_taken_away_while_neutron_is_down(self):
+    def story_hard_reboot_fails_and_removes_nothing_without_neutron(self):
         self.delete_lost()
         with self.neutron_down():
             self.api.post_server_action(
@@ -159,7 +159,7 @@ class Reconciling(networks.NetworkTestCase):
 
         self.assert_exact(self.kept, self.lost)
 
-    def story_a_user_without_rights_in_neutron_takes_nothing_away(self):
+    def story_user_without_neutron_role_removes_no_adapter(self):
         self.control().set_partition(
             self.lpar(self.server).uuid, rmc_state='active'
         )
@@ -170,14 +170,14 @@ class Reconciling(networks.NetworkTestCase):
             self.assertIn('in [neutron] of nova.conf', self.logged())
             self.reboot_in_vain()
 
-    def story_a_port_without_its_binding_proves_no_right(self):
-        # One of the user's own project is shown to it, without the binding.
+    def story_port_listed_without_binding_removes_no_adapter(self):
+        # A port of the user's own project is listed without its binding.
         with self.neutron_answering([{'id': self.kept['id']}]):
             self.refresh_cache()
             self.reboot_in_vain()
 
     def reboot_in_vain(self):
-        """Reboot the server hard, which changes nothing."""
+        """Reboot the server hard; assert that it changes nothing."""
         self.control().clear_journal()
         self.api.post_server_action(
             self.server['id'], {'reboot': {'type': 'HARD'}}
@@ -189,7 +189,7 @@ class Reconciling(networks.NetworkTestCase):
     def neutron_answering(self, bound):
         """Let Neutron list no port of the server.
 
-        :param bound: The ports that it lists as bound to the host.
+        :param bound: Ports that it lists as bound to the host.
         """
 
         def listed(*_args, **params):
@@ -199,7 +199,7 @@ class Reconciling(networks.NetworkTestCase):
             'nova.tests.fixtures.NeutronFixture.list_ports', listed
         )
 
-    def story_the_last_port_goes_once_it_was_deleted(self):
+    def story_hard_reboot_removes_adapter_of_last_deleted_port(self):
         self.make_port(**{'binding:host_id': 'host1'})
         self.delete_lost()
         self.neutron.delete_port(self.kept['id'])
@@ -208,7 +208,7 @@ class Reconciling(networks.NetworkTestCase):
 
         self.assert_exact()
 
-    def story_the_start_of_the_service_takes_nothing_away(self):
+    def story_service_start_removes_no_adapter(self):
         self.control().set_partition(
             self.lpar(self.server).uuid, rmc_state='active'
         )
@@ -220,7 +220,7 @@ class Reconciling(networks.NetworkTestCase):
         self.assert_exact(self.kept, self.lost)
         self.assertIn('when the server is rebooted or started', self.logged())
 
-    def story_an_empty_cache_takes_nothing_away(self):
+    def story_empty_network_cache_removes_no_adapter(self):
         # Nova bug 1751923: the cache is lost at times.
         self.empty_cache()
 
@@ -229,13 +229,13 @@ class Reconciling(networks.NetworkTestCase):
         self.assert_exact(self.kept, self.lost)
 
     def empty_cache(self):
-        """Let Nova forget the ports of the server."""
+        """Empty Nova's network cache of the server."""
         instance = self.instance(self.server)
         cache = instance.info_cache
         cache.network_info = network_model.NetworkInfo()
         cache.save(update_cells=False)
 
-    def story_a_port_that_can_not_be_made_stops_no_guest(self):
+    def story_unsupported_port_does_not_stop_running_server(self):
         port = self.bind_another()
         port['binding:vif_type'] = 'ovs'
 
@@ -248,7 +248,7 @@ class Reconciling(networks.NetworkTestCase):
         self.assert_exact(self.kept, self.lost)
         self.assertEqual(0, self.count('PUT LogicalPartition.job'))
 
-    def story_the_start_of_the_service_makes_no_dead_port(self):
+    def story_service_start_creates_no_adapter_for_deleted_port(self):
         # As a kill leaves it: the adapter and Neutron's port are gone, and
         # Nova's cache has it still.
         self._stop_server(self.server)
@@ -259,7 +259,7 @@ class Reconciling(networks.NetworkTestCase):
 
         self.assert_exact(self.kept, state='not activated')
 
-    def story_the_start_of_the_service_makes_nothing_in_doubt(self):
+    def story_service_start_creates_no_adapter_without_neutron(self):
         self._stop_server(self.server)
         self.other.delete_adapters(self.lpar(self.server).uuid)
 
@@ -269,14 +269,14 @@ class Reconciling(networks.NetworkTestCase):
         self.assert_exact(state='not activated')
         self.assertIn('Neutron cannot be asked', self.logged())
 
-    def story_a_boot_of_the_host_takes_a_dead_port_away(self):
+    def story_host_boot_removes_adapter_of_deleted_port(self):
         self.delete_lost()
 
         self.after_host_boot()
 
         self.assert_exact(self.kept)
 
-    def story_a_boot_of_the_host_goes_on_without_neutron(self):
+    def story_host_boot_starts_server_without_neutron(self):
         self.delete_lost()
 
         with self.neutron_down():
@@ -286,13 +286,13 @@ class Reconciling(networks.NetworkTestCase):
         self.assertIn('with the adapters that it has', self.logged())
 
     def after_host_boot(self):
-        """Stop the LPAR as a host does, and start nova-compute."""
+        """Stop the LPAR as a host boot does, and restart nova-compute."""
         self.flags(resume_guests_state_on_host_boot=True)
         uuid = self.lpar(self.server).uuid
         self.control().set_partition(uuid, state='not activated')
         self.restart_host()
 
-    def story_a_kill_between_any_two_steps_is_made_good(self):
+    def story_interrupted_reconciliation_is_finished_by_next_reboot(self):
         port = self.bind_another()
         self.delete_lost()
         for verb, label in (
@@ -300,7 +300,7 @@ class Reconciling(networks.NetworkTestCase):
             ('DELETE', 'ClientNetworkAdapter.delete'),
             ('PUT', 'ClientNetworkAdapter.create'),
         ):
-            # The host answers nothing from here on, as after a kill.
+            # From here on the host answers nothing, as after a kill.
             self.control().add_fault(match=label, status=500, every=True)
             self.api.post_server_action(
                 self.server['id'], {'reboot': {'type': 'HARD'}}

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What this driver does not do is refused before anything is made."""
+"""Unsupported requests are refused before anything is created."""
 
 import os_traits
 from nova import utils
@@ -21,8 +21,8 @@ from tests.functional import base
 VOLUME = nova_fixtures.CinderFixture.IMAGE_BACKED_VOL
 
 
-class Refusals(base.PowerVMTestCase):
-    """The server's fault tells why."""
+class UnsupportedRequestTest(base.PowerVMTestCase):
+    """The server's fault gives the reason."""
 
     def setUp(self):
         super().setUp()
@@ -30,7 +30,7 @@ class Refusals(base.PowerVMTestCase):
         self.start_host()
 
     def refuse(self, *reasons, **options):
-        """Boot in vain, and find each reason in the server's fault."""
+        """Boot a server that is refused unchanged; return the message."""
         self.control().clear_journal()
         extra_specs = options.pop('extra_specs', {})
         server = self.boot(extra_specs, expected='ERROR', **options)
@@ -42,7 +42,7 @@ class Refusals(base.PowerVMTestCase):
         return message
 
     def changes(self):
-        """Give the requests since the last clearing that change the host."""
+        """Return the changing requests since the journal was cleared."""
         return [
             record
             for record in self.control().journal()
@@ -50,16 +50,16 @@ class Refusals(base.PowerVMTestCase):
             and not record['label'].startswith('Logon.')
         ]
 
-    def test_what_is_not_done_is_refused(self):
+    def test_unsupported_requests_are_refused(self):
         self.tell_stories()
 
-    def story_injected_files_without_a_config_drive(self):
+    def story_injected_files_need_config_drive(self):
         file = {'path': '/etc/motd', 'contents': 'd2VsY29tZQ=='}
         with utils.temporary_mutation(self.api, microversion='2.56'):
             self.refuse('config drive', request={'personality': [file]})
 
     def volume(self, **changes):
-        """Describe a volume as Nova's API takes it."""
+        """Return a block device mapping of a volume."""
         return {
             'source_type': 'volume',
             'destination_type': 'volume',
@@ -68,7 +68,7 @@ class Refusals(base.PowerVMTestCase):
         } | changes
 
     def image_disk(self):
-        """Describe a root disk of an image."""
+        """Return a block device mapping of a root disk."""
         return {
             'source_type': 'image',
             'destination_type': 'local',
@@ -76,14 +76,14 @@ class Refusals(base.PowerVMTestCase):
             'boot_index': 0,
         }
 
-    def story_boot_from_a_volume(self):
+    def story_boot_from_volume_is_refused(self):
         self.refuse(
             'PowerVM: attaching a volume is not supported yet',
             image='',
             request={'block_device_mapping_v2': [self.volume()]},
         )
 
-    def story_a_volume_beside_the_image(self):
+    def story_volume_beside_image_is_refused(self):
         self.refuse(
             'PowerVM: attaching a volume is not supported yet',
             request={
@@ -94,13 +94,13 @@ class Refusals(base.PowerVMTestCase):
             },
         )
 
-    def story_a_swap_disk(self):
+    def story_swap_disk_is_refused(self):
         self.refuse('the flavor has a swap disk', swap=512)
 
-    def story_an_ephemeral_disk(self):
+    def story_ephemeral_disk_is_refused(self):
         self.refuse('the flavor has an ephemeral disk', ephemeral=1)
 
-    def story_an_ephemeral_disk_of_the_request(self):
+    def story_requested_ephemeral_disk_is_refused(self):
         self.refuse(
             'the flavor has an ephemeral disk',
             ephemeral=2,
@@ -117,7 +117,7 @@ class Refusals(base.PowerVMTestCase):
             },
         )
 
-    def story_a_separate_kernel_and_ramdisk(self):
+    def story_separate_kernel_and_ramdisk_are_refused(self):
         kernel = self.create_image(b'kernel', disk_format='aki')
         image = self.create_image(
             base.IMAGE,
@@ -130,7 +130,7 @@ class Refusals(base.PowerVMTestCase):
 
         self.refuse('a separate kernel or ramdisk', image=image)
 
-    def test_all_reasons_at_once(self):
+    def test_fault_lists_all_reasons(self):
         self.flags(config_drive_format='vfat')
 
         self.refuse(
@@ -142,12 +142,12 @@ class Refusals(base.PowerVMTestCase):
             request={'config_drive': True},
         )
 
-    def story_an_sriov_port_fails_novas_claim(self):
+    def story_sriov_port_fails_claim(self):
         port = self.make_port(**{'binding:vnic_type': 'direct'})
 
         self.refuse('Claim pci failed', networks=[{'port': port['id']}])
 
-    def test_a_pci_alias_fails_novas_claim(self):
+    def test_pci_alias_fails_claim(self):
         alias = '{"name": "gpu", "product_id": "1db6", "vendor_id": "10de"}'
         self.flags(alias=[alias], group='pci')
 
@@ -155,7 +155,7 @@ class Refusals(base.PowerVMTestCase):
             'Claim pci failed', extra_specs={'pci_passthrough:alias': 'gpu:1'}
         )
 
-    def test_a_volume_that_is_attached_later(self):
+    def test_attaching_volume_fails_without_changes(self):
         server = self.boot({})
         self.control().clear_journal()
 
@@ -168,21 +168,21 @@ class Refusals(base.PowerVMTestCase):
         )
         self.assertEqual([], self.changes())
 
-    def story_a_port_that_the_driver_does_not_know(self):
+    def story_unknown_vif_type_is_refused(self):
         port = self.make_port(**{'binding:vif_type': 'ovs'})
 
         self.refuse('ovs', networks=[{'port': port['id']}])
 
-    def story_the_fault_has_the_reason_first(self):
-        # Nova cuts what is behind 255 characters.
+    def story_fault_states_reason_within_255_characters(self):
+        # Nova cuts messages to 255 characters.
         message = self.refuse('swap', swap=512)
 
         self.assertIn('PowerVM: the flavor has a swap disk', message)
         self.assertLess(len(message), 255)
 
 
-class Capabilities(base.PowerVMTestCase):
-    """The traits of the compute node in Placement are true."""
+class CapabilityTraitsTest(base.PowerVMTestCase):
+    """The compute node has the traits of supported features."""
 
     DONE = frozenset(
         {
@@ -191,7 +191,7 @@ class Capabilities(base.PowerVMTestCase):
             os_traits.COMPUTE_IMAGE_TYPE_QCOW2,
             os_traits.COMPUTE_IMAGE_TYPE_RAW,
             os_traits.COMPUTE_NET_ATTACH_INTERFACE,
-            # Nova's own: it says so of each compute node.
+            # Nova itself sets it on each compute node.
             os_traits.COMPUTE_NODE,
         }
     )
@@ -200,7 +200,7 @@ class Capabilities(base.PowerVMTestCase):
         root = self._get_provider_uuid_by_host('host1')
         return self._get_provider_traits(root)
 
-    def test_only_what_is_done_is_promised(self):
+    def test_compute_node_has_traits_of_supported_features_only(self):
         self.start_host()
 
         self.assertEqual(
@@ -208,7 +208,7 @@ class Capabilities(base.PowerVMTestCase):
             {name for name in self.traits() if name.startswith('COMPUTE_')},
         )
 
-    def test_an_image_of_another_type_is_not_scheduled(self):
+    def test_image_of_unsupported_type_finds_no_host(self):
         self.flags(
             query_placement_for_image_type_support=True, group='scheduler'
         )
@@ -220,7 +220,7 @@ class Capabilities(base.PowerVMTestCase):
 
         self.assertIn('No valid host', server['fault']['message'])
 
-    def test_an_image_of_a_type_that_is_done_is_scheduled(self):
+    def test_image_of_supported_type_is_scheduled(self):
         self.flags(
             query_placement_for_image_type_support=True, group='scheduler'
         )

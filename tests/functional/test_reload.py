@@ -10,9 +10,9 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""A file that changes while nova-compute runs.
+"""Changes of the inventory file while nova-compute is running.
 
-Starting nova takes longer than all else, so each test tells a whole story.
+Starting nova takes longer than everything else, so each test has many steps.
 """
 
 import pathlib
@@ -42,8 +42,8 @@ FIRST_GPU = {
 }
 
 
-class Reload(base.PowerVMTestCase):
-    """Changes the file, and looks at Placement and the log."""
+class ReloadTestCase(base.PowerVMTestCase):
+    """Changes the inventory file; checks Placement and the log."""
 
     def setUp(self):
         super().setUp()
@@ -54,13 +54,13 @@ class Reload(base.PowerVMTestCase):
         return pathlib.Path(CONF.powervm.inventory_file)
 
     def write(self, text):
-        """Put another file in place of the one that there is."""
+        """Replace the inventory file."""
         new = self.path.with_suffix('.new')
         new.write_text(text)
         new.rename(self.path)
 
     def cycles(self, number=2):
-        """Let some cycles go by; the second look at a change takes it."""
+        """Run some cycles; the second one that sees a change applies it."""
         for _ in range(number):
             self._run_periodics()
 
@@ -69,7 +69,7 @@ class Reload(base.PowerVMTestCase):
         self.cycles()
 
     def log(self, level):
-        """Give the driver's lines of a level since forget_log."""
+        """Return the driver's log lines of a level since forget_log."""
         return re.findall(
             rf'^\S+ \S+ {level} \[nova_powervm\.\S+\] (.*)$',
             self.stdlog.logger.output[self.read :],
@@ -80,7 +80,7 @@ class Reload(base.PowerVMTestCase):
         self.read = len(self.stdlog.logger.output)
 
     def providers_with(self, trait):
-        """Give the slots whose provider bears a trait."""
+        """Return the slots whose provider has a trait."""
         return {
             index
             for index, provider in self.slot_providers().items()
@@ -88,7 +88,7 @@ class Reload(base.PowerVMTestCase):
         }
 
     def reserved(self, index):
-        """Give reserved of each class of a slot's provider."""
+        """Return reserved of a slot's provider, by resource class."""
         uuid = self.slot_providers()[index]['uuid']
         return {
             name: record['reserved']
@@ -96,10 +96,10 @@ class Reload(base.PowerVMTestCase):
         }
 
 
-class TakenOver(Reload):
-    """A good file comes into force; a bad one takes nothing away."""
+class ReloadFileTest(ReloadTestCase):
+    """A valid file is applied; an invalid one keeps the last one in force."""
 
-    def test_a_file_that_appears_breaks_and_is_mended(self):
+    def test_invalid_file_keeps_last_valid_one_in_force(self):
         self.start_host(inventory=False)
         self.assertEqual({}, self.slot_providers())
         self.assertIn(
@@ -114,13 +114,13 @@ class TakenOver(Reload):
         self.assertEqual(GPU_SLOTS, set(self.slot_providers()))
         before = self.generations()
 
-        self.becomes('2 problem(s)', self.break_text)
-        self.becomes('has no paragraph', self.empty)
-        self.becomes('every user can write', self.open_to_all)
-        self.becomes('(no such file)', self.path.unlink)
+        self.assert_keeps_policy('2 problem(s)', self.break_text)
+        self.assert_keeps_policy('has no paragraph', self.empty)
+        self.assert_keeps_policy('every user can write', self.open_to_all)
+        self.assert_keeps_policy('(no such file)', self.path.unlink)
         self.assertEqual(before, self.generations())
 
-        # As it was, and still worth a line.
+        # A file that is as before is still worth a log line.
         self.forget_log()
         self.change(base.GPUS)
         self.assertEqual([], self.log('ERROR'))
@@ -131,8 +131,8 @@ class TakenOver(Reload):
         self.cycles(3)
         self.assertEqual([], self.log('INFO'))
 
-    def becomes(self, problem, spoil):
-        """Spoil the file: there is one error, and all stays as it is."""
+    def assert_keeps_policy(self, problem, spoil):
+        """Change the file; assert that there is one error and no change."""
         self.forget_log()
         spoil()
         self.cycles(4)
@@ -150,7 +150,7 @@ class TakenOver(Reload):
         self.write(base.GPUS)
         self.path.chmod(0o646)
 
-    def test_traits_and_classes(self):
+    def test_new_traits_and_classes_are_applied(self):
         self.start_host()
         server = self.boot(FIRST_GPU)
 
@@ -158,20 +158,20 @@ class TakenOver(Reload):
         self.change(more)
         self.assertEqual(GPU_SLOTS, self.providers_with('CUSTOM_NEW'))
 
-        # It goes again, also from the allocated one: see test_traits.
+        # The trait goes from the allocated provider, too.
         self.change(base.GPUS)
         self.plug_gpu('21010040')
         self.cycles(1)
         self.assertEqual({0x21010040}, set(self.slot_providers()) - GPU_SLOTS)
         self.assertEqual(set(), self.providers_with('CUSTOM_NEW'))
 
-        # The class of the allocated one stays.
+        # The allocated provider keeps its class.
         self.change(base.GPUS.replace('CUSTOM_GPU', 'PGPU'))
         classes = self.slot_classes()
         self.assertEqual({'CUSTOM_GPU'}, classes.pop(0x21010020))
         self.assertEqual([{'PGPU'}] * len(GPU_SLOTS), list(classes.values()))
 
-        # Its paragraph leaves the file: it is withdrawn, the others go.
+        # Without paragraph it is withdrawn, and the others are deleted.
         self.forget_log()
         self.change(
             'crypto:\n  identification: {vendor_id: "1014", class: "1080"}\n'
@@ -192,8 +192,8 @@ class TakenOver(Reload):
         self.assertEqual({0x21010038, 0x21030039}, set(self.slot_providers()))
 
 
-class Denied(Reload):
-    """Paragraphs that deny, and wildcards."""
+class DenyingParagraphTest(ReloadTestCase):
+    """Denying paragraphs and wildcards."""
 
     inventory = base.GPUS.replace('"1DB6"', '"1DB*"')
     deny = """\
@@ -205,8 +205,8 @@ not these:
   allow: false
 """
 
-    def test_two_passes(self):
-        # Whatever stands first; brackets are not special.
+    def test_denying_paragraphs_override_allowing_ones(self):
+        # Order does not matter, and brackets are not special.
         self.start_host(inventory=self.deny + self.inventory)
         self.assertEqual({0x21020024}, set(self.slot_providers()))
         self.assertIn(
@@ -217,7 +217,7 @@ not these:
         self.assertEqual(GPU_SLOTS, set(self.slot_providers()))
         server = self.boot(FIRST_GPU)
 
-        # Free providers go, the allocated one is withdrawn.
+        # Free providers are deleted, the allocated one is withdrawn.
         self.forget_log()
         self.change(self.inventory + self.deny)
         self.cycles(1)
@@ -241,10 +241,10 @@ not these:
         self.assertEqual([], self.log('ERROR'))
 
 
-class Conflict(Reload):
-    """Two paragraphs for one device cost that device only."""
+class ConflictingParagraphsTest(ReloadTestCase):
+    """A device that two paragraphs identify is withheld."""
 
-    def test_by_a_new_file(self):
+    def test_conflict_by_new_file_withholds_device(self):
         self.start_host()
         server = self.boot(FIRST_GPU)
         owner = self.slot_owner(0x21010020)
@@ -252,7 +252,7 @@ class Conflict(Reload):
         self.change(base.GPUS + TWO_PLACES)
         self.cycles(2)
 
-        # The free one goes, the allocated one is withdrawn and in use.
+        # The free provider is deleted, the allocated one withdrawn.
         self.assertEqual(GPU_SLOTS - {0x21010021}, set(self.slot_providers()))
         self.assertEqual({'CUSTOM_GPU': 1}, self.reserved(0x21010020))
         self.assertEqual({'CUSTOM_GPU': 0}, self.reserved(0x21010022))
@@ -277,8 +277,8 @@ class Conflict(Reload):
         self.assertEqual(set(), self.providers_with(WITHDRAWN))
         self.assertEqual([], self.log('ERROR'))
 
-    def test_by_a_card(self):
-        # An empty slot holds no device, so two paragraphs do no harm.
+    def test_conflict_by_new_card_withholds_device(self):
+        # An empty slot is no device, so two paragraphs may identify it.
         self.start_host(
             inventory=base.GPUS
             + 'spare:\n  identification: {drc_index: "21010040"}\n'
@@ -300,12 +300,12 @@ class Conflict(Reload):
         self.assertEqual(GPU_SLOTS, set(self.slot_providers()))
 
 
-class NoMatch(Reload):
-    """A file for other hosts is no reason to stay down."""
+class UnmatchedFileTest(ReloadTestCase):
+    """A file without matching paragraph does not stop nova-compute."""
 
     inventory = 'others:\n  identification: {vendor_id: ABCD}\n'
 
-    def test_it_warns_at_start_and_at_each_change(self):
+    def test_unmatched_file_warns_at_start_and_at_each_change(self):
         self.start_host()
         self.assertEqual({}, self.slot_providers())
         self.assertEqual(1, self.warnings())
@@ -315,7 +315,7 @@ class NoMatch(Reload):
         self.change(self.inventory.replace('ABCD', 'ABCE'))
         self.assertEqual(2, self.warnings())
 
-        # One paragraph that matches is enough: the other is a note.
+        # One matching paragraph is enough; the other is logged at INFO.
         self.change(self.inventory + base.GPUS)
         self.assertEqual(2, self.warnings())
         self.assertIn(

@@ -10,13 +10,13 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""A walk through what happens to two hosts, over all that is real.
+"""A random walk over two hosts with all real parts.
 
-Nova's services take seconds to start, their times differ from run to run, and
-their fixtures belong to one test. A hypothesis state machine starts anew for
-each try and repeats a failure to shrink it, so this is a walk of its own: a
-seed chooses the steps, and what failed is told by the steps up to there.
-:mod:`tests.property.test_simulation` tries what this can't.
+Nova's services take seconds to start, their timing differs from run to run,
+and their fixtures belong to one test. Hypothesis' state machines start anew
+for each example and repeat failures to shrink them, so they don't fit here.
+Instead a seed chooses the steps, and a failure is reported with the steps that
+led to it. :mod:`tests.property.test_simulation` tests what this can't.
 """
 
 import os
@@ -32,7 +32,7 @@ from oslo_log import log as logging
 
 from nova_powervm.emulator import worlds
 from tests.functional import base
-from tests.functional import once
+from tests.functional import one_time_use
 
 LOG = logging.getLogger(__name__)
 
@@ -78,20 +78,20 @@ _FAULTS = (
 )
 
 
-class Walk(once.OnceTestCase):
-    """Two hosts with the same slots and files, and everybody who acts."""
+class SimulationTest(one_time_use.OneTimeUseTestCase):
+    """Two hosts with the same slots and files, changed at random."""
 
     def setUp(self):
         super().setUp()
         self.random = random.Random(SEED)  # noqa: S311  no secret
         self.steps = []
         self.servers = {}
-        # Of host and DRC index.
+        # Pairs of host and DRC index.
         self.used = set()
         self.reserved_by_operator = set()
         self.taken = set()
         self.pulled = set()
-        # What is on disk, and whether devices are for one use.
+        # The files, and whether devices are for one-time use.
         self.files = {}
         self.once = dict.fromkeys(HOSTS, True)
         # Uuids of providers that an operator has given a trait.
@@ -102,10 +102,10 @@ class Walk(once.OnceTestCase):
         self.flags(provider_config_location=directory, group='compute')
         for host in HOSTS:
             world = worlds.default()
-            # The second one tells owners in the partitions' profiles only.
+            # The second host reports owners in profiles only.
             world['systems'][0]['reports_slot_owners'] = host == HOSTS[0]
             self.start_host(host, world)
-            self.files[host] = once.ONCE
+            self.files[host] = one_time_use.ONE_TIME_USE_GPUS
         self.foreign = self._make_foreign()
         self.slots = sorted(self.slot_providers())
 
@@ -120,7 +120,7 @@ class Walk(once.OnceTestCase):
         self._set_provider_traits(uuid, [os_traits.OWNER_CYBORG])
         return uuid, self._state_of(uuid)
 
-    def test_no_order_of_events_breaks_an_invariant(self):
+    def test_random_events_break_no_invariant(self):
         rules = (
             (self.boot_somewhere, 4),
             (self.boot_with_a_fault, 2),
@@ -144,7 +144,7 @@ class Walk(once.OnceTestCase):
         deck = []
         while len(self.steps) < STEPS:
             if not deck:
-                # Each comes before one comes again too often.
+                # A shuffled deck, so that no rule is missed for long.
                 deck = [rule for rule, weight in rules for _ in range(weight)]
                 self.random.shuffle(deck)
             rule = deck.pop()
@@ -162,14 +162,16 @@ class Walk(once.OnceTestCase):
         index = self.random.choice(self.slots)
         free = self._has_room(host, index)
         server = self.boot(
-            once.device(index), expected=expected, request={'host': host}
+            one_time_use.gpu_group(index),
+            expected=expected,
+            request={'host': host},
         )
         if server['status'] == 'ACTIVE':
             self.assertTrue(free, self.steps)
             self._is_built(server, host)
         else:
             if expected is None and free:
-                # What it was refused for came after the last cycle.
+                # The reason for the refusal arose after the last cycle.
                 self.assertTrue(self.doubt(host, index), server['fault'])
             self.wait_until_unallocated(server)
             self._delete_server(server)
@@ -182,7 +184,7 @@ class Walk(once.OnceTestCase):
                 self.used.add((host, index))
 
     def doubt(self, host, index):
-        """Whether a slot may be other than Placement says."""
+        """Return whether a slot's state may differ from Placement's."""
         return (host, index) in self.taken | self.pulled
 
     def boot_with_a_fault(self):
@@ -195,7 +197,9 @@ class Walk(once.OnceTestCase):
         index = self.random.choice(self.slots)
         free = self._has_room(host, index)
         server = self.boot(
-            once.device(index), expected=None, request={'host': host}
+            one_time_use.gpu_group(index),
+            expected=None,
+            request={'host': host},
         )
         self.control(host).clear_faults()
         if server['status'] == 'ACTIVE':
@@ -210,7 +214,7 @@ class Walk(once.OnceTestCase):
         return f'{host} {index:08X} {fault} {nth} {server["status"]}'
 
     def touched(self, host, index):
-        """Note that a device was allocated: it may be burned, and stays so."""
+        """Note that an allocated device was burned, and must stay so."""
         if index in self.burned(host):
             self.used.add((host, index))
 
@@ -223,21 +227,21 @@ class Walk(once.OnceTestCase):
         return server['id']
 
     def rebuild_one(self):
-        server = self._pick(self._whole())
+        server = self._pick(self._undisturbed())
         if server is None:
             return None
         self._rebuild_server(server, self.image)
         return server['id']
 
     def reboot_one(self):
-        server = self._pick(self._whole())
+        server = self._pick(self._undisturbed())
         if server is None:
             return None
         self._reboot_server(server, hard=True)
         return server['id']
 
     def evacuate_one(self):
-        server = self._pick(self._whole())
+        server = self._pick(self._undisturbed())
         if server is None:
             return None
         source = _host(server)
@@ -250,11 +254,11 @@ class Walk(once.OnceTestCase):
             self._start_server(server)
             self._is_built(server, target)
         self.files[source] = self._inventories[source]
-        self.mend_host(source)
+        self.recover_host(source)
         return f'{server["id"]} {source} {fits}'
 
     def migrate_one(self):
-        """Ask for a cold migration, which is refused and costs nothing."""
+        """Request a cold migration, which is refused without any change."""
         server = self._pick(self.servers.values())
         if server is None:
             return None
@@ -273,7 +277,7 @@ class Walk(once.OnceTestCase):
         return server['id']
 
     def kill_while_it_builds(self):
-        """Cut a host off in the middle of a build; nothing is cleaned up."""
+        """Cut a host off during a build, so that nothing is cleaned up."""
         host = self.random.choice(HOSTS)
         index = self.random.choice(self.slots)
         if not self._has_room(host, index) or self.doubt(host, index):
@@ -287,7 +291,9 @@ class Walk(once.OnceTestCase):
             phase='after',
         )
         server = self.boot(
-            once.device(index), expected=None, request={'host': host}
+            one_time_use.gpu_group(index),
+            expected=None,
+            request={'host': host},
         )
         self.computes[host].stop()
         self.control(host).clear_faults()
@@ -306,13 +312,15 @@ class Walk(once.OnceTestCase):
         host = self.random.choice(HOSTS)
         self.files[host] = self.random.choice(
             (
-                once.ONCE,
+                one_time_use.ONE_TIME_USE_GPUS,
                 base.GPUS,
                 _NOTHING,
-                once.ONCE + _DENIAL.format(self.slots[0]),
+                one_time_use.ONE_TIME_USE_GPUS + _DENIAL.format(self.slots[0]),
                 _BROKEN,
                 '# nothing\n',
-                once.ONCE.replace('[CUSTOM_TESLA_V100]', '[CUSTOM_OTHER]'),
+                one_time_use.ONE_TIME_USE_GPUS.replace(
+                    '[CUSTOM_TESLA_V100]', '[CUSTOM_OTHER]'
+                ),
             )
         )
         path = pathlib.Path(
@@ -324,7 +332,7 @@ class Walk(once.OnceTestCase):
         self._run_periodics()
         self._run_periodics()
         if 'identification' in self.files[host]:
-            # What a nova-compute that starts again finds.
+            # The file that a restarted nova-compute reads.
             self._inventories[host] = self.files[host]
             self.once[host] = 'one_time_use' in self.files[host]
         return f'{host} {self.files[host].splitlines()[-1]}'
@@ -356,7 +364,7 @@ class Walk(once.OnceTestCase):
         return f'{host} {index:08X}'
 
     def _is_unowned(self, host, index):
-        # Not every host tells owners with its slots.
+        # Not every host reports owners with its slots.
         return (host, index) not in self.pulled and not any(
             index in lpar.slots
             for lpar in self.hosts[host].reader.lpars().values()
@@ -402,7 +410,7 @@ class Walk(once.OnceTestCase):
         return f'{host} {index:08X}'
 
     def make_twin(self):
-        """Make a second provider for a slot, with the other form of name."""
+        """Create a second provider for a slot, with the other form of name."""
         host, index, uuid = self._provider()
         name = f'PowerVM IOSlot {index:08X}'
         names = {provider['name'] for provider in self._get_all_providers()}
@@ -449,12 +457,12 @@ class Walk(once.OnceTestCase):
         return f'{host} {broken}'
 
     def start_again(self, host):
-        """Start nova-compute with the last good file."""
+        """Start nova-compute with the last valid file."""
         self.files[host] = self._inventories[host]
         self.restart_host(host)
 
     def fail_in_placement(self):
-        """Let requests of one cycle to Placement fail."""
+        """Let requests to Placement fail during one cycle."""
         host = self.random.choice(HOSTS)
         client = self.computes[host].manager.reportclient
         left = [self.random.randint(0, 8)]
@@ -475,13 +483,13 @@ class Walk(once.OnceTestCase):
     def _forget_providers(self, client):
         client._association_refresh_time.clear()
 
-    # What holds
+    # Invariants
 
     def check(self):
-        """Check everything after a step and the cycles that follow it."""
+        """Run cycles and check all invariants."""
         for host in HOSTS:
             if self.random.random() < 0.3:
-                # As every five minutes.
+                # As Nova does every five minutes.
                 self._forget_providers(
                     self.computes[host].manager.reportclient
                 )
@@ -489,7 +497,7 @@ class Walk(once.OnceTestCase):
         before = self.generations()
         self._run_periodics()
         if before != self.generations():
-            # The first one has mended something.
+            # The first cycle has repaired something.
             before = self.generations()
             self._run_periodics()
             self.assertEqual(before, self.generations(), self.steps)
@@ -536,8 +544,8 @@ class Walk(once.OnceTestCase):
         found = list(found)
         return self.random.choice(found) if found else None
 
-    def _whole(self):
-        """Give the servers whose devices nothing was done to."""
+    def _undisturbed(self):
+        """Return the servers whose devices were not changed."""
         return [
             server
             for server in self.servers.values()
@@ -563,7 +571,7 @@ class Walk(once.OnceTestCase):
         )
 
     def _own_inventory(self, uuid):
-        """Give what the driver has put there; Nova may have added to it."""
+        """Return the driver's inventories, without those that Nova adds."""
         inventory = self._get_provider_inventory(uuid)
         inventory.pop('CUSTOM_LICENSE', None)
         return inventory

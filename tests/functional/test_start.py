@@ -10,10 +10,9 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""A nova-compute that must not start says why, once and clearly."""
+"""nova-compute starts, or refuses to start and names the cause."""
 
 import os
-import time
 import types
 
 import fixtures
@@ -31,8 +30,8 @@ def session_config(session):
 """
 
 
-class RefusesToStart(base.PowerVMTestCase):
-    """Bad configuration stops nova-compute at once."""
+class RefusedStartTest(base.PowerVMTestCase):
+    """Invalid configuration stops nova-compute."""
 
     def refused(self, **options):
         error = self.assertRaises(
@@ -40,7 +39,7 @@ class RefusesToStart(base.PowerVMTestCase):
         )
         return str(error)
 
-    def test_an_unknown_key_with_its_line(self):
+    def test_start_refuses_unknown_key_and_names_its_line(self):
         message = self.refused(
             inventory=base.GPUS.replace('device_id', 'product_id')
         )
@@ -49,7 +48,7 @@ class RefusesToStart(base.PowerVMTestCase):
         self.assertIn('product_id', message)
         self.assertIn('did you mean device_id', message)
 
-    def test_a_key_twice(self):
+    def test_start_refuses_duplicate_key_and_names_its_line(self):
         message = self.refused(
             inventory=base.GPUS.replace('device_id', 'vendor_id')
         )
@@ -57,7 +56,7 @@ class RefusesToStart(base.PowerVMTestCase):
         self.assertIn('line 4', message)
         self.assertIn('vendor_id', message)
 
-    def test_a_device_in_two_paragraphs(self):
+    def test_start_refuses_device_of_two_paragraphs(self):
         message = self.refused(
             inventory=base.GPUS
             + 'again:\n  identification: {drc_index: "21010020"}\n'
@@ -67,33 +66,33 @@ class RefusesToStart(base.PowerVMTestCase):
         self.assertIn("paragraph 'gpus' (line 1)", message)
         self.assertIn("paragraph 'again'", message)
 
-    def test_a_file_that_everybody_can_write(self):
+    def test_start_refuses_world_writable_file(self):
         message = self.refused(mode=0o666)
 
         self.assertIn('chmod o-w', message)
 
-    def test_a_url_without_credentials(self):
+    def test_start_refuses_url_without_credentials(self):
         message = self.refused(rest_username=None)
 
         self.assertIn('rest_username', message)
 
-    def test_a_url_that_is_none(self):
+    def test_start_refuses_malformed_url(self):
         message = self.refused(rest_url='novalink:12443')
 
         self.assertIn('rest_url', message)
 
-    def test_a_wrong_password(self):
+    def test_start_refuses_wrong_password_and_hides_it(self):
         message = self.refused(rest_password='wrong')
 
         self.assertIn('refused the login', message)
         self.assertNotIn('wrong', message)
 
-    def test_no_volume_group_of_that_name(self):
+    def test_start_refuses_unknown_volume_group(self):
         message = self.refused(volume_group_name='nowhere')
 
         self.assertIn('nowhere', message)
 
-    def test_more_than_one_system(self):
+    def test_start_refuses_host_with_several_systems(self):
         second = {'name': 'other', 'uuid': 'random'}
         world = worlds.default()
         world['systems'].append(second)
@@ -103,7 +102,7 @@ class RefusesToStart(base.PowerVMTestCase):
         self.assertIn('manages 2 systems', message)
         self.assertIn('other', message)
 
-    def test_a_server_that_does_not_answer(self):
+    def test_start_fails_if_rest_server_does_not_answer(self):
         error = self.assertRaises(
             nova_exception.HypervisorUnavailable,
             self.start_host,
@@ -114,10 +113,10 @@ class RefusesToStart(base.PowerVMTestCase):
         self.assertIn('does not answer', str(error))
 
 
-class Starts(base.PowerVMTestCase):
-    """What is awkward but no reason to stay down."""
+class StartTest(base.PowerVMTestCase):
+    """Conditions that nova-compute starts with."""
 
-    def test_a_host_that_is_still_starting_is_waited_for(self):
+    def test_start_waits_for_starting_host(self):
         self.hosts['host1'] = self.useFixture(base.EmulatedHost('host1'))
         self.configure('host1', rest_connect_timeout=30)
         self.control().add_fault(match='ManagedSystem', status=503, nth=1)
@@ -130,7 +129,7 @@ class Starts(base.PowerVMTestCase):
 
         self.assertNotEqual({}, self.slot_providers())
 
-    def test_a_lost_node_identity_is_left_to_nova(self):
+    def test_init_host_does_not_write_lost_node_identity(self):
         # Nova refuses to start an existing service without one, after
         # init_host; asking for it would write a new one.
         self.hosts['host1'] = self.useFixture(base.EmulatedHost('host1'))
@@ -145,7 +144,7 @@ class Starts(base.PowerVMTestCase):
 
         self.assertIsNone(virt_node.LOCAL_NODE_UUID)
 
-    def test_a_host_that_does_not_tell_a_power_state(self):
+    def test_start_keeps_servers_whose_power_state_is_unknown(self):
         self.start_host()
         server = self.boot({})
         self.control().add_fault(
@@ -157,7 +156,7 @@ class Starts(base.PowerVMTestCase):
         self.assertEqual('running', self.lpar(server).state)
         self.assertEqual('ACTIVE', self.api.get_server(server['id'])['status'])
 
-    def test_guests_run_again_after_a_boot_of_the_host(self):
+    def test_start_resumes_guests_after_host_boot(self):
         self.flags(resume_guests_state_on_host_boot=True)
         self.start_host()
         server = self.boot({})
@@ -189,21 +188,18 @@ class Starts(base.PowerVMTestCase):
                 server = self.api.get_server(server['id'])
                 self.assertEqual('ACTIVE', server['status'])
 
-    def test_a_refused_logon_is_tried_again_later(self):
+    def test_refused_logon_is_repeated_after_pause(self):
         compute = self.start_host()
         password = self.hosts['host1'].emulator.password
         self.control().set_password('changed')
         self.control().expire_sessions()
-        # The poll under way ends, and the next one is refused.
+        # End the current poll, so that the next one is refused.
         self.control().emit_event('CACHE_CLEARED')
-        listener = compute.manager.driver._running.listener
-        while listener.believed:
-            time.sleep(0.02)
         self._run_periodics()
         self.assertIn('was refused', self.stdlog.logger.output)
         self.control().set_password(password)
 
-        # A wrong password must not lock the account: not tried at once ...
+        # A wrong password must not lock the account: no retry at once ...
         self.control().clear_journal()
         self._run_periodics()
         self.assertNotIn('PUT Logon.create', self.control().journal_counts())
@@ -214,13 +210,13 @@ class Starts(base.PowerVMTestCase):
         self.assertIn('PUT Logon.create', self.control().journal_counts())
         self.assertIsNotNone(compute.manager.driver.get_host_uptime())
 
-    def test_the_password_is_in_no_log(self):
+    def test_start_logs_no_password(self):
         self.start_host()
 
         password = self.hosts['host1'].emulator.password
         self.assertNotIn(password, self.stdlog.logger.output)
 
-    def test_more_promised_than_there_is_warns(self):
+    def test_start_warns_of_overcommitted_processing_units(self):
         self.flags(proc_units_factor=1.0, group='powervm')
         self.flags(cpu_allocation_ratio=4.0)
         self.start_host()
@@ -229,7 +225,7 @@ class Starts(base.PowerVMTestCase):
             'promise 128.0 processing units', self.stdlog.logger.output
         )
 
-    def test_local_session_by_file(self):
+    def test_start_accepts_local_session_by_file(self):
         # A local session is for port 12080 of this machine. pypowervm's own
         # hook lets the emulator stand there.
         directory = self.useFixture(fixtures.TempDir()).path
@@ -246,7 +242,7 @@ class Starts(base.PowerVMTestCase):
         requests = emulated.emulator.control.journal_counts()
         self.assertGreater(requests['GET ManagedSystem.feed'], 0)
 
-    def test_foreign_partitions_are_no_instances(self):
+    def test_foreign_partitions_are_not_instances(self):
         compute = self.start_host()
 
         self.assertEqual([], compute.manager.driver.list_instance_uuids())

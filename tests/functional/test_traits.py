@@ -12,7 +12,7 @@
 
 """The driver decides all traits of a slot's provider; Nova adds its own.
 
-Starting nova takes longer than all else, so each test tells a whole story.
+Starting nova takes longer than everything else, so each test has many steps.
 """
 
 import os
@@ -36,18 +36,18 @@ DENY = base.GPUS + textwrap.dedent("""\
 
 
 def gpus(*traits):
-    """Give a file that sets these traits on all GPUs."""
+    """Return a file with these traits for all GPUs."""
     line = f'  traits: [{", ".join(traits)}]\n' if traits else ''
     return re.sub(r'  traits: .*\n', line, base.GPUS)
 
 
-class TraitsTestCase(test_reload.Reload):
-    """Looks at the traits in Placement."""
+class TraitsTestCase(test_reload.ReloadTestCase):
+    """Checks traits in Placement."""
 
     inventory = gpus('CUSTOM_A')
 
-    def by_hand(self, trait, index=INDEX):
-        """Set one more trait, as an operator does."""
+    def add_trait(self, trait, index=INDEX):
+        """Add a trait to a provider, as an operator does."""
         uuid = self.slot_providers()[index]['uuid']
         self._create_trait(trait)
         traits = self._get_provider_traits(uuid)
@@ -60,7 +60,7 @@ class TraitsTestCase(test_reload.Reload):
         self.assertEqual(204, answer.status, answer.body)
 
     def rename(self, name, index=INDEX):
-        """Give a slot's provider another name."""
+        """Rename a slot's provider."""
         provider = self.slot_providers()[index]
         answer = self.placement.put(
             f'/resource_providers/{provider["uuid"]}',
@@ -74,46 +74,46 @@ class TraitsTestCase(test_reload.Reload):
         return self._get_provider_uuid_by_host('host1')
 
     def nova_reads_all(self):
-        """Let Nova forget what it has cached of Placement."""
+        """Clear Nova's cache of providers."""
         self.computes['host1'].manager.reportclient.clear_provider_cache()
 
 
-class OfTheFile(TraitsTestCase):
-    def test_traits_come_and_go_with_the_file(self):
+class CustomTraitsTest(TraitsTestCase):
+    def test_provider_traits_follow_inventory_file(self):
         self.start_host()
         self.assertEqual(ALL, self.providers_with('CUSTOM_A'))
 
-        self.by_hand('CUSTOM_HELD')
+        self.add_trait('CUSTOM_HELD')
         self.nova_reads_all()
         self.change(gpus('CUSTOM_B'))
         self.assertEqual(set(), self.providers_with('CUSTOM_A'))
         self.assertEqual(ALL, self.providers_with('CUSTOM_B'))
         self.assertEqual(ALL, self.providers_with('OWNER_NOVA'))
-        # What somebody sets by hand is not known to anybody.
+        # Traits set by hand are not kept.
         self.assertEqual(set(), self.providers_with('CUSTOM_HELD'))
 
         # Deleted and renamed providers.
         renamed = 'PowerVM IOSlot by another name 21020024'
         self.rename(renamed, 0x21020024)
         self.delete()
-        # The first cycle fails in Nova, the second makes it anew.
+        # The first cycle fails in Nova, the second recreates it.
         self.cycles(2)
         self.assertEqual(ALL, set(self.slot_providers()))
         self.assertEqual(ALL, self.providers_with('CUSTOM_B'))
         self.assertEqual(renamed, self.slot_providers()[0x21020024]['name'])
 
         # While nova-compute is down.
-        self.by_hand('CUSTOM_HELD')
+        self.add_trait('CUSTOM_HELD')
         self.restart_host(inventory=gpus('CUSTOM_C'))
         self.assertEqual(set(), self.providers_with('CUSTOM_B'))
         self.assertEqual(set(), self.providers_with('CUSTOM_HELD'))
         self.assertEqual(ALL, self.providers_with('CUSTOM_C'))
 
-    def test_an_orphan_keeps_its_traits_until_it_is_offered_again(self):
+    def test_orphan_keeps_its_traits_until_it_is_offered_again(self):
         self.start_host()
         server = self.boot(test_reload.FIRST_GPU)
         self.change(re.sub('traits: .*', 'traits: [CUSTOM_B]', DENY))
-        self.by_hand('CUSTOM_HELD')
+        self.add_trait('CUSTOM_HELD')
         self.nova_reads_all()
         self.cycles(1)
         self.assertEqual({INDEX}, self.providers_with(test_reload.WITHDRAWN))
@@ -128,13 +128,13 @@ class OfTheFile(TraitsTestCase):
         self._delete_server(server)
 
 
-class Withdrawn(TraitsTestCase):
-    """A device that is withdrawn is offered again, whatever failed."""
+class WithdrawnTraitTest(TraitsTestCase):
+    """A withdrawn device is offered again, whichever write failed."""
 
     inventory = base.GPUS
 
     def fail(self, what, failure):
-        """Let what is written of the provider fail, each time.
+        """Let each write of a provider's traits or inventories fail.
 
         :param what: 'traits' or 'inventories'.
         :param failure: 'refused', 'conflict' or 'killed'.
@@ -149,8 +149,8 @@ class Withdrawn(TraitsTestCase):
             if failure == 'killed':
                 raise SystemError('killed')
             if failure == 'conflict':
-                # Somebody was faster.
-                self.by_hand(f'CUSTOM_{self.generation(uuid)}')
+                # Another client was faster.
+                self.add_trait(f'CUSTOM_{self.generation(uuid)}')
                 return put(client, to, *args, **kwargs)
             return put(client, f'{to}/nowhere', *args, **kwargs)
 
@@ -158,7 +158,7 @@ class Withdrawn(TraitsTestCase):
             report.SchedulerReportClient, 'put', fail_or_put
         )
 
-    def test_it_comes_back_whichever_write_fails(self):
+    def test_withdrawn_device_is_offered_again_after_failed_write(self):
         self.start_host()
         self.boot(test_reload.FIRST_GPU)
         for what in ('traits', 'inventories'):
@@ -173,7 +173,7 @@ class Withdrawn(TraitsTestCase):
         if failure == 'killed':
             self.restart_host(inventory=DENY)
         if what == 'traits':
-            # A reserve without its mark would be an operator's.
+            # reserved without the trait would count as an operator's.
             self.assertEqual({'CUSTOM_GPU': 0}, self.reserved(INDEX))
         self.cycles(2)
         self.assertEqual({'CUSTOM_GPU': 1}, self.reserved(INDEX))
@@ -184,7 +184,7 @@ class Withdrawn(TraitsTestCase):
         self.assertEqual(set(), self.providers_with(test_reload.WITHDRAWN))
 
 
-class OfNova(TraitsTestCase):
+class AdditionalTraitsTest(TraitsTestCase):
     """Nova's provider.yaml adds an inventory and a trait to a slot."""
 
     added = textwrap.dedent("""\
@@ -204,7 +204,7 @@ class OfNova(TraitsTestCase):
               additional: [CUSTOM_RACK_4]
         """)
 
-    def test_the_device_can_be_used_and_updates_go_on(self):
+    def test_additions_of_nova_survive_updates(self):
         directory = self.useFixture(fixtures.TempDir()).path
         with open(os.path.join(directory, 'slot.yaml'), 'w') as file:
             file.write(self.added)

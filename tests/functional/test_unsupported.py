@@ -11,10 +11,10 @@
 # under the License.
 
 
-"""Operations that can't be done yet leave the server as it was.
+"""Unsupported operations leave the server unchanged.
 
 Each story is a row of the table in admin/operations: what the user sees, the
-state of the server afterwards, and how to get out of it.
+state of the server afterwards, and how to recover.
 """
 
 import contextlib
@@ -31,7 +31,7 @@ from nova.tests.functional.api import client
 from oslo_config import cfg
 
 from tests.functional import base
-from tests.functional import once
+from tests.functional import one_time_use
 
 CONF = cfg.CONF
 POLICY = (
@@ -40,22 +40,22 @@ POLICY = (
 VOLUME = nova_fixtures.CinderFixture.IMAGE_BACKED_VOL
 
 
-class Unhurt(base.PowerVMTestCase):
-    """One server with a device, which every story leaves as it was."""
+class UnsupportedTestCase(base.PowerVMTestCase):
+    """Provides one server with a device that no story may change."""
 
     def setUp(self):
         super().setUp()
         self.compute = self.start_host()
         self.server = self.boot(base.gpu_groups(1))
-        # Nothing may have to be made anew for the next story.
+        # Keep the server for all stories.
         self._booted.clear()
-        self.before = self.seen()
+        self.before = self.server_state()
 
     def prepare(self):
         self.control().clear_journal()
 
-    def seen(self):
-        """Give all that an operation must not change."""
+    def server_state(self):
+        """Return everything that an operation must not change."""
         server = self.api.get_server(self.server['id'])
         lpar = self.lpar(server)
         return {
@@ -72,12 +72,12 @@ class Unhurt(base.PowerVMTestCase):
             },
         }
 
-    def assert_unhurt(self, **changes):
-        """Compare with the beginning, and see that no job was done.
+    def assert_unchanged(self, **changes):
+        """Assert that the server is unchanged and the host was not changed.
 
-        :param changes: What Nova itself makes of the server.
+        :param changes: Changes that Nova itself makes to the server.
         """
-        self.assertEqual(self.before | changes, self.seen())
+        self.assertEqual(self.before | changes, self.server_state())
         self.assertEqual([], self.changing_requests())
 
     def changing_requests(self):
@@ -88,26 +88,26 @@ class Unhurt(base.PowerVMTestCase):
             and not record['label'].startswith('Logon.')
         ]
 
-    def act(self, action, argument=None):
-        """Ask for an action of the server."""
+    def request_action(self, action, argument=None):
+        """Request a server action."""
         return self.api.post_server_action(
             self.server['id'], {action: argument}
         )
 
     def refused(self, action, event, operation):
-        """See that an action ended with the reason in one of its events.
+        """Assert that an action failed with the reason in one of its events.
 
-        :returns: Result of each of its events.
+        :returns: Results of its events by name.
         """
-        found = self.ended(action, event)
+        found = self.wait_for_failed_action(action, event)
         details = found[event]['details']
         reason = f'PowerVM: {operation} is not supported yet'
         self.assertIn(reason, details)
         self.assert_logged_once(reason)
         return {name: event['result'] for name, event in found.items()}
 
-    def ended(self, action, event):
-        """Give the events of the newest action when one of them failed."""
+    def wait_for_failed_action(self, action, event):
+        """Wait until the newest action has failed; return its events."""
         found = {}
         for _ in range(300):
             newest = self.api.get_instance_actions(self.server['id'])[0]
@@ -122,7 +122,7 @@ class Unhurt(base.PowerVMTestCase):
         self.fail(f'{action} has no end: {newest} {found}')
 
     def events(self, action):
-        """Give the events of an action by their names."""
+        """Return the events of an action by name."""
         details = self.api.get_instance_action_details(
             self.server['id'], action['request_id']
         )
@@ -136,8 +136,8 @@ class Unhurt(base.PowerVMTestCase):
         ]
         self.assertEqual(1, len(lines), lines)
 
-    def answer(self, ask, *arguments):
-        """Give status and words of the API's refusal."""
+    def api_refusal(self, ask, *arguments):
+        """Return status and message of the API's refusal."""
         error = self.assertRaises(
             client.OpenStackApiException, ask, *arguments
         )
@@ -145,49 +145,49 @@ class Unhurt(base.PowerVMTestCase):
         return error.response.status_code, body['message']
 
 
-class Operations(Unhurt):
-    """What a user asks for, by Nova's API."""
+class UnsupportedOperationsTest(UnsupportedTestCase):
+    """Unsupported operations of Nova's API."""
 
-    def test_what_can_not_be_done_changes_nothing(self):
+    def test_unsupported_operations_change_nothing(self):
         self.tell_stories()
 
-    def story_pause(self):
-        self.act('pause')
+    def story_pause_is_refused(self):
+        self.request_action('pause')
 
         self.refused('pause', 'compute_pause_instance', 'pausing a server')
-        self.assert_unhurt()
+        self.assert_unchanged()
 
-    def story_suspend(self):
-        self.act('suspend')
+    def story_suspend_is_refused(self):
+        self.request_action('suspend')
 
         self.refused(
             'suspend', 'compute_suspend_instance', 'suspending a server'
         )
-        self.assert_unhurt()
+        self.assert_unchanged()
 
-    def story_crash_dump(self):
-        self.act('trigger_crash_dump')
+    def story_crash_dump_is_refused(self):
+        self.request_action('trigger_crash_dump')
 
         self.refused(
             'trigger_crash_dump', 'compute_trigger_crash_dump', 'a crash dump'
         )
-        self.assert_unhurt()
+        self.assert_unchanged()
         self.assertNotIn('Exception during message handling', self.logged())
 
     def images(self):
-        """Give the names of the images."""
+        """Return the names of the images."""
         return sorted(image['name'] for image in self.glance.detail(None))
 
-    def story_snapshot(self):
+    def story_snapshot_is_refused_and_leaves_no_image(self):
         before = self.images()
 
-        self.act('createImage', {'name': 'copy'})
+        self.request_action('createImage', {'name': 'copy'})
 
         results = self.refused('createImage', 'powervm_snapshot', 'a snapshot')
-        # What Nova tells of it is that it was begun.
+        # Nova's own event reports the start of the snapshot only.
         self.assertEqual('Success', results['compute_snapshot_instance'])
         self.wait_for_images(before)
-        self.assert_unhurt()
+        self.assert_unchanged()
 
     def wait_for_images(self, names):
         for _ in range(100):
@@ -196,10 +196,10 @@ class Operations(Unhurt):
             time.sleep(0.05)
         self.assertEqual(names, self.images())
 
-    def story_backup(self):
+    def story_backup_is_refused_and_leaves_no_image(self):
         before = self.images()
 
-        self.act(
+        self.request_action(
             'createBackup',
             {'name': 'copy', 'backup_type': 'daily', 'rotation': 1},
         )
@@ -209,88 +209,90 @@ class Operations(Unhurt):
         )
         self.assertNotIn('powervm_snapshot', results)
         self.wait_for_images(before)
-        self.assert_unhurt()
+        self.assert_unchanged()
 
-    def story_shelve_leaves_an_image_without_content(self):
+    def story_shelve_is_refused_and_leaves_empty_image(self):
         before = self.images()
 
-        self.act('shelve')
+        self.request_action('shelve')
 
         self.refused('shelve', 'compute_shelve_instance', 'shelving a server')
-        self.assert_unhurt()
+        self.assert_unchanged()
         (left,) = set(self.images()) - set(before)
         self.assertEqual(f'{self.server["name"]}-shelved', left)
 
     def rescue(self):
-        """Rescue the server in vain: Nova itself sets it to ERROR."""
-        self.act('rescue', {'rescue_image_ref': self.image})
+        """Request a rescue, which is refused and sets the server to ERROR."""
+        self.request_action('rescue', {'rescue_image_ref': self.image})
         self.refused('rescue', 'compute_rescue_instance', 'rescuing a server')
-        self.assert_unhurt(status='ERROR')
+        self.assert_unchanged(status='ERROR')
         fault = self.fault(self.server)
         self.assertIn('PowerVM: rescuing a server is not supported', fault)
         self.assertIn('a hard reboot clears the ERROR state', fault)
 
-    def story_rescue_and_a_hard_reboot_by_the_user(self):
+    def story_refused_rescue_is_cleared_by_hard_reboot(self):
         self.rescue()
 
         self.reboot_as_user()
 
-        self.assertEqual(self.before, self.seen())
+        self.assertEqual(self.before, self.server_state())
 
     def reboot_as_user(self):
-        """Reboot hard, with the rights that a user has by default."""
+        """Reboot the server hard with a user's default rights."""
         user = self.api_fixture.api
         user.post_server_action(
             self.server['id'], {'reboot': {'type': 'HARD'}}
         )
         self._wait_for_state_change(self.server, 'ACTIVE')
 
-    def story_rescue_and_a_reset_by_an_administrator(self):
+    def story_refused_rescue_is_cleared_by_state_reset(self):
         self.rescue()
 
-        self.act('os-resetState', {'state': 'active'})
+        self.request_action('os-resetState', {'state': 'active'})
 
         self._wait_for_state_change(self.server, 'ACTIVE')
-        # The guest has not even been restarted.
-        self.assert_unhurt()
+        # The guest was not restarted.
+        self.assert_unchanged()
 
-    def story_console_log_and_consoles(self):
+    def story_console_log_and_vnc_console_are_refused(self):
         self.assertEqual(
             (501, 'The requested functionality is not supported.'),
-            self.answer(self.act, 'os-getConsoleOutput', {}),
+            self.api_refusal(self.request_action, 'os-getConsoleOutput', {}),
         )
         self.assert_logged_once('PowerVM: the console log is not supported')
         console = {'remote_console': {'protocol': 'vnc', 'type': 'novnc'}}
-        status, _ = self.answer(
+        status, _ = self.api_refusal(
             self.api.api_post,
             f'/servers/{self.server["id"]}/remote-consoles',
             console,
         )
         self.assertEqual(501, status)
         self.assert_logged_once('PowerVM: a VNC console is not supported')
-        self.assert_unhurt()
+        self.assert_unchanged()
 
-    def story_diagnostics(self):
-        status, _ = self.answer(
+    def story_diagnostics_are_refused(self):
+        status, _ = self.api_refusal(
             self.api.api_get, f'/servers/{self.server["id"]}/diagnostics'
         )
 
         self.assertEqual(501, status)
-        self.assert_unhurt()
+        self.assert_unchanged()
 
-    def story_administrator_password(self):
+    def story_setting_administrator_password_is_refused(self):
         self.assertEqual(
             (
                 409,
                 'PowerVM: setting the administrator password is not '
                 'supported yet',
             ),
-            self.answer(self.act, 'changePassword', {'adminPass': 'x'}),
+            self.api_refusal(
+                self.request_action, 'changePassword', {'adminPass': 'x'}
+            ),
         )
         self.assertNotIn('adminPass', self.logged())
-        self.assert_unhurt()
+        self.assert_unchanged()
 
-    def story_a_volume(self):
+    def story_attaching_volume_is_refused(self):
         with utils.temporary_mutation(self.api, microversion='2.100'):
             self.api.post_server_volume(
                 self.server['id'], {'volumeAttachment': {'volumeId': VOLUME}}
@@ -300,13 +302,13 @@ class Operations(Unhurt):
             'attach_volume', 'compute_attach_volume', 'attaching a volume'
         )
         self.assertEqual([], self.api.get_server_volumes(self.server['id']))
-        self.assert_unhurt()
+        self.assert_unchanged()
 
-    def story_a_port_of_a_guest_without_rmc(self):
+    def story_attaching_port_without_rmc_is_refused(self):
         port = self.make_port()
         attach = {'interfaceAttachment': {'port_id': port['id']}}
 
-        status, words = self.answer(
+        status, words = self.api_refusal(
             self.api.attach_interface, self.server['id'], attach
         )
 
@@ -317,10 +319,10 @@ class Operations(Unhurt):
         self.assert_logged_once(f'PowerVM: {reason}')
         found = self.neutron.show_port(port['id'])['port']
         self.assertFalse(found['device_id'])
-        self.assert_unhurt()
+        self.assert_unchanged()
 
-    def story_two_servers_with_a_device_each_at_once(self):
-        # Of Nova's scheduler alone: the host has devices for both.
+    def story_multi_create_with_devices_finds_no_host(self):
+        # A limit of Nova's scheduler: the host has devices for both.
         flavor = self.api.get_server(self.server['id'])['flavor']
         body = self._build_server(image_uuid=self.image, networks='none')
         body['flavorRef'] = self.flavor_id(flavor['original_name'])
@@ -330,54 +332,65 @@ class Operations(Unhurt):
 
         ended = self._wait_for_state_change(server, 'ERROR')
         self.assertIn('No valid host', ended['fault']['message'])
-        self.assert_unhurt()
+        self.assert_unchanged()
 
     def flavor_id(self, name):
         (found,) = [f for f in self.api.get_flavors() if f['name'] == name]
         return found['id']
 
     def forbidden(self):
-        """Give, by its rule, what the sample policy forbids."""
+        """Return the calls that the sample policy forbids, by rule."""
         post = self.api.post_server_volume
         volume = {'volumeAttachment': {'volumeId': VOLUME}}
         backup = {'name': 'copy', 'backup_type': 'daily', 'rotation': 1}
         here = {'host': 'host1'}
         live = {'host': None, 'block_migration': 'auto'}
         return {
-            'os-create-backup': (self.act, 'createBackup', backup),
-            'os-migrate-server:migrate': (self.act, 'migrate'),
-            'os-migrate-server:migrate:host': (self.act, 'migrate', here),
+            'os-create-backup': (self.request_action, 'createBackup', backup),
+            'os-migrate-server:migrate': (self.request_action, 'migrate'),
+            'os-migrate-server:migrate:host': (
+                self.request_action,
+                'migrate',
+                here,
+            ),
             'os-migrate-server:migrate_live': (
-                self.act,
+                self.request_action,
                 'os-migrateLive',
                 live,
             ),
             'os-migrate-server:migrate_live:host': (
-                self.act,
+                self.request_action,
                 'os-migrateLive',
                 live | here,
             ),
-            'os-pause-server:pause': (self.act, 'pause'),
-            'os-rescue': (self.act, 'rescue'),
-            'os-shelve:shelve': (self.act, 'shelve'),
-            'os-suspend-server:suspend': (self.act, 'suspend'),
+            'os-pause-server:pause': (self.request_action, 'pause'),
+            'os-rescue': (self.request_action, 'rescue'),
+            'os-shelve:shelve': (self.request_action, 'shelve'),
+            'os-suspend-server:suspend': (self.request_action, 'suspend'),
             'os-volumes-attachments:create': (
                 post,
                 self.server['id'],
                 volume,
             ),
             'servers:create_image': (
-                self.act,
+                self.request_action,
                 'createImage',
                 {'name': 'copy'},
             ),
-            'servers:resize': (self.act, 'resize', {'flavorRef': '1'}),
-            'servers:trigger_crash_dump': (self.act, 'trigger_crash_dump'),
+            'servers:resize': (
+                self.request_action,
+                'resize',
+                {'flavorRef': '1'},
+            ),
+            'servers:trigger_crash_dump': (
+                self.request_action,
+                'trigger_crash_dump',
+            ),
         }
 
     @contextlib.contextmanager
     def sample_policy(self):
-        """Put the sample where its own words say, for nova-api."""
+        """Install the sample policy for nova-api as its comments say."""
         directory = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
         shutil.copy(POLICY, directory / 'powervm.yaml')
         before = CONF.oslo_policy.policy_dirs
@@ -388,7 +401,7 @@ class Operations(Unhurt):
         policy.reset()
 
     def rules(self):
-        """Give the rules of the sample that forbid something."""
+        """Return the rules that the sample policy forbids."""
         prefix = 'os_compute_api:'
         return {
             rule.removeprefix(prefix)
@@ -396,7 +409,7 @@ class Operations(Unhurt):
             if check == '!'
         }
 
-    def story_the_sample_policy_forbids_it_to_everybody(self):
+    def story_sample_policy_forbids_unsupported_operations(self):
         forbidden = self.forbidden()
         self.assertEqual(set(forbidden), self.rules())
 
@@ -408,17 +421,17 @@ class Operations(Unhurt):
                         f"Policy doesn't allow os_compute_api:{rule} to be "
                         'performed.',
                     ),
-                    self.answer(ask, *arguments),
+                    self.api_refusal(ask, *arguments),
                 )
-            # What it says nothing about goes on.
+            # Other operations are still allowed.
             self.reboot_as_user()
 
-        self.assertEqual(self.before, self.seen())
+        self.assertEqual(self.before, self.server_state())
 
-    def story_the_sample_policy_shows_reasons_to_users(self):
-        self.act('pause')
+    def story_sample_policy_shows_reasons_to_users(self):
+        self.request_action('pause')
         event = 'compute_pause_instance'
-        reason = self.ended('pause', event)[event]['details']
+        reason = self.wait_for_failed_action('pause', event)[event]['details']
 
         self.assertNotIn('details', self.shown_to_the_user())
         with self.sample_policy():
@@ -428,7 +441,7 @@ class Operations(Unhurt):
         self.assertEqual(reason, shown['details'])
 
     def shown_to_the_user(self):
-        """Give what a user sees of the newest action's event."""
+        """Return the newest action's event as a user sees it."""
         user = self.api_fixture.api
         with utils.temporary_mutation(user, microversion='2.84'):
             newest = user.get_instance_actions(self.server['id'])[0]
@@ -438,13 +451,13 @@ class Operations(Unhurt):
         return event
 
 
-class Moves(Unhurt):
-    """Resize and cold migration, which Nova claims resources for.
+class UnsupportedMovesTest(UnsupportedTestCase):
+    """Resize and cold migration, for which Nova claims resources.
 
-    The devices are for one use, and none is used up.
+    The devices are for one-time use, and none may be burned.
     """
 
-    inventory = once.ONCE
+    inventory = one_time_use.ONE_TIME_USE_GPUS
 
     def forget(self):
         super().forget()
@@ -467,7 +480,7 @@ class Moves(Unhurt):
         self.flags(max_attempts=1, group='scheduler')
 
     def resize(self, **extra_specs):
-        """Ask for a flavor of its own."""
+        """Request a resize to a new flavor."""
         self.flavors += 1
         flavor = self._create_flavor(
             id=2000 + self.flavors,
@@ -478,10 +491,10 @@ class Moves(Unhurt):
             ephemeral=0,
             extra_spec={**base.gpu_groups(1), **extra_specs},
         )
-        self.act('resize', {'flavorRef': flavor})
+        self.request_action('resize', {'flavorRef': flavor})
 
     def one_slot(self):
-        """Give extra specs that only one slot fits, which is free."""
+        """Return extra specs that only one free slot satisfies."""
         slot = next(
             index
             for index in self.slot_providers()
@@ -491,35 +504,35 @@ class Moves(Unhurt):
             f'trait1:CUSTOM_POWERVM_IOSLOT_DRC_INDEX_{slot:08X}': 'required'
         }
 
-    def test_a_move_that_can_not_be_done_changes_nothing(self):
+    def test_unsupported_moves_change_nothing(self):
         self.tell_stories()
 
-    def story_resize(self):
+    def story_resize_is_refused(self):
         self.resize()
 
         self.refused(
             'resize', 'compute_resize_instance', 'a resize or cold migration'
         )
-        self.assert_unhurt()
-        # Until then Nova keeps what it has claimed on the target.
+        self.assert_unchanged()
+        # Nova keeps its claim on the target until the next cycle.
         self._run_periodics()
 
-    def story_resize_of_a_stopped_server(self):
+    def story_resize_of_stopped_server_is_refused(self):
         self._stop_server(self.server)
         self.control().clear_journal()
-        before = self.seen()
+        before = self.server_state()
 
         self.resize()
 
         self.refused(
             'resize', 'compute_resize_instance', 'a resize or cold migration'
         )
-        self.assertEqual(before, self.seen())
+        self.assertEqual(before, self.server_state())
         self.assertEqual('SHUTOFF', before['status'])
         self._run_periodics()
         self._start_server(self.server)
 
-    def story_a_second_resize_in_the_same_minute_sets_it_to_error(self):
+    def story_repeated_resize_sets_error_until_hard_reboot(self):
         specs = self.one_slot()
         self.resize(**specs)
         self.refused(
@@ -530,26 +543,26 @@ class Moves(Unhurt):
 
         self._wait_for_state_change(self.server, 'ERROR')
         self.assertIn('0 are available', self.fault(self.server))
-        self.assert_unhurt(status='ERROR')
-        # How to get out of it.
+        self.assert_unchanged(status='ERROR')
+        # How to recover.
         self.api_fixture.api.post_server_action(
             self.server['id'], {'reboot': {'type': 'HARD'}}
         )
         self._wait_for_state_change(self.server, 'ACTIVE')
-        self.assertEqual(self.before, self.seen())
-        # A cycle later it is as if nothing had been asked for.
+        self.assertEqual(self.before, self.server_state())
+        # The next cycle drops the claim, so the resize can be repeated.
         self._run_periodics()
         self.resize(**specs)
-        self.ended('resize', 'compute_resize_instance')
-        self.assertEqual(self.before, self.seen())
+        self.wait_for_failed_action('resize', 'compute_resize_instance')
+        self.assertEqual(self.before, self.server_state())
         self._run_periodics()
 
-    def story_cold_migration(self):
+    def story_cold_migration_is_refused(self):
         self.start_host('host2')
 
-        self.act('migrate')
+        self.request_action('migrate')
 
         self.refused(
             'migrate', 'compute_resize_instance', 'a resize or cold migration'
         )
-        self.assert_unhurt()
+        self.assert_unchanged()

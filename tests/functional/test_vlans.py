@@ -13,7 +13,7 @@
 
 import threading
 
-from nova_powervm.instance import network
+from nova_powervm.instance import shared_ethernet
 from tests.functional import networks
 from tests.functional.networks import SWITCH
 from tests.functional.networks import world
@@ -190,7 +190,6 @@ class Removal(VlanTestCase):
         self.boot_with(self.make_port(vlan=100))
         for _ in range(2):
             self._run_periodics()
-        self.hear()
         self.control().clear_journal()
 
         self._run_periodics()
@@ -200,17 +199,18 @@ class Removal(VlanTestCase):
 
     def story_a_build_waits_for_the_removal_of_its_vlan(self):
         first = self.boot_with(self.make_port(vlan=100))
-        vlans = self.computes['host1'].manager.driver._running.vlans
+        running = self.computes['host1'].manager.driver._running
+        records = running.network._drivers['pvm_sea']._vlans._records
         asked, go_on = threading.Event(), threading.Event()
-        wanted = vlans._records.wanted
+        ports = records.ports
 
         def slow():
-            found = wanted()
+            found = ports()
             asked.set()
             go_on.wait(30)
             return found
 
-        vlans._records.wanted = slow
+        records.ports = slow
         self.api.delete_server(first['id'])
         self.assertTrue(asked.wait(30))
         port = self.make_port(vlan=100)
@@ -221,7 +221,7 @@ class Removal(VlanTestCase):
 
         second = self._wait_until_built(second['id'])
         self._wait_until_deleted(first)
-        vlans._records.wanted = wanted
+        records.ports = ports
         self.assertEqual('ACTIVE', second['status'])
         self.assertEqual([50, 100], self.vlans())
         self.assertEqual([100], self.marks(second))
@@ -231,7 +231,7 @@ class Full(networks.NetworkTestCase):
     """A bridge has 15 trunk adapters for 20 VLANs each."""
 
     def test_a_full_bridge_is_refused_and_warned_of_before(self):
-        limit = network.TRUNKS * network.VLANS_PER_TRUNK
+        limit = shared_ethernet.TRUNKS * shared_ethernet.VLANS_PER_TRUNK
         self.start_host(
             world=world((SWITCH, 1, list(range(1000, 1000 + limit - 1))))
         )

@@ -10,4 +10,4 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Tests of the ML2 mechanism driver in a real neutron server."""
+"""Tests of the ML2 mechanism driver in a running neutron server."""

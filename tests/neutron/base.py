@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Starts neutron servers and speaks to them over HTTP."""
+"""Starts neutron servers and sends them requests."""
 
 import http.server
 import json
@@ -38,7 +38,7 @@ state_path = {folder}
 log_file = {folder}/neutron.log
 debug = True
 logging_debug_format_suffix =
-# The agents of a test report once.
+# The agents of a test report once only.
 agent_down_time = 3600
 
 [database]
@@ -76,7 +76,7 @@ max_header_size = 38
 
 
 class Nova:
-    """Nova's API as far as neutron calls it: keeps the events it is sent."""
+    """The part of Nova's API that neutron calls; records events."""
 
     def __init__(self):
         self.events = []
@@ -115,7 +115,7 @@ class Nova:
         self._server.server_close()
 
     def wait_for(self, name, port, seconds=30):
-        """Give the first event of a name that is about a port."""
+        """Return the first event of a name about a port."""
 
         def find():
             for event in self.events:
@@ -131,7 +131,7 @@ class Nova:
 
 
 class Server:
-    """A neutron server in a process of its own."""
+    """A neutron server in its own process."""
 
     def __init__(
         self,
@@ -156,7 +156,7 @@ class Server:
         (self.folder / 'agents.json').write_text(json.dumps(agents))
         with open(self.folder / 'output', 'w') as output:
             self._process = subprocess.Popen(
-                # By its path: the package tests is for processes with nova.
+                # Started by its path, since the package tests imports nova.
                 [sys.executable, '-P', '-W', 'ignore', _SERVER, self.folder],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
@@ -182,19 +182,19 @@ class Server:
         return path.read_text() if path.exists() else ''
 
     def send(self, method, path, body=None):
-        """Send a request as an administrator and give the answer."""
+        """Send a request as administrator; return the answer."""
         return requests.request(
             method,
             f'{self.url}/{path}',
             json=body,
-            # Only Nova may prepare bindings.
+            # Preparing bindings needs the role service, which Nova has.
             headers={'X-Roles': 'service'},
             timeout=60,
         )
 
 
 class NeutronTestCase(unittest.TestCase):
-    """One server for all tests of a class; each makes its own networks."""
+    """Shares one server among the tests of a class; each makes networks."""
 
     @classmethod
     def setUpClass(cls):
@@ -204,7 +204,7 @@ class NeutronTestCase(unittest.TestCase):
 
     @classmethod
     def start(cls):
-        """Give the server; a class may start another kind."""
+        """Return the server; a class may start another kind."""
         return Server()
 
     def request(self, method, path, body=None, expected=(200, 201, 204)):
@@ -213,9 +213,9 @@ class NeutronTestCase(unittest.TestCase):
         return answer.json() if answer.text else {}
 
     def network(self, segments=None, subnet=True, **attributes):
-        """Make a network, with an IPv4 subnet unless told, and give it.
+        """Create and return a network, with an IPv4 subnet by default.
 
-        :param segments: Of a network with several; each as the keys of the
+        :param segments: Segments of a multi-segment network, as keys of the
             provider extension without their prefix.
         """
         if segments:
@@ -246,7 +246,7 @@ class NeutronTestCase(unittest.TestCase):
         return answer['subnet']
 
     def port(self, network, host=None, **attributes):
-        """Make a port as Nova does, and give it."""
+        """Create and return a port as Nova does."""
         body = {
             'network_id': network['id'],
             'device_owner': 'compute:nova',
@@ -267,14 +267,14 @@ class NeutronTestCase(unittest.TestCase):
         return self.request('GET', f'ports/{port["id"]}')['port']
 
     def details(self, port):
-        """Give the VIF details that are ours, of a port that we bound."""
+        """Return the VIF details of a port that this driver bound."""
         self.assertEqual('pvm_sea', port['binding:vif_type'])
         details = dict(port['binding:vif_details'])
         self.assertEqual({'0': 'pvm_sea'}, details.pop('bound_drivers'))
         return details
 
     def reasons(self, port):
-        """Give the lines of neutron's log that say why we bound no port."""
+        """Return the log lines with the reason why a port was not bound."""
         return [
             line
             for line in self.server.log.splitlines()
@@ -282,7 +282,7 @@ class NeutronTestCase(unittest.TestCase):
         ]
 
     def assert_not_bound(self, port, reason, level):
-        """Assert that no driver bound a port, and what our log line says."""
+        """Assert that a port was not bound, and the reason in the log."""
         self.assertEqual('binding_failed', port['binding:vif_type'])
         self.assertEqual('DOWN', port['status'])
         self.assert_left_alone(port, reason, level)

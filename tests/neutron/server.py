@@ -10,10 +10,10 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""``python tests/neutron/server.py DIRECTORY``: a neutron server.
+"""Runs a neutron server: ``python tests/neutron/server.py DIRECTORY``.
 
-It reads ``neutron.conf`` in the directory, and agents that report to it from
-``agents.json``. The first line that it prints is its port.
+It reads ``neutron.conf`` and ``agents.json`` (agents that report to it) in the
+directory. The first line of its output is its port.
 """
 
 import json
@@ -30,7 +30,7 @@ from werkzeug import serving
 
 
 def main():
-    """Serve until standard input ends, as it does with the tests."""
+    """Serve until standard input is closed."""
     folder = pathlib.Path(sys.argv[1])
     # Neutron reads the command line, too.
     sys.argv = ['neutron-api']

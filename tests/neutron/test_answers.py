@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What the driver answers ML2, in the process of the test."""
+"""The mechanism driver's answers to ML2, without a server."""
 
 import unittest
 
@@ -34,7 +34,7 @@ TUNNEL = {
 }
 
 
-class AnswersTest(unittest.TestCase):
+class MechanismDriverTest(unittest.TestCase):
     def setUp(self):
         super().setUp()
         options.register_opts(cfg.CONF)
@@ -48,22 +48,22 @@ class AnswersTest(unittest.TestCase):
             None, segments, {'power1', 'power2', 'libvirt1'}, None
         )
 
-    def test_it_knows_which_hosts_a_network_reaches(self):
+    def test_filter_keeps_hosts_that_vlan_segment_reaches(self):
         self.assertTrue(self.driver.is_host_filtering_supported())
         self.assertEqual({'power1', 'power2'}, self.reached(VLAN))
         self.assertEqual({'power1', 'power2'}, self.reached(TUNNEL, VLAN))
 
-    def test_no_host_is_reached_by_a_tunnel(self):
+    def test_filter_drops_all_hosts_for_tunnel_segment(self):
         self.assertEqual(set(), self.reached(TUNNEL))
         self.assertEqual(set(), self.reached())
 
-    def test_it_takes_no_extension_from_the_cloud(self):
+    def test_driver_keeps_supported_extensions(self):
         extensions = {'security-group', 'trunk', 'qos'}
         self.assertEqual(
             extensions, self.driver.supported_extensions(extensions)
         )
 
-    def test_it_does_not_promise_bandwidth(self):
+    def test_driver_is_not_responsible_for_bandwidth(self):
         self.assertIs(
             False, self.driver.responsible_for_ports_allocation(None)
         )

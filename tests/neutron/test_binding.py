@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""PowerVM hosts of a cloud that has libvirt hosts, too."""
+"""Binding of ports in a cloud of PowerVM and libvirt hosts."""
 
 import uuid
 
@@ -37,13 +37,13 @@ class MixedCloudTest(base.NeutronTestCase):
                 hosts = power1, power2, rack?-*
                 physical_networks = data*
                 """,
-            # Ours is asked first, so what openvswitch binds we left to it.
+            # pvm_sea is first, so it left the ports that openvswitch binds.
             mechanism_drivers='pvm_sea,openvswitch',
             service_plugins='segments,trunk,router',
             agents=[OVS_AGENT],
         )
 
-    def test_a_port_on_a_vlan(self):
+    def test_vlan_port_is_bound_with_its_vlan(self):
         port = self.port(self.vlan_network(101), 'power1')
 
         self.assertEqual(
@@ -58,7 +58,7 @@ class MixedCloudTest(base.NeutronTestCase):
         self.assertEqual('ACTIVE', port['status'])
         self.assertEqual('ACTIVE', self.show(port)['status'])
 
-    def test_a_port_on_a_flat_network_has_no_vlan(self):
+    def test_flat_port_is_bound_without_vlan(self):
         network = self.network(
             network_type='flat', physical_network='datacenter'
         )
@@ -75,13 +75,13 @@ class MixedCloudTest(base.NeutronTestCase):
         )
         self.assertEqual('ACTIVE', port['status'])
 
-    def test_a_port_without_an_address(self):
+    def test_port_without_address_is_bound(self):
         port = self.port(self.vlan_network(102), 'power1', fixed_ips=[])
 
         self.assertEqual([], port['fixed_ips'])
         self.assertEqual(102, self.details(port)['vlan'])
 
-    def test_hosts_may_be_patterns(self):
+    def test_hosts_option_accepts_patterns(self):
         network = self.vlan_network(103)
 
         port = self.port(network, 'rack7-power')
@@ -93,7 +93,7 @@ class MixedCloudTest(base.NeutronTestCase):
                 port, 'the host is not among [pvm_sea]hosts', 'DEBUG'
             )
 
-    def test_a_libvirt_hosts_port_is_left_alone(self):
+    def test_port_of_libvirt_host_is_bound_by_openvswitch(self):
         network = self.vlan_network(104)
 
         port = self.port(network, 'libvirt1')
@@ -106,7 +106,7 @@ class MixedCloudTest(base.NeutronTestCase):
             104, self.details(self.port(network, 'power1'))['vlan']
         )
 
-    def test_a_network_with_a_router_that_no_agent_makes(self):
+    def test_port_of_network_with_router_is_bound(self):
         network = self.vlan_network(120)
         (subnet,) = self.request('GET', f'networks/{network["id"]}')[
             'network'
@@ -123,7 +123,7 @@ class MixedCloudTest(base.NeutronTestCase):
         self.request('PUT', f'{path}/remove_router_interface', interface)
         self.request('DELETE', path)
 
-    def test_other_vnic_types_are_left_to_other_drivers(self):
+    def test_ports_of_other_vnic_types_are_not_bound(self):
         network = self.vlan_network(105)
 
         for vnic_type in ('direct', 'macvtap', 'baremetal'):
@@ -134,14 +134,14 @@ class MixedCloudTest(base.NeutronTestCase):
                 port, f'its vnic_type is {vnic_type}', 'DEBUG'
             )
 
-    def test_ports_of_agents_are_left_to_other_drivers(self):
+    def test_port_of_dhcp_agent_is_not_bound(self):
         port = self.port(
             self.vlan_network(106), 'power1', device_owner='network:dhcp'
         )
 
         self.assert_not_bound(port, 'it belongs to network:dhcp', 'DEBUG')
 
-    def test_tunnels_are_not_bound(self):
+    def test_tunnel_port_is_not_bound(self):
         network = self.network(network_type='geneve', segmentation_id=7)
 
         port = self.port(network, 'power1')
@@ -151,14 +151,14 @@ class MixedCloudTest(base.NeutronTestCase):
             'ovs', self.port(network, 'libvirt1')['binding:vif_type']
         )
 
-    def test_other_physical_networks_are_not_bound(self):
+    def test_unlisted_physical_network_is_not_bound(self):
         port = self.port(self.vlan_network(107, 'lab'), 'power1')
 
         self.assert_not_bound(
             port, 'lab is not among [pvm_sea]physical_networks', 'WARNING'
         )
 
-    def test_the_first_segment_that_fits_is_bound(self):
+    def test_port_is_bound_to_first_matching_segment(self):
         network = self.network(
             segments=[
                 {'network_type': 'geneve', 'segmentation_id': 8},
@@ -185,8 +185,8 @@ class MixedCloudTest(base.NeutronTestCase):
         self.assertEqual(109, details['vlan'])
         self.assertEqual('datacenter', details['physical_network'])
 
-    def test_bandwidth_is_not_promised(self):
-        # As Nova writes where Placement allocated it.
+    def test_binding_fails_for_allocated_bandwidth(self):
+        # The form in which Nova passes Placement's allocation.
         profile = {'allocation': {str(uuid.uuid4()): str(uuid.uuid4())}}
 
         port = self.port(
@@ -195,7 +195,7 @@ class MixedCloudTest(base.NeutronTestCase):
 
         self.assertEqual('binding_failed', port['binding:vif_type'])
 
-    def test_the_parent_of_a_trunk_is_not_bound(self):
+    def test_parent_of_trunk_is_not_bound(self):
         network = self.vlan_network(111)
         port = self.port(network)
         self.request('POST', 'trunks', {'trunk': {'port_id': port['id']}})
@@ -204,7 +204,7 @@ class MixedCloudTest(base.NeutronTestCase):
 
         self.assert_not_bound(port, 'it is the parent of a trunk', 'WARNING')
 
-    def test_a_bound_port_does_not_become_the_parent_of_a_trunk(self):
+    def test_bound_port_cannot_become_parent_of_trunk(self):
         port = self.port(self.vlan_network(112), 'power1')
 
         self.request(
@@ -214,7 +214,7 @@ class MixedCloudTest(base.NeutronTestCase):
             expected=(409,),
         )
 
-    def test_the_vlan_of_a_bound_port_does_not_change(self):
+    def test_vlan_of_bound_port_cannot_change(self):
         network = self.vlan_network(113)
         self.port(network, 'power1')
 
@@ -226,10 +226,10 @@ class MixedCloudTest(base.NeutronTestCase):
         )
 
 
-class LifeCycleTest(base.NeutronTestCase):
-    """What becomes of a port, with the options as they are by default."""
+class PortLifeCycleTest(base.NeutronTestCase):
+    """A port from creation to deletion, with default options."""
 
-    def test_host_by_host(self):
+    def test_port_follows_its_host_until_it_is_unbound(self):
         port = self.port(self.vlan_network(121))
         self.assertEqual('unbound', port['binding:vif_type'])
         self.assertEqual('DOWN', port['status'])
@@ -245,7 +245,7 @@ class LifeCycleTest(base.NeutronTestCase):
         self.assertEqual({}, port['binding:vif_details'])
         self.assertEqual('DOWN', port['status'])
 
-    def test_a_binding_that_was_prepared_is_activated(self):
+    def test_prepared_binding_can_be_activated(self):
         port = self.port(self.vlan_network(122), 'power1')
         bindings = f'ports/{port["id"]}/bindings'
 
@@ -262,30 +262,35 @@ class LifeCycleTest(base.NeutronTestCase):
         self.assertEqual(122, self.details(port)['vlan'])
         self.assertEqual('ACTIVE', port['status'])
 
-    def test_nova_is_told(self):
+    def test_nova_gets_no_plugged_event(self):
         port = self.port(self.vlan_network(123))
 
-        self.update(port, **{'binding:host_id': 'power1'})
-        event = self.server.nova.wait_for('network-vif-plugged', port['id'])
+        bound = self.update(port, **{'binding:host_id': 'power1'})
+        self.assertEqual('ACTIVE', bound['status'])
+        self.update(port, **{'binding:host_id': ''})
+
+        # Events arrive in their order.
+        event = self.server.nova.wait_for('network-vif-unplugged', port['id'])
         self.assertEqual(
             {
-                'name': 'network-vif-plugged',
+                'name': 'network-vif-unplugged',
                 'server_uuid': port['device_id'],
                 'status': 'completed',
                 'tag': port['id'],
             },
             event,
         )
+        self.assertNotIn(
+            ('network-vif-plugged', port['id']),
+            [(e['name'], e['tag']) for e in self.server.nova.events],
+        )
 
-        self.update(port, **{'binding:host_id': ''})
-        self.server.nova.wait_for('network-vif-unplugged', port['id'])
-
-    def test_neutron_refuses_addresses_of_routed_networks(self):
+    def test_routed_network_has_no_address_for_host(self):
         network = self.vlan_network(124, subnet=False)
         segments = self.request('GET', f'segments?network_id={network["id"]}')
         self.subnet(network, segment_id=segments['segments'][0]['id'])
 
-        # It knows from agents which hosts a segment reaches.
+        # Neutron learns from agents which hosts a segment reaches.
         answer = self.server.send(
             'POST',
             'ports',

@@ -10,13 +10,13 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Properties that hold for any input, tried with generated ones."""
+"""Property tests: invariants for generated inputs."""
 
 import os
 
 import hypothesis
 
-# The time of one example says nothing on a shared machine.
+# Deadlines for examples are useless on a shared machine.
 hypothesis.settings.register_profile('here', deadline=None, max_examples=100)
 hypothesis.settings.register_profile(
     'gate',

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What hosts, files and Placement may hold."""
+"""Strategies for hosts, inventory files and providers."""
 
 from hypothesis import strategies as st
 

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Config drives hold whatever Nova and users put on them."""
+"""Config drives hold any files that Nova and users put on them."""
 
 import io
 import unittest
@@ -23,7 +23,7 @@ from oslo_utils.imageutils import format_inspector
 
 from nova_powervm.virt import config_drives
 
-#: Without what a file name can not have, what is no name, and what is longer
+#: Without what a file name cannot have, what is no name, and what is longer
 #: than pycdlib lets a Joliet name be; Nova's own names are short.
 _NAMES = st.text(
     st.characters(exclude_categories=['Cs', 'Cc'], exclude_characters='/'),
@@ -34,7 +34,7 @@ _PATHS = st.lists(_NAMES, min_size=1, max_size=4).map('/'.join)
 
 
 def _is_no_directory(files):
-    """Whether no path is also a directory of another."""
+    """Return whether no path is also a directory of another."""
     return not any(
         other.startswith(f'{path}/') for path in files for other in files
     )
@@ -46,7 +46,7 @@ trees = st.dictionaries(_PATHS, st.binary(max_size=5000), max_size=8).filter(
 
 
 def read(disc, kind):
-    """Give the files by the paths of an extension."""
+    """Return the files by path, as an extension of ISO 9660 names them."""
     found = {}
     for directory, _, names in disc.walk(**{kind: '/'}):
         for name in names:
@@ -60,7 +60,7 @@ def read(disc, kind):
 class ConfigDriveTest(unittest.TestCase):
     @settings(deadline=None, max_examples=60)
     @given(trees)
-    def test_rock_ridge_and_joliet_give_back_what_was_put_in(self, files):
+    def test_rock_ridge_and_joliet_return_written_files(self, files):
         disc = pycdlib.PyCdlib()
         disc.open_fp(io.BytesIO(config_drives.iso(files.items())))
         self.addCleanup(disc.close)
@@ -69,7 +69,7 @@ class ConfigDriveTest(unittest.TestCase):
 
     @settings(deadline=None, max_examples=20)
     @given(trees)
-    def test_it_is_an_iso_to_others(self, files):
+    def test_config_drive_matches_iso_format(self, files):
         image = config_drives.iso(files.items())
         inspector = format_inspector.ISOInspector()
         inspector.eat_chunk(image)

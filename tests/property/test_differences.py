@@ -10,33 +10,32 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Properties of what does not agree."""
+"""Properties of the differences between plan and Placement."""
 
 import unittest
 
 from hypothesis import given
 
-from nova_powervm.devices import matching
-from nova_powervm.devices import names
-from nova_powervm.devices import planning
-from nova_powervm.devices import slot_providers
+from nova_powervm.devices import assessment
+from nova_powervm.devices import plan as plans
 from nova_powervm.tool.rules import differences
 from nova_powervm.tool.rules import placement_tree
 from nova_powervm.tool.rules.differences import Kind
 from tests.property import strategies
 from tests.property import test_plan
+from tests.unit.devices import values
 
-ROOT = placement_tree.Observed('root', 'host1', None, 0)
+ROOT = placement_tree.PlacementProvider('root', 'host1', None, 0)
 OF_THE_PLAN = (Kind.MISSING, Kind.STALE, Kind.CHANGED)
 
 
 def tree_of(providers):
-    """Put providers below the node; nobody holds them."""
+    """Return a tree with providers below the node and no allocations."""
     return placement_tree.Tree(
         'host1',
         ROOT,
         tuple(
-            placement_tree.Observed(
+            placement_tree.PlacementProvider(
                 p.uuid, p.name, 'root', 0, p.inventory, p.traits
             )
             for p in providers
@@ -44,12 +43,15 @@ def tree_of(providers):
     )
 
 
-def plan_for(tree, verdicts):
-    return planning.make_plan(
-        slot_providers.pair(matching.devices(verdicts), tree.children),
+def plan_for(tree, policy, slots):
+    return plans.make_plan(
+        assessment.assess(
+            assessment.Facts(
+                policy, tuple(slots), tree.holdings, tree.providers
+            )
+        ),
         tree.allocations,
-        lambda index: names.provider_name('host1', index),
-        verdicts,
+        values.name_of,
     )
 
 
@@ -59,18 +61,17 @@ class DifferencesTest(unittest.TestCase):
         strategies.st.lists(strategies.host_slots, max_size=6),
         strategies.providers,
     )
-    def test_after_the_plan_nothing_is_left(self, policy, slots, providers):
+    def test_applied_plan_leaves_no_difference(self, policy, slots, providers):
         before = tree_of(providers)
-        verdicts = matching.judge(policy, slots)
-        plan = plan_for(before, verdicts)
+        plan = plan_for(before, policy, slots)
         found = differences.compare(plan, before, slots, None)
 
         after = tree_of(test_plan.apply(plan, before.children))
-        again = plan_for(after, verdicts)
+        again = plan_for(after, policy, slots)
         left = differences.compare(again, after, slots, None)
 
         self.assertEqual([], [d for d in left if d.kind in OF_THE_PLAN])
-        # Nothing is said either where the plan changes nothing.
+        # A plan without changes has no differences.
         changed = after.children != before.children
         self.assertEqual(changed, any(d.kind in OF_THE_PLAN for d in found))
 
@@ -79,9 +80,11 @@ class DifferencesTest(unittest.TestCase):
         strategies.st.lists(strategies.host_slots, max_size=6),
         strategies.providers,
     )
-    def test_each_has_words_and_a_cure(self, policy, slots, providers):
+    def test_difference_has_description_and_cure(
+        self, policy, slots, providers
+    ):
         tree = tree_of(providers)
-        plan = plan_for(tree, matching.judge(policy, slots))
+        plan = plan_for(tree, policy, slots)
         for difference in differences.compare(plan, tree, slots, ()):
             self.assertTrue(difference.what)
             self.assertTrue(difference.cure)

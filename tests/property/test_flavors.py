@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What Nova itself makes of the extra specs that are made for flavors."""
+"""Nova's reading of extra specs that are generated for flavors."""
 
 import unittest
 
@@ -28,7 +28,7 @@ objects.register_all()
 
 WISHES = st.lists(
     st.builds(
-        flavors.Wish,
+        flavors.DeviceRequest,
         st.sampled_from(('CUSTOM_GPU', 'PGPU', 'CUSTOM_IOSLOT')),
         st.frozensets(
             st.sampled_from(
@@ -41,13 +41,13 @@ WISHES = st.lists(
         ),
     ),
     min_size=1,
-    # Three equal groups are worth a warning.
+    # The lint warns of three equal groups.
     max_size=2,
 )
 
 
 def nova_groups(specs):
-    """Give the groups with a suffix that Nova's scheduler asks for."""
+    """Return the suffixed groups that Nova's scheduler requests."""
     spec = objects.RequestSpec(
         flavor=objects.Flavor(
             vcpus=1,
@@ -64,10 +64,10 @@ def nova_groups(specs):
     }
 
 
-class NovaReadsTest(unittest.TestCase):
+class ExtraSpecsTest(unittest.TestCase):
     @given(WISHES)
-    def test_what_is_made_for_a_flavor(self, wishes):
-        specs = flavors.extra_specs(wishes)
+    def test_nova_reads_generated_extra_specs_as_meant(self, wishes):
+        specs = flavors.make_extra_specs(wishes)
 
         request, groups = nova_groups(specs)
 
@@ -78,7 +78,7 @@ class NovaReadsTest(unittest.TestCase):
             ],
             [
                 (group.resources, group.required_traits_flat)
-                for group in map(_Flat, groups.values())
+                for group in map(_FlatGroup, groups.values())
             ],
         )
         self.assertEqual(
@@ -86,11 +86,13 @@ class NovaReadsTest(unittest.TestCase):
         )
 
     @given(WISHES)
-    def test_the_lint_has_nothing_against_it(self, wishes):
-        offers = flavor_lint.Offers(
+    def test_lint_accepts_generated_extra_specs(self, wishes):
+        offers = flavor_lint.DeviceOffers(
             frozenset(w.resource_class for w in wishes)
         )
-        found = flavor_lint.lint(flavors.extra_specs(wishes), offers)
+        found = flavor_lint.lint_flavor(
+            flavors.make_extra_specs(wishes), offers
+        )
         self.assertEqual((), found)
 
     @given(
@@ -102,31 +104,31 @@ class NovaReadsTest(unittest.TestCase):
             max_size=5,
         )
     )
-    def test_groups_are_read_as_nova_reads_them(self, specs):
+    def test_groups_match_those_nova_reads(self, specs):
         # Nova refuses other values of traits itself.
         specs = {
             k: v if k.startswith('resource') else 'required'
             for k, v in specs.items()
         }
         _, theirs = nova_groups(specs)
-        ours = {g.suffix: g for g in flavors.groups(specs) if g.suffix}
+        ours = {g.suffix: g for g in flavors.read_groups(specs) if g.suffix}
         self.assertEqual(set(theirs), set(ours))
         for suffix, group in theirs.items():
             self.assertEqual(set(group.resources), set(ours[suffix].resources))
 
-    def test_the_classes_of_the_policy_can_be_asked_for(self):
+    def test_device_classes_pass_nova_validation(self):
         for name in policies.DEVICE_CLASSES:
             validators.validate(f'resources1:{name}', '1')
 
-    def test_novas_api_takes_what_is_made(self):
+    def test_generated_extra_specs_pass_nova_validation(self):
         # Once: the API compiles hundreds of patterns for each key.
-        wish = flavors.Wish('CUSTOM_GPU', frozenset({'CUSTOM_FAST'}))
-        for key, value in flavors.extra_specs([wish, wish]).items():
+        wish = flavors.DeviceRequest('CUSTOM_GPU', frozenset({'CUSTOM_FAST'}))
+        for key, value in flavors.make_extra_specs([wish, wish]).items():
             validators.validate(key, value)
 
 
-class _Flat:
-    """A group of Nova's with its required traits as one set."""
+class _FlatGroup:
+    """A group of Nova with its required traits as one set."""
 
     def __init__(self, group):
         self.resources = group.resources

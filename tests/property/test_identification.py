@@ -10,14 +10,14 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The index of paragraphs finds what their definition says."""
+"""The index of paragraphs finds those that identify a slot."""
 
 import unittest
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nova_powervm.devices import identification
+from nova_powervm.devices import matching
 from nova_powervm.devices import policy
 from nova_powervm.devices import slots
 from tests.property import strategies
@@ -46,7 +46,7 @@ paragraphs = st.sets(
 )
 
 
-class IndexTest(unittest.TestCase):
+class IdentificationIndexTest(unittest.TestCase):
     @given(
         st.lists(paragraphs, max_size=12),
         st.lists(
@@ -55,10 +55,10 @@ class IndexTest(unittest.TestCase):
             max_size=8,
         ),
     )
-    def test_it_finds_what_identifies_a_slot_in_file_order(
+    def test_index_finds_identifying_paragraphs_in_file_order(
         self, written, host_slots
     ):
-        index = identification.Index(written)
+        index = matching.ParagraphIndex(written)
         # Twice: the second time much is known.
         for slot in host_slots * 2:
             self.assertEqual(
@@ -67,10 +67,10 @@ class IndexTest(unittest.TestCase):
             )
 
 
-class FoundTest(unittest.TestCase):
-    """Without chance: the property above is not empty."""
+class IdentificationExampleTest(unittest.TestCase):
+    """Fixed examples, since the property above could be vacuous."""
 
-    def test_each_kind_of_group(self):
+    def test_index_finds_exact_and_wildcard_paragraphs(self):
         written = [
             policy.Paragraph(name, dict(keys))
             for name, keys in (
@@ -83,17 +83,17 @@ class FoundTest(unittest.TestCase):
             )
         ]
         slot = slots.Slot(1, 'U78-C1', vendor_id=0x10DE)
-        found = identification.Index(written).identifying(slot)
+        found = matching.ParagraphIndex(written).identifying(slot)
         self.assertEqual(
             ['wild', 'exact', 'both', 'again'], [p.name for p in found]
         )
 
-    def test_what_no_slot_can_have(self):
+    def test_index_ignores_values_no_slot_can_have(self):
         slot = slots.Slot(0xABC, vendor_id=0xABC)
         for value in ('ABC', '0abc', ' 0ABC', '0_ABC', 'any'):
             for keys in (('vendor_id',), ('vendor_id', 'drc_name')):
                 written = [policy.Paragraph('p', dict.fromkeys(keys, value))]
                 self.assertFalse(written[0].identifies(slot))
-                index = identification.Index(written)
+                index = matching.ParagraphIndex(written)
                 self.assertEqual((), index.identifying(slot))
                 self.assertEqual((), index.identifying(slots.Slot(1)))

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Properties of the inventory file's reader."""
+"""Properties of the inventory file's parser."""
 
 import json
 import re
@@ -25,9 +25,9 @@ from hypothesis import strategies as st
 from nova_powervm import exception
 from nova_powervm import inventory_file
 from nova_powervm.devices import policy
-from nova_powervm.inventory_file import words
-from tests.property import readers
+from nova_powervm.inventory_file import file_keywords
 from tests.property import strategies
+from tests.property import yaml_readers
 
 HEX = st.text('0123456789ABCDEFabcdef', min_size=4, max_size=4)
 #: Text that could stand in such a file, whole or in pieces.
@@ -51,7 +51,7 @@ scalars = (
     | strategies.TEXT
     | PIECES.filter(lambda text: '\ud800' not in text)
 )
-keys = st.sampled_from((*words.PARAGRAPH_KEYS, *policy.PROPERTIES))
+keys = st.sampled_from((*file_keywords.PARAGRAPH_KEYS, *policy.PROPERTIES))
 structures = st.recursive(
     scalars,
     lambda inner: (
@@ -86,7 +86,7 @@ damages = st.tuples(
 
 
 def parse(text):
-    """Parse; a refusal is an answer, any other error is a failure."""
+    """Parse a text; return None if it is refused."""
     try:
         return inventory_file.parse(text, 'x')
     except exception.PolicyInvalid as error:
@@ -102,7 +102,7 @@ def parse(text):
 
 
 def check(read):
-    """Check that a policy keeps all rules of the file."""
+    """Assert that a policy keeps all rules of the file."""
     for paragraph in read.paragraphs if read else ():
         assert paragraph.name.isprintable()
         assert paragraph.line >= 1
@@ -122,40 +122,40 @@ def check(read):
             )
 
 
-class AnyTextTest(unittest.TestCase):
+class ParseAnyTextTest(unittest.TestCase):
     @given(st.text())
-    def test_text(self, text):
+    def test_parser_accepts_or_refuses_any_text(self, text):
         check(parse(text))
 
     @given(st.binary())
-    def test_bytes(self, content):
+    def test_parser_accepts_or_refuses_any_bytes(self, content):
         check(parse(content))
 
     @settings(max_examples=500)
     @given(st.lists(PIECES, max_size=15).map(''.join))
-    def test_pieces(self, text):
+    def test_parser_accepts_or_refuses_joined_tokens(self, text):
         check(parse(text))
 
     @settings(max_examples=300)
     @given(st.dictionaries(st.text('ab', min_size=1), structures, max_size=2))
-    def test_structures(self, value):
+    def test_parser_accepts_or_refuses_any_structure(self, value):
         check(parse(yaml.safe_dump(value)))
 
     @settings(max_examples=500)
     @given(st.lists(damages, min_size=1, max_size=4))
-    def test_a_good_file_that_was_damaged(self, damage):
+    def test_parser_accepts_or_refuses_damaged_file(self, damage):
         text = GOOD
         for start, length, junk in damage:
             text = text[:start] + junk + text[start + length :]
         check(parse(text))
 
-    def test_without_damage_it_is_good(self):
+    def test_undamaged_file_is_accepted(self):
         self.assertEqual(3, len(parse(GOOD).paragraphs))
 
 
-class ValueTest(unittest.TestCase):
+class ParseValueTest(unittest.TestCase):
     @given(HEX, st.sampled_from(("'", '"')))
-    def test_quoted_digits_are_what_is_read(self, digits, quote):
+    def test_quoted_digits_are_read_as_written(self, digits, quote):
         read = parse(
             f'p: {{identification: {{device_id: {quote}{digits}{quote}}}}}'
         )
@@ -171,14 +171,14 @@ class ValueTest(unittest.TestCase):
     @example('1E10')
     @example('0o17')
     @example('null')
-    def test_unquoted_digits_are_what_is_read_or_an_error(self, digits):
+    def test_unquoted_digits_are_read_as_written_or_refused(self, digits):
         read = parse(f'p:\n  identification:\n    device_id: {digits}\n')
         if read is not None:
             (paragraph,) = read.paragraphs
             self.assertEqual(
                 {'device_id': digits.upper()}, paragraph.identification
             )
-            # Not even a reader of another version of YAML sees a number.
+            # It is no number in any version of YAML.
             with self.assertRaises(ValueError):
                 float(digits)
 
@@ -193,15 +193,15 @@ class ValueTest(unittest.TestCase):
     @example('1_0')
     @example('y')
     @example('2026-01-01 10:00:00')
-    def test_what_any_reader_takes_for_something_else_is_refused(self, value):
+    def test_ambiguous_yaml_scalars_are_refused(self, value):
         read = parse(f'p:\n  identification:\n    drc_name: {value}\n')
         if read is not None:
             (paragraph,) = read.paragraphs
             text = paragraph.identification['drc_name']
-            self.assertEqual(set(), readers.readings(text))
+            self.assertEqual(set(), yaml_readers.readings(text))
 
     @given(st.integers(0, 0xFFFF).map('{:04X}'.format))
-    def test_what_python_and_json_would_take_for_a_number(self, digits):
+    def test_unquoted_numbers_are_refused(self, digits):
         read = parse(f'p:\n  identification:\n    class: {digits}\n')
         as_yaml = yaml.safe_load(digits)
         self.assertLessEqual(read is not None, isinstance(as_yaml, str))
@@ -215,7 +215,7 @@ class ValueTest(unittest.TestCase):
             st.characters(min_codepoint=0x20, max_codepoint=0x7E), max_size=30
         )
     )
-    def test_location_code_in_quotes(self, text):
+    def test_quoted_location_code_is_read_as_written(self, text):
         read = parse(
             f'p:\n  identification:\n    drc_name: {json.dumps(text)}'
         )
@@ -226,7 +226,7 @@ class ValueTest(unittest.TestCase):
             self.assertEqual({'drc_name': text}, paragraph.identification)
 
 
-class RoundTripTest(unittest.TestCase):
+class PolicyRoundTripTest(unittest.TestCase):
     @given(
         st.dictionaries(
             st.text('abc xyz', min_size=1, max_size=8),
@@ -234,7 +234,7 @@ class RoundTripTest(unittest.TestCase):
             max_size=4,
         )
     )
-    def test_every_good_policy_can_be_written(self, identifications):
+    def test_written_policy_is_read_back(self, identifications):
         text = yaml.safe_dump(
             {
                 name: {'identification': values, 'resource_class': 'PGPU'}

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Parser and schema of the inventory file say the same of a file."""
+"""The parser and the JSON schema accept the same inventory files."""
 
 import unittest
 
@@ -24,11 +24,11 @@ from hypothesis import strategies as st
 from nova_powervm import exception
 from nova_powervm import inventory_file
 from nova_powervm.devices import policy
+from nova_powervm.inventory_file import file_keywords
 from nova_powervm.inventory_file import schema
-from nova_powervm.inventory_file import words
-from tests.property import readers
+from tests.property import yaml_readers
 
-VALIDATOR = jsonschema.Draft202012Validator(schema.build())
+VALIDATOR = jsonschema.Draft202012Validator(schema.build_schema())
 
 ids = st.text('0123456789ABCDEFabcdefG*?xe+._: ', max_size=9)
 texts = st.sampled_from(
@@ -52,7 +52,9 @@ identifications = (
     | st.lists(good_ids, min_size=1, max_size=2).map(dict)
     | values
 )
-words_of_booleans = st.sampled_from((True, False, *words.YES, *words.NO))
+words_of_booleans = st.sampled_from(
+    (True, False, *file_keywords.YES, *file_keywords.NO)
+)
 #: Most of these are good, or would be but for one thing.
 likely_paragraphs = st.fixed_dictionaries(
     {'identification': st.lists(good_ids, max_size=2).map(dict)},
@@ -67,7 +69,7 @@ likely_paragraphs = st.fixed_dictionaries(
 )
 odd_paragraphs = (
     st.dictionaries(
-        st.sampled_from((*words.PARAGRAPH_KEYS, 'x')),
+        st.sampled_from((*file_keywords.PARAGRAPH_KEYS, 'x')),
         values | identifications,
         max_size=4,
     )
@@ -84,19 +86,19 @@ files = (
 )
 
 
-class _Unquoted(yaml.SafeDumper):
-    """Writes words of booleans without quotes, as people do."""
+class _UnquotedBooleansDumper(yaml.SafeDumper):
+    """Writes words of booleans without quotes."""
 
 
 def _represent_text(dumper, value):
-    style = '' if value in words.BOOLEANS else None
+    style = '' if value in file_keywords.BOOLEANS else None
     tag = 'tag:yaml.org,2002:str'
-    if value in words.BOOLEANS:
+    if value in file_keywords.BOOLEANS:
         tag = 'tag:yaml.org,2002:bool'
     return dumper.represent_scalar(tag, value, style=style)
 
 
-_Unquoted.add_representer(str, _represent_text)
+_UnquotedBooleansDumper.add_representer(str, _represent_text)
 
 
 def accepted(text):
@@ -108,7 +110,7 @@ def accepted(text):
 
 
 def scalars_of(node):
-    """Give all scalars of a graph, with the key whose value each is."""
+    """Yield all scalars of a graph, each with the key of its value."""
     if isinstance(node, yaml.MappingNode):
         for key, value in node.value:
             yield None, key
@@ -122,7 +124,7 @@ def scalars_of(node):
 
 
 def is_beyond(text):
-    """Whether a rule that the schema can't say explains a refusal."""
+    """Return whether a rule beyond the schema explains a refusal."""
     root = yaml.compose(text)
     if isinstance(root, yaml.ScalarNode):
         return root.value != ''
@@ -130,10 +132,10 @@ def is_beyond(text):
         if not isinstance(node, yaml.ScalarNode):
             return True
         if of in ('allow', 'one_time_use'):
-            if node.style or node.value not in words.BOOLEANS:
+            if node.style or node.value not in file_keywords.BOOLEANS:
                 return True
         elif not node.value.isprintable() or (
-            not node.style and readers.readings(node.value)
+            not node.style and yaml_readers.readings(node.value)
         ):
             return True
     return has_doubled_key(root)
@@ -148,7 +150,7 @@ def has_doubled_key(node):
     return False
 
 
-class AgreementTest(unittest.TestCase):
+class SchemaAgreementTest(unittest.TestCase):
     def check(self, text, load=yaml.safe_load):
         valid = VALIDATOR.is_valid(load(text))
         taken = accepted(text)
@@ -159,25 +161,27 @@ class AgreementTest(unittest.TestCase):
 
     @settings(max_examples=500)
     @given(files)
-    def test_files_as_a_machine_writes_them(self, value):
+    def test_parser_and_schema_agree_on_dumped_files(self, value):
         self.check(yaml.safe_dump(value))
 
     @settings(max_examples=500)
     @given(files)
-    def test_files_as_people_write_them(self, value):
-        self.check(yaml.dump(value, Dumper=_Unquoted))
+    def test_parser_and_schema_agree_on_unquoted_booleans(self, value):
+        self.check(yaml.dump(value, Dumper=_UnquotedBooleansDumper))
 
     @given(
         st.dictionaries(
             st.sampled_from(('p', 'q')), likely_paragraphs, max_size=2
         )
     )
-    def test_files_as_a_reader_of_yaml_1_2_sees_them(self, value):
+    def test_parser_and_schema_agree_under_yaml_1_2(self, value):
         reader = ruamel.yaml.YAML(typ='safe', pure=True)
-        self.check(yaml.dump(value, Dumper=_Unquoted), reader.load)
+        self.check(
+            yaml.dump(value, Dumper=_UnquotedBooleansDumper), reader.load
+        )
 
     @given(st.sampled_from(list(policy.PROPERTIES)), texts)
-    def test_values_in_quotes_are_judged_alike(self, key, value):
+    def test_parser_and_schema_agree_on_quoted_values(self, key, value):
         quoted = "'" + value.replace("'", "''") + "'"
         text = f'p:\n  identification:\n    {key}: {quoted}\n'
         if value.isprintable():
@@ -185,14 +189,14 @@ class AgreementTest(unittest.TestCase):
             self.assertIs(valid, accepted(text))
 
     @given(st.lists(texts, max_size=3))
-    def test_traits_are_judged_alike(self, names):
+    def test_parser_and_schema_agree_on_traits(self, names):
         value = {'p': {'identification': {'class': 'ABCD'}, 'traits': names}}
         if all(name.isprintable() for name in names):
             text = yaml.safe_dump(value, default_style="'")
             self.assertIs(VALIDATOR.is_valid(value), accepted(text))
 
     @given(texts)
-    def test_resource_classes_are_judged_alike(self, name):
+    def test_parser_and_schema_agree_on_resource_classes(self, name):
         value = {
             'p': {'identification': {'class': 'ABCD'}, 'resource_class': name}
         }

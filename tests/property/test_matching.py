@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Properties of the verdicts about slots."""
+"""Properties of verdicts about slots."""
 
 import dataclasses
 import unittest
@@ -43,7 +43,7 @@ mixed_policies = st.builds(
 
 class JudgeTest(unittest.TestCase):
     @given(situations)
-    def test_what_is_offered(self, situation):
+    def test_offered_slot_is_usable_and_identified_once(self, situation):
         policy, host_slots, lpars = situation
         for verdict in matching.judge(policy, host_slots, lpars):
             if not verdict.offered:
@@ -62,7 +62,7 @@ class JudgeTest(unittest.TestCase):
                 self.assertIn(slot.owner.uuid, lpars)
 
     @given(situations)
-    def test_a_slot_is_withheld_for_a_reason(self, situation):
+    def test_withheld_slot_has_reason(self, situation):
         policy, host_slots, lpars = situation
         verdicts = matching.judge(policy, host_slots, lpars)
         self.assertEqual(host_slots, [v.slot for v in verdicts])
@@ -75,7 +75,7 @@ class JudgeTest(unittest.TestCase):
             self.assertIs(expected, verdict.offered)
 
     @given(situations)
-    def test_devices_are_what_is_offered(self, situation):
+    def test_devices_are_offered_slots(self, situation):
         verdicts = matching.judge(*situation)
         found = matching.devices(verdicts)
         self.assertEqual(
@@ -92,7 +92,7 @@ class JudgeTest(unittest.TestCase):
         self.assertEqual(len(found), len({d.slot.drc_index for d in found}))
 
     @given(situations)
-    def test_conflicts_are_devices_that_two_paragraphs_take(self, situation):
+    def test_conflicts_are_devices_of_two_paragraphs(self, situation):
         policy, host_slots, _ = situation
         expected = [
             slot
@@ -106,8 +106,10 @@ class JudgeTest(unittest.TestCase):
             self.assertFalse(verdict.offered)
 
     @given(situations, strategies.paragraphs)
-    def test_one_paragraph_more_offers_or_conflicts(self, situation, extra):
-        """No paragraph takes a device away without an error."""
+    def test_additional_paragraph_hides_no_device_without_conflict(
+        self, situation, extra
+    ):
+        """Each device that is no longer offered is in conflict."""
         policy, host_slots, lpars = situation
         more = type(policy)((*policy.paragraphs, extra), policy.source)
         before = matching.judge(policy, host_slots, lpars)
@@ -119,9 +121,7 @@ class JudgeTest(unittest.TestCase):
     @given(
         st.tuples(mixed_policies, st.lists(strategies.host_slots, max_size=6))
     )
-    def test_without_the_unused_paragraphs_the_same_is_offered(
-        self, situation
-    ):
+    def test_unused_paragraphs_do_not_change_offer(self, situation):
         policy, host_slots = situation
         unused = matching.unused(policy, host_slots)
         used = type(policy)(

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""A slot is never offered while somebody else has it."""
+"""A slot is never offered while it belongs to somebody else."""
 
 import unittest
 
@@ -20,14 +20,13 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 from nova_powervm.conf import powervm as options
-from nova_powervm.devices import matching
+from nova_powervm.devices import assessment
 from nova_powervm.devices import names
-from nova_powervm.devices import ownership
-from nova_powervm.devices import planning
+from nova_powervm.devices import plan
 from nova_powervm.devices import policy
 from nova_powervm.devices import slot_providers
 from nova_powervm.devices import slots
-from nova_powervm.devices.planned import Action
+from nova_powervm.devices.plan import Action
 from nova_powervm.emulator import worlds
 from nova_powervm.powervm import session
 from nova_powervm.powervm import system
@@ -39,7 +38,7 @@ NEIGHBOUR = 'card of Cyborg'
 
 @st.composite
 def situations(draw):
-    """Draw a host, a file, a tree, and who has what."""
+    """Draw a host, a file, a tree, and owners of slots."""
     providers = draw(strategies.providers)
     uuids = [provider.uuid for provider in providers]
     holdings = draw(
@@ -70,23 +69,36 @@ def situations(draw):
 
 
 def plan_for(file, host_slots, providers, holdings, cyborgs, consumers):
-    """Plan as the service does it."""
-    verdicts = ownership.withhold(
-        matching.judge(file, host_slots, holdings),
-        cyborgs,
-        ownership.unallocated(host_slots, providers, holdings),
-        'the file',
-    )
-    return planning.make_plan(
-        slot_providers.pair(matching.devices(verdicts), providers),
+    """Plan as the service and the command do it."""
+    neighbours = [
+        slot_providers.Provider(
+            uuid=f'cyborg {index:08X}',
+            name=f'{name} {index}',
+            traits=frozenset(
+                {
+                    f'CUSTOM_POWERVM_IOSLOT_DRC_INDEX_{index:08X}',
+                    'OWNER_CYBORG',
+                }
+            ),
+        )
+        for index, name in cyborgs.items()
+    ]
+    return plan.make_plan(
+        assessment.assess(
+            assessment.Facts(
+                policy=file,
+                io_slots=tuple(host_slots),
+                holdings=holdings,
+                below=(*providers, *neighbours),
+            )
+        ),
         slot_providers.Allocations(consumers),
         lambda index: names.provider_name('host1', index),
-        verdicts,
     )
 
 
 def available(plan):
-    """Give the entries that the scheduler can give away."""
+    """Return the entries that the scheduler can allocate."""
     return [
         entry
         for entry in plan.of(Action.CREATE, Action.PUBLISH, Action.KEEP_CLASS)
@@ -96,10 +108,10 @@ def available(plan):
 
 class OfferTest(unittest.TestCase):
     @given(situations())
-    def test_what_is_offered_is_nobody_elses(self, situation):
+    def test_offered_slot_belongs_to_nobody_else(self, situation):
         _, host_slots, _, holdings, cyborgs, _ = situation
-        plan = plan_for(*situation)
-        for entry in available(plan):
+        made = plan_for(*situation)
+        for entry in available(made):
             (slot,) = (s for s in host_slots if s.drc_index == entry.drc_index)
             self.assertFalse(slot.is_empty)
             self.assertFalse(slot.sriov)
@@ -109,13 +121,13 @@ class OfferTest(unittest.TestCase):
                 self.assertIn(entry.uuid, holdings[slot.owner.uuid])
 
     @given(situations())
-    def test_no_slot_is_offered_twice(self, situation):
+    def test_plan_offers_each_slot_once(self, situation):
         offered = [e.drc_index for e in available(plan_for(*situation))]
         self.assertEqual(len(set(offered)), len(offered))
 
 
-class OwnerTest(base.EmulatorTestCase):
-    """Owners are the same whether the host reports them or not."""
+class SlotOwnerTest(base.EmulatorTestCase):
+    """The offer does not depend on whether the host reports owners."""
 
     FILE = policy.Policy(
         (
@@ -145,7 +157,7 @@ class OwnerTest(base.EmulatorTestCase):
         suppress_health_check=[HealthCheck.differing_executors],
     )
     @given(st.data())
-    def test_with_and_without_the_capability(self, data):
+    def test_offer_is_same_whether_host_reports_owners_or_not(self, data):
         world = worlds.default()
         (host,) = world['systems']
         free = set()

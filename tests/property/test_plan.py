@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Properties of the plan."""
+"""Properties of plans."""
 
 import unittest
 
@@ -18,10 +18,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nova_powervm.devices import names
-from nova_powervm.devices import planning
 from nova_powervm.devices import slot_providers
-from nova_powervm.devices.planned import Action
+from nova_powervm.devices.plan import Action
 from tests.property import strategies
+from tests.unit.devices import values
 
 REMAINING = (
     Action.CREATE,
@@ -33,7 +33,7 @@ REMAINING = (
 
 @st.composite
 def situations(draw):
-    """Draw devices, providers, and Placement's answer about these."""
+    """Draw devices, providers, and Placement's answer about them."""
     providers = draw(strategies.providers)
     consumers = {
         provider.uuid: dict.fromkeys(
@@ -47,17 +47,13 @@ def situations(draw):
 
 
 def plan_for(devices, providers, consumers, held=()):
-    return planning.make_plan(
-        slot_providers.pair(devices, providers),
-        slot_providers.Allocations(consumers),
-        lambda index: names.provider_name('host1', index),
-        (),
-        held,
+    return values.make_plan(
+        devices, providers, slot_providers.Allocations(consumers), (), held
     )
 
 
 def apply(plan, providers):
-    """Do what the plan says to a list of providers."""
+    """Return the providers after a plan was applied."""
     after = {provider.uuid: provider for provider in providers}
     for entry in plan.entries:
         uuid = entry.uuid or f'new {entry.name}'
@@ -78,9 +74,9 @@ def reserved(provider):
 
 class PlanTest(unittest.TestCase):
     @given(situations())
-    def test_planning_again_changes_nothing(self, situation):
+    def test_second_plan_changes_nothing(self, situation):
         devices, providers, consumers = situation
-        # What is withdrawn takes two: first the mark, then the reserve.
+        # A withdrawal takes two plans: first the trait, then reserved.
         after = providers
         for _ in range(2):
             after = apply(plan_for(devices, after, consumers), after)
@@ -92,7 +88,7 @@ class PlanTest(unittest.TestCase):
         self.assertEqual((), again.of(Action.CREATE, Action.DELETE))
 
     @given(situations())
-    def test_a_provider_in_use_or_in_doubt_stays(self, situation):
+    def test_provider_in_use_or_in_doubt_is_not_deleted(self, situation):
         devices, providers, consumers = situation
         plan = plan_for(devices, providers, consumers)
         for entry in plan.of(Action.DELETE):
@@ -100,7 +96,7 @@ class PlanTest(unittest.TestCase):
             self.assertEqual([], list(consumers[entry.uuid]))
 
     @given(situations())
-    def test_a_provider_in_use_or_in_doubt_loses_no_class(self, situation):
+    def test_provider_in_use_or_in_doubt_loses_no_class(self, situation):
         devices, providers, consumers = situation
         plan = plan_for(devices, providers, consumers)
         before = {provider.uuid: provider for provider in providers}
@@ -111,12 +107,12 @@ class PlanTest(unittest.TestCase):
                 )
 
     @given(situations())
-    def test_what_is_free_becomes_what_the_file_says(self, situation):
+    def test_free_providers_follow_inventory_file(self, situation):
         devices, providers, _ = situation
         nobody = {provider.uuid: {} for provider in providers}
         plan = plan_for(devices, providers, nobody)
         self.assertEqual((), plan.of(Action.KEEP_CLASS))
-        # Nothing but an operator's reserve keeps a free provider.
+        # Only a reservation by an operator keeps a free provider.
         kept = {entry.drc_index for entry in plan.of(Action.WITHDRAW)}
         reserved = {
             names.slot_of_provider(provider.name)
@@ -138,7 +134,9 @@ class PlanTest(unittest.TestCase):
             self.assertLessEqual(device.traits, entry.traits)
 
     @given(situations())
-    def test_an_answer_is_needed_about_the_questionable_only(self, situation):
+    def test_plan_depends_on_answers_about_questionable_providers_only(
+        self, situation
+    ):
         devices, providers, consumers = situation
         pairing = slot_providers.pair(devices, providers)
         asked = {provider.uuid for provider in pairing.questionable}
@@ -149,7 +147,7 @@ class PlanTest(unittest.TestCase):
         )
 
     @given(situations())
-    def test_reserved_by_others_is_never_lowered(self, situation):
+    def test_plan_never_lowers_reservation_of_others(self, situation):
         devices, providers, consumers = situation
         plan = plan_for(devices, providers, consumers)
         before = {provider.uuid: provider for provider in providers}
@@ -160,11 +158,11 @@ class PlanTest(unittest.TestCase):
                     self.assertEqual(1, record['reserved'])
 
     @given(situations())
-    def test_a_reserve_is_raised_only_where_the_mark_is(self, situation):
+    def test_plan_raises_reserved_only_on_withdrawn_providers(self, situation):
         devices, providers, consumers = situation
         plan = plan_for(devices, providers, consumers)
         before = {provider.uuid: provider for provider in providers}
-        # Where one of two providers of a slot was used, so was the other.
+        # If one of a slot's two providers was used, so was the other.
         used = {
             names.slot_of_provider(provider.name)
             for provider in providers
@@ -183,7 +181,7 @@ class PlanTest(unittest.TestCase):
                 self.assertTrue(marked)
 
     @given(situations(), st.data())
-    def test_only_what_lpars_hold_is_burned(self, situation, data):
+    def test_plan_burns_only_devices_that_lpars_hold(self, situation, data):
         devices, providers, consumers = situation
         indexes = [device.slot.drc_index for device in devices]
         held = data.draw(st.sets(st.sampled_from(indexes or [0])))
@@ -195,7 +193,7 @@ class PlanTest(unittest.TestCase):
             if index in once & held and entry.inventory:
                 self.assertTrue(entry.burned)
             elif entry.burned:
-                # It was, or the other provider of its slot.
+                # It was burned before, or the slot's other provider was.
                 self.assertTrue(
                     any(
                         reserved(provider)
@@ -205,7 +203,7 @@ class PlanTest(unittest.TestCase):
                 )
 
     @given(situations())
-    def test_each_device_has_one_provider_that_offers_it(self, situation):
+    def test_plan_offers_each_device_by_one_provider(self, situation):
         devices, providers, consumers = situation
         plan = plan_for(devices, providers, consumers)
         offering = plan.of(Action.CREATE, Action.PUBLISH, Action.KEEP_CLASS)
@@ -224,7 +222,7 @@ class PlanTest(unittest.TestCase):
         )
 
     @given(situations())
-    def test_only_providers_of_slots_are_touched(self, situation):
+    def test_plan_covers_providers_of_slots_only(self, situation):
         devices, providers, consumers = situation
         plan = plan_for(devices, providers, consumers)
         ours = {
@@ -237,7 +235,7 @@ class PlanTest(unittest.TestCase):
         )
 
     @given(situations())
-    def test_what_is_offered_has_the_traits_of_its_device(self, situation):
+    def test_offered_provider_has_traits_of_its_device(self, situation):
         devices, providers, consumers = situation
         plan = plan_for(devices, providers, consumers)
         wanted = {d.slot.drc_index: d.traits for d in devices}
@@ -248,7 +246,7 @@ class PlanTest(unittest.TestCase):
             )
 
     @given(situations())
-    def test_the_order_of_what_is_given_does_not_matter(self, situation):
+    def test_plan_does_not_depend_on_order_of_inputs(self, situation):
         devices, providers, consumers = situation
         plan = plan_for(devices, providers, consumers)
         turned = plan_for(devices[::-1], providers[::-1], consumers)

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Whatever happens, in whatever order, devices stay where they belong.
+"""Invariants of devices hold in any order of events.
 
 The driver's core, its translation for Nova, Nova's report client and resource
 tracker are real, and so are the inventory file and the journal. The host,
@@ -24,7 +24,7 @@ from hypothesis import settings
 from hypothesis import stateful
 from nova import objects
 
-from tests.property.simulation import acting
+from tests.property.simulation import base_machine
 from tests.property.simulation import checks
 from tests.property.simulation import host
 from tests.property.simulation import machine
@@ -34,38 +34,38 @@ from tests.property.simulation import world
 
 
 class SimulationTest(unittest.TestCase):
-    def test_no_order_of_events_breaks_an_invariant(self):
+    def test_random_events_break_no_invariant(self):
         stateful.run_state_machine_as_test(
             machine.Simulation,
             settings=settings(
                 max_examples=30,
                 stateful_step_count=40,
                 deadline=None,
-                # Longer runs, outside of the suite, go other ways.
+                # Longer runs outside the suite are random.
                 derandomize=True,
             ),
         )
 
 
-class FoundTest(unittest.TestCase):
-    """What longer runs have found, told step by step."""
+class SimulationRegressionTest(unittest.TestCase):
+    """Failures that longer runs have found, as fixed sequences."""
 
     def setUp(self):
         objects.register_all()
         directory = tempfile.TemporaryDirectory()
         self.addCleanup(directory.cleanup)
-        self.enterContext(acting.quiet())
+        self.enterContext(base_machine.quiet())
         self.world = world.World(directory.name)
         self.node = self.world.nodes[0]
         self.addCleanup(self.node.crash)
         self.assertTrue(self.world.start(self.node))
         self.assertTrue(self.world.cycle(self.node))
 
-    def test_an_inventory_that_nova_did_not_get_is_not_overwritten(self):
+    def test_failed_requests_at_start_do_not_lower_reserved(self):
         row = self.world.rows(self.node)[0]
         self.world.placement.reserve(row, 1)
         failed = 0
-        # One request after the other fails while nova-compute starts.
+        # Each request during the start of nova-compute fails once.
         for number in range(40):
             trouble = process.Trouble('placement', number, 'refused')
             self.world.start(self.node, trouble)
@@ -73,8 +73,8 @@ class FoundTest(unittest.TestCase):
             self.assertTrue(row.reserved, number)
         self.assertGreater(failed, 10)
 
-    def test_the_slot_of_a_build_that_left_its_lpar_is_not_offered(self):
-        # The LPAR can be made, but not what comes next, nor its removal.
+    def test_slot_of_leftover_lpar_is_not_offered(self):
+        # After the creation of the LPAR all requests fail.
         for number in range(12):
             trouble = process.Trouble('rest', number, 'refused', times=99)
             failed = self.world.boot(
@@ -84,7 +84,7 @@ class FoundTest(unittest.TestCase):
                 break
         else:
             self.fail('no LPAR was left')
-        # A process that was started since would not know of it.
+        # A new process would not know of the failed removal.
         self.node.compute.services.lifecycle._untidy.clear()
 
         self.assertTrue(self.world.cycle(self.node))
@@ -99,8 +99,8 @@ class FoundTest(unittest.TestCase):
         self.assertNotIn(index, offered)
         self.assertTrue(offered)
 
-    def test_the_second_cycle_survives_a_provider_that_was_deleted(self):
-        # Nova remembers it, whoever made it and whether a plan was made.
+    def test_second_cycle_recreates_deleted_providers(self):
+        # Nova caches it, whoever created it.
         for number in range(30):
             trouble = process.Trouble('placement', number, 'refused')
             self.world.start(self.node, trouble)
@@ -118,7 +118,7 @@ class FoundTest(unittest.TestCase):
             self.assertTrue(self.world.cycle(self.node), number)
             self.assertEqual(3, len(self.world.rows(self.node)))
 
-    def test_a_release_of_what_is_not_offered_is_seen_at_once(self):
+    def test_release_of_withheld_provider_is_seen_in_next_cycle(self):
         held = self.world.boot(self.node, (('CUSTOM_GPU', None),))
         (index,) = self.world.allocated(held, self.node)
         other = self.world.rows(self.node)[-1]
@@ -134,7 +134,7 @@ class FoundTest(unittest.TestCase):
         ]
         self.assertEqual([True, True], [row.reserved for row in rows])
 
-        # Nova's copies of both say that they are reserved.
+        # Nova's cache still shows both as reserved.
         for row in rows:
             self.world.placement.reserve(row, 0)
         self.assertTrue(self.world.cycle(self.node))

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Names and sizes of disks hold for every instance and image."""
+"""Properties of names and sizes of disks."""
 
 import unittest
 
@@ -30,9 +30,9 @@ SIZES = st.builds(
 )
 
 
-class StorageTest(unittest.TestCase):
+class StorageNamesTest(unittest.TestCase):
     @given(LPARS, LPARS, GIGABYTES)
-    def test_names_are_valid_and_say_whose_they_are(self, one, two, size):
+    def test_storage_names_are_valid_and_identify_lpar(self, one, two, size):
         disk = storage.root_disk_name(one, size)
         medium = storage.config_drive_name(one)
         self.assertRegex(disk, r'^[\w.-]{1,15}$')
@@ -47,7 +47,7 @@ class StorageTest(unittest.TestCase):
             )
 
     @given(GIGABYTES, SIZES)
-    def test_a_disk_takes_its_image_and_is_the_flavors(self, flavor, size):
+    def test_root_disk_fits_image_and_flavor(self, flavor, size):
         try:
             made = storage.root_disk_gb(flavor, size, 'it')
         except exception.RootDiskTooSmall:

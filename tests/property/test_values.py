@@ -34,68 +34,70 @@ HUNDREDTHS = st.integers(5, 200).map(lambda number: number / 100)
 
 class ProviderNameTest(unittest.TestCase):
     @given(NODES, INDEXES, st.sampled_from(('node', 'spec')))
-    def test_the_index_comes_back(self, node, index, style):
+    def test_slot_of_provider_inverts_provider_name(self, node, index, style):
         name = names.provider_name(node, index, style)
         self.assertLessEqual(len(name), 200)
         self.assertEqual(index, names.slot_of_provider(name))
 
     @given(NODES, INDEXES)
-    def test_the_rules_of_the_specification_hold(self, node, index):
+    def test_provider_name_keeps_prefix_and_suffix_of_specification(
+        self, node, index
+    ):
         name = names.provider_name(node, index)
         self.assertTrue(name.startswith('PowerVM IOSlot '))
         self.assertEqual(index, int(name[-8:], 16))
 
     @given(st.lists(st.tuples(NODES, INDEXES), unique=True))
-    def test_names_differ(self, places):
+    def test_provider_names_are_unique(self, places):
         made = {names.provider_name(*place) for place in places}
         self.assertEqual(len(places), len(made))
 
     @given(st.text())
-    def test_any_name_can_be_asked_about(self, name):
+    def test_slot_of_provider_accepts_any_text(self, name):
         index = names.slot_of_provider(name)
         if index is not None:
             self.assertTrue(name.startswith('PowerVM IOSlot '))
 
 
-class TraitTest(unittest.TestCase):
+class GeneratedTraitsTest(unittest.TestCase):
     @given(strategies.any_slots)
-    def test_placement_takes_them(self, slot):
+    def test_generated_traits_are_valid_in_placement(self, slot):
         for trait in names.generated_traits(slot):
             self.assertRegex(trait, r'\ACUSTOM_[A-Z0-9_]{1,248}\Z')
 
     @given(strategies.any_slots)
-    def test_a_file_can_not_set_them(self, slot):
+    def test_generated_traits_are_refused_in_inventory_file(self, slot):
         for trait in names.generated_traits(slot):
             self.assertIsNotNone(policy.problem_with_trait(trait))
 
     @given(strategies.any_slots)
-    def test_one_for_each_reported_property(self, slot):
+    def test_generated_traits_are_one_per_reported_property(self, slot):
         reported = [p for p in policy.PROPERTIES.values() if p.of(slot)]
         self.assertEqual(len(reported), len(names.generated_traits(slot)))
 
 
-class IdentityTest(unittest.TestCase):
+class LparIdentityTest(unittest.TestCase):
     @given(st.uuids())
-    def test_an_instance_is_found_again(self, instance):
+    def test_instance_is_candidate_of_its_lpar_uuid(self, instance):
         lpar = partition.lpar_uuid(str(instance))
         self.assertIn(str(instance), partition.instance_uuids(lpar))
         self.assertEqual(lpar, partition.lpar_uuid(str(instance).upper()))
 
     @given(st.uuids())
-    def test_the_first_bit_is_clear_and_the_rest_stays(self, instance):
+    def test_lpar_uuid_clears_first_bit_only(self, instance):
         lpar = uuid.UUID(partition.lpar_uuid(str(instance)))
         self.assertEqual(instance.int & ~(1 << 127), lpar.int)
 
     @given(st.uuids())
-    def test_both_candidates_lead_to_the_lpar(self, instance):
+    def test_candidates_map_to_same_lpar_uuid(self, instance):
         lpar = partition.lpar_uuid(str(instance))
         for candidate in partition.instance_uuids(lpar):
             self.assertEqual(lpar, partition.lpar_uuid(candidate))
 
 
-class SizeTest(unittest.TestCase):
+class LparSizeTest(unittest.TestCase):
     @given(st.integers(1, 10**6), st.sampled_from((16, 64, 128, 256)))
-    def test_the_sizes_offered_are_accepted(self, memory_mb, region_mb):
+    def test_suggested_memory_sizes_are_accepted(self, memory_mb, region_mb):
         try:
             partition.check_memory(memory_mb, region_mb)
         except exception.MemorySizeRefused as error:
@@ -107,7 +109,9 @@ class SizeTest(unittest.TestCase):
             self.assertEqual(0, memory_mb % region_mb)
 
     @given(st.integers(1, 64), HUNDREDTHS, st.sampled_from((0.05, 0.1)))
-    def test_units_are_enough_or_refused(self, vcpus, factor, minimum):
+    def test_processing_units_are_proportional_or_refused(
+        self, vcpus, factor, minimum
+    ):
         try:
             units = partition.proc_units(vcpus, factor, minimum)
         except exception.ProcessorsRefused:
@@ -122,7 +126,9 @@ class SizeTest(unittest.TestCase):
         HUNDREDTHS,
         st.integers(1, 1600).map(lambda number: number / 100),
     )
-    def test_the_ratio_that_is_advised_fits(self, units, factor, ratio):
+    def test_suggested_allocation_ratio_is_accepted(
+        self, units, factor, ratio
+    ):
         view = host.HostView('s', 'u', 'm', 1, 1, 1, units, units, 0.05)
         text = host.overcommitment(view, factor, ratio)
         if text:
@@ -131,9 +137,9 @@ class SizeTest(unittest.TestCase):
             self.assertIsNone(host.overcommitment(view, factor, advised))
 
 
-class ClaimTest(unittest.TestCase):
+class RequestedAmountsTest(unittest.TestCase):
     @given(st.dictionaries(st.text(), st.text() | st.integers()))
-    def test_any_extra_specs_add_up(self, extra_specs):
+    def test_requested_amounts_accepts_any_extra_specs(self, extra_specs):
         claims.requested_amounts(extra_specs)
 
     @given(
@@ -142,7 +148,7 @@ class ClaimTest(unittest.TestCase):
             st.characters() | st.integers(0, 9).map(str),
         )
     )
-    def test_amounts_are_sums(self, extra_specs):
+    def test_requested_amounts_sums_groups_of_class(self, extra_specs):
         amounts = claims.requested_amounts(extra_specs)
         for name in 'AB':
             expected = sum(

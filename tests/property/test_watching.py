@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Properties of the watch over the inventory file."""
+"""Properties of the watch on the inventory file."""
 
 import dataclasses
 import unittest
@@ -20,10 +20,10 @@ from hypothesis import strategies as st
 
 from nova_powervm import exception
 from nova_powervm.devices import policy
-from nova_powervm.inventory_file import watching
-from nova_powervm.inventory_file.watching import Look
-from nova_powervm.inventory_file.watching import News
-from nova_powervm.inventory_file.watching import Reading
+from nova_powervm.inventory_file import file_change
+from nova_powervm.inventory_file.file_change import FileReading
+from nova_powervm.inventory_file.file_change import FileStatus
+from nova_powervm.inventory_file.file_change import ReadOutcome
 
 
 def _policy(name):
@@ -37,28 +37,28 @@ contents = st.sampled_from((*GOOD, 'empty', *BAD))
 
 
 @dataclasses.dataclass(frozen=True)
-class File:
-    """A state of the file: no two have the same look."""
+class FileVersion:
+    """A version of the file; each looks different."""
 
     number: int
     content: str
 
     @property
     def look(self):
-        return Look(inode=self.number)
+        return FileStatus(inode=self.number)
 
     def reading(self, steady=True):
         if self.content in BAD:
             error = exception.PolicyInvalid(
                 path='inv', count=1, problems=self.content
             )
-            return Reading(
+            return FileReading(
                 self.look,
                 steady,
                 error=error,
                 passing=self.content == 'place',
             )
-        return Reading(self.look, steady, GOOD.get(self.content, EMPTY))
+        return FileReading(self.look, steady, GOOD.get(self.content, EMPTY))
 
 
 #: A cycle, in which the file may change between look and reading or while
@@ -70,19 +70,21 @@ steps = st.one_of(
 )
 
 
-class Story:
-    """Plays steps, and keeps what happened for the properties."""
+class WatchScenario:
+    """Plays steps and records what happened."""
 
     def __init__(self, first):
-        self.files = [File(0, first)]
+        self.files = [FileVersion(0, first)]
         self.now = self.files[0]
-        self.watch = watching.Watch(self.now.reading().policy, self.now.look)
+        self.watch = file_change.FileWatch(
+            self.now.reading().policy, self.now.look
+        )
         self.previous = None
         #: Per cycle: what was in force, the reading, the news.
         self.cycles = []
 
     def write(self, content):
-        self.now = File(len(self.files), content)
+        self.now = FileVersion(len(self.files), content)
         self.files.append(self.now)
 
     def back(self, number):
@@ -93,13 +95,13 @@ class Story:
         looked = self.now
         agreed = self.previous == looked
         self.previous = looked
-        self.watch, due = self.watch.seen(looked.look)
-        reading, news = None, News.NONE
+        self.watch, due = self.watch.note_status(looked.look)
+        reading, news = None, ReadOutcome.NONE
         if due:
             if change is not None and whole:
                 self.write(change)
             reading = self.now.reading(steady=change is None or whole)
-            self.watch, news = self.watch.read(reading)
+            self.watch, news = self.watch.take_reading(reading)
         self.cycles.append((before, agreed, looked, reading, news, self.watch))
 
     def play(self, played):
@@ -111,7 +113,7 @@ class Story:
 
 
 stories = st.builds(
-    lambda first, played: Story(first).play(played),
+    lambda first, played: WatchScenario(first).play(played),
     st.sampled_from((*GOOD, 'empty')),
     st.lists(steps, max_size=40),
 )
@@ -119,37 +121,37 @@ stories = st.builds(
 
 class WatchTest(unittest.TestCase):
     @given(stories)
-    def test_what_comes_into_force_was_read_whole_from_agreeing_looks(
+    def test_policy_in_force_was_read_completely_after_two_equal_looks(
         self, story
     ):
         for before, agreed, looked, reading, news, after in story.cycles:
-            if after.policy == before.policy and news is not News.TAKEN:
+            if after.policy == before.policy and news is not ReadOutcome.TAKEN:
                 continue
-            self.assertIs(News.TAKEN, news)
+            self.assertIs(ReadOutcome.TAKEN, news)
             self.assertTrue(agreed or looked.look == before.judged)
-            self.assertEqual(looked.look, reading.look)
+            self.assertEqual(looked.look, reading.status)
             self.assertTrue(reading.steady)
             self.assertIsNone(reading.error)
             self.assertEqual(reading.policy, after.policy)
 
     @given(stories)
-    def test_a_bad_or_empty_file_takes_nothing_away(self, story):
+    def test_invalid_or_empty_file_keeps_policy_in_force(self, story):
         for before, *_, after in story.cycles:
             if before.policy.paragraphs:
                 self.assertTrue(after.policy.paragraphs)
 
     @given(stories)
-    def test_what_is_told_has_a_change_behind_it(self, story):
+    def test_news_follow_change_of_file(self, story):
         for before, _, looked, _, news, after in story.cycles:
-            if news is News.REFUSED:
+            if news is ReadOutcome.REFUSED:
                 self.assertNotEqual(before.judged, looked.look)
                 self.assertTrue(after.complaint)
-            if news is News.TAKEN:
+            if news is ReadOutcome.TAKEN:
                 self.assertEqual('', after.complaint)
 
     @given(stories)
-    def test_a_file_that_keeps_still_is_judged_once(self, story):
-        """Whatever came before, three more cycles settle it for good."""
+    def test_unchanged_file_is_judged_once(self, story):
+        """Three more cycles always settle the watch."""
         before = story.watch.policy
         for _ in range(3):
             story.cycle()
@@ -164,6 +166,6 @@ class WatchTest(unittest.TestCase):
 
         story.cycle()
         *_, reading, news, after = story.cycles[-1]
-        self.assertEqual((settled, News.NONE), (after, news))
+        self.assertEqual((settled, ReadOutcome.NONE), (after, news))
         # Only what is not in the text is tried again.
         self.assertEqual(story.now.content == 'place', reading is not None)

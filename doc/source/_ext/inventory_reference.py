@@ -29,7 +29,7 @@ _PVMCTL = {
 
 def paragraph() -> Iterator[str]:
     """Give a definition list of a paragraph's keys, as reStructuredText."""
-    built = schema.build()
+    built = schema.build_schema()
     definition = built['$defs']['paragraph']
     for key, value in definition['properties'].items():
         name = value.get('$ref', '').rpartition('/')[2]
@@ -43,7 +43,7 @@ def paragraph() -> Iterator[str]:
 
 def identification() -> Iterator[str]:
     """Give a definition list of an identification's keys."""
-    definition = schema.build()['$defs']['identification']
+    definition = schema.build_schema()['$defs']['identification']
     for key, value in definition['properties'].items():
         yield f'``{key}`` (``pvmctl ioslot list -d {_PVMCTL.get(key, key)}``)'
         # The wildcards are the same for all.
@@ -55,7 +55,7 @@ def identification() -> Iterator[str]:
 
 def beyond() -> Iterator[str]:
     """Give a list of the rules that the schema can't say."""
-    for rule in schema.BEYOND.values():
+    for rule in schema.RULES_BEYOND_SCHEMA.values():
         yield f'* {rule}'
 
 

@@ -10,9 +10,9 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What the launcher's child processes run: one OpenStack project each.
+"""The child processes of the launcher: the emulator and OpenStack projects.
 
-The projects' messages go through oslo.messaging's ``fake`` transport, which
-stays inside a process; therefore Nova's API, conductor, scheduler and
-compute, which talk to each other, share one.
+Each project has one process, because the ``fake`` transport of
+oslo.messaging transports messages within a process only. So nova-api, the
+conductor, the scheduler and nova-compute share one.
 """

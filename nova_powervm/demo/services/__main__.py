@@ -10,34 +10,34 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""``python -m nova_powervm.demo.services PROJECT --state-dir DIR``."""
+"""Serves one project: ``python -m nova_powervm.demo.services``."""
 
 import argparse
 import importlib
 import os
 import pathlib
-import signal
 import sys
 import threading
 import warnings
 
 from nova_powervm.demo import stack as stack_lib
+from nova_powervm.demo.services import launcher_watch
 
-#: Each is a module of this package with a function serve(stack).
+#: Modules of this package, each with a function ``serve(stack)``.
 PROJECTS = ('glance', 'keystone', 'neutron', 'nova')
 
 
 def main() -> None:
-    """Serve one project until the process is told to end.
+    """Serve one project until the process gets a signal.
 
-    It ends with status 1 if the project does not start, whatever the reason.
+    The process exits with status 1 if the project does not start.
     """
     parser = argparse.ArgumentParser(prog='nova_powervm.demo.services')
     parser.add_argument('project', choices=PROJECTS)
     parser.add_argument('--state-dir', type=pathlib.Path, required=True)
     arguments = parser.parse_args()
-    threading.Thread(target=_end_with_launcher, daemon=True).start()
-    # The projects read the command line too, and would not know these.
+    launcher_watch.end_with_launcher()
+    # The projects read the command line, too, and reject other options.
     sys.argv = [arguments.project]
     warnings.simplefilter('ignore')
     try:
@@ -47,20 +47,11 @@ def main() -> None:
         module.serve(stack_lib.load(arguments.state_dir))
         threading.Event().wait()
     except BaseException:
-        # By then a project may have threads that would keep the process, and
-        # with it the launcher, waiting for an API that never comes.
+        # Threads of the project would keep this process alive, and the
+        # launcher waiting for an API that never answers.
         sys.excepthook(*sys.exc_info())
         sys.stderr.flush()
         os._exit(1)
-
-
-def _end_with_launcher() -> None:
-    """End this process when its launcher is gone, however it ended.
-
-    The launcher holds the other end of standard input and never writes.
-    """
-    sys.stdin.read()
-    os.kill(os.getpid(), signal.SIGTERM)
 
 
 if __name__ == '__main__':

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Glance, with its images in files."""
+"""Glance, with a file store."""
 
 import contextlib
 import os
@@ -27,8 +27,8 @@ from nova_powervm.demo.services import http
 
 
 def serve(stack: stack_lib.Stack) -> None:
-    """Create glance's database and serve the API."""
-    sqlite.tune()
+    """Create the database of Glance and serve its API."""
+    sqlite.serialize_writers()
     os.environ['OS_GLANCE_CONFIG_DIR'] = str(stack.etc)
     glance.common.config.set_config_defaults()
     cfg.CONF(

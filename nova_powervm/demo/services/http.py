@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Serve WSGI applications, and wait for those of others."""
+"""Serving WSGI applications, and waiting for other servers."""
 
 import threading
 import time
@@ -23,18 +23,18 @@ from nova_powervm.demo import stack as stack_lib
 
 
 class _Handler(werkzeug.serving.WSGIRequestHandler):
-    # Keep-alive: keystoneauth's clients reuse their connections.
+    # Clients that use keystoneauth reuse their connections.
     protocol_version = 'HTTP/1.1'
 
     def log(self, type: str, message: str, *args: typing.Any) -> None:
-        """Say nothing: the projects log the requests themselves."""
+        """Log nothing; the projects log requests themselves."""
 
 
 def serve(application: typing.Any, port: int) -> None:
     """Serve a WSGI application from threads of this process.
 
-    Werkzeug's server takes the chunked uploads that glance's clients send;
-    the standard library's would wait for their end forever.
+    Werkzeug's server accepts the chunked uploads that clients of Glance
+    send; the standard library's server would wait for their end forever.
     """
     server = werkzeug.serving.make_server(
         stack_lib.ADDRESS,
@@ -47,9 +47,9 @@ def serve(application: typing.Any, port: int) -> None:
 
 
 def wait_until_up(url: str, seconds: float = 120) -> None:
-    """Return as soon as a server answers at ``url``, whatever it answers.
+    """Wait until a server answers at ``url``, whatever the status.
 
-    :raises requests.RequestException: none did in that many seconds.
+    :raises requests.RequestException: no server answered within ``seconds``.
     """
     deadline = time.monotonic() + seconds
     while True:

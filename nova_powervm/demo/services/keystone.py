@@ -10,11 +10,11 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Keystone, with everything in it before it answers the first request.
+"""Keystone, with users and catalog before it answers the first request.
 
-The same steps as ``keystone-manage db_sync``, ``fernet_setup``,
-``credential_setup`` and ``bootstrap``, in one process: each of these
-commands would take seconds for its imports alone.
+The module performs ``db_sync``, ``fernet_setup``, ``credential_setup`` and
+``bootstrap`` of keystone-manage in one process, because each command would
+spend seconds on its imports.
 """
 
 import pathlib
@@ -36,7 +36,7 @@ _PROVIDERS = provider_api.ProviderAPIs
 
 _DOMAIN = 'default'
 
-#: Service type -> name of the API, path of its endpoint.
+#: Service type -> name of the API, and path of its endpoint.
 _CATALOG = {
     'compute': ('nova', '/v2.1'),
     'image': ('glance', ''),
@@ -46,8 +46,8 @@ _CATALOG = {
 
 
 def serve(stack: stack_lib.Stack) -> None:
-    """Create keystone's database, fill it, and serve the API."""
-    sqlite.tune()
+    """Create and populate the database of Keystone and serve its API."""
+    sqlite.serialize_writers()
     keystone.server.configure(config_files=[str(stack.etc / 'keystone.conf')])
     upgrades.offline_sync_database_to_version()
     for directory, group in (
@@ -70,7 +70,7 @@ def _make_keys(directory: pathlib.Path, group: str) -> None:
 
 
 def _bootstrap(stack: stack_lib.Stack) -> bootstrap.Bootstrapper:
-    """Create the admin, the roles, the region and keystone's endpoints."""
+    """Create the admin, the roles, the region and Keystone's endpoints."""
     admin = bootstrap.Bootstrapper()
     admin.admin_username = admin.project_name = 'admin'
     admin.admin_password = stack.passwords['admin']
@@ -84,7 +84,7 @@ def _bootstrap(stack: stack_lib.Stack) -> bootstrap.Bootstrapper:
 
 
 def _seed(stack: stack_lib.Stack, admin: bootstrap.Bootstrapper) -> None:
-    """Create the service users and the catalog of the other projects."""
+    """Create the service users and the endpoints of other projects."""
     project = _new(name='service', domain_id=_DOMAIN, enabled=True)
     _PROVIDERS.resource_api.create_project(project['id'], project)
     for user in stack_lib.SERVICE_USERS:

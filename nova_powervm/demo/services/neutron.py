@@ -25,20 +25,20 @@ from nova_powervm.demo.services import http
 
 
 def serve(stack: stack_lib.Stack) -> None:
-    """Create neutron's database and serve the API."""
-    sqlite.tune()
+    """Create the database of Neutron and serve its API."""
+    sqlite.serialize_writers()
     _create_tables(stack)
     os.environ['OS_NEUTRON_CONFIG_DIR'] = str(stack.etc)
     os.environ['OS_NEUTRON_CONFIG_FILES'] = 'neutron.conf'
-    # This module builds the application when it is imported.
+    # This module creates the application when it is imported.
     api = importlib.import_module('neutron.wsgi.api')
     http.serve(api.application, stack.ports['neutron'])
 
 
 def _create_tables(stack: stack_lib.Stack) -> None:
-    """Create the tables as the models are now.
+    """Create the tables from the models.
 
-    Neutron's migrations alter columns, which SQLite can't.
+    Neutron's migrations alter columns, which SQLite does not support.
     """
     engine = sqlalchemy.create_engine(config.database_url(stack, 'neutron'))
     head.get_metadata().create_all(engine)

@@ -12,15 +12,15 @@
 
 """Nova's API, conductor, scheduler and compute, and Placement.
 
-The services and the driver are the installed ones, as their own commands
-would start them; only their start is written here, because those commands
-each want a process, and with it a message broker.
+The services and the driver are the installed ones. They start here, in one
+process, because their own commands start one process each, which need a
+message broker to communicate.
 """
 
 # ruff: noqa: E402
 from nova import monkey_patch
 
-# Before anything else of Nova is imported.
+# This has to precede all other imports of Nova.
 monkey_patch.patch(backend='threading')
 
 import os
@@ -45,7 +45,7 @@ from nova_powervm.demo.services import http
 
 _API = 'osapi_compute'
 
-#: In the order of start: a compute needs an answering conductor.
+#: In the order of their start: nova-compute needs a conductor.
 _SERVICES = (
     ('nova-conductor', {'topic': conductor_rpcapi.RPC_TOPIC}),
     ('nova-scheduler', {'topic': scheduler_rpcapi.RPC_TOPIC}),
@@ -60,8 +60,8 @@ _SERVICES = (
 
 
 def serve(stack: stack_lib.Stack) -> None:
-    """Create Nova's and Placement's databases and serve both APIs."""
-    sqlite.tune()
+    """Create the databases of Nova and Placement and serve both APIs."""
+    sqlite.serialize_writers()
     os.environ['OS_PLACEMENT_CONFIG_DIR'] = str(stack.etc)
     http.serve(placement.wsgi.init_application(), stack.ports['placement'])
     os.environ['OS_NOVA_CONFIG_DIR'] = str(stack.etc)
@@ -70,7 +70,7 @@ def serve(stack: stack_lib.Stack) -> None:
     admin = context.get_admin_context()
     _create_databases(stack, admin)
     os_vif.initialize()
-    # The conductor ends at the first token that it can't get.
+    # The conductor exits if it can't get a token.
     http.wait_until_up(stack.auth_url)
     for binary, topics in _SERVICES:
         service.Service.create(binary=binary, **topics).start()
@@ -83,7 +83,7 @@ def serve(stack: stack_lib.Stack) -> None:
 def _create_databases(
     stack: stack_lib.Stack, admin: context.RequestContext
 ) -> None:
-    """Create the API's database, cell 0 and the one cell with computes."""
+    """Create the API database, cell 0 and the cell with the compute."""
     migration.db_sync(database='api')
     cells = (
         ('cell0', objects.CellMapping.CELL0_UUID, 'none:///'),

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""World documents: what the emulated host is when it starts."""
+"""World documents, which describe the emulated host at its start."""
 
 import copy
 import functools
@@ -47,55 +47,63 @@ def default() -> World:
 
 
 def load_file(path: str) -> World:
-    """Return the world in a YAML file, checked.
+    """Read and validate the world in a YAML file.
 
-    :raises errors.WorldError: it is not a world.
+    :raises errors.WorldError: the file can't be read, or is not a valid
+        world. Each problem begins with the path of the file.
     """
     try:
         text = pathlib.Path(path).read_text(encoding='utf-8')
     except (OSError, UnicodeError) as error:
-        raise errors.WorldError([f'{path}: {error}']) from error
+        reason = getattr(error, 'strerror', None) or error
+        raise errors.WorldError([f'{path}: {reason}']) from error
     return parse(text, path)
 
 
 def parse(text: str, name: str) -> World:
-    """Return the world in a YAML text, checked.
+    """Parse and validate a world in YAML.
 
-    :param name: of the text, for messages.
-    :raises errors.WorldError: it is not a world.
+    :param text: the YAML.
+    :param name: the name of the text, with which each problem begins.
+    :raises errors.WorldError: the text is not a valid world.
     """
     try:
         document = yaml.load(text, _Loader)  # noqa: S506 - a SafeLoader
     except (yaml.YAMLError, ValueError, RecursionError) as error:
-        # The last two: a date that is none, lists that are too deep.
+        # ValueError: an impossible date. RecursionError: nested too deeply.
         raise errors.WorldError([f'{name} is not YAML: {error}']) from error
-    return check(document)
+    try:
+        return check(document)
+    except errors.WorldError as error:
+        problems = [f'{name}: {problem}' for problem in error.problems]
+        raise errors.WorldError(problems) from error
 
 
 class _Loader(yaml.SafeLoader):
-    """Refuses a key that stands twice in one mapping."""
+    """A safe loader that rejects duplicate keys."""
 
     def construct_mapping(
         self, node: yaml.MappingNode, deep: bool = False
     ) -> dict[Any, Any]:
-        """Return a mapping's values.
+        """Return the values of a mapping.
 
-        :raises yaml.YAMLError: a key stands there twice.
+        :raises yaml.YAMLError: the mapping has a duplicate key.
         """
         seen = set()
         for key, _ in node.value:
             if key.value in seen:
                 raise yaml.constructor.ConstructorError(
-                    None, None, f'{key.value!r} is there twice', key.start_mark
+                    None, None, f'duplicate key {key.value!r}', key.start_mark
                 )
             seen.add(key.value)
         return super().construct_mapping(node, deep)
 
 
 def check(document: object) -> World:
-    """Return a document if it is a world.
+    """Validate a document and return it as a world.
 
-    :raises errors.WorldError: with every problem and the path to its value.
+    :raises errors.WorldError: the document is not a valid world. The error
+        lists every problem with the path to the value.
     """
     problems = [
         f'{_path(error.absolute_path)}: {error.message}'
@@ -109,10 +117,11 @@ def check(document: object) -> World:
 
 
 def build(host: host_module.Host, world: World) -> None:
-    """Fill an empty host with a world's resources.
+    """Fill an empty host with the resources of a world.
 
-    :param world: checked.
-    :raises errors.WorldError: a capture that it names is not there.
+    :param world: a validated world document.
+    :raises errors.WorldError: a named capture does not exist, or a rule of
+        the host forbids something in the world.
     """
     builder.build(host, world)
 
@@ -128,7 +137,7 @@ def _validator() -> jsonschema.Draft202012Validator:
 
 
 def _path(parts: Any) -> str:
-    """Return the path to a value as people write it."""
+    """Return the path to a value in dotted form, such as ``a.b[0]``."""
     text = ''
     for part in parts:
         text += f'[{part}]' if isinstance(part, int) else f'.{part}'

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Making resources of a world document."""
+"""Building the resources that a world document describes."""
 
 from typing import Any
 
@@ -31,7 +31,7 @@ Partition = partition_module.Partition
 System = system_module.System
 Spec = dict[str, Any]
 
-# What a system is made of that no capture is named for.
+# Template of systems that name no capture.
 _TEMPLATE: Spec = {'file': 'sys_with_sriov.txt', 'slots': []}
 _SRIOV = f'{system_module.IO}/SRIOVAdapters'
 _HEX_KEYS = {
@@ -45,7 +45,7 @@ _HEX_KEYS = {
 
 
 def build(host: Host, world: Spec) -> None:
-    """Fill an empty host with a world's resources, without events."""
+    """Fill an empty host with the resources of a world, without events."""
     rmc_state = world.get('rmc_after_power_on')
     if rmc_state is not None:
         host.behaviour.rmc_after_power_on = rmc_state
@@ -86,7 +86,7 @@ def _build_system(host: Host, spec: Spec) -> None:
 
 
 def _reports_owners(element: Element, spec: Spec) -> bool:
-    """Whether slots say whose they are, and have the system claim it."""
+    """Decide whether slots report owners; set the system's capability."""
     described = 'capture' not in spec or 'reports_slot_owners' in spec
     captured = content.boolean(element, system_module.OWNER_CAPABILITY)
     reports: bool = spec.get(
@@ -102,7 +102,7 @@ def _reports_owners(element: Element, spec: Spec) -> bool:
 
 
 def _choose_slots(element: Element, spec: Spec) -> None:
-    """Drop captured slots that are not wanted, and their adapters."""
+    """Remove unwanted captured slots and their adapters."""
     if spec.get('correct_ids'):
         for slot in content.find_all(
             element, f'{system_module.IO}/IOSlots/IOSlot'
@@ -124,7 +124,7 @@ def _choose_slots(element: Element, spec: Spec) -> None:
 
 
 def _describe(element: Element, spec: Spec) -> None:
-    """Write the values of a system that its specification gives."""
+    """Set the properties of a system that its specification names."""
     memory = spec.get('memory', {})
     processors = spec.get('processors', {})
     section = system_module.MEMORY
@@ -160,7 +160,7 @@ def _set_modes(element: Element, modes: list[str]) -> None:
 
 
 def build_slot(system: System, spec: Spec) -> None:
-    """Make or change one slot of a system as a specification says."""
+    """Create or change one slot of a system as its specification says."""
     drc_index = int(spec['drc_index'], 16)
     slot = system.find_slot(drc_index)
     if slot is None:
@@ -182,15 +182,15 @@ def build_slot(system: System, spec: Spec) -> None:
 
 
 def default_name(system: System, drc_index: int) -> str:
-    """Return a location code for a slot that none was given for."""
+    """Return the location code of a slot without a specified one."""
     return f'U78D2.001.{system.serial}-P1-C{drc_index & 0xFFFF}'
 
 
 def card(spec: Spec) -> slots_module.Card:
-    """Return the card that a slot's specification describes.
+    """Return the card that the specification of a slot describes.
 
-    Ids that it does not mention are not reported; a specification without
-    any description is an empty slot.
+    The card does not report ids that the specification omits. A slot
+    without a description is empty.
     """
     if 'description' not in spec:
         return slots_module.Card()
@@ -206,7 +206,7 @@ def card(spec: Spec) -> slots_module.Card:
 
 
 def _set_sriov(system: System, slot: slots_module.Slot) -> None:
-    """Put a slot's adapter into SR-IOV mode, its ports as were captured."""
+    """Put the adapter in a slot into SR-IOV mode, with captured ports."""
     section = content.section(system.element, _SRIOV)
     adapter = None
     for choice in content.find_all(section, 'IOAdapterChoice'):
@@ -228,11 +228,11 @@ def _set_sriov(system: System, slot: slots_module.Slot) -> None:
 
 
 def _assign(host: Host, system: System, owners: dict[str, str]) -> None:
-    """Give slots to the partitions that the world says own them."""
+    """Assign slots to the owners that the world names."""
     named = {other.name: other for other in host.of_type(Partition, system)}
     for drc_index, name in owners.items():
         if name not in named:
-            raise errors.WorldError([f'there is no partition {name!r}'])
+            raise errors.WorldError([f'unknown partition {name!r}'])
         slot = system.get_slot(int(drc_index, 16))
         partition = named[name]
         slot.set_owner(partition.owner, system.reports_owners)
@@ -241,7 +241,7 @@ def _assign(host: Host, system: System, owners: dict[str, str]) -> None:
 
 
 def _count_capacity(host: Host, system: System, spec: Spec) -> None:
-    """Set what is available, unless it was captured."""
+    """Compute available memory and processors unless captured."""
     active = [
         partition
         for partition in host.of_type(Partition, system)

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What a world document's schema cannot say."""
+"""Checks of world documents that their JSON schema can't express."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -21,7 +21,7 @@ KINDS = ('virtual_io_servers', 'partitions')
 
 
 def problems(world: dict[str, Any]) -> Iterator[str]:
-    """Yield every contradiction in a world, with the path to it."""
+    """Yield all contradictions in a world, each with the path to it."""
     uuids: dict[str, str] = {}
     for number, system in enumerate(world['systems']):
         path = f'systems[{number}]'
@@ -62,7 +62,7 @@ def _slots(system: dict[str, Any], path: str) -> Iterator[str]:
         where = f'{path}.slots[{number}]'
         owner = slot.get('owner')
         if owner is not None and owner not in names and not captured:
-            yield f'{where}.owner: there is no partition {owner!r}'
+            yield f'{where}.owner: unknown partition {owner!r}'
         if owner is not None and slot.get('sriov'):
             yield f'{where}: an adapter in SR-IOV mode has no owner'
 

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Building the virtual Ethernet of a world's systems."""
+"""Building the virtual Ethernet that a world document describes."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -45,10 +45,10 @@ def build(
     spec: Spec,
     partitions: Iterable[tuple[Partition, Spec]],
 ) -> None:
-    """Make the switches, networks, bridges and adapters of a system.
+    """Build the switches, networks, bridges and adapters of a system.
 
-    :param partitions: those of the system, with their specifications.
-    :raises errors.WorldError: the rules of virtual Ethernet forbid it.
+    :param partitions: the system's partitions and their specifications.
+    :raises errors.WorldError: the world violates a rule of virtual Ethernet.
     """
     try:
         for switch in spec.get('virtual_switches', (_DEFAULT,)):
@@ -83,7 +83,7 @@ def _build_network(host: Host, system: System, spec: Spec) -> None:
 
 
 def _bridged(spec: Spec) -> set[int]:
-    """Return every VLAN that a system's bridges are said to have."""
+    """Return all VLANs that the system's bridges specify."""
     return {
         vlan
         for bridge in spec['network_bridges']
@@ -124,7 +124,7 @@ def _build_bridge(
 
 
 def _adopt_trunks(host: Host, bridge: ethernet.Bridge) -> None:
-    """Make the adapters of a captured bridge, on servers that are there."""
+    """Create the trunk adapters of a captured bridge on existing VIOSes."""
     for sea in bridge.seas:
         uuid = ethernet.target(sea, ethernet.SEA_VIOS)
         vios = host.find(partition_module.VIOS, uuid)
@@ -173,9 +173,9 @@ def _sea(vios: Partition, trunks: list[Element], is_primary: bool) -> Element:
 
 
 def _trunk_vlans(spec: Spec, used: set[int]) -> list[tuple[int, list[int]]]:
-    """Return PVID and tagged VLANs of each trunk adapter of a bridge.
+    """Return the PVID and tagged VLANs of each trunk adapter of a bridge.
 
-    :param used: VLANs that are no PVIDs for additional trunk adapters.
+    :param used: VLANs that can't be PVIDs of additional trunk adapters.
     """
     vlans = sorted(spec.get('vlans', ()))
     arbitrary = (
@@ -231,4 +231,4 @@ def _vios(host: Host, system: System, name: str) -> Partition:
     for partition in host.of_type(Partition, system):
         if partition.kind == partition_module.VIOS and partition.name == name:
             return partition
-    raise errors.WorldError([f'there is no Virtual I/O Server {name!r}'])
+    raise errors.WorldError([f'unknown Virtual I/O Server {name!r}'])

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What the JSON schema cannot say about a world's virtual Ethernet."""
+"""Checks of virtual Ethernet in worlds that the schema can't express."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -24,7 +24,7 @@ _PARTITIONS = ('virtual_io_servers', 'partitions')
 
 
 def problems(system: dict[str, Any], path: str) -> Iterator[str]:
-    """Yield every contradiction in a system, with the path to it."""
+    """Yield all contradictions in a system, each with the path to it."""
     for key in ('virtual_switches', 'network_bridges'):
         yield from _missing(system, key, path)
     for kind in _PARTITIONS:
@@ -38,7 +38,7 @@ def problems(system: dict[str, Any], path: str) -> Iterator[str]:
         for key in ('vios', 'failover_vios'):
             if key in bridge and bridge[key] not in names:
                 yield (
-                    f'{path}.network_bridges[{number}].{key}: there is no '
+                    f'{path}.network_bridges[{number}].{key}: unknown '
                     f'Virtual I/O Server {bridge[key]!r}'
                 )
 

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Making partitions of a world document."""
+"""Building the partitions that a world document describes."""
 
 from typing import Any
 
@@ -39,9 +39,9 @@ _KINDS = {
 def build(
     host: Host, system: System, spec: Spec
 ) -> list[tuple[Partition, Spec]]:
-    """Make the partitions of one system.
+    """Build the partitions of one system.
 
-    Those that name their id come first, so that it is free for them.
+    Partitions with a specified id come first, while their id is free.
 
     :returns: each partition with its specification.
     """
@@ -63,7 +63,7 @@ def build(
 def _build_captured(
     host: Host, system: System, kind: str, spec: Spec
 ) -> Partition:
-    """Make a partition that is as it was captured, but for what is given."""
+    """Build a captured partition, changed as its specification says."""
     named = spec['capture']
     capture = captures.get(named['file'], named.get('entry', 0), kind)
     uuid = _uuid(host, spec, capture.uuid).upper()
@@ -91,7 +91,7 @@ def _build_captured(
 def _build_described(
     host: Host, system: System, kind: str, spec: Spec
 ) -> Partition:
-    """Make a partition from nothing but its description."""
+    """Build a partition from its specification alone."""
     element = content.new(
         kind,
         content.leaf('PartitionName', spec['name']),

@@ -11,7 +11,7 @@
 # under the License.
 
 
-"""Making the storage of a world document."""
+"""Building the storage that a world document describes."""
 
 from typing import Any
 
@@ -31,16 +31,16 @@ Partition = partition_module.Partition
 Spec = dict[str, Any]
 VolumeGroup = volumes.VolumeGroup
 
-# What pypowervm calls those that it makes.
+# pypowervm gives its repositories this name.
 _REPOSITORY_NAME = 'vopt'
 
 
 def build(host: Host, vios: Partition, spec: Spec) -> None:
-    """Make the volume groups of a Virtual I/O Server.
+    """Build the volume groups of a Virtual I/O Server.
 
-    :param spec: the VIOS's part of the document.
-    :raises errors.WorldError: a capture is not there, or something does not
-        fit.
+    :param spec: the specification of the VIOS.
+    :raises errors.WorldError: a capture does not exist, or the contents of
+        a group exceed its capacity.
     """
     for group in spec.get('volume_groups', ()):
         made = _captured(group, vios) if 'capture' in group else None
@@ -63,7 +63,7 @@ def _captured(spec: Spec, vios: Partition) -> VolumeGroup:
 
 
 def _fill(host: Host, group: VolumeGroup, spec: Spec) -> None:
-    """Put the disks, the repository and the media into a group."""
+    """Add disks, the media repository and its media to a group."""
     if 'unit' in spec:
         group.put('MinimumAllocationSize', float(spec['unit']))
     if 'disks' in spec or 'media_repository' in spec:
@@ -76,7 +76,7 @@ def _fill(host: Host, group: VolumeGroup, spec: Spec) -> None:
 
 
 def _body(group: VolumeGroup, spec: Spec) -> Element:
-    """Return what a client would post to get the disks and media."""
+    """Return the update with which a client would create the contents."""
     body = content.copy(group.element)
     disks = content.section(body, volumes.DISKS)
     for disk in spec.get('disks', ()):

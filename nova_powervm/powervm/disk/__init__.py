@@ -10,4 +10,30 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Disk drivers, which ``[powervm]disk_driver`` chooses between."""
+"""Disk drivers: how the disks of instances are kept.
+
+Each is an entry point of ``nova_powervm.disk_drivers``, by the name that
+``[powervm]disk_driver`` says. It is called with a :class:`Context` and gives
+:class:`~nova_powervm.ops.interfaces.Disks`.
+"""
+
+import dataclasses
+
+from pypowervm import adapter as pvm_adapter
+
+from nova_powervm.conf import powervm as options
+from nova_powervm.powervm import system
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Context:
+    """What a disk driver is made with.
+
+    :param adapter: A logged-on adapter of pypowervm.
+    :param system: The managed system.
+    :param settings: The ``[powervm]`` options.
+    """
+
+    adapter: pvm_adapter.Adapter
+    system: system.RestSystem
+    settings: options.Settings

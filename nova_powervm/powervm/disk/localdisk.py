@@ -10,13 +10,11 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Disks in a volume group of a Virtual I/O Server."""
+"""The disk driver ``localdisk``: disks in a volume group of a VIOS."""
 
 import contextlib
 import hashlib
 import math
-import threading
-from collections.abc import Callable
 from collections.abc import Collection
 from collections.abc import Sequence
 from typing import Any
@@ -31,82 +29,29 @@ from nova_powervm.devices import host
 from nova_powervm.instance import image
 from nova_powervm.instance import storage
 from nova_powervm.ops import interfaces
+from nova_powervm.powervm import disk as disk_drivers
 from nova_powervm.powervm import errors
+from nova_powervm.powervm.disk import group_contents
+from nova_powervm.powervm.disk import media
 from nova_powervm.powervm.disk import scsi_mappings
+from nova_powervm.powervm.disk import unavailable
 from nova_powervm.powervm.disk import uploads
 from nova_powervm.powervm.disk import volume_groups
 
 LOG = logging.getLogger(__name__)
 
-_REPOSITORY_NAME = 'vopt'
 _CHUNK = 64 * 1024
-#: Sizes are reported in GB with a few digits.
-_ROUNDING_GB = 0.01
 
 
 class _LeftoverError(Exception):
     """A disk is there that nobody asked for."""
 
 
-class NoDisks:
-    """A host on which no volume group was configured."""
-
-    def capacity(self) -> host.DiskCapacity:
-        """Give the size of nothing."""
-        return host.DiskCapacity()
-
-    def prepare(self) -> None:
-        """Do nothing: nothing can have been left."""
-
-    def check(self, *, config_drive: bool) -> None:
-        """Refuse.
-
-        :raises exception.ConfigurationError: Always.
-        """
-        raise _no_group()
-
-    def check_room(
-        self, lpar: str, root_gb: int, medium_bytes: int | None
-    ) -> None:
-        """Refuse.
-
-        :raises exception.ConfigurationError: Always.
-        """
-        raise _no_group()
-
-    def make_root(
-        self,
-        lpar: str,
-        name: str,
-        size_gb: int,
-        contents: image.Contents,
-        source: interfaces.Source,
-    ) -> interfaces.Stored:
-        """Refuse.
-
-        :raises exception.ConfigurationError: Always.
-        """
-        raise _no_group()
-
-    def make_medium(self, name: str, iso: bytes) -> interfaces.Stored:
-        """Refuse.
-
-        :raises exception.ConfigurationError: Always.
-        """
-        raise _no_group()
-
-    def attach(self, lpar: str, stored: Sequence[interfaces.Stored]) -> None:
-        """Do nothing: nothing can have been made."""
-
-    def stems(self) -> frozenset[str]:
-        """Give none: nothing can have been made."""
-        return frozenset()
-
-    def remove_stems(self, stems: Collection[str]) -> None:
-        """Do nothing: nothing can have been made."""
-
-    def remove(self, lpar: str, *, delete: bool = True) -> None:
-        """Do nothing: nothing can have been made."""
+def load(context: disk_drivers.Context) -> interfaces.Disks:
+    """Make the disk driver of a host; it needs a volume group."""
+    if not context.settings.volume_group:
+        return unavailable.NoDisks('[powervm]volume_group_name')
+    return LocalDisk(context.adapter, context.settings)
 
 
 class LocalDisk:
@@ -123,13 +68,16 @@ class LocalDisk:
         self._groups = volume_groups.VolumeGroups(
             adapter,
             settings.volume_group or '',
-            settings.full_read_interval,
         )
         # What was made of which wrapper.
         self._measured: tuple[Any, host.DiskCapacity] | None = None
         self._uploads = uploads.Uploads(adapter)
         self._mappings = scsi_mappings.ScsiMappings(adapter)
-        self._media = _Media(adapter, self._groups, settings)
+        self._media = media.MediaRepository(adapter, self._groups, settings)
+
+    @property
+    def unavailable(self) -> None:
+        """Say that this host offers disks."""
 
     def capacity(self) -> host.DiskCapacity:
         """Give the group's size and how much of it is taken, in whole GiB.
@@ -140,7 +88,7 @@ class LocalDisk:
         """
         group = self._groups.read()
         if self._measured is None or self._measured[0] is not group:
-            self._measured = group, _capacity(group)
+            self._measured = group, group_contents.capacity(group)
         return self._measured[1]
 
     def prepare(self) -> None:
@@ -167,7 +115,7 @@ class LocalDisk:
         :raises exception.NoRoom: There is too little.
         :raises exception.ConfigurationError: There is no such group.
         """
-        group = self._groups.read(fresh=True)
+        group = self._groups.read()
         freed = [
             disk.capacity
             for disk in group.virtual_disks
@@ -175,7 +123,7 @@ class LocalDisk:
         ]
         unit = volume_groups.unit_gb(group)
         needed = math.ceil(root_gb / unit) * unit if unit else root_gb
-        _check_free(
+        group_contents.check_free(
             self._groups,
             group.available_size + sum(freed),
             needed,
@@ -265,7 +213,7 @@ class LocalDisk:
         :raises exception.RestError: One is mapped.
         """
         self._groups.change_all(
-            _removal(
+            group_contents.removal(
                 lambda name: (
                     storage.is_ours(name) and storage.stem_of(name) in stems
                 )
@@ -281,7 +229,9 @@ class LocalDisk:
         servers = self._mappings.detach(lpar) | {self._groups.vios}
         if not delete:
             return
-        edit = _removal(lambda name: storage.belongs_to(name, lpar))
+        edit = group_contents.removal(
+            lambda name: storage.belongs_to(name, lpar)
+        )
         for vios in sorted(servers):
             self._groups.change_all(edit, vios)
 
@@ -298,7 +248,7 @@ class LocalDisk:
 
         def add(group: pvm_storage.VG) -> bool:
             nonlocal asked
-            if _find(group, name) is not None:
+            if group_contents.find(group, name) is not None:
                 if not asked:
                     raise _LeftoverError
                 # The answer to the request that made it was lost.
@@ -319,9 +269,12 @@ class LocalDisk:
             )
             self.remove(lpar)
             group = self._groups.change(add)
-        disk = _find(group, name)
+        disk = group_contents.find(group, name)
         # The server rounds up to the group's unit.
-        if disk is None or disk.capacity < size_gb - _ROUNDING_GB:
+        if (
+            disk is None
+            or disk.capacity < size_gb - group_contents.ROUNDING_GB
+        ):
             what = 'no disk' if disk is None else f'{disk.capacity} GB'
             raise exception.RestError(
                 action=f'making the virtual disk {name}',
@@ -334,193 +287,11 @@ class LocalDisk:
         """Delete what could not be filled; the first error stays."""
         LOG.warning('Removing %s again: %s', name, cause)
         try:
-            self._groups.change_all(_removal(lambda found: found == name))
+            self._groups.change_all(
+                group_contents.removal(lambda found: found == name)
+            )
         except exception.PowerVMError as error:
             LOG.error(
                 '%(name)s could not be removed: %(error)s',
                 {'name': name, 'error': error},
             )
-
-
-class _Media:
-    """The media repository of a Virtual I/O Server, which has at most one."""
-
-    def __init__(
-        self,
-        adapter: pvm_adapter.Adapter,
-        groups: volume_groups.VolumeGroups,
-        settings: options.Settings,
-    ) -> None:
-        self._adapter = adapter
-        self._groups = groups
-        self._group_name = settings.media_volume_group
-        self._size_gb = settings.media_repository_gb
-        self._lock = threading.Lock()
-        self._exists = False
-
-    def forget_repository(self) -> None:
-        """Look for it again the next time."""
-        self._exists = False
-
-    def check(self) -> None:
-        """Refuse if there is no repository, and no group to make one in.
-
-        :raises exception.ConfigurationError: There is neither.
-        """
-        with self._lock:
-            if not self._exists:
-                groups = self._groups.all()
-                self._exists = any(group.vmedia_repos for group in groups)
-                if not self._exists:
-                    self._choose(groups)
-
-    def check_room(self, lpar: str, size: int) -> None:
-        """Refuse if there is no space for an LPAR's medium.
-
-        :param lpar: Upper-case PowerVM uuid; what it has counts as free.
-        :param size: Bytes of the medium.
-        :raises exception.NoRoom: There is too little.
-        :raises exception.ConfigurationError: There is no repository, and no
-            group to make one in.
-        """
-        groups = self._groups.all()
-        repository = next(
-            (found for group in groups for found in group.vmedia_repos), None
-        )
-        if repository is None:
-            group = self._choose(groups)
-            _check_free(
-                f'volume group {group.name}',
-                group.available_size,
-                self._size_gb,
-                'the media repository',
-            )
-            return
-        taken = [
-            medium.size
-            for medium in repository.optical_media
-            if not storage.belongs_to(medium.name, lpar)
-        ]
-        _check_free(
-            f'the media repository {repository.name}',
-            repository.size - sum(taken),
-            size / storage.GIB,
-            'the config drive',
-        )
-
-    def ensure_repository(self) -> bool:
-        """Make the repository unless there is one; looked for once.
-
-        :returns: Whether it was there before and so not looked for now.
-        :raises exception.ConfigurationError: There is no group to make it
-            in.
-        """
-        with self._lock:
-            remembered = self._exists
-            if not remembered:
-                groups = self._groups.all()
-                if not any(group.vmedia_repos for group in groups):
-                    self._create(groups)
-                self._exists = True
-            return remembered
-
-    def _choose(self, groups: Sequence[pvm_storage.VG]) -> pvm_storage.VG:
-        group = next(
-            (group for group in groups if group.name == self._group_name), None
-        )
-        if group is None:
-            raise exception.ConfigurationError(
-                reason='[powervm]media_volume_group_name = '
-                f"'{self._group_name}': the Virtual I/O Server of the "
-                'instances disks has no volume group of this name to make a '
-                'media repository in'
-            )
-        return group
-
-    def _create(self, groups: Sequence[pvm_storage.VG]) -> None:
-        group = self._choose(groups)
-        LOG.info(
-            'Making a media repository of %(size)d GB in volume group '
-            '%(name)s.',
-            {'size': self._size_gb, 'name': group.name},
-        )
-        self._groups.change(self._add_repository, group.uuid)
-
-    def _add_repository(self, group: pvm_storage.VG) -> bool:
-        if group.vmedia_repos:
-            return False
-        group.vmedia_repos = [
-            pvm_storage.VMediaRepos.bld(
-                self._adapter, _REPOSITORY_NAME, self._size_gb
-            )
-        ]
-        return True
-
-
-def _capacity(group: pvm_storage.VG) -> host.DiskCapacity:
-    total = math.floor(group.capacity)
-    counted = [
-        disk.capacity
-        for disk in group.virtual_disks
-        if storage.is_counted(disk.name)
-    ]
-    others = group.capacity - group.available_size - sum(counted)
-    # What a disk may have on top of its flavor's size.
-    excess = max(0, math.ceil(volume_groups.unit_gb(group)) - 1)
-    return host.DiskCapacity(
-        total_gb=total,
-        used_gb=max(0, total - math.floor(group.available_size)),
-        reserved_gb=max(0, math.ceil(round(others, 3)))
-        + excess * len(counted),
-    )
-
-
-def _find(group: pvm_storage.VG, name: str) -> pvm_storage.VDisk | None:
-    return next(
-        (
-            disk
-            for disk in group.virtual_disks
-            if storage.base_name(disk.name) == name
-        ),
-        None,
-    )
-
-
-def _removal(
-    is_doomed: Callable[[str], bool],
-) -> Callable[[pvm_storage.VG], bool]:
-    """Make an edit that takes disks and media out of a group."""
-
-    def edit(group: pvm_storage.VG) -> bool:
-        kept: list[Any] = [group.virtual_disks]
-        kept += [repository.optical_media for repository in group.vmedia_repos]
-        found = [
-            (elements, element)
-            for elements in kept
-            for element in elements
-            if is_doomed(storage.base_name(element.name))
-        ]
-        for elements, element in found:
-            elements.remove(element)
-        return bool(found)
-
-    return edit
-
-
-def _check_free(
-    place: object, free_gb: float, needed_gb: float, what: str
-) -> None:
-    if needed_gb > free_gb + _ROUNDING_GB:
-        raise exception.NoRoom(
-            place=place,
-            free_gb=f'{free_gb:g}',
-            needed_gb=f'{needed_gb:g}',
-            what=what,
-        )
-
-
-def _no_group() -> exception.ConfigurationError:
-    return exception.ConfigurationError(
-        reason='this host has no place for disks: set '
-        '[powervm]volume_group_name'
-    )

@@ -24,7 +24,6 @@ from pypowervm.wrappers import storage
 from pypowervm.wrappers import virtual_io_server
 
 from nova_powervm import exception
-from nova_powervm.powervm import changes
 from nova_powervm.powervm import errors
 from nova_powervm.powervm import session
 
@@ -39,22 +38,15 @@ class VolumeGroups:
     :param adapter: A logged-on adapter.
     :param name: ``[powervm]volume_group_name``: ``GROUP`` (REST element
         ``GroupName``) or ``VIOS/GROUP``.
-    :param full_read_seconds: How old a full reading may become.
     """
 
     def __init__(
         self,
         adapter: pvm_adapter.Adapter,
         name: str,
-        full_read_seconds: float = changes.FULL_READ_SECONDS,
     ) -> None:
         self._adapter = adapter
         self._name = name
-        self._watch = changes.Watch(
-            adapter.session.changes,
-            (changes.Topic.STORAGE,),
-            full_read_seconds,
-        )
         self._reading = threading.Lock()
         self._changing = threading.Lock()
         self._vios: str | None = None
@@ -70,28 +62,16 @@ class VolumeGroups:
         assert self._vios is not None  # noqa: S101 - read finds or raises
         return self._vios
 
-    def read(self, *, fresh: bool = False) -> storage.VG:
+    @errors.retried
+    def read(self) -> storage.VG:
         """Read the group; an unchanged one costs one conditional request.
 
-        It costs none while the event stream tells that nothing changed. The
-        wrapper is shared: change nothing in it.
+        The wrapper is shared: change nothing in it.
 
-        :param fresh: Ask the host, whatever the stream tells.
         :raises exception.ConfigurationError: There is not exactly one group
             of this name.
         """
-        group = self._group
-        if group and self._watch.unchanged and not fresh:
-            return group
-        return self._read()
-
-    @errors.retried
-    def _read(self) -> storage.VG:
-        with (
-            self._reading,
-            errors.translated(f'reading {self}'),
-            self._watch.reading(),
-        ):
+        with self._reading, errors.translated(f'reading {self}'):
             self._group = self._fetch()
             return self._group
 
@@ -99,7 +79,7 @@ class VolumeGroups:
         """Refresh the group, or find it."""
         try:
             group = (
-                self._group.refresh(use_etag=not self._watch.overdue)
+                self._group.refresh(use_etag=True)
                 if self._group
                 else self._find()
             )
@@ -195,7 +175,6 @@ class VolumeGroups:
         with self._reading:
             self._group = None
             self._vios = None
-            self._watch.forget()
 
     def _find(self) -> storage.VG:
         server, _, name = self._name.rpartition('/')

@@ -10,4 +10,33 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Networks, by the type that Neutron binds a port as."""
+"""VIF drivers: how the ports of each VIF type are connected.
+
+Each is an entry point of ``nova_powervm.vif_drivers``, named as the
+``binding:vif_type`` of its ports. It is called with a :class:`Context` and
+gives an :class:`~nova_powervm.ops.interfaces.VifDriver`.
+"""
+
+import dataclasses
+
+from pypowervm import adapter as pvm_adapter
+
+from nova_powervm.conf import powervm as options
+from nova_powervm.ops import interfaces
+from nova_powervm.powervm import system
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Context:
+    """What a VIF driver is made with.
+
+    :param adapter: A logged-on adapter of pypowervm.
+    :param system: The managed system.
+    :param settings: The ``[powervm]`` options.
+    :param records: Nova's records of the ports of this host's instances.
+    """
+
+    adapter: pvm_adapter.Adapter
+    system: system.RestSystem
+    settings: options.Settings
+    records: interfaces.PortRecords

@@ -10,253 +10,151 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Shared Ethernet: bridges and client network adapters."""
+"""The VIF driver ``pvm_sea``: ports on Shared Ethernet bridges."""
 
-from collections.abc import Collection
+import contextlib
+from collections.abc import Mapping
 from collections.abc import Sequence
-
-from oslo_log import log as logging
-from pypowervm import adapter as pvm_adapter
-from pypowervm import exceptions as pvm
-from pypowervm.tasks import network_bridger
-from pypowervm.wrappers import logical_partition
-from pypowervm.wrappers import managed_system
-from pypowervm.wrappers import network as pvm_network
-from pypowervm.wrappers import virtual_io_server
 
 from nova_powervm import exception
 from nova_powervm.instance import network
 from nova_powervm.instance import partition
-from nova_powervm.powervm import errors
-from nova_powervm.powervm import system
-
-LOG = logging.getLogger(__name__)
-
-_LPAR = logical_partition.LPAR
-_SYSTEM = managed_system.System
-_VIOS = virtual_io_server.VIOS
+from nova_powervm.instance import shared_ethernet
+from nova_powervm.ops import interfaces
+from nova_powervm.powervm import vif
+from nova_powervm.powervm.vif import virtual_ethernet
+from nova_powervm.powervm.vif import vlans
 
 
-class SeaNetworks:
-    """The virtual Ethernet of the one managed system.
+def load(context: vif.Context) -> 'SeaVifDriver':
+    """Make the VIF driver of a host."""
+    ethernet = virtual_ethernet.VirtualEthernet(
+        context.adapter, context.system
+    )
+    return SeaVifDriver(
+        ethernet,
+        context.settings.bridge_mappings,
+        vlans.ProvisionedVlans(
+            ethernet,
+            context.records,
+            provision=context.settings.provision_vlans,
+        ),
+    )
 
-    :param adapter: A logged-on adapter.
-    :param managed: The system.
+
+class SeaVifDriver:
+    """Gives each port a client adapter on the VLAN of its network.
+
+    :param ethernet: The virtual Ethernet of the host.
+    :param mappings: Physical network to the name of its bridge.
+    :param provisioned: The VLANs that the driver adds to bridges.
     """
 
     def __init__(
-        self, adapter: pvm_adapter.Adapter, managed: system.RestSystem
-    ) -> None:
-        self._adapter = adapter
-        self._managed = managed
-        self._switches: dict[int, pvm_network.VSwitch] = {}
-
-    @errors.retried
-    def bridges(self) -> Sequence[network.Bridge]:
-        """Read the Shared Ethernet bridges (REST ``NetworkBridge``)."""
-        with errors.translated('reading the Shared Ethernet bridges'):
-            found = pvm_network.NetBridge.get(
-                self._adapter, **self._under_system()
-            )
-            described = (self._describe(bridge) for bridge in found)
-            return [bridge for bridge in described if bridge is not None]
-
-    def _describe(
-        self, bridge: pvm_network.NetBridge
-    ) -> network.Bridge | None:
-        """Give a bridge, None for one that has no adapter to show."""
-        try:
-            return network.Bridge(
-                uuid=bridge.uuid,
-                switch=self._switch(bridge.vswitch_id).name,
-                pvid=bridge.pvid,
-                vlans=frozenset(bridge.list_vlans()),
-                room=network.room_of(
-                    [len(t.tagged_vlans) for t in bridge.seas[0].addl_adpts]
-                ),
-            )
-        except (IndexError, AttributeError) as error:
-            LOG.warning(
-                'Shared Ethernet bridge %(uuid)s is passed over, it is not '
-                'complete: %(error)s',
-                {'uuid': bridge.uuid, 'error': error},
-            )
-            return None
-
-    def provision(
-        self, bridge: network.Bridge, vlans: Collection[int]
-    ) -> None:
-        """Let a bridge carry VLANs; those that it carries stay.
-
-        A VLAN that another bridge of the virtual switch carries with its tag
-        would be taken from it: the caller has made sure that there is none.
-
-        :raises exception.RestError: A VLAN is another bridge's untagged one,
-            or of a trunk adapter without a bridge.
-        """
-        self._provision(bridge, sorted(vlans))
-
-    @errors.contended
-    def _provision(self, bridge: network.Bridge, vlans: Sequence[int]) -> None:
-        with errors.translated(f'adding VLANs {vlans} to bridge {bridge}'):
-            network_bridger.ensure_vlans_on_nb(
-                self._adapter, self._managed.wrapper.uuid, bridge.uuid, vlans
-            )
-
-    @errors.contended
-    def withdraw(self, bridge: network.Bridge, vlan: int) -> None:
-        """Take a VLAN from a bridge; one that it does not carry is fine.
-
-        It stays if it is on the first trunk adapter, where the driver does
-        not put any.
-        """
-        with errors.translated(f'taking VLAN {vlan} from bridge {bridge}'):
-            network_bridger.remove_vlan_from_nb(
-                self._adapter,
-                self._managed.wrapper.uuid,
-                bridge.uuid,
-                vlan,
-                fail_if_pvid=True,
-            )
-
-    @errors.retried
-    def occupied(self) -> Collection[tuple[str, int]]:
-        """Find out which VLANs any partition has a client adapter on.
-
-        Virtual I/O Servers and partitions of others count, and so do VLANs
-        that an operating system tags itself.
-        """
-        found: set[tuple[str, int]] = set()
-        with errors.translated('reading the adapters of all partitions'):
-            for kind in (_LPAR, _VIOS):
-                for each in kind.get(self._adapter):
-                    for adapter in self._clients(kind, each.uuid):
-                        switch = self._switch(adapter.vswitch_id).name
-                        found.add((switch, adapter.pvid))
-                        found.update(
-                            (switch, vlan) for vlan in adapter.tagged_vlans
-                        )
-        return found
-
-    def _clients(
         self,
-        kind: type[logical_partition.LPAR | virtual_io_server.VIOS],
-        uuid: str,
-    ) -> list[pvm_network.CNA]:
-        """Read the client adapters of a partition; none if it is gone."""
-        try:
-            found = pvm_network.CNA.get(
-                self._adapter, parent_type=kind, parent_uuid=uuid
-            )
-        except pvm.HttpNotFound:
-            return []
-        return [adapter for adapter in found if not adapter.is_trunk]
+        ethernet: virtual_ethernet.VirtualEthernet,
+        mappings: Mapping[str, shared_ethernet.BridgeName],
+        provisioned: vlans.ProvisionedVlans,
+    ) -> None:
+        self._ethernet = ethernet
+        self._mappings = mappings
+        self._vlans = provisioned
 
-    @errors.retried
-    def adapters(self, lpar: str) -> Sequence[network.Adapter]:
+    def check(self, port: network.Port) -> None:
+        """Refuse a port of another kind of virtual NIC.
+
+        :raises exception.PortRefused: It is one.
+        """
+        if port.vnic_type != network.NORMAL:
+            raise exception.PortRefused(
+                port=port.id,
+                reason=f'its vnic_type is {port.vnic_type}; only '
+                f'{network.NORMAL} ports can be on a Shared Ethernet bridge',
+            )
+
+    def using(
+        self, ports: Sequence[network.Port]
+    ) -> contextlib.AbstractContextManager[None]:
+        """Keep the VLANs of ports on their bridges."""
+        return self._vlans.using(ports)
+
+    def connect(
+        self, ports: Sequence[network.Port]
+    ) -> Sequence[shared_ethernet.Connection]:
+        """Find the bridge of each port; nothing is changed.
+
+        :raises exception.PortRefused: A port has none, or one that does not
+            carry its VLAN and may not be changed, or has no room for it.
+        """
+        bridges = self._ethernet.bridges()
+        connections = [
+            shared_ethernet.connect(port, bridges, self._mappings)
+            for port in ports
+        ]
+        for connection in connections:
+            self._check_vlan(connection)
+        shared_ethernet.check_room(connections)
+        return connections
+
+    def provide(
+        self,
+        connections: Sequence[shared_ethernet.Connection],
+        marks: interfaces.InstanceMarks,
+    ) -> None:
+        """Let the bridges carry the VLANs of connections."""
+        self._vlans.provide(connections, marks)
+
+    def adapters(self, lpar: str) -> Sequence[shared_ethernet.Adapter]:
         """Read the client network adapters of an LPAR.
+
+        Those on the management switch are NovaLink's own.
 
         :raises exception.PartitionNotFound: There is no such LPAR.
         """
-        with errors.translated(f'reading the adapters of LPAR {lpar}'):
-            return [self._seen(adapter) for adapter in self._read(lpar)]
+        return [
+            adapter
+            for adapter in self._ethernet.adapters(lpar)
+            if adapter.switch != shared_ethernet.MANAGEMENT_SWITCH
+        ]
 
-    def _seen(self, adapter: pvm_network.CNA) -> network.Adapter:
-        return network.Adapter(
-            mac=_with_colons(adapter.mac),
-            vlan=adapter.pvid,
-            switch=self._switch(adapter.vswitch_id).name,
-        )
+    def serves(
+        self, adapter: shared_ethernet.Adapter, port: network.Port
+    ) -> bool:
+        """Whether an adapter is on the VLAN of a port."""
+        return adapter.serves(port)
 
     def plug(
-        self, lpar: partition.Partition, adapter: network.Adapter
+        self, lpar: partition.Partition, connection: shared_ethernet.Connection
     ) -> None:
-        """Give an LPAR an adapter; one with its MAC address is fine."""
-        try:
-            self._create(lpar, adapter)
-        except exception.RestUnreachable as error:
-            # It may have been made although the answer was lost.
-            if adapter in self.adapters(lpar.uuid):
-                return
-            if isinstance(error, exception.RestSilent):
-                # The host may still be at it.
-                raise
-            self._create(lpar, adapter)
+        """Make the adapter of a connection; one that exists is fine."""
+        self._ethernet.plug(lpar, connection.adapter)
 
-    def _create(
-        self, lpar: partition.Partition, adapter: network.Adapter
-    ) -> None:
-        action = f'giving LPAR {lpar.name} an adapter for {adapter.mac}'
-        with errors.translated(action):
-            switch = self._switch_named(adapter.switch)
-            pvm_network.CNA.bld(
-                self._adapter,
-                adapter.vlan,
-                switch.related_href,
-                mac_addr=adapter.mac,
-            ).create(parent=lpar.handle)
-
-    @errors.retried
     def unplug(
-        self, lpar: str, mac: str, only: network.Adapter | None = None
+        self,
+        lpar: str,
+        mac: str,
+        only: shared_ethernet.Adapter | None = None,
     ) -> None:
-        """Take the adapter with a MAC address from an LPAR; none is fine.
+        """Remove the adapter with a MAC address; none is fine."""
+        self._ethernet.unplug(lpar, mac, only)
+        self._vlans.released()
 
-        :param only: To take none but one on its VLAN and virtual switch.
-        """
-        with errors.translated(f'taking the adapter {mac} from LPAR {lpar}'):
-            try:
-                for adapter in self._read(lpar):
-                    if _with_colons(adapter.mac) == mac.lower() and (
-                        only is None or self._seen(adapter) == only
-                    ):
-                        adapter.delete()
-            except (pvm.HttpNotFound, exception.PartitionNotFound):
-                return
+    def release(self, marks: interfaces.InstanceMarks) -> None:
+        """Remove the VLANs that nobody uses but the ports of an instance."""
+        self._vlans.adopt(marks.read())
+        self._vlans.released()
+        self._vlans.remove_idle()
 
-    def _read(self, lpar: str) -> list[pvm_network.CNA]:
-        try:
-            found = pvm_network.CNA.get(
-                self._adapter, parent_type=_LPAR, parent_uuid=lpar
-            )
-        except pvm.HttpNotFound as error:
-            raise exception.PartitionNotFound(uuid=lpar) from error
-        return list(found)
+    def tidy(self) -> None:
+        """Remove unused VLANs that could not be removed before."""
+        self._vlans.tidy()
 
-    def _switch(self, number: int) -> pvm_network.VSwitch:
-        """Give a virtual switch; all are read when an unknown one is met."""
-        if number not in self._switches:
-            self._read_switches()
-        if number not in self._switches:
-            raise exception.RestError(
-                action='reading the virtual Ethernet',
-                reason=f'the host does not list its virtual switch {number}',
-            )
-        return self._switches[number]
-
-    def _switch_named(self, name: str) -> pvm_network.VSwitch:
-        for _ in range(2):
-            for switch in self._switches.values():
-                if switch.name == name:
-                    return switch
-            self._read_switches()
-        raise exception.RestError(
-            action='connecting an adapter',
-            reason=f'the host has no virtual switch {name}',
+    def _check_vlan(self, connection: shared_ethernet.Connection) -> None:
+        if connection.is_provisioned or self._vlans.provision:
+            return
+        raise exception.PortRefused(
+            port=connection.port.id,
+            reason=f'Shared Ethernet bridge {connection.bridge} does not '
+            f'carry VLAN {connection.vlan}, and [powervm]provision_vlans is '
+            'false: add it to the bridge',
         )
-
-    def _read_switches(self) -> None:
-        found = pvm_network.VSwitch.get(self._adapter, **self._under_system())
-        self._switches = {switch.switch_id: switch for switch in found}
-
-    def _under_system(self) -> dict[str, object]:
-        return {
-            'parent_type': _SYSTEM,
-            'parent_uuid': self._managed.wrapper.uuid,
-        }
-
-
-def _with_colons(mac: str) -> str:
-    """Write a MAC address as Neutron does."""
-    digits = mac.replace(':', '').lower()
-    return ':'.join(digits[at : at + 2] for at in range(0, 12, 2))

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The application: global options, configuration and log output."""
+"""Application nova-powervm-inventory: global options, configuration, logs."""
 
 import argparse
 import logging
@@ -19,29 +19,30 @@ from collections.abc import Sequence
 from typing import Any
 from typing import TextIO
 
-import pbr.version
 from cliff import app
 from cliff import commandmanager
 from cliff import help as cliff_help
 
+from nova_powervm.tool import version as versions
 from nova_powervm.tool.inventory import config
 
 NAME = 'nova-powervm-inventory'
-#: Entry points of this namespace are the commands.
+#: Namespace of the entry points that provide the commands.
 NAMESPACE = 'nova_powervm.inventory'
 
 _DESCRIPTION = """\
-Check the inventory file of a PowerVM host, see what it means on the host, and
-look after the devices that it offers to instances.
+Validate the inventory file of a PowerVM host, show how it applies to the host,
+and manage the devices that the host offers to instances.
 """
 
 
 class InventoryApp(app.App):
-    """The tool, as a cliff application.
+    """Application of the framework cliff.
 
-    :param stdin: Where answers are read, for tests.
-    :param stdout: Where results go, for tests.
-    :param stderr: Where warnings and errors go, for tests.
+    :param stdin: Input stream for answers; standard input by default.
+    :param stdout: Output stream for results; standard output by default.
+    :param stderr: Output stream for warnings and errors; standard error by
+        default.
     """
 
     NAME = NAME
@@ -55,7 +56,7 @@ class InventoryApp(app.App):
     ) -> None:
         super().__init__(
             description=_DESCRIPTION,
-            version=pbr.version.VersionInfo('nova-powervm').version_string(),
+            version=versions.describe_version(NAME),
             command_manager=commandmanager.CommandManager(NAMESPACE),
             # Without this, "show --help" would print the list of commands.
             deferred_help=True,
@@ -70,10 +71,12 @@ class InventoryApp(app.App):
     def config(self) -> config.Config:
         """The options of nova.conf, read when a command first needs them.
 
-        :raises oslo_config.cfg.Error: A file can't be read or understood.
+        :raises oslo_config.cfg.Error: A file can't be found or parsed.
+        :raises nova_powervm.exception.ConfigurationError: A file can't be
+            read.
         """
         if self._config is None:
-            self._config = config.read(
+            self._config = config.read_config(
                 self.options.config_files, self.options.config_dirs
             )
         return self._config
@@ -90,37 +93,37 @@ class InventoryApp(app.App):
             version,
             {
                 'prog': NAME,
-                # Options may follow the command; a part of its name must not
-                # be taken for one of these.
+                # Options can follow the command, and the abbreviation of one
+                # of its options must not be taken for a global option.
                 'allow_abbrev': False,
                 **(argparse_kwargs or {}),
             },
         )
         for action in parser._actions:
             if '--version' in action.option_strings:
-                # cliff would say the name of its own base class.
-                action.version = f'{NAME} {version}'  # type: ignore
+                # cliff puts the name of its own base class first.
+                action.version = version  # type: ignore
         parser.add_argument(
             '--config-file',
             action='append',
             dest='config_files',
             metavar='PATH',
-            help='a configuration file of nova-compute; can be given more '
-            'than once (default: the files that nova-compute reads, if '
-            'there are any, e.g. /etc/nova/nova.conf)',
+            help='configuration file of nova-compute; can be repeated '
+            '(default: the existing files that nova-compute reads, for '
+            'example /etc/nova/nova.conf)',
         )
         parser.add_argument(
             '--config-dir',
             action='append',
             dest='config_dirs',
             metavar='DIR',
-            help='a directory; its files whose names end in .conf are read '
-            'after the configuration files; can be given more than once',
+            help='directory with further configuration files (*.conf), which '
+            'are read after the files of --config-file; can be repeated',
         )
         return parser
 
     def configure_logging(self) -> None:
-        """Keep libraries quiet unless somebody wants to hear them."""
+        """Configure the log output; hide messages of libraries by default."""
         root = logging.getLogger()
         root.setLevel(logging.DEBUG)
         console = logging.StreamHandler(self.stderr)
@@ -132,7 +135,7 @@ class InventoryApp(app.App):
             console.setLevel(logging.INFO)
         else:
             console.setLevel(logging.WARNING if level else logging.ERROR)
-            # What they would say the error says, too, in one line.
+            # The one-line error has the information that libraries log.
             console.addFilter(logging.Filter('nova_powervm'))
         self._handlers.append(console)
         if self.options.log_file:
@@ -148,7 +151,7 @@ class InventoryApp(app.App):
         """Run one command.
 
         :param argv: The arguments, without the name of the program.
-        :returns: The exit status.
+        :returns: The exit code.
         """
         root = logging.getLogger()
         level = root.level
@@ -163,12 +166,12 @@ class InventoryApp(app.App):
             self._handlers.clear()
 
     def interact(self) -> None:
-        """Print the help: without a command there is nothing to do."""
+        """Print the help if no command was given."""
         show_help = cliff_help.HelpAction([], argparse.SUPPRESS, default=self)
         show_help(self.parser, self.options, None, None)
 
     def warn(self, text: str) -> None:
-        """Tell the user something beside the command's own output."""
+        """Print a warning on standard error, unless --quiet is given."""
         if self.options.verbose_level:
             print(f'{NAME}: warning: {text}', file=self.stderr)
 
@@ -177,6 +180,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command ``nova-powervm-inventory``.
 
     :param argv: The arguments; those of the process by default.
-    :returns: The exit status.
+    :returns: The exit code.
     """
     return InventoryApp().run(list(sys.argv[1:] if argv is None else argv))

@@ -10,9 +10,10 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What all commands have in common: exit codes, errors, examples in help."""
+"""Base classes of the commands: exit codes, errors, examples in the help."""
 
 import argparse
+import os
 import shutil
 import textwrap
 import traceback
@@ -27,28 +28,29 @@ from cliff import show
 from oslo_config import cfg
 
 from nova_powervm import exception
+from nova_powervm.devices import policy as policies
+from nova_powervm.inventory_file import load
 
 if TYPE_CHECKING:
     from nova_powervm.tool.inventory import app as inventory_app
 
     App: TypeAlias = inventory_app.InventoryApp
 
-#: What stands for bad input, an unreadable file or a silent server.
+#: Errors caused by bad input, an unreadable file or an unresponsive server.
 EXPECTED = (exception.PowerVMError, cfg.Error, OSError, ValueError)
 
 _WIDTH = 120
-_FOR_PEOPLE = ('table', 'value')
 _STRUCTURED = ('json', 'yaml')
 
 
 class Reporting(command.Command):
-    """A command that ends in an exit code, and whose errors are one line.
+    """A command with an exit code, whose errors are printed as one line.
 
-    Subclasses set ``status`` while they work if it is not 0.
+    Subclasses set ``status`` to their exit code if it is not 0.
 
-    :cvar examples: Command lines with a comment line before each; they end
-        the help.
-    :cvar trouble: Exit code if the command could not do its work.
+    :cvar examples: Example command lines with a comment above each, for the
+        end of the help text.
+    :cvar trouble: Exit code if the command fails.
     """
 
     app: 'App'
@@ -57,18 +59,18 @@ class Reporting(command.Command):
     status = 0
 
     def get_epilog(self) -> str:
-        """Give the examples, which stand after the options."""
+        """Return the examples, which follow the options in the help text."""
         lines = textwrap.dedent(self.examples).strip()
         return 'Examples::\n\n' + textwrap.indent(lines, '  ')
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Make the parser; the help keeps the lines of the examples."""
+        """Create the parser, whose help keeps the line breaks of examples."""
         parser = super().get_parser(prog_name)
         parser.formatter_class = _HelpFormatter
         return parser
 
     def run(self, parsed_args: argparse.Namespace) -> int:
-        """Run the command and turn its errors into one line each."""
+        """Run the command, and print an error as one line."""
         status = self.guarded(super().run, parsed_args)
         return status or self.status
 
@@ -77,7 +79,7 @@ class Reporting(command.Command):
         action: Callable[[argparse.Namespace], int],
         parsed_args: argparse.Namespace,
     ) -> int:
-        """Do something; say in one line if it fails.
+        """Call a function, and print an error as one line.
 
         :returns: The exit code.
         """
@@ -87,12 +89,12 @@ class Reporting(command.Command):
             raise
         except EXPECTED as error:
             self._show_traceback()
-            self.complain(error)
+            self.complain(describe_error(error))
         except Exception as error:
             self._show_traceback()
             self.complain(
-                f'{type(error).__name__}: {error}. This is an error of the '
-                'program; please report it with the output of --debug.'
+                f'{type(error).__name__}: {error}. This is a bug '
+                'in the program. Report it with the output of --debug.'
             )
         return self.trouble
 
@@ -101,35 +103,68 @@ class Reporting(command.Command):
             traceback.print_exc(file=self.app.stderr)
 
     def note(self, text: str) -> None:
-        """Tell a person something where the output alone says nothing."""
+        """Print a note on standard error, unless --quiet is given."""
         if self.app.options.verbose_level:
             print(text, file=self.app.stderr)
 
     def complain(self, error: object) -> None:
-        """Print an error, where errors belong."""
+        """Print an error on standard error."""
         print(f'{self.app.NAME}: {error}', file=self.app.stderr)
 
 
-class _HelpFormatter(argparse.RawDescriptionHelpFormatter):
-    """Leaves the lines of the description and the examples as they are.
+def load_inventory(app: 'App', named: str | None) -> policies.Policy:
+    """Read the inventory file named on the command line, or the default file.
 
-    Two colons are for the documentation, which is made of the same text.
+    :param app: Has the configuration.
+    :param named: The name from the command line; None for
+        ``[powervm]inventory_file``, which does not have to exist.
+    :raises exception.ConfigurationError: The named file does not exist.
+    :raises exception.PolicyInvalid: The file has problems.
+    """
+    if named is None:
+        return load(app.config.inventory_file)
+    if not os.path.lexists(named):
+        raise exception.ConfigurationError(
+            reason=f"there is no file '{named}'. Check the name of the "
+            'inventory file.'
+        )
+    return load(named)
+
+
+def read_stdin(app: 'App') -> bytes | str:
+    """Read standard input; return bytes if it is a binary stream."""
+    content: bytes | str = getattr(app.stdin, 'buffer', app.stdin).read()
+    return content
+
+
+def describe_error(error: BaseException) -> str:
+    """Describe an error; the file's name comes first if it is about a file."""
+    if isinstance(error, OSError) and error.filename and error.strerror:
+        return f'{error.filename}: {error.strerror}'
+    return str(error)
+
+
+class _HelpFormatter(argparse.RawDescriptionHelpFormatter):
+    """Keeps the line breaks of the description and the examples.
+
+    Double colons are replaced by single ones: they are markup for the
+    documentation, which is generated from the same text.
     """
 
     def add_text(self, text: str | None) -> None:
-        """Add a paragraph of its own."""
+        """Add a paragraph without the markup."""
         super().add_text(text and text.replace('::\n', ':\n'))
 
 
 class Command(Reporting):
-    """A command that prints what it likes."""
+    """A command with free-form output."""
 
 
 class Lister(Reporting, lister.Lister):
-    """A command whose result is a list of rows."""
+    """A command that lists rows."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Let tables be as wide as the terminal, but 120 columns at least."""
+        """Limit tables to 120 columns, or to the terminal if it is wider."""
         parser = super().get_parser(prog_name)
         if not parser.get_default('max_width'):
             columns = shutil.get_terminal_size((0, 0)).columns
@@ -137,15 +172,15 @@ class Lister(Reporting, lister.Lister):
         return parser
 
     def is_short(self, parsed_args: argparse.Namespace) -> bool:
-        """Whether only the columns are wanted that a terminal has room for."""
+        """Tell whether to show only the columns that fit a terminal."""
         return (
-            parsed_args.formatter in _FOR_PEOPLE
+            parsed_args.formatter == 'table'
             and not parsed_args.columns
             and not parsed_args.long
         )
 
     def cell(self, value: Any, parsed_args: argparse.Namespace) -> Any:
-        """Bring a value into the form that it has in the chosen format."""
+        """Convert a value to the selected output format."""
         if parsed_args.formatter in _STRUCTURED:
             return value
         if value is None:
@@ -159,4 +194,4 @@ class Lister(Reporting, lister.Lister):
 
 
 class ShowOne(Reporting, show.ShowOne):
-    """A command whose result is one thing with properties."""
+    """A command that shows one object with its properties."""

@@ -10,16 +10,20 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The options of nova.conf that the commands need.
+"""Reads the options of nova.conf that the commands need.
 
-They are read into a configuration of their own, not into nova's: nothing of
-nova has to be loaded to check a file.
+The options are read into a separate configuration object, so that a command
+can run without importing Nova.
 """
 
+import argparse
+import glob
 import os
 import socket
+from collections.abc import Iterable
 from collections.abc import Mapping
 from collections.abc import Sequence
+from typing import Any
 
 from oslo_config import cfg
 from oslo_log import log as logging
@@ -31,19 +35,19 @@ from nova_powervm.devices import slot_providers
 
 LOG = logging.getLogger(__name__)
 
-#: ``[DEFAULT]host`` as nova defines it: it names the compute node.
+#: ``[DEFAULT]host`` as in Nova: name of the compute node.
 _HOST = cfg.StrOpt('host', default=socket.gethostname())
-#: As nova defines it: where its files are that add to providers.
+#: As in Nova: directory of the files that add to providers.
 _PROVIDERS = cfg.StrOpt(
     'provider_config_location', default='/etc/nova/provider_config/'
 )
 
 
 class Config:
-    """What the configuration files say.
+    """Options from the configuration files.
 
-    :param conf: The options of oslo.config; more can be registered.
-    :param files: The files that were read.
+    :param conf: Configuration of oslo.config; can get more options.
+    :param files: Paths of the files that were read.
     """
 
     def __init__(self, conf: cfg.ConfigOpts, files: Sequence[str]) -> None:
@@ -54,10 +58,10 @@ class Config:
     def settings(self) -> options.Settings:
         """The ``[powervm]`` options.
 
-        :raises nova_powervm.exception.ConfigurationError: Some of them
-            contradict each other.
+        :raises nova_powervm.exception.ConfigurationError: A value is invalid,
+            or options contradict each other.
         """
-        return options.take(self.conf.powervm)
+        return options.read_settings(self.conf.powervm)
 
     @property
     def inventory_file(self) -> str:
@@ -66,12 +70,14 @@ class Config:
 
     @property
     def additions(self) -> Mapping[str, slot_providers.Additions]:
-        """What Nova's provider.yaml adds to providers, by uuid or name.
+        """Additions from Nova's provider configuration files.
 
-        :raises nova_powervm.exception.ConfigurationError: A file of it can't
-            be used.
+        The keys are UUIDs or names of providers.
+
+        :raises nova_powervm.exception.ConfigurationError: A file is invalid
+            or can't be read.
         """
-        # Nova takes a second to load, and most commands do without it.
+        # Importing Nova takes a second, and most commands do not need it.
         from nova import exception as nova_exception  # noqa: PLC0415
 
         from nova_powervm.virt.provider_tree import provider_config  # noqa: PLC0415
@@ -83,40 +89,109 @@ class Config:
             raise exception.ConfigurationError(
                 reason=f'{location}: {error.format_message()}'
             ) from error
+        except (OSError, UnicodeDecodeError) as error:
+            raise _unreadable(
+                error, sorted(glob.glob(os.path.join(location, '*.yaml')))
+            ) from error
 
     @property
     def nodename(self) -> str:
-        """The name of the compute node, and of its provider."""
+        """Name of the compute node and of its provider."""
         return str(self.conf.host)
 
 
-def read(
+def read_config(
     files: Sequence[str] | None = None, dirs: Sequence[str] | None = None
 ) -> Config:
     """Read configuration files.
 
-    :param files: Their paths. By default those that nova-compute reads, as
-        far as they exist and may be read.
-    :param dirs: Directories of further ones.
-    :raises oslo_config.cfg.Error: One can't be read or understood.
+    :param files: Paths of the files; by default the files that nova-compute
+        reads, as far as they are readable.
+    :param dirs: Directories with further files.
+    :raises oslo_config.cfg.Error: A file can't be found or parsed.
+    :raises nova_powervm.exception.ConfigurationError: A file can't be read.
     """
     if files is None and dirs is None:
-        files = default_files()
-        dirs = _readable(
-            cfg.find_config_dirs(project='nova', prog='nova-compute')
-        )
-    conf = declare()
-    conf(
-        args=[],
-        project='nova',
-        default_config_files=list(files or ()),
-        default_config_dirs=list(dirs or ()),
-    )
+        files, dirs = default_files(), default_dirs()
+    conf = declare_options()
+    parse_config(conf, [], files or (), dirs or ())
     return Config(conf, files or ())
 
 
-def declare() -> cfg.ConfigOpts:
-    """Make a configuration that knows the options, but has read no file."""
+def parse_config(
+    conf: cfg.ConfigOpts,
+    args: Sequence[str],
+    files: Sequence[str],
+    dirs: Sequence[str] = (),
+    **options: Any,
+) -> None:
+    """Parse a command line and configuration files.
+
+    :param conf: Configuration with registered options; gets their values.
+    :param args: Command line; its ``--config-file`` and ``--config-dir``
+        replace ``files`` and ``dirs``.
+    :param files: Paths of the files.
+    :param dirs: Directories with further files.
+    :param options: Further arguments of ``conf``.
+    :raises oslo_config.cfg.Error: A file can't be found or parsed.
+    :raises nova_powervm.exception.ConfigurationError: A file can't be read.
+        The error names the file, which oslo.config's error does not.
+    """
+    try:
+        conf(
+            args=list(args),
+            default_config_files=list(files),
+            default_config_dirs=list(dirs),
+            **{'project': 'nova', **options},
+        )
+    except (OSError, UnicodeDecodeError) as error:
+        chosen = _config_parser().parse_known_args(list(args))[0]
+        paths = [*(chosen.files or files)]
+        for directory in chosen.dirs or dirs:
+            paths += sorted(glob.glob(os.path.join(directory, '*.conf')))
+        raise _unreadable(error, paths) from error
+
+
+def _config_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument('--config-file', action='append', dest='files')
+    parser.add_argument('--config-dir', action='append', dest='dirs')
+    return parser
+
+
+def _unreadable(
+    error: OSError | UnicodeDecodeError, paths: Iterable[str]
+) -> exception.ConfigurationError:
+    """Create an error that names the unreadable file.
+
+    :param error: The error; one about the encoding does not name the file.
+    :param paths: The files that were being read.
+    """
+    if isinstance(error, OSError):
+        return exception.ConfigurationError(
+            reason=f'{error.filename} cannot be read: {error.strerror}'
+        )
+    path = next(filter(_is_undecodable, paths), 'a configuration file')
+    return exception.ConfigurationError(
+        reason=f'{path} cannot be read: byte '
+        f'0x{error.object[error.start]:02X} is not UTF-8. Save the file '
+        'with the encoding UTF-8.'
+    )
+
+
+def _is_undecodable(path: str) -> bool:
+    try:
+        with open(path, encoding='utf-8') as stream:
+            stream.read()
+    except UnicodeDecodeError:
+        return True
+    except OSError:
+        return False
+    return False
+
+
+def declare_options() -> cfg.ConfigOpts:
+    """Create a configuration with registered options that has read no file."""
     conf = cfg.ConfigOpts()
     conf.register_opts([_HOST])
     conf.register_opts([_PROVIDERS], group='compute')
@@ -125,22 +200,27 @@ def declare() -> cfg.ConfigOpts:
 
 
 def default_files() -> list[str]:
-    """Give the files that nova-compute reads, as far as they can be read."""
+    """Return the readable configuration files of nova-compute."""
     return _readable(
         cfg.find_config_files(project='nova', prog='nova-compute')
     )
 
 
+def default_dirs() -> list[str]:
+    """Return the readable configuration directories of nova-compute."""
+    return _readable(cfg.find_config_dirs(project='nova', prog='nova-compute'))
+
+
 def _readable(paths: Sequence[str]) -> list[str]:
-    """Leave out what this user may not read: defaults hold instead."""
+    """Return the paths that this user can read; warn about the others."""
     found = [
         path for path in paths if os.access(path, os.R_OK, effective_ids=True)
     ]
     for path in sorted(set(paths) - set(found)):
         LOG.warning(
-            '%(path)s can not be read by this user, so its options have '
-            'their defaults. Run the command as a user who may read it, or '
-            'give --config-file.',
+            '%(path)s cannot be read by this user, so its options have '
+            'their default values. Run the command as a user who can read '
+            'the file, or use --config-file.',
             {'path': path},
         )
     return found

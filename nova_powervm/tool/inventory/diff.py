@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The command ``diff``."""
+"""Command ``diff``."""
 
 import argparse
 from collections.abc import Iterable
@@ -19,14 +19,13 @@ from typing import Any
 
 from nova_powervm import exception
 from nova_powervm.devices import slots
-from nova_powervm.inventory_file import load
 from nova_powervm.tool.inventory import base
-from nova_powervm.tool.inventory import cloud
-from nova_powervm.tool.inventory import hosts
+from nova_powervm.tool.inventory import host_reader
+from nova_powervm.tool.inventory import placement_client
 from nova_powervm.tool.inventory import plans
 from nova_powervm.tool.rules import differences
 
-#: Exit codes; 0 means that all is in step.
+#: Exit codes; 0 means that there are no differences.
 DIFFERENCES = 3
 TROUBLE = 4
 
@@ -34,32 +33,34 @@ TROUBLE = 4
 class Diff(base.Lister):
     """Compare the inventory file, the host and Placement.
 
-    Nothing is changed. Each line is one thing that does not agree::
+    The command changes nothing. Each row is one difference::
 
-      missing  file and host offer a device, Placement has no provider of it
-      stale    a provider of ours whose slot is no longer offered
-      changed  traits, class or reserved are not what they should be
-      foreign  a provider below the node that this driver did not make; it
-               only counts as a difference where it is in the way of a slot
+      missing  the file and the host offer a device that has no provider in
+               Placement
+      stale    the driver's provider of a slot that is no longer offered
+      changed  the provider's traits, resource class or reserved value are
+               not as expected
+      foreign  a provider below the node that this driver did not create; it
+               counts as a difference only if it conflicts with a slot
       leaked   an allocation whose instance has no LPAR on this host, or whose
-               LPAR does not hold the slot; or an LPAR that holds a slot that
-               its instance was not allocated
+               LPAR does not own the slot; or an LPAR that owns a slot that
+               is not allocated to its instance
 
-    The first three go with the next update of nova-compute, once a minute.
-    An instance that is being built or moved just now can look leaked.
+    nova-compute resolves the first three kinds in its next update, once a
+    minute. An instance that is being built or moved can look leaked.
 
-    The exit code is 0 if all is in step, 3 if there are differences, and 4
-    if they could not be compared.
+    The exit code is 0 if there are no differences, 3 if there are differences,
+    and 4 if the comparison failed.
     """
 
     examples = """
-    # What does not agree on this host
+    # List the differences of this host
     nova-powervm-inventory diff
 
-    # For a script: nothing but the kinds and slots, and the exit code
+    # In a script: print only the kinds and slots
     nova-powervm-inventory diff -f value -c Kind -c Slot
 
-    # Of a host that is down: a stored answer of its REST API
+    # Use a stored response of the REST API of a host that is down
     nova-powervm-inventory diff --system-xml system.xml --node compute7
     """
     trouble = TROUBLE
@@ -71,25 +72,25 @@ class Diff(base.Lister):
             'file',
             metavar='FILE',
             nargs='?',
-            help='the inventory file (default: [powervm]inventory_file)',
+            help='inventory file (default: [powervm]inventory_file)',
         )
-        hosts.add_options(parser)
-        cloud.add_options(parser)
+        host_reader.add_host_options(parser)
+        placement_client.add_node_option(parser)
         return parser
 
     def take_action(
         self, parsed_args: argparse.Namespace
     ) -> tuple[Sequence[str], Iterable[Any]]:
-        """Read all three and list what does not agree."""
-        policy = load(parsed_args.file or self.app.config.inventory_file)
-        reading = hosts.read(self.app, parsed_args, lpars=True)
+        """Read all three and list the differences."""
+        policy = base.load_inventory(self.app, parsed_args.file)
+        reading = host_reader.read_host(self.app, parsed_args, lpars=True)
         if not reading.owners_known:
             raise exception.ConfigurationError(
-                reason=f'{reading.source} does not tell who owns the slots, '
-                'so nothing can be said of allocations. Give the stored '
-                'answers for LogicalPartition and VirtualIOServer, too.'
+                reason=f'{reading.source} does not report the owners of '
+                'slots, so allocations cannot be compared. Add the stored '
+                'responses for LogicalPartition and VirtualIOServer.'
             )
-        tree = cloud.read(self.app, parsed_args)
+        tree = placement_client.read_tree(self.app, parsed_args)
         found = differences.compare(
             plans.make(policy, reading.view, tree, self.app.config),
             tree,

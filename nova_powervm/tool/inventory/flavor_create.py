@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The command ``flavor create``."""
+"""Command ``flavor create``."""
 
 import argparse
 import shlex
@@ -18,34 +18,34 @@ from collections.abc import Mapping
 
 from nova_powervm import exception
 from nova_powervm.devices import policy as policies
-from nova_powervm.inventory_file import load
 from nova_powervm.tool.inventory import base
-from nova_powervm.tool.inventory import compute
-from nova_powervm.tool.inventory import offers
+from nova_powervm.tool.inventory import flavor_client
+from nova_powervm.tool.inventory import flavor_offers
 from nova_powervm.tool.rules import flavor_lint
 from nova_powervm.tool.rules import flavors
 
 
 class Create(base.Command):
-    """Make the extra specs of a flavor that asks for devices of this file.
+    """Create the extra specs of a flavor that requests devices.
 
-    Each device becomes a numbered group: its resource class, the traits that
-    tell it from others, and OWNER_NOVA, so that no device of Cyborg is taken.
-    The inventory file alone is read; the host is not.
+    Each device becomes a numbered group with its resource class, the traits
+    that identify it, and OWNER_NOVA, which excludes devices of Cyborg. The
+    command reads the inventory file, but not the host.
 
-    The traits are those of the file's values without wildcards. A place
-    (drc_index, drc_name) is left out, because a flavor is for many hosts.
+    The traits are generated from the values in the file that have no
+    wildcards. Locations (drc_index, drc_name) are left out, because a flavor
+    applies to many hosts.
     """
 
     examples = """
-    # One device of the paragraph 'gpus': print the command that sets it
+    # Print the command that sets the extra specs for one device
     nova-powervm-inventory flavor create gpu.one --paragraph gpus
 
-    # Two devices by their PCI ids; set in the cloud that OS_CLOUD names
+    # Request two devices by PCI IDs; set the extra specs with $OS_CLOUD
     nova-powervm-inventory flavor create gpu.two --device 10DE:1DB6 \\
         --count 2 --apply
 
-    # A GPU and an NVMe drive; the extra specs alone, one on a line
+    # Request a GPU and an NVMe drive; print the extra specs, one per line
     nova-powervm-inventory flavor create --print \\
         --paragraph gpus --paragraph nvme
     """
@@ -59,47 +59,49 @@ class Create(base.Command):
             action='append',
             default=[],
             metavar='NAME',
-            help='a device of this paragraph; give it again for another one',
+            help='request a device of this paragraph; can be repeated',
         )
         parser.add_argument(
             '--device',
             metavar='VENDOR:DEVICE',
-            help='a device with these PCI ids, e.g. 10DE:1DB6; with '
-            '--paragraph where several paragraphs take such devices',
+            help='request a device with these PCI IDs, for example '
+            '10DE:1DB6; add --paragraph if several paragraphs match it',
         )
         parser.add_argument(
             '--count',
             type=_count,
             default=1,
             metavar='N',
-            help='so many of each (default: 1)',
+            help='number of devices of each kind (default: 1)',
         )
         parser.add_argument(
             '--file',
             metavar='FILE',
-            help='the inventory file (default: [powervm]inventory_file)',
+            help='inventory file (default: [powervm]inventory_file)',
         )
         how = parser.add_mutually_exclusive_group()
         how.add_argument(
             '--print',
             action='store_true',
-            help='print the extra specs, not a command that sets them',
+            help='print the extra specs instead of a command that sets them',
         )
         how.add_argument(
             '--apply',
             action='store_true',
-            help='set them on the flavor NAME, which has to exist',
+            help='set the extra specs of the existing flavor NAME',
         )
-        compute.add_options(parser)
+        flavor_client.add_cloud_option(parser)
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> int:
-        """Print the extra specs, or set them."""
+        """Print or set the extra specs."""
         _check(parsed_args)
-        policy = load(parsed_args.file or self.app.config.inventory_file)
-        wishes = _wishes(policy, parsed_args)
-        specs = flavors.extra_specs(wishes * parsed_args.count)
-        for finding in flavor_lint.lint(specs, offers.of_policy(policy)):
+        policy = base.load_inventory(self.app, parsed_args.file)
+        requests = _make_requests(policy, parsed_args)
+        specs = flavors.make_extra_specs(requests * parsed_args.count)
+        for finding in flavor_lint.lint_flavor(
+            specs, flavor_offers.offers_of_file(policy)
+        ):
             self.app.warn(f'{finding.what}; {finding.hint}')
         if parsed_args.apply:
             self._apply(parsed_args, specs)
@@ -114,14 +116,14 @@ class Create(base.Command):
         self, parsed_args: argparse.Namespace, specs: Mapping[str, str]
     ) -> None:
         name = parsed_args.name
-        cloud = compute.Flavors(parsed_args.os_cloud)
+        cloud = flavor_client.FlavorClient(parsed_args.os_cloud)
         (existing,) = cloud.extra_specs([name]).values()
-        hindering = flavors.in_the_way(existing, specs)
+        hindering = flavors.find_conflicting_keys(existing, specs)
         if hindering:
             unset = ' '.join(f'--property {shlex.quote(k)}' for k in hindering)
             raise exception.ConfigurationError(
-                reason=f'flavor {name} has groups already, which would join '
-                'these. Remove them first: '
+                reason=f'flavor {name} already has groups, which would be '
+                'requested in addition. Remove them first: '
                 f'openstack flavor unset {shlex.quote(name)} {unset}'
             )
         cloud.set(name, specs)
@@ -148,13 +150,13 @@ def _check(parsed_args: argparse.Namespace) -> None:
         )
 
 
-def _wishes(
+def _make_requests(
     policy: policies.Policy, parsed_args: argparse.Namespace
-) -> list[flavors.Wish]:
+) -> list[flavors.DeviceRequest]:
     if not parsed_args.paragraph:
-        return [flavors.wish_for_device(policy, parsed_args.device)]
+        return [flavors.request_for_device(policy, parsed_args.device)]
     return [
-        flavors.wish_for_paragraph(policy, name, parsed_args.device)
+        flavors.request_for_paragraph(policy, name, parsed_args.device)
         for name in parsed_args.paragraph
     ]
 

@@ -10,21 +10,19 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The command ``flavor lint``."""
+"""Command ``flavor lint``."""
 
 import argparse
 import json
-import sys
 from collections.abc import Iterable
 from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
 
 from nova_powervm import exception
-from nova_powervm.inventory_file import load
 from nova_powervm.tool.inventory import base
-from nova_powervm.tool.inventory import compute
-from nova_powervm.tool.inventory import offers
+from nova_powervm.tool.inventory import flavor_client
+from nova_powervm.tool.inventory import flavor_offers
 from nova_powervm.tool.rules import flavor_lint
 
 #: Exit codes; 0 means that nothing was found.
@@ -34,40 +32,40 @@ TROUBLE = 4
 
 
 class Lint(base.Lister):
-    """Find the mistakes in flavors that ask for devices, and vain wishes.
+    """Find mistakes in flavors that request devices.
 
-    Flavors are read from the compute API, all of them if none is named, or
-    taken from --extra-spec, or from standard input: K=V lines, or what
-    "openstack flavor show -f json" prints.
+    The flavors are read from the compute API (all flavors by default), from
+    --extra-spec, or from standard input, either as K=V lines or as the output
+    of "openstack flavor show -f json".
 
-    Classes and traits are held against the inventory file, and against the
-    whole cloud with --cloud, which asks Placement, too.
+    Resource classes and traits are compared with the inventory file and, with
+    --cloud, with the whole cloud as Placement reports it.
 
-    It finds traits1: in place of trait1:, PRODUCT_ID in place of DEVICE_ID, a
-    missing group_policy, resourcesN:X=2, a missing OWNER_NOVA, devices in the
-    group without a number, classes and traits that nobody offers, and groups
-    that Placement would need minutes for.
+    The command finds traits1: instead of trait1:, PRODUCT_ID instead of
+    DEVICE_ID, a missing group_policy, resourcesN:X=2, a missing OWNER_NOVA,
+    devices in the unnumbered group, classes and traits that no host offers,
+    and groups that take Placement minutes to process.
 
-    In all flavors it finds wrong spellings of accel:device_profile, and what
-    the driver refuses: hw:cpu_policy=dedicated, quota:... and others. That is
-    an error if the flavor asks for devices; if not, it is a warning, for the
-    flavor may be meant for hosts of another kind.
+    In all flavors, it finds misspellings of accel:device_profile and extra
+    specs that the driver refuses, such as hw:cpu_policy=dedicated and
+    quota:... These are errors if the flavor requests devices, and otherwise
+    warnings, because the flavor may be meant for other hosts.
 
-    The exit code is 0 if nothing is found, 1 for warnings, 2 for errors, and
-    4 if the flavors could not be read.
+    The exit code is 0 if there are no findings, 1 for warnings, 2 for errors,
+    and 4 if the flavors could not be read.
     """
 
     examples = """
-    # All flavors of the cloud, held against what Placement has
+    # Compare all flavors of the cloud with the data in Placement
     nova-powervm-inventory flavor lint --cloud
 
-    # One flavor
+    # Check one flavor
     nova-powervm-inventory flavor lint gpu.one
 
-    # Before there is a flavor
+    # Check extra specs before the flavor exists
     nova-powervm-inventory flavor lint --extra-spec resources1:CUSTOM_GPU=2
 
-    # What another tool made
+    # Check the output of another command
     openstack flavor show gpu.one -f json |
         nova-powervm-inventory flavor lint -
     """
@@ -80,37 +78,40 @@ class Lint(base.Lister):
             'names',
             metavar='NAME',
             nargs='*',
-            help='flavors, or - for standard input (default: all flavors)',
+            help='names or IDs of flavors, or - for standard input (default: '
+            'all flavors)',
         )
         parser.add_argument(
             '--extra-spec',
             action='append',
             metavar='K=V',
-            help='an extra spec to look at; no flavor is read',
+            help='check this extra spec instead of a flavor; can be repeated',
         )
         parser.add_argument(
             '--file',
             metavar='FILE',
-            help='the inventory file (default: [powervm]inventory_file)',
+            help='inventory file (default: [powervm]inventory_file)',
         )
-        compute.add_options(parser)
-        offers.add_options(parser)
+        flavor_client.add_cloud_option(parser)
+        flavor_offers.add_offer_options(parser)
         return parser
 
     def take_action(
         self, parsed_args: argparse.Namespace
     ) -> tuple[Sequence[str], Iterable[Any]]:
-        """List what is wrong."""
-        policy = load(parsed_args.file or self.app.config.inventory_file)
+        """List the findings."""
+        policy = base.load_inventory(self.app, parsed_args.file)
         sources = self._read(parsed_args)
-        known = offers.read(self.app, parsed_args, policy, sources.values())
+        known = flavor_offers.read_offers(
+            self.app, parsed_args, policy, sources.values()
+        )
         found = [
             (name, finding)
             for name, specs in sources.items()
-            for finding in flavor_lint.lint(specs, known)
+            for finding in flavor_lint.lint_flavor(specs, known)
         ]
         if not found:
-            self.note(f'Nothing found in {len(sources)} flavor(s).')
+            self.note(f'No problems in {len(sources)} flavor(s).')
         severities = {finding.severity for _, finding in found}
         if flavor_lint.Severity.ERROR in severities:
             self.status = ERRORS
@@ -126,17 +127,24 @@ class Lint(base.Lister):
         if parsed_args.extra_spec:
             if parsed_args.names:
                 raise exception.ConfigurationError(
-                    reason='give names of flavors or --extra-spec, not both'
+                    reason='give either names of flavors or --extra-spec'
                 )
             return {'': _pairs(parsed_args.extra_spec)}
         if parsed_args.names == ['-']:
-            return {'-': _parse(sys.stdin.read())}
-        cloud = compute.Flavors(parsed_args.os_cloud)
+            return {'-': _parse(base.read_stdin(self.app))}
+        cloud = flavor_client.FlavorClient(parsed_args.os_cloud)
         return cloud.extra_specs(parsed_args.names)
 
 
-def _parse(text: str) -> Mapping[str, str]:
-    """Read extra specs as lines, or as the openstack client prints them."""
+def _parse(content: bytes | str) -> Mapping[str, str]:
+    """Parse extra specs from K=V lines or the JSON of the openstack client."""
+    try:
+        text = content.decode() if isinstance(content, bytes) else content
+    except UnicodeDecodeError as error:
+        raise exception.ConfigurationError(
+            reason=f'standard input is not UTF-8: byte {error.start} is '
+            f'0x{error.object[error.start]:02X}'
+        ) from error
     if not text.lstrip().startswith('{'):
         return _pairs(line for line in text.splitlines() if line.strip())
     try:
@@ -145,7 +153,8 @@ def _parse(text: str) -> Mapping[str, str]:
         return {str(k): str(v) for k, v in specs.items()}
     except (ValueError, AttributeError) as error:
         raise exception.ConfigurationError(
-            reason=f'standard input is no JSON object of extra specs: {error}'
+            reason='standard input is not a JSON object of extra specs: '
+            f'{error}'
         ) from error
 
 
@@ -155,7 +164,7 @@ def _pairs(lines: Iterable[str]) -> Mapping[str, str]:
         key, equals, value = line.strip().partition('=')
         if not equals or not key:
             raise exception.ConfigurationError(
-                reason=f"'{line.strip()}' is not an extra spec as KEY=VALUE"
+                reason=f"'{line.strip()}' does not have the form KEY=VALUE"
             )
         pairs[key] = value
     return pairs

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The command ``generate``."""
+"""Command ``generate``."""
 
 import argparse
 import contextlib
@@ -21,35 +21,35 @@ from nova_powervm import exception
 from nova_powervm.devices import policy
 from nova_powervm.inventory_file import parse
 from nova_powervm.tool.inventory import base
-from nova_powervm.tool.inventory import hosts
+from nova_powervm.tool.inventory import file_generator
+from nova_powervm.tool.inventory import host_reader
+from nova_powervm.tool.inventory import host_survey
 from nova_powervm.tool.inventory import pci_ids
-from nova_powervm.tool.inventory import starter
-from nova_powervm.tool.inventory import survey as surveys
 
-#: Who can write the file decides what instances get; nova-compute reads it
-#: as a member of the file's group.
+#: Only the owner can write the file, because it decides which devices
+#: instances get. nova-compute reads it as a member of the file's group.
 _MODE = 0o640
 
 
 class Generate(base.Command):
-    """Write an inventory file to start from.
+    """Generate an inventory file from the devices of the host.
 
-    Graphics processors, NVMe drives, cryptographic adapters and accelerators
-    that are free get a paragraph for each type. Adapters with a wire out the
-    back, storage controllers and what can't be told by its PCI class are
-    commented out, each with the reason. What is owned by a partition or in
-    SR-IOV mode is named in a comment only.
+    The file has a paragraph for each type of free GPU, NVMe drive,
+    cryptographic adapter and accelerator. Paragraphs for network and fabric
+    adapters, storage controllers, and devices of an unknown kind are commented
+    out, with the reason. Devices that are owned by a partition or in SR-IOV
+    mode are only mentioned in a comment.
     """
 
     examples = """
-        # See what the file would be
+        # Print the file
         nova-powervm-inventory generate
 
-        # Write it; flavors shall ask for CUSTOM_GPU, CUSTOM_NVME and so on
+        # Write the file, with the classes CUSTOM_GPU, CUSTOM_NVME and so on
         nova-powervm-inventory generate --resource-class auto \\
             --output /etc/nova/inventory.yaml
 
-        # For a host whose answer of the REST API was stored
+        # Use a stored response of the REST API
         nova-powervm-inventory generate --system-xml system.xml
     """
 
@@ -59,43 +59,43 @@ class Generate(base.Command):
         parser.add_argument(
             '--resource-class',
             metavar='CLASS',
-            help='the resource class of all paragraphs; auto for CUSTOM_GPU, '
-            'CUSTOM_NVME, CUSTOM_CRYPTO, FPGA or CUSTOM_ACCELERATOR, as the '
-            f'device is (default: none, which means '
+            help='resource class of all paragraphs, or auto for CUSTOM_GPU, '
+            'CUSTOM_NVME, CUSTOM_CRYPTO, FPGA or CUSTOM_ACCELERATOR, '
+            'depending on the device (default: none, which means '
             f'{policy.DEFAULT_RESOURCE_CLASS})',
         )
         parser.add_argument(
             '--output',
             metavar='FILE',
-            help='write to this file, with mode 0640, instead of to standard '
+            help='write to this file, with mode 0640, instead of standard '
             'output',
         )
         parser.add_argument(
             '--force',
             action='store_true',
-            help='replace the file if there is one',
+            help='replace an existing file',
         )
         pci_ids.add_option(parser)
-        hosts.add_options(parser)
-        surveys.add_options(parser)
+        host_reader.add_host_options(parser)
+        host_survey.add_placement_options(parser)
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> int:
-        """Write the file."""
+        """Print or write the file."""
         resource_class = parsed_args.resource_class
-        if resource_class not in (None, starter.AUTO):
+        if resource_class not in (None, file_generator.AUTO_CLASS):
             problem = policy.problem_with_resource_class(resource_class)
             if problem:
                 raise exception.ConfigurationError(
                     reason=f'--resource-class: {problem}; or auto'
                 )
         if parsed_args.output and not parsed_args.force:
-            # Said before the host is read, and again when it is written.
+            # Fail before the host is read; write() checks again.
             _refuse_existing(parsed_args.output)
-        pci_names = pci_ids.chosen(parsed_args)
-        tree = surveys.read_tree(self.app, parsed_args)
-        text = starter.text(
-            hosts.read(self.app, parsed_args),
+        pci_names = pci_ids.read_chosen_names(parsed_args)
+        tree = host_survey.read_tree(self.app, parsed_args)
+        text = file_generator.generate_file(
+            host_reader.read_host(self.app, parsed_args),
             pci_names,
             resource_class,
             tree.instance_lpars if tree else (),
@@ -117,12 +117,12 @@ class Generate(base.Command):
 def write(path: str, text: str, replace: bool) -> None:
     """Write a file that only its owner can change.
 
-    :param path: The file.
-    :param text: What it shall hold.
-    :param replace: Whether a file that is there is replaced, at once and as
-        a whole; its owner and group stay if this user may keep them.
-    :raises exception.ConfigurationError: There is a file already.
-    :raises OSError: It can't be written.
+    :param path: Path of the file.
+    :param text: Its content.
+    :param replace: Whether to replace an existing file, which is done
+        atomically. Owner and group are kept if this user is allowed to.
+    :raises exception.ConfigurationError: The file exists already.
+    :raises OSError: The file can't be written.
     """
     if not replace:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
@@ -134,9 +134,13 @@ def write(path: str, text: str, replace: bool) -> None:
         _fill(descriptor, text)
         return
     target = os.path.realpath(path)
-    descriptor, temporary = tempfile.mkstemp(
-        prefix=os.path.basename(target), dir=os.path.dirname(target)
-    )
+    try:
+        descriptor, temporary = tempfile.mkstemp(
+            prefix=os.path.basename(target), dir=os.path.dirname(target)
+        )
+    except OSError as error:
+        # The user did not choose the name of the temporary file.
+        raise OSError(error.errno, error.strerror, path) from error
     try:
         with contextlib.suppress(FileNotFoundError, PermissionError):
             old = os.stat(target)
@@ -157,6 +161,6 @@ def _fill(descriptor: int, text: str) -> None:
 def _refuse_existing(path: str) -> None:
     if os.path.lexists(path):
         raise exception.ConfigurationError(
-            reason=f'{path} exists already. Give --force to replace it, or '
-            'another --output.'
+            reason=f'{path} exists already. Replace it with --force, or '
+            'choose another --output.'
         )

@@ -10,13 +10,12 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Names of PCI devices, from the distribution's list of ids.
+"""Names of PCI devices from the distribution's list of IDs.
 
-The list comes with the package hwdata (Fedora, Red Hat, SUSE, Debian) or
-pci.ids (Debian, Ubuntu) and is updated with it. Nothing that is offered for
-Python could replace these few lines: the packages that bring a list of their
-own bring an old one, and the one that reads the distribution's has the GPL,
-which a program under the Apache license can't import.
+The package hwdata (Fedora, Red Hat, SUSE, Debian) or pci.ids (Debian, Ubuntu)
+provides and updates the list. No Python package can replace this module: some
+ship an outdated list, and the one that reads the distribution's list has the
+GPL, which a program under the Apache license can't import.
 """
 
 import argparse
@@ -26,15 +25,15 @@ from collections.abc import Mapping
 
 from nova_powervm.devices import slots
 
-#: Where distributions put the list.
+#: Paths of the list in different distributions.
 PATHS = (
     '/usr/share/hwdata/pci.ids',
     '/usr/share/misc/pci.ids',
     '/var/lib/pciutils/pci.ids',
 )
 
-# One with a tab in front is a device of the vendor above; two tabs, which
-# this leaves out, are subsystems. The list of classes at the end begins "C ".
+# A line with one tab is a device of the vendor above. Lines with two tabs are
+# subsystems, and those that begin with "C " are classes; neither matches.
 _LINE = re.compile(r'(?P<tab>\t?)(?P<id>[0-9a-f]{4}) {2}(?P<name>\S.*)')
 _LEGAL_FORM = re.compile(
     r'([,\s]+(Corporation|Corp|Inc|Incorporated|Ltd|Limited|Co|LLC|GmbH|AG)'
@@ -43,11 +42,11 @@ _LEGAL_FORM = re.compile(
 )
 
 
-class Names:
-    """Finds names of devices.
+class DeviceNames:
+    """Lookup of device names.
 
-    :param vendors: Vendor id to name.
-    :param devices: Vendor and device id to name.
+    :param vendors: Vendor ID to vendor name.
+    :param devices: Vendor ID and device ID to device name.
     """
 
     def __init__(
@@ -59,10 +58,10 @@ class Names:
         self._devices = devices or {}
 
     def describe(self, slot: slots.Slot) -> str:
-        """Say what a slot holds, as well as is known.
+        """Describe the device in a slot.
 
-        :returns: A name with the ids in parentheses; the host's own
-            description if the list does not have the device.
+        :returns: Name with the IDs in parentheses; the host's description if
+            the device is not in the list.
         """
         if slot.is_empty:
             return 'empty slot'
@@ -83,51 +82,51 @@ class Names:
         return f'{_short(self._vendors[slot.vendor_id])} {device}'
 
 
-def read(paths: Iterable[str] = PATHS) -> Names:
-    """Read the first of these lists that there is.
+def read_names(paths: Iterable[str] = PATHS) -> DeviceNames:
+    """Read the first list that exists.
 
-    :param paths: Of files in the format of pci.ids.
-    :returns: The names; none if there is no list.
+    :param paths: Paths of files in the format of pci.ids.
+    :returns: The names; empty if no list exists.
     """
     for path in paths:
         try:
             with open(path, encoding='utf-8', errors='replace') as lines:
-                return parse(lines)
+                return parse_names(lines)
         except OSError:
             continue
-    return Names()
+    return DeviceNames()
 
 
 def add_option(parser: argparse.ArgumentParser) -> None:
-    """Add the option that names another list."""
+    """Add the option that selects the list."""
     parser.add_argument(
         '--pci-ids',
         metavar='FILE',
-        help='a list of the names of PCI devices (default: that of the '
-        'package hwdata or pci.ids, if one of them is installed)',
+        help='list of PCI IDs (default: the list of the package hwdata or '
+        'pci.ids, if installed)',
     )
 
 
-def chosen(parsed_args: argparse.Namespace) -> Names:
-    """Read the list that the option names, or the distribution's.
+def read_chosen_names(parsed_args: argparse.Namespace) -> DeviceNames:
+    """Read the list that the option selects, or the distribution's list.
 
-    :raises OSError: The named one can't be read.
+    :raises OSError: The selected list can't be read.
     """
     if not parsed_args.pci_ids:
-        return read()
+        return read_names()
     with open(parsed_args.pci_ids, encoding='utf-8', errors='replace') as own:
-        return parse(own)
+        return parse_names(own)
 
 
-def parse(lines: Iterable[str]) -> Names:
-    """Read the lines of a list; what is not understood is passed over."""
+def parse_names(lines: Iterable[str]) -> DeviceNames:
+    """Parse the lines of a list; ignore unknown lines."""
     vendors: dict[int, str] = {}
     devices: dict[tuple[int, int], str] = {}
     vendor: int | None = None
     for line in lines:
         found = _LINE.match(line)
         if found is None:
-            # Devices below anything else, as a class, are none of a vendor.
+            # Lines below a class, for example, do not belong to a vendor.
             if not line.startswith(('\t', '#')) and line.strip():
                 vendor = None
             continue
@@ -137,14 +136,14 @@ def parse(lines: Iterable[str]) -> Names:
             vendors[vendor] = name
         elif vendor is not None:
             devices[vendor, number] = name
-    return Names(vendors, devices)
+    return DeviceNames(vendors, devices)
 
 
 def printable(text: str) -> str:
-    """Leave out what could break a line or a terminal."""
+    """Replace characters that are not printable by spaces."""
     return ''.join(c if c.isprintable() else ' ' for c in text).strip()
 
 
 def _short(vendor: str) -> str:
-    """Leave out the legal form, which tells nothing about the device."""
+    """Remove the legal form from a vendor name."""
     return _LEGAL_FORM.sub('', vendor)

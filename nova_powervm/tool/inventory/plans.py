@@ -12,14 +12,12 @@
 
 """The plan that the service would make of what is there now."""
 
+from nova_powervm.devices import assessment
 from nova_powervm.devices import host
-from nova_powervm.devices import matching
-from nova_powervm.devices import ownership
-from nova_powervm.devices import planned
-from nova_powervm.devices import planning
+from nova_powervm.devices import names
+from nova_powervm.devices import plan as planned
 from nova_powervm.devices import policy as policies
 from nova_powervm.devices import slot_providers
-from nova_powervm.ops import devices
 from nova_powervm.tool.inventory import config
 from nova_powervm.tool.rules import placement_tree
 
@@ -41,8 +39,8 @@ def make(
     :param tree: What Placement holds.
     :param configured: Says how new providers are named.
     """
-    names = configured.settings.provider_names
-    return of(policy, view, tree, tree.node, names)
+    style = configured.settings.provider_names
+    return of(policy, view, tree, tree.node, style)
 
 
 def of(
@@ -61,14 +59,14 @@ def of(
     :param node: Name of the compute node.
     :param style: ``[powervm]provider_names``.
     """
-    lpars = tree.instance_lpars if tree else None
-    verdicts = matching.judge(policy, view.io_slots, lpars)
-    return planning.make_plan(
-        slot_providers.pair(
-            matching.devices(verdicts), tree.children if tree else ()
-        ),
+    facts = assessment.Facts(
+        policy=policy,
+        io_slots=view.io_slots,
+        holdings=tree.holdings if tree else None,
+        below=tree.providers if tree else (),
+    )
+    return planned.make_plan(
+        assessment.assess(facts),
         tree.allocations if tree else slot_providers.Allocations({}),
-        devices.namer(node, style),
-        verdicts,
-        ownership.held(view.io_slots, lpars or ()),
+        names.namer(node, style),
     )

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The command ``release``."""
+"""Command ``release``."""
 
 import argparse
 import textwrap
@@ -21,48 +21,48 @@ from typing import Any
 from nova_powervm import exception
 from nova_powervm.devices import slots
 from nova_powervm.tool.inventory import base
-from nova_powervm.tool.inventory import cloud
+from nova_powervm.tool.inventory import placement_client
 from nova_powervm.tool.rules import placement_tree
 from nova_powervm.tool.rules import releasing
 
-#: How often a provider is looked at that others change meanwhile.
+#: Number of attempts for a provider that others keep changing.
 TRIES = 4
 TROUBLE = 4
 REFUSED = 2
 
 _DESCRIPTION = """\
-Give used one-time-use devices back, after they have been cleaned.
+Release burned one-time-use devices after they have been cleaned.
 
-A device of a paragraph with one_time_use is kept back once an instance had
-it: in Placement its provider has the trait HW_PCI_ONE_TIME_USE, total 1,
-reserved 1 and used 0. This command sets reserved to 0, so that the device can
-be allocated again. It cleans nothing: that has to be done before.
+A one-time-use device is burned when an instance gets it: its provider in
+Placement then has the trait HW_PCI_ONE_TIME_USE, total 1, reserved 1 and, once
+the instance is gone, used 0. This command sets reserved to 0, so that the
+device can be allocated again. It does not clean the device: clean it first.
 
-Without arguments it lists what waits, and changes nothing.
+Without arguments, the command lists the devices that need cleaning.
 
-It is refused, with exit code 2, and nothing at all is changed, if one is
-named of which this holds:
+The command names all slots that are refused, changes nothing, and exits with
+code 2 if one of these reasons applies to any of the slots:
 
 """
 
 
 class Release(base.Lister):
-    """Give used one-time-use devices back."""
+    """Release burned one-time-use devices after they have been cleaned."""
 
     examples = """
-    # What needs cleaning?
+    # List the devices that need cleaning
     nova-powervm-inventory release
 
-    # What would happen?
+    # Show what would be released
     nova-powervm-inventory release 21010020 --dry-run
 
-    # In a script that has cleaned the device
+    # Release a device in a script that has cleaned it
     nova-powervm-inventory release 21010020 --yes
     """
     trouble = TROUBLE
 
     def get_description(self) -> str:
-        """Say what it does, with all that it refuses."""
+        """Return the description, including the reasons for a refusal."""
         lines = [
             textwrap.fill(
                 reason, 76, initial_indent='  * ', subsequent_indent='    '
@@ -83,32 +83,30 @@ class Release(base.Lister):
         parser.add_argument(
             '--dry-run',
             action='store_true',
-            help='say what would be done, and change nothing',
+            help='show what would be released, without changing anything',
         )
         parser.add_argument(
-            '--yes', action='store_true', help='do not ask before the change'
+            '--yes', action='store_true', help='do not ask for confirmation'
         )
-        cloud.add_options(parser)
+        placement_client.add_node_option(parser)
         return parser
 
     def take_action(
         self, parsed_args: argparse.Namespace
     ) -> tuple[Sequence[str], Iterable[Any]]:
-        """List what waits, or release what is named."""
-        placement = cloud.connect(self.app.config.conf)
+        """List the devices that need cleaning, or release the named ones."""
+        placement = placement_client.connect_placement(self.app.config.conf)
         node = parsed_args.node or self.app.config.nodename
         tree = placement.tree(node)
         if not parsed_args.which:
-            waiting = releasing.to_clean(tree)
+            waiting = releasing.find_used_devices(tree)
             if not waiting:
-                self.note(f'No device of {node} waits to be cleaned.')
+                self.note(f'No device of {node} needs cleaning.')
             return _table((o, 'needs cleaning') for o in waiting)
-        try:
-            chosen = _choose(parsed_args.which, tree)
-        except exception.ReleaseRefused as error:
-            self.complain(error)
-            self.status = REFUSED
-            return _table(())
+        chosen, refused = _choose(parsed_args.which, tree)
+        if refused:
+            self._refuse(refused, len(parsed_args.which))
+            return _table((o, 'not released') for o in chosen)
         if parsed_args.dry_run:
             return _table((o, 'would be released') for o in chosen)
         if not parsed_args.yes and not self._agreed(chosen):
@@ -116,11 +114,23 @@ class Release(base.Lister):
             return _table((o, 'not released') for o in chosen)
         return _table([(o, self._release(placement, o)) for o in chosen])
 
-    def _agreed(self, chosen: Sequence[placement_tree.Observed]) -> bool:
+    def _refuse(
+        self, refused: Sequence[exception.ReleaseRefused], named: int
+    ) -> None:
+        for error in refused:
+            self.complain(error)
+        self.complain(
+            f'{len(refused)} of {named} refused, so nothing was changed.'
+        )
+        self.status = REFUSED
+
+    def _agreed(
+        self, chosen: Sequence[placement_tree.PlacementProvider]
+    ) -> bool:
         if not self.app.stdin.isatty():
             raise exception.ConfigurationError(
-                reason='nobody can be asked, as the input is no terminal: '
-                'give --yes'
+                reason='standard input is not a terminal, so the release '
+                'cannot be confirmed: give --yes'
             )
         for provider in chosen:
             print(f'{_slot(provider)}  {provider.name}', file=self.app.stderr)
@@ -132,59 +142,80 @@ class Release(base.Lister):
         return self.app.stdin.readline().strip().lower() in ('y', 'yes')
 
     def _release(
-        self, placement: cloud.Placement, provider: placement_tree.Observed
+        self,
+        placement: placement_client.PlacementClient,
+        provider: placement_tree.PlacementProvider,
     ) -> str:
-        """Release one; after each change by others it is judged again."""
+        """Release one device; an error does not stop the others.
+
+        :returns: The outcome, for the table.
+        """
         try:
             release(placement, provider)
         except exception.ReleaseRefused as error:
             self.complain(error)
-            self.status = REFUSED
+            self.status = self.status or REFUSED
             return 'not released'
+        except exception.PowerVMError as error:
+            self.complain(f'{provider}: {error}')
+            self.status = TROUBLE
+            return 'unknown'
         return 'released'
 
 
 def release(
-    placement: cloud.Placement, provider: placement_tree.Observed
+    placement: placement_client.PlacementClient,
+    provider: placement_tree.PlacementProvider,
 ) -> None:
-    """Release one device, on the generation that was judged.
+    """Release one device, on the provider generation that was checked.
 
-    :param placement: Placement.
-    :param provider: As it was read.
-    :raises exception.ReleaseRefused: It is not to be released, or not any
-        more.
+    :param placement: The client.
+    :param provider: The provider as it was read.
+    :raises exception.ReleaseRefused: The device must not be released.
     """
-    now: placement_tree.Observed | None = provider
+    now: placement_tree.PlacementProvider | None = provider
     for _ in range(TRIES):
         if now is None:
-            raise releasing.refuse(
-                'unknown', str(provider), 'it has gone meanwhile'
+            raise releasing.make_refusal(
+                'unknown', str(provider), 'it was deleted meanwhile'
             )
-        releasing.check(now)
-        waiting = releasing.records(now)
-        # A write changes the generation, so each is followed by a look.
+        releasing.check_releasable(now)
+        waiting = releasing.make_released_records(now)
+        # A write changes the generation, so read the provider again.
         if placement.write_inventory(now, *waiting[0]) and len(waiting) == 1:
             return
         now = placement.provider(provider.uuid)
-    raise releasing.refuse(
+    raise releasing.make_refusal(
         'changed',
         str(provider),
-        f'it was changed by others {TRIES} times meanwhile; try again',
+        f'others changed it {TRIES} times meanwhile; try again',
     )
 
 
 def _choose(
     which: Iterable[str], tree: placement_tree.Tree
-) -> list[placement_tree.Observed]:
-    """Find all that are named; if one is refused, none is released."""
-    chosen = {o.uuid: o for o in (releasing.find(w, tree) for w in which)}
-    for provider in chosen.values():
-        releasing.check(provider)
-    return list(chosen.values())
+) -> tuple[
+    list[placement_tree.PlacementProvider], list[exception.ReleaseRefused]
+]:
+    """Find and check the named providers.
+
+    :returns: The providers that were found, each once, and all refusals.
+    """
+    chosen: dict[str, placement_tree.PlacementProvider] = {}
+    refused = []
+    for name in which:
+        try:
+            provider = releasing.find_provider(name, tree)
+            if provider.uuid not in chosen:
+                chosen[provider.uuid] = provider
+                releasing.check_releasable(provider)
+        except exception.ReleaseRefused as error:
+            refused.append(error)
+    return list(chosen.values()), refused
 
 
 def _table(
-    rows: Iterable[tuple[placement_tree.Observed, str]],
+    rows: Iterable[tuple[placement_tree.PlacementProvider, str]],
 ) -> tuple[Sequence[str], Iterable[Any]]:
     return ('Slot', 'Provider', 'UUID', 'Class', 'State'), [
         (
@@ -198,5 +229,5 @@ def _table(
     ]
 
 
-def _slot(provider: placement_tree.Observed) -> str:
+def _slot(provider: placement_tree.PlacementProvider) -> str:
     return slots.format_drc_index(provider.drc_index or 0)

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The command ``show``."""
+"""Command ``show``."""
 
 import argparse
 from collections.abc import Iterable
@@ -18,40 +18,40 @@ from collections.abc import Sequence
 from typing import Any
 
 from nova_powervm import exception
-from nova_powervm.inventory_file import load
 from nova_powervm.tool.inventory import base
-from nova_powervm.tool.inventory import hosts
+from nova_powervm.tool.inventory import host_reader
+from nova_powervm.tool.inventory import host_survey
 from nova_powervm.tool.inventory import pci_ids
-from nova_powervm.tool.inventory import rows
-from nova_powervm.tool.inventory import survey as surveys
-from nova_powervm.tool.inventory import trees
+from nova_powervm.tool.inventory import record_formatter
+from nova_powervm.tool.inventory import slot_rows
+from nova_powervm.tool.inventory import tree_drawing
 
 _Listing = tuple[Sequence[str], Iterable[Sequence[Any]]]
 
 
 class Show(base.Lister):
-    """List the slots of the host and what becomes of them.
+    """List the slots of the host, and tell which are offered to instances.
 
-    For each slot it says what is in it, and which paragraph of the inventory
-    file offers it to instances, or why it is not offered, in the words of
-    nova-compute's log. If Placement can be asked, it says who has the device.
+    For each slot, the list shows the device and the paragraph of the inventory
+    file that offers it, or the reason why it is not offered, as in the log of
+    nova-compute. If Placement is reachable, the list also shows who uses the
+    device.
     """
 
     examples = """
-        # Every slot of this host
+        # List all slots of this host
         nova-powervm-inventory show
 
-        # All that is known of one slot, which "pvmctl ioslot list" calls
-        # U78D2.001.EMU0001-P1-C3
-        nova-powervm-inventory show --slot P1-C3 -f yaml
+        # Show all properties of the slot U78D2.001.EMU0001-P1-C3
+        nova-powervm-inventory show --slot P1-C3 --long
 
-        # Which devices instances can get, and their traits
+        # List the offered devices with their traits
         nova-powervm-inventory show --offered -c Slot -c Device -c Traits
 
-        # The resource providers as a tree
+        # Show the resource providers as a tree
         nova-powervm-inventory show --tree
 
-        # What another file would mean, on a host whose answer was stored
+        # Apply another file to a stored response of the REST API
         nova-powervm-inventory show new.yaml --system-xml system.xml
     """
 
@@ -62,53 +62,71 @@ class Show(base.Lister):
             'file',
             nargs='?',
             metavar='FILE',
-            help='the inventory file (default: [powervm]inventory_file of '
-            'nova.conf, which is /etc/nova/inventory.yaml)',
+            help='inventory file (default: [powervm]inventory_file in '
+            'nova.conf, or /etc/nova/inventory.yaml)',
         )
         parser.add_argument(
             '--slot',
             action='append',
             metavar='SLOT',
-            help='show only this slot: its DRC index, its location code or '
-            'the end of it (C3, P1-C3), also with the wildcards of the '
-            'inventory file; can be given more than once',
+            help='show only this slot, given by its DRC index, its location '
+            'code or the end of the location code (C3, P1-C3), with the '
+            'wildcards * and ? if needed; can be repeated',
         )
         parser.add_argument(
             '--offered',
             action='store_true',
-            help='show only what is offered to instances',
+            help='show only slots that are offered to instances',
         )
         parser.add_argument(
             '--long',
             action='store_true',
-            help='show all columns in tables, too; other formats have them '
-            'anyway',
+            help='show all properties of each slot, as a record instead of a '
+            'table row; machine-readable formats always have all properties',
         )
         parser.add_argument(
             '--tree',
             action='store_true',
-            help='draw the resource providers with their traits instead of '
-            'a list',
+            help='show the resource providers and their traits as a tree '
+            'instead of a list',
         )
         pci_ids.add_option(parser)
-        hosts.add_options(parser)
-        surveys.add_options(parser)
+        host_reader.add_host_options(parser)
+        host_survey.add_placement_options(parser)
         return parser
 
     def run(self, parsed_args: argparse.Namespace) -> int:
-        """Draw the tree, which is no list, or do as a list does."""
+        """Print the tree, or the list in the selected format."""
         if not parsed_args.tree:
             return super().run(parsed_args)
         return self.guarded(self._draw, parsed_args)
 
+    def produce_output(
+        self,
+        parsed_args: argparse.Namespace,
+        column_names: Sequence[str],
+        data: Iterable[Sequence[Any]],
+    ) -> int:
+        """Write records instead of a table if all properties are shown."""
+        if (
+            parsed_args.long
+            and parsed_args.formatter == 'table'
+            and not parsed_args.columns
+        ):
+            self.formatter = record_formatter.RecordFormatter()
+        status: int = super().produce_output(parsed_args, column_names, data)
+        return status
+
     def take_action(self, parsed_args: argparse.Namespace) -> _Listing:
         """List the slots."""
         survey = self._survey(parsed_args)
-        cells = dict(rows.COLUMNS)
+        cells = dict(slot_rows.COLUMNS)
         if survey.tree is not None:
-            cells.update(rows.PLACEMENT_COLUMNS)
+            cells.update(slot_rows.PLACEMENT_COLUMNS)
         if self.is_short(parsed_args):
-            cells = {c: cells[c] for c in rows.SHORT if c in cells}
+            cells = {
+                c: cells[c] for c in slot_rows.SHORT_COLUMNS if c in cells
+            }
         return tuple(cells), [
             [self.cell(cell(row), parsed_args) for cell in cells.values()]
             for row in self._rows(survey, parsed_args)
@@ -117,16 +135,16 @@ class Show(base.Lister):
     def _draw(self, parsed_args: argparse.Namespace) -> int:
         survey = self._survey(parsed_args)
         chosen = self._rows(survey, parsed_args)
-        for line in trees.lines(survey.node, chosen):
+        for line in tree_drawing.draw_tree(survey.node, chosen):
             print(line, file=self.app.stdout)
         return 0
 
-    def _survey(self, parsed_args: argparse.Namespace) -> surveys.Survey:
+    def _survey(self, parsed_args: argparse.Namespace) -> host_survey.Survey:
         config = self.app.config
-        policy = load(parsed_args.file or config.inventory_file)
-        reading = hosts.read(self.app, parsed_args)
-        tree = surveys.read_tree(self.app, parsed_args)
-        return surveys.make(
+        policy = base.load_inventory(self.app, parsed_args.file)
+        reading = host_reader.read_host(self.app, parsed_args)
+        tree = host_survey.read_tree(self.app, parsed_args)
+        return host_survey.make_survey(
             policy,
             reading,
             tree,
@@ -135,23 +153,29 @@ class Show(base.Lister):
         )
 
     def _rows(
-        self, survey: surveys.Survey, parsed_args: argparse.Namespace
-    ) -> list[rows.Row]:
-        found = list(rows.rows(survey, pci_ids.chosen(parsed_args)))
+        self, survey: host_survey.Survey, parsed_args: argparse.Namespace
+    ) -> list[slot_rows.SlotRow]:
+        found = list(
+            slot_rows.make_rows(survey, pci_ids.read_chosen_names(parsed_args))
+        )
         if parsed_args.slot:
             unknown = [
                 name
                 for name in parsed_args.slot
-                if not any(rows.is_named(row, name) for row in found)
+                if not any(slot_rows.is_slot_named(row, name) for row in found)
             ]
             if unknown:
                 raise exception.ConfigurationError(
                     reason=f'{survey.reading.source} has no slot '
-                    f'{", ".join(unknown)}. Without --slot all are shown.'
+                    f'{", ".join(unknown)}. Run the command without --slot '
+                    'to list all slots.'
                 )
             found = [
                 row
                 for row in found
-                if any(rows.is_named(row, name) for name in parsed_args.slot)
+                if any(
+                    slot_rows.is_slot_named(row, name)
+                    for name in parsed_args.slot
+                )
             ]
         return [row for row in found if row.offered or not parsed_args.offered]

@@ -10,4 +10,4 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The rules that only the commands use: no nova, files or clock."""
+"""Pure rules that only the commands use: no Nova, files or clock."""

@@ -10,11 +10,11 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Kinds of devices, as far as their PCI class tells.
+"""Kinds of devices by their PCI class.
 
-The specification leaves out devices "with a wire out the back". Nothing but
-the class says which these are: the first two of its hex digits are a group,
-the other two what it is within the group (PCI Code and ID Assignment).
+The specification excludes devices "with a wire out the back". Only the PCI
+class tells them from others: its first two hex digits are the base class, the
+other two the subclass (PCI Code and ID Assignment).
 """
 
 import dataclasses
@@ -23,15 +23,16 @@ from nova_powervm.devices import slots
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Kind:
-    """What a device is, and whether it is fit to be passed through.
+class DeviceKind:
+    """A kind of devices, and whether they are safe to pass through.
 
     :param code: Short name in lower case.
-    :param title: Plural for headings.
-    :param resource_class: A class that says what it is.
-    :param doubt: Why such devices should not be offered without a second
-        thought, as a clause about them; empty if they may be.
-    :param wired: What outside of the host it is connected to, if it is.
+    :param title: Plural, for headings.
+    :param resource_class: Resource class of this kind.
+    :param doubt: Reason not to offer such devices by default, as a clause;
+        empty if they are safe.
+    :param wired: What the device is connected to outside of the host, if
+        anything.
     """
 
     code: str
@@ -42,7 +43,7 @@ class Kind:
 
     @property
     def safe(self) -> bool:
-        """Whether it is a device that the specification is meant for."""
+        """Whether devices of this kind are offered by default."""
         return not self.doubt
 
 
@@ -50,21 +51,23 @@ _DISKS = 'the disks of the host itself, or of a VIOS, may be behind them'
 _UNKNOWN = 'their PCI class does not tell that they are accelerators'
 
 
-def _wired(code: str, title: str, to: str) -> Kind:
-    return Kind(code, title, doubt=f'they are connected to {to}', wired=to)
+def _wired(code: str, title: str, to: str) -> DeviceKind:
+    return DeviceKind(
+        code, title, doubt=f'they are connected to {to}', wired=to
+    )
 
 
-GPU = Kind('gpu', 'Graphics processors (GPUs)', 'CUSTOM_GPU')
-NVME = Kind('nvme', 'NVMe drives', 'CUSTOM_NVME')
-CRYPTO = Kind('crypto', 'Cryptographic adapters', 'CUSTOM_CRYPTO')
-FPGA = Kind('fpga', 'FPGAs', 'FPGA')
-ACCELERATOR = Kind('accelerator', 'Accelerators', 'CUSTOM_ACCELERATOR')
+GPU = DeviceKind('gpu', 'Graphics processors (GPUs)', 'CUSTOM_GPU')
+NVME = DeviceKind('nvme', 'NVMe drives', 'CUSTOM_NVME')
+CRYPTO = DeviceKind('crypto', 'Cryptographic adapters', 'CUSTOM_CRYPTO')
+FPGA = DeviceKind('fpga', 'FPGAs', 'FPGA')
+ACCELERATOR = DeviceKind('accelerator', 'Accelerators', 'CUSTOM_ACCELERATOR')
 NETWORK = _wired('network', 'Network adapters', 'a network')
 FABRIC = _wired('fabric', 'Adapters of fabrics', 'a storage fabric')
-STORAGE = Kind('storage', 'Storage controllers', doubt=_DISKS)
-OTHER = Kind('other', 'Other adapters', doubt=_UNKNOWN)
+STORAGE = DeviceKind('storage', 'Storage controllers', doubt=_DISKS)
+OTHER = DeviceKind('other', 'Other adapters', doubt=_UNKNOWN)
 
-#: In the order in which they are listed.
+#: Kinds in the order of listings.
 KINDS = (
     GPU,
     NVME,
@@ -77,7 +80,7 @@ KINDS = (
     OTHER,
 )
 
-#: Xilinx and Altera make FPGAs only; their class is that of accelerators.
+#: Xilinx and Altera, whose FPGAs have the PCI class of accelerators.
 _FPGA_VENDORS = (0x10EE, 0x1172)
 _BY_CLASS = {
     0x0108: NVME,
@@ -99,10 +102,10 @@ _BY_GROUP = {
 }
 
 
-def kind_of(slot: slots.Slot) -> Kind:
-    """Say what kind of device a slot holds.
+def kind_of(slot: slots.Slot) -> DeviceKind:
+    """Return the kind of the device in a slot.
 
-    :param slot: One that is not empty.
+    :param slot: A slot that is not empty.
     """
     if slot.pci_class is None:
         return OTHER

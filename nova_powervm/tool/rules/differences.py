@@ -22,7 +22,7 @@ from collections.abc import Mapping
 import os_traits
 
 from nova_powervm.devices import names
-from nova_powervm.devices import planned
+from nova_powervm.devices import plan as planned
 from nova_powervm.devices import slot_providers
 from nova_powervm.devices import slots
 from nova_powervm.instance import partition
@@ -218,7 +218,9 @@ def _foreign(
 
 
 def _judge_foreign(
-    other: placement_tree.Observed, index: int | None, offered: Collection[str]
+    other: placement_tree.PlacementProvider,
+    index: int | None,
+    offered: Collection[str],
 ) -> tuple[str, str]:
     """Say what a provider of others is, and what to do if it does harm."""
     owner = (
@@ -248,7 +250,7 @@ def _judge_foreign(
     return f'{owner}; offers nothing that a slot could be taken for', ''
 
 
-def _stands_for(other: placement_tree.Observed, index: int) -> bool:
+def _stands_for(other: placement_tree.PlacementProvider, index: int) -> bool:
     """Whether a provider of others says that it is a slot of this host."""
     drc = slots.format_drc_index(index)
     trait = f'CUSTOM_POWERVM_IOSLOT_DRC_INDEX_{drc}'

@@ -10,10 +10,10 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What is wrong with the extra specs of a flavor that asks for slots.
+"""Checks of the extra specs of flavors that request slots.
 
-The mistakes are those that people make: Nova's API takes most of them, and
-they come to light as "No valid host" or as an instance without its device.
+Nova's API accepts most of these mistakes. Without a check, they show only as
+"No valid host" or as an instance without its device.
 """
 
 import dataclasses
@@ -37,22 +37,22 @@ _OWNERS = re.compile('OWNER_.*')
 
 
 class Severity(enum.StrEnum):
-    """How bad a finding is."""
+    """Severity of a finding."""
 
     #: No instance of the flavor can be built with its devices.
     ERROR = 'error'
-    #: It works, or may work, but not always as it should.
+    #: The flavor may work, but not always as intended.
     WARNING = 'warning'
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that is wrong with a flavor.
+    """A problem of a flavor.
 
-    :param severity: How bad it is.
-    :param key: The extra spec.
-    :param what: What is wrong.
-    :param hint: What to do.
+    :param severity: Its severity.
+    :param key: Key of the extra spec.
+    :param what: The problem.
+    :param hint: The remedy.
     """
 
     severity: Severity
@@ -62,21 +62,21 @@ class Finding:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Offers:
-    """What is known of the devices that flavors can ask for.
+class DeviceOffers:
+    """Devices that flavors can request, as far as known.
 
     :param classes: Resource classes of slots.
-    :param traits: Traits of their providers; None if they are not known.
-    :param devices: The devices of one host; None if no host was read.
-    :param foreign: Classes that others than this driver offer.
-    :param used_up: Classes that exist, but nobody has a free unit of.
-    :param whole: Whether the whole cloud was asked, not one host alone.
-    :param source: Who was asked, for messages.
+    :param traits: Traits of slot providers; None if unknown.
+    :param devices: Devices of one host; None if no host was read.
+    :param foreign: Classes whose providers are not slot providers.
+    :param used_up: Existing classes without a free unit.
+    :param whole: Whether the whole cloud was read, not only one host.
+    :param source: Name of the source, for messages.
     """
 
     classes: frozenset[str]
     traits: frozenset[str] | None = None
-    devices: tuple[flavors.Wish, ...] | None = None
+    devices: tuple[flavors.DeviceRequest, ...] | None = None
     foreign: frozenset[str] = frozenset()
     used_up: frozenset[str] = frozenset()
     whole: bool = False
@@ -84,21 +84,22 @@ class Offers:
 
     @property
     def doubt(self) -> Severity:
-        """How bad it is to ask for what nobody is known to offer."""
+        """Severity of a request for something without a known offer."""
         return Severity.ERROR if self.whole else Severity.WARNING
 
 
-def lint(
-    extra_specs: Mapping[str, str], offers: Offers
+def lint_flavor(
+    extra_specs: Mapping[str, str], offers: DeviceOffers
 ) -> tuple[Finding, ...]:
-    """Look for all mistakes at once.
+    """Find all mistakes in a flavor.
 
-    :param extra_specs: Of a flavor. In one that asks for no device only what
-        the driver refuses is looked for; it may be meant for other hosts.
-    :param offers: What flavors can ask for.
+    :param extra_specs: Extra specs of the flavor. If it requests no device,
+        only extra specs that the driver refuses are reported, because the
+        flavor may be meant for other hosts.
+    :param offers: Devices that flavors can request.
     :returns: Findings, errors first, in the order of the extra specs.
     """
-    groups = flavors.groups(extra_specs)
+    groups = flavors.read_groups(extra_specs)
     devices = [g for g in groups if _asks_for_devices(g, offers)]
     found = [
         *_near_keys(extra_specs, groups),
@@ -110,10 +111,12 @@ def lint(
     return tuple(sorted(found, key=lambda f: f.severity != Severity.ERROR))
 
 
-def _asks_for_devices(group: flavors.Group, offers: Offers) -> bool:
-    """Whether a group is about slots, or may be meant to be.
+def _asks_for_devices(
+    group: flavors.FlavorGroup, offers: DeviceOffers
+) -> bool:
+    """Tell whether a group requests slots, or may be meant to.
 
-    Other services have numbered groups and custom classes, too.
+    Other services use numbered groups and custom classes, too.
     """
     return any(rc in offers.classes for rc in group.resources) or any(
         policies.may_be_device(rc) and rc not in offers.foreign
@@ -122,7 +125,7 @@ def _asks_for_devices(group: flavors.Group, offers: Offers) -> bool:
 
 
 def _near_keys(
-    extra_specs: Mapping[str, str], groups: Sequence[flavors.Group]
+    extra_specs: Mapping[str, str], groups: Sequence[flavors.FlavorGroup]
 ) -> Iterator[Finding]:
     meant = {group.suffix for group in groups if group.resources}
     for key in extra_specs:
@@ -148,7 +151,7 @@ def _near_keys(
 
 
 def _policy(
-    extra_specs: Mapping[str, str], groups: Sequence[flavors.Group]
+    extra_specs: Mapping[str, str], groups: Sequence[flavors.FlavorGroup]
 ) -> Iterator[Finding]:
     numbered = [g for g in groups if g.suffix and g.resources]
     value = extra_specs.get(flavors.GROUP_POLICY)
@@ -157,19 +160,21 @@ def _policy(
             Severity.ERROR,
             flavors.GROUP_POLICY,
             f'missing; the flavor has {len(numbered)} groups, and Placement '
-            'refuses two or more without it',
-            'add group_policy=none, or =isolate',
+            'refuses two or more groups without it',
+            'add group_policy=none or group_policy=isolate',
         )
     elif value not in (None, 'none', 'isolate'):
         yield Finding(
             Severity.ERROR,
             flavors.GROUP_POLICY,
-            f"'{value}' is no policy, so Nova leaves it out",
-            'write group_policy=none, or =isolate',
+            f"'{value}' is not a policy, so Nova ignores it",
+            'write group_policy=none or group_policy=isolate',
         )
 
 
-def _group(group: flavors.Group, offers: Offers) -> Iterator[Finding]:
+def _group(
+    group: flavors.FlavorGroup, offers: DeviceOffers
+) -> Iterator[Finding]:
     for name, amount in group.resources.items():
         yield from _resource(group, name, amount, offers)
     for name, value in group.traits.items():
@@ -179,7 +184,7 @@ def _group(group: flavors.Group, offers: Offers) -> Iterator[Finding]:
 
 
 def _resource(
-    group: flavors.Group, name: str, amount: str, offers: Offers
+    group: flavors.FlavorGroup, name: str, amount: str, offers: DeviceOffers
 ) -> Iterator[Finding]:
     key = f'resources{group.suffix}:{name}'
     if not policies.may_be_device(name) and name not in offers.classes:
@@ -202,8 +207,8 @@ def _resource(
         yield Finding(
             Severity.ERROR,
             key,
-            f'asks for {amount} of one provider, but each slot is a provider '
-            'of one unit; nothing is added up over providers',
+            f'requests {amount} units of one provider, but each slot is a '
+            'provider with one unit',
             f'write {amount} groups: resources1:{name}=1, '
             f'resources2:{name}=1, …',
         )
@@ -211,14 +216,14 @@ def _resource(
         yield Finding(
             Severity.WARNING,
             key,
-            'a group without a number: traits of the device and of its host '
-            'can not be told apart, nor a second device be asked for',
+            'the group has no number, so its traits apply to the host as well '
+            'as to the device, and it cannot request a second device',
             f'write resources1:{name}=1 and trait1:… for its traits',
         )
 
 
 def _trait(
-    group: flavors.Group, name: str, value: str, offers: Offers
+    group: flavors.FlavorGroup, name: str, value: str, offers: DeviceOffers
 ) -> Iterator[Finding]:
     key = f'trait{group.suffix}:{name}'
     if name.startswith(_PRODUCT):
@@ -226,7 +231,7 @@ def _trait(
         yield Finding(
             Severity.ERROR,
             key,
-            'no provider has it: the trait of a device id says DEVICE_ID',
+            'no provider has it: the trait of a device ID contains DEVICE_ID',
             f'write trait{group.suffix}:{right}={value}',
         )
     elif value not in (flavors.REQUIRED, 'forbidden'):
@@ -234,7 +239,7 @@ def _trait(
             Severity.ERROR,
             key,
             f"'{value}' is not a value that Nova knows",
-            'write required, or forbidden',
+            'write required or forbidden',
         )
     elif (
         group.suffix
@@ -251,14 +256,16 @@ def _trait(
         )
 
 
-def _whole_group(group: flavors.Group, offers: Offers) -> Iterator[Finding]:
+def _whole_group(
+    group: flavors.FlavorGroup, offers: DeviceOffers
+) -> Iterator[Finding]:
     owners = [t for t in group.required if _OWNERS.fullmatch(t)]
     if not owners:
         yield Finding(
             Severity.WARNING,
             f'trait{group.suffix}:{names.OWNER_TRAIT}',
             'missing; the group may get a device of Cyborg or of another '
-            'service, and then the build fails',
+            'service, for which the build fails',
             f'add trait{group.suffix}:{names.OWNER_TRAIT}=required',
         )
     known = group.required <= (offers.traits or frozenset()) | set(owners)
@@ -275,24 +282,23 @@ def _whole_group(group: flavors.Group, offers: Offers) -> Iterator[Finding]:
         yield Finding(
             Severity.WARNING,
             f'resources{group.suffix}:{"+".join(group.resources)}',
-            'no device of this host is of this class and has all of these '
-            'traits',
+            'no device of this host has this class and all of these traits',
             'compare with "nova-powervm-inventory show"; another host may '
             'have one',
         )
 
 
 def _explosion(
-    groups: Sequence[flavors.Group], offers: Offers
+    groups: Sequence[flavors.FlavorGroup], offers: DeviceOffers
 ) -> Iterator[Finding]:
-    for cost in placement_cost.costs(groups, offers.devices or ()):
+    for cost in placement_cost.estimate_costs(groups, offers.devices or ()):
         if cost.high:
             yield Finding(
                 Severity.WARNING,
                 f'resources*:{cost.resource_class}',
                 str(cost),
-                f'set in placement.conf {placement_cost.OPTIONS}; nothing to '
-                'do if they are set',
+                f'set in placement.conf {placement_cost.PLACEMENT_OPTIONS}; '
+                'if they are set, ignore this warning',
             )
 
 
@@ -309,5 +315,5 @@ def _promises(
             f"'{broken.value}' is refused: {broken.reason}",
             f'write {accelerators.PROFILE}={broken.value}'
             if misspelled
-            else 'take it out, or keep the flavor away from PowerVM hosts',
+            else 'remove it, or keep the flavor away from PowerVM hosts',
         )

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What flavors say of devices: their groups, and how they are made."""
+"""Request groups for devices in the extra specs of flavors."""
 
 import dataclasses
 import re
@@ -22,24 +22,23 @@ from nova_powervm import exception
 from nova_powervm.devices import names
 from nova_powervm.devices import policy as policies
 
-#: Needed as soon as there are two groups. Slots have one unit each, so no two
-#: groups can get the same one, whatever the policy.
+#: Required with two or more groups. Slots have one unit each, so two groups
+#: can't get the same slot, whatever the policy.
 GROUP_POLICY = 'group_policy'
 REQUIRED = 'required'
 
-# Nova's syntax, with the suffix that names a group.
+# Nova's syntax of keys, with the suffix of the group.
 _KEY = re.compile(r'(resources|trait)([a-zA-Z0-9_-]{1,64})?:(.*)', re.DOTALL)
-# What tells a slot from others of its host, not devices from each other.
+# Properties that identify a slot of one host, not a type of device.
 _PLACES = ('drc_index', 'drc_name')
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Group:
-    """One group of a flavor's extra specs.
+class FlavorGroup:
+    """A request group in the extra specs of a flavor.
 
-    :param suffix: What stands behind ``resources``; empty in the group
-        without a number.
-    :param resources: Resource class to amount, as the flavor has it.
+    :param suffix: Suffix of the keys; empty for the unnumbered group.
+    :param resources: Resource class to amount, as in the flavor.
     :param traits: Trait to ``required`` or ``forbidden``.
     """
 
@@ -49,28 +48,28 @@ class Group:
 
     @property
     def required(self) -> frozenset[str]:
-        """The traits that a provider has to have."""
+        """Traits that a provider must have."""
         return frozenset(t for t, v in self.traits.items() if v == REQUIRED)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Wish:
-    """A kind of device that a flavor shall ask for.
+class DeviceRequest:
+    """A request for one device in a flavor.
 
-    :param resource_class: Class of its provider's inventory.
-    :param traits: Traits that tell it from other devices of the class.
+    :param resource_class: Resource class of the device.
+    :param traits: Required traits.
     """
 
     resource_class: str
     traits: frozenset[str]
 
 
-def groups(extra_specs: Mapping[str, str]) -> tuple[Group, ...]:
-    """Read the groups as Nova reads them.
+def read_groups(extra_specs: Mapping[str, str]) -> tuple[FlavorGroup, ...]:
+    """Read the request groups in the same way as Nova.
 
-    :param extra_specs: Of a flavor.
-    :returns: In the order in which the flavor first names them. What Nova
-        does not take for a part of a group is left out.
+    :param extra_specs: Extra specs of a flavor.
+    :returns: The groups, in the order in which they first appear. Keys that
+        Nova ignores are left out.
     """
     found: dict[str, dict[str, dict[str, str]]] = {}
     for key, value in extra_specs.items():
@@ -80,25 +79,25 @@ def groups(extra_specs: Mapping[str, str]) -> tuple[Group, ...]:
             parts = found.setdefault(suffix, {'resources': {}, 'trait': {}})
             parts[kind][name] = value
     return tuple(
-        Group(suffix, parts['resources'], parts['trait'])
+        FlavorGroup(suffix, parts['resources'], parts['trait'])
         for suffix, parts in found.items()
     )
 
 
-def wish_for_paragraph(
+def request_for_paragraph(
     policy: policies.Policy, name: str, device: str | None = None
-) -> Wish:
-    """Say how a flavor asks for the devices of a paragraph.
+) -> DeviceRequest:
+    """Create the request for a device of a paragraph.
 
-    Traits are taken from values without wildcards. Those that name a place
-    in one host are left out: a flavor is for many hosts.
+    The traits are generated from the values without wildcards. Locations are
+    left out, because a flavor applies to many hosts.
 
     :param policy: The inventory file.
-    :param name: The paragraph's.
-    :param device: Vendor and device id as ``10DE:1DB6``, for one kind of
-        device of a paragraph that takes several.
-    :raises exception.ConfigurationError: There is no such paragraph, or it
-        does not offer such devices.
+    :param name: Name of the paragraph.
+    :param device: Vendor and device ID such as ``10DE:1DB6``, to choose a type
+        of device if the paragraph identifies several.
+    :raises exception.ConfigurationError: The paragraph does not exist, or does
+        not offer such devices.
     """
     paragraph = next((p for p in policy.paragraphs if p.name == name), None)
     if paragraph is None or not paragraph.allow:
@@ -110,7 +109,7 @@ def wish_for_paragraph(
     ids = _ids(device) if device else {}
     if not _takes(paragraph, ids):
         raise exception.ConfigurationError(
-            reason=f'{paragraph} of {policy.source} does not take devices '
+            reason=f'{paragraph} of {policy.source} does not match devices '
             f'{device}'
         )
     exact = {
@@ -118,36 +117,37 @@ def wish_for_paragraph(
         for key, value in paragraph.identification.items()
         if key not in _PLACES and not policies.has_wildcard(value)
     }
-    return Wish(
+    return DeviceRequest(
         paragraph.resource_class,
         frozenset(paragraph.traits)
         | {names.property_trait(k, v) for k, v in {**exact, **ids}.items()},
     )
 
 
-def wish_for_device(policy: policies.Policy, device: str) -> Wish:
-    """Say how a flavor asks for devices with a vendor and device id.
+def request_for_device(policy: policies.Policy, device: str) -> DeviceRequest:
+    """Create the request for a device with a vendor and device ID.
 
-    :param policy: The inventory file, which gives them their class.
-    :param device: As ``10DE:1DB6``.
-    :raises exception.ConfigurationError: The ids are no ids, or not exactly
-        one paragraph can take such devices.
+    :param policy: The inventory file, which has the resource class.
+    :param device: Vendor and device ID such as ``10DE:1DB6``.
+    :raises exception.ConfigurationError: The IDs are invalid, or the matching
+        paragraphs do not have exactly one resource class.
     """
     ids = _ids(device)
     taking = [p for p in policy.paragraphs if p.allow and _takes(p, ids)]
     if not taking:
         raise exception.ConfigurationError(
-            reason=f'no paragraph of {policy.source} takes devices {device}. '
-            'Add one, or look at the ids with "nova-powervm-inventory show"'
+            reason=f'no paragraph of {policy.source} matches devices '
+            f'{device}. Add one, or check the IDs with '
+            '"nova-powervm-inventory show"'
         )
     classes = sorted({p.resource_class for p in taking})
     if len(classes) > 1:
         raise exception.ConfigurationError(
-            reason=f'devices {device} can be of the classes '
+            reason=f'devices {device} can have the classes '
             f'{" and ".join(classes)}, by {" and ".join(map(str, taking))} '
-            f'of {policy.source}. Say which with --paragraph, too'
+            f'of {policy.source}. Choose one with --paragraph'
         )
-    return Wish(
+    return DeviceRequest(
         classes[0],
         frozenset(names.property_trait(k, v) for k, v in ids.items()),
     )
@@ -160,14 +160,14 @@ def _ids(device: str) -> dict[str, str]:
         problem = policies.problem_with_value(key, value)
         if not colon or problem or policies.has_wildcard(value):
             raise exception.ConfigurationError(
-                reason=f"'{device}' is not a vendor and a device id of four "
+                reason=f"'{device}' is not a vendor and a device ID of four "
                 'hexadecimal digits each, as in 10DE:1DB6'
             )
     return ids
 
 
 def _takes(paragraph: policies.Paragraph, ids: Mapping[str, str]) -> bool:
-    """Whether a paragraph can identify a device with these ids."""
+    """Tell whether a paragraph can match a device with these IDs."""
     return all(
         policies.value_matches(paragraph.identification[key], value)
         for key, value in ids.items()
@@ -175,31 +175,32 @@ def _takes(paragraph: policies.Paragraph, ids: Mapping[str, str]) -> bool:
     )
 
 
-def extra_specs(wishes: Sequence[Wish]) -> dict[str, str]:
-    """Make the extra specs that ask for one device for each wish.
+def make_extra_specs(requests: Sequence[DeviceRequest]) -> dict[str, str]:
+    """Create extra specs with a numbered group for each request.
 
-    Each device is a group of its own: nothing is added up over providers.
+    Each device needs a group of its own, because Placement takes all resources
+    of a group from one provider.
 
-    :param wishes: In the order of their groups.
+    :param requests: The requests, in the order of their groups.
     """
     made: dict[str, str] = {}
-    for number, wish in enumerate(wishes, start=1):
-        made[f'resources{number}:{wish.resource_class}'] = '1'
-        for trait in sorted(wish.traits):
+    for number, request in enumerate(requests, start=1):
+        made[f'resources{number}:{request.resource_class}'] = '1'
+        for trait in sorted(request.traits):
             made[f'trait{number}:{trait}'] = REQUIRED
         made[f'trait{number}:{names.OWNER_TRAIT}'] = REQUIRED
-    if len(wishes) > 1:
+    if len(requests) > 1:
         made[GROUP_POLICY] = 'none'
     return made
 
 
-def in_the_way(
+def find_conflicting_keys(
     existing: Mapping[str, str], wanted: Mapping[str, str]
 ) -> tuple[str, ...]:
-    """Find what a flavor has already that would join or change the groups.
+    """Find existing extra specs that would add to or change the groups.
 
-    :param existing: The flavor's extra specs.
-    :param wanted: Those that are to be set.
+    :param existing: The flavor's current extra specs.
+    :param wanted: The extra specs to be set.
     :returns: Keys, sorted.
     """
     ours = _keys_of_groups(existing)

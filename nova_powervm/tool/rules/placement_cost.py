@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""How long Placement needs to find devices for a flavor's groups."""
+"""Estimates how long Placement takes to find devices for a flavor."""
 
 import dataclasses
 import math
@@ -21,18 +21,18 @@ from collections.abc import Iterator
 
 from nova_powervm.tool.rules import flavors
 
-#: Placement makes about so many candidates in a second (measured: 32 slots
-#: and 4 groups of one kind took 93 s).
+#: Candidates that Placement builds per second (measured: 32 slots and 4 equal
+#: groups took 93 s).
 CANDIDATES_PER_SECOND = 9300
-#: Seconds from which on a request is worth a warning.
+#: Minimum duration in seconds that is worth a warning.
 SLOW_SECONDS = 2
-#: So many groups of a kind are slow on a host of unknown size: three take half
-#: an hour on one of 256 equal slots, two take seconds.
+#: Number of equal groups that are slow on a host of unknown size: three take
+#: half an hour on a host with 256 equal slots, two take seconds.
 MANY_GROUPS = 3
-#: Equal devices of one host from which on some flavors are slow.
+#: Number of equal devices on a host from which on some flavors are slow.
 MANY_DEVICES = 8
-#: What makes Placement stop in time, for messages about ``placement.conf``.
-OPTIONS = (
+#: Options in ``placement.conf`` that limit the duration, for messages.
+PLACEMENT_OPTIONS = (
     '[placement]max_allocation_candidates = 1000, '
     '[placement]allocation_candidates_generation_strategy = breadth-first '
     'and [workarounds]optimize_for_wide_provider_trees = true'
@@ -41,12 +41,12 @@ _USUAL, _LARGE = 32, 256
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Cost:
-    """What the groups of one kind cost.
+class PlacementCost:
+    """Cost of the equal groups of a flavor.
 
-    :param resource_class: What they ask for.
+    :param resource_class: The requested resource class.
     :param groups: Number of equal groups.
-    :param fitting: Number of devices of one host that fit; 0 if unknown.
+    :param fitting: Number of matching devices on one host; 0 if unknown.
     """
 
     resource_class: str
@@ -55,17 +55,17 @@ class Cost:
 
     @property
     def ways(self) -> int:
-        """Candidates on one host: all ways to give N slots to k groups."""
+        """Candidates on one host: the ways to assign N slots to k groups."""
         return math.perm(self.fitting, self.groups)
 
     @property
     def seconds(self) -> int:
-        """Roughly the time of one request, if nothing limits it."""
+        """Estimated duration of one request without a limit, in seconds."""
         return round(self.ways / CANDIDATES_PER_SECOND)
 
     @property
     def high(self) -> bool:
-        """Whether somebody should do something about it."""
+        """Whether the cost is worth a warning."""
         if self.fitting:
             return self.seconds >= SLOW_SECONDS
         return self.groups >= MANY_GROUPS
@@ -79,8 +79,8 @@ class Cost:
             return (
                 f'{self.groups} equal groups take Placement '
                 f'{_time(small.seconds)} for each server with {_USUAL} such '
-                f'devices on a host, {_time(large.seconds)} and gigabytes of '
-                f'memory with {_LARGE}'
+                f'devices on a host, and {_time(large.seconds)} and gigabytes '
+                f'of memory with {_LARGE}'
             )
         return (
             f'{self.groups} equal groups and {self.fitting} devices that '
@@ -89,13 +89,14 @@ class Cost:
         )
 
 
-def costs(
-    groups: Iterable[flavors.Group], devices: Collection[flavors.Wish]
-) -> Iterator[Cost]:
-    """Work out the cost of each kind of group.
+def estimate_costs(
+    groups: Iterable[flavors.FlavorGroup],
+    devices: Collection[flavors.DeviceRequest],
+) -> Iterator[PlacementCost]:
+    """Estimate the cost of each set of equal groups.
 
-    :param groups: Those of a flavor that ask for devices.
-    :param devices: What one host offers; none if that is unknown.
+    :param groups: Groups of a flavor that request devices.
+    :param devices: Devices that one host offers; empty if unknown.
     """
     kinds = Counter(
         (next(iter(group.resources)), group.required)
@@ -107,7 +108,7 @@ def costs(
             device.resource_class == name and required <= device.traits
             for device in devices
         )
-        yield Cost(name, number, fitting)
+        yield PlacementCost(name, number, fitting)
 
 
 def _time(seconds: int) -> str:

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What Placement holds below one compute node, as values."""
+"""Providers of one compute node in Placement, as values."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -26,17 +26,16 @@ from nova_powervm.instance import partition
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Observed:
-    """One provider with all that Placement says of it.
+class PlacementProvider:
+    """A resource provider with its inventory, traits and allocations.
 
-    :param uuid: Placement's uuid of it.
-    :param name: Its name.
-    :param parent_uuid: The provider it stands below; None for a root.
-    :param generation: Goes up with each change; a write has to name it.
+    :param uuid: UUID in Placement.
+    :param name: Name of the provider.
+    :param parent_uuid: UUID of the parent; None for a root provider.
+    :param generation: Generation, which a write has to give.
     :param inventory: Resource class to inventory record.
-    :param traits: Names of its traits.
-    :param consumers: Consumer uuid to what it holds of the provider, by
-        resource class.
+    :param traits: Names of the traits.
+    :param consumers: Consumer UUID to its allocated amounts by resource class.
     """
 
     uuid: str
@@ -53,8 +52,8 @@ class Observed:
         return f"provider '{self.name}' ({self.uuid})"
 
     @property
-    def provider(self) -> existing.Provider:
-        """The same as the plan takes it."""
+    def for_plan(self) -> existing.Provider:
+        """The provider in the form that the planner takes."""
         return existing.Provider(
             uuid=self.uuid,
             name=self.name,
@@ -64,12 +63,12 @@ class Observed:
 
     @property
     def drc_index(self) -> int | None:
-        """The slot that its name stands for; None if it is not ours."""
+        """DRC index in its name; None if it is not a slot provider's name."""
         return names.slot_of_provider(self.name)
 
     @property
     def used(self) -> int:
-        """Units of all classes that consumers hold."""
+        """Allocated units of all classes."""
         return sum(
             amount
             for held in self.consumers.values()
@@ -78,7 +77,7 @@ class Observed:
 
     @property
     def reserved(self) -> int:
-        """The highest number of units reserved in any class."""
+        """Highest reserved value of its classes."""
         return max(
             (int(r.get('reserved', 0)) for r in self.inventory.values()),
             default=0,
@@ -86,7 +85,7 @@ class Observed:
 
     @property
     def total(self) -> int:
-        """The highest number of units in any class."""
+        """Highest total of its classes."""
         return max(
             (int(r.get('total', 0)) for r in self.inventory.values()),
             default=0,
@@ -94,12 +93,12 @@ class Observed:
 
     @property
     def one_time_use(self) -> bool:
-        """Whether its device is kept back once it was used."""
+        """Whether its device is a one-time-use device."""
         return os_traits.HW_PCI_ONE_TIME_USE in self.traits
 
     @property
     def needs_cleaning(self) -> bool:
-        """Whether its device was used once and waits for its release.
+        """Whether its device is burned and no longer allocated.
 
         One-time use specification: total 1, reserved 1, used 0.
         """
@@ -116,49 +115,71 @@ class Observed:
 class Tree:
     """The providers of one compute node.
 
-    :param node: The node's name.
-    :param root: The node's own provider. Its inventory and traits are left
-        out; its consumers are the instances of the host.
-    :param below: All providers below it, direct children first.
-    :param additions: What Nova itself adds to providers, by uuid or name.
+    :param node: Name of the node.
+    :param root: Provider of the node, without its inventory and traits. Its
+        consumers are the instances of the host.
+    :param below: All providers below the root, direct children first.
+    :param additions: Additions from Nova's provider configuration files, by
+        provider UUID or name.
     """
 
     node: str
-    root: Observed
-    below: tuple[Observed, ...] = ()
+    root: PlacementProvider
+    below: tuple[PlacementProvider, ...] = ()
     additions: Mapping[str, existing.Additions] = dataclasses.field(
         default_factory=dict
     )
 
     @property
-    def children(self) -> tuple[existing.Provider, ...]:
-        """The direct children of the node's provider, as the plan has them.
+    def providers(self) -> tuple[existing.Provider, ...]:
+        """All providers below the node, in the form that the plan takes.
 
-        What Nova adds by itself is left out.
+        What Nova's provider.yaml adds is left out.
         """
         return tuple(
-            existing.without_additions(observed.provider, self.additions)
-            for observed in self.below
-            if observed.parent_uuid == self.root.uuid
+            dataclasses.replace(
+                existing.without_additions(each.for_plan, self.additions),
+                is_direct=each.parent_uuid == self.root.uuid,
+            )
+            for each in self.below
         )
 
     @property
-    def slot_providers(self) -> tuple[Observed, ...]:
-        """The direct children whose names are those of slots."""
+    def children(self) -> tuple[existing.Provider, ...]:
+        """The direct children of the node's provider."""
+        return tuple(p for p in self.providers if p.is_direct)
+
+    @property
+    def holdings(self) -> Mapping[str, frozenset[str]]:
+        """Upper-case LPAR uuid to the providers that its instance holds.
+
+        Placement alone tells: nova-compute asks Nova's records as well, and
+        takes away what Placement does not confirm.
+        """
+        return {
+            lpar: frozenset(
+                each.uuid for each in self.below if consumer in each.consumers
+            )
+            for lpar, consumer in self.instance_lpars.items()
+        }
+
+    @property
+    def slot_providers(self) -> tuple[PlacementProvider, ...]:
+        """Direct children of the root that are named after slots."""
         return tuple(
-            observed
-            for observed in self.below
-            if observed.parent_uuid == self.root.uuid
-            and observed.drc_index is not None
+            provider
+            for provider in self.below
+            if provider.parent_uuid == self.root.uuid
+            and provider.drc_index is not None
         )
 
     @property
     def allocations(self) -> existing.Allocations:
-        """Who holds each provider below the node."""
+        """Allocations and reservations of the providers below the root."""
         return existing.Allocations(
             {o.uuid: o.consumers for o in self.below},
             frozenset(
-                o.uuid for o in self.below if self._is_reserved(o.provider)
+                o.uuid for o in self.below if self._is_reserved(o.for_plan)
             ),
         )
 
@@ -168,34 +189,34 @@ class Tree:
 
     @property
     def instance_lpars(self) -> Mapping[str, str]:
-        """Upper-case LPAR uuid to the consumer that it is the LPAR of.
+        """LPAR UUID in upper case to the consumer that owns the LPAR.
 
-        Each consumer of this tree counts, so an instance without a device is
-        known by what it holds of the node itself. A consumer can be a
-        migration; there is no LPAR of such a uuid.
+        All consumers of the tree count: an instance without devices has an
+        allocation of the node itself. A consumer can also be a migration,
+        which has no LPAR.
         """
         consumers = {
             consumer
-            for observed in (self.root, *self.below)
-            for consumer in observed.consumers
+            for provider in (self.root, *self.below)
+            for consumer in provider.consumers
         }
         return {partition.lpar_uuid(c): c for c in sorted(consumers)}
 
     def source(self, slot: slots.Slot) -> claims.Source | None:
-        """Say by whom the instance that holds a slot got it.
+        """Tell whether Nova or Cyborg allocated a slot to its instance.
 
-        :returns: None if no instance holds it, or if nobody allocated it to
-            the one that does.
+        :returns: None if no instance owns the slot, or if the slot is not
+            allocated to the instance that owns it.
         """
         owner = slot.owner.uuid if slot.owner else None
         consumer = self.instance_lpars.get(owner or '')
-        for observed in self.below:
+        for provider in self.below:
             if (
-                consumer in observed.consumers
+                consumer in provider.consumers
                 and slot.drc_index
-                in ownership.slots_of_cyborg(observed.name, observed.traits)
+                in ownership.slots_of_cyborg(provider.name, provider.traits)
             ):
-                if os_traits.OWNER_CYBORG in observed.traits:
+                if os_traits.OWNER_CYBORG in provider.traits:
                     return claims.Source.ACCELERATOR
                 return claims.Source.COMPUTE
         return None

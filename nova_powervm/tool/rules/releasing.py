@@ -10,11 +10,11 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Who may give back which used device (one-time use specification).
+"""Rules for the release of burned devices (one-time use specification).
 
-A device of a paragraph with ``one_time_use`` is kept back once it was used:
-its provider's reserved equals its total. When it has been cleaned, somebody
-has to lower reserved again, and the driver never does.
+To burn a one-time-use device, the driver sets its provider's reserved to its
+total. After the device has been cleaned, an operator has to lower reserved
+again: the driver never does.
 """
 
 from collections.abc import Sequence
@@ -25,40 +25,44 @@ from nova_powervm.devices import names
 from nova_powervm.devices import slots
 from nova_powervm.tool.rules import placement_tree
 
-#: Every kind of refusal, for the help of the command.
+#: Reasons for a refusal, for the help text of the command.
 REFUSALS = {
-    'unknown': 'the host has no provider of this name, uuid or slot',
-    'ambiguous': 'two providers stand for the slot: name one by its uuid',
-    'foreign': 'it is not the provider of a slot',
-    'allocated': 'an instance or a migration holds it',
-    'withdrawn': 'the driver itself keeps it back, and gives it back itself',
-    'not-one-time': 'it is not a one-time-use device; what an operator '
-    'reserved the same operator gives back, with the openstack command',
-    'not-burned': 'nothing of it is reserved, so there is nothing to release',
-    'changed': 'it was changed again and again meanwhile',
+    'unknown': 'the host has no provider with this name, UUID or slot',
+    'ambiguous': 'the slot has two providers: give the UUID of one',
+    'foreign': 'the provider does not belong to a slot',
+    'allocated': 'the device is allocated to an instance or a migration',
+    'withdrawn': 'the driver has withdrawn the device, and will restore it',
+    'not-one-time': 'it is not a one-time-use device; a unit that an '
+    'operator has reserved is released with the openstack command',
+    'not-burned': 'the device is not burned',
+    'changed': 'others kept changing the provider',
 }
 
 
-def refuse(kind: str, which: str, detail: str) -> exception.ReleaseRefused:
-    """Make the error of one kind of refusal.
+def make_refusal(
+    kind: str, which: str, detail: str
+) -> exception.ReleaseRefused:
+    """Create the error for a refusal.
 
     :param kind: A key of :data:`REFUSALS`.
-    :param which: What is refused.
-    :param detail: The reason, with what is known of this one.
+    :param which: The refused slot or provider.
+    :param detail: The reason, with its details.
     """
     if kind not in REFUSALS:
         raise ValueError(kind)
     return exception.ReleaseRefused(kind=kind, which=which, reason=detail)
 
 
-def find(which: str, tree: placement_tree.Tree) -> placement_tree.Observed:
-    """Find the provider that somebody means.
+def find_provider(
+    which: str, tree: placement_tree.Tree
+) -> placement_tree.PlacementProvider:
+    """Find the slot provider that a user names.
 
-    :param which: The DRC index of a slot in hex digits (``0x`` may lead), or
-        a provider's name or uuid.
-    :param tree: What Placement holds below the node.
-    :raises exception.ReleaseRefused: None, or more than one is meant, or one
-        that is not of a slot.
+    :param which: DRC index of a slot in hex digits, with or without ``0x``,
+        or name or UUID of a provider.
+    :param tree: The providers of the node.
+    :raises exception.ReleaseRefused: The name matches no provider, several
+        providers, or one that does not belong to a slot.
     """
     named = [o for o in tree.below if which in (o.uuid, o.name)]
     meant = named or [
@@ -71,22 +75,24 @@ def find(which: str, tree: placement_tree.Tree) -> placement_tree.Observed:
                 for o in tree.slot_providers
             )
         )
-        raise refuse(
+        raise make_refusal(
             'unknown',
             which,
             f'{tree.node} has no such slot or provider in Placement; its '
             f'slots are: {there or "none"}',
         )
     if len(meant) > 1:
-        raise refuse(
+        raise make_refusal(
             'ambiguous',
             which,
-            'these providers stand for it: '
+            'the slot has several providers: '
             + ', '.join(o.uuid for o in meant)
-            + '. Name one by its uuid',
+            + '. Give the UUID of one',
         )
     if meant[0] not in tree.slot_providers:
-        raise refuse('foreign', which, 'this driver did not make the provider')
+        raise make_refusal(
+            'foreign', which, 'this driver did not create the provider'
+        )
     return meant[0]
 
 
@@ -97,54 +103,53 @@ def _index(which: str) -> int | None:
         return None
 
 
-def check(provider: placement_tree.Observed) -> None:
-    """Refuse to release what must not be released.
+def check_releasable(provider: placement_tree.PlacementProvider) -> None:
+    """Check that a device may be released.
 
-    :param provider: As it is now.
-    :raises exception.ReleaseRefused: Says why.
+    :param provider: The current state of its provider.
+    :raises exception.ReleaseRefused: The device must not be released.
     """
     which = str(provider)
     if provider.consumers:
-        raise refuse(
+        raise make_refusal(
             'allocated',
             which,
             f'it is allocated to {", ".join(sorted(provider.consumers))}. '
-            'Delete the instance first; a device must be cleaned between '
-            'two users',
+            'Delete the instance and clean the device first',
         )
     if names.WITHDRAWN_TRAIT in provider.traits:
-        raise refuse(
+        raise make_refusal(
             'withdrawn',
             which,
-            'the driver keeps it back because its slot is not offered. '
+            'the driver has withdrawn it because its slot is not offered. '
             '"nova-powervm-inventory show" tells the reason; the driver '
-            'mends it when that has gone',
+            'restores the device when the reason no longer applies',
         )
     if not provider.one_time_use:
-        raise refuse(
+        raise make_refusal(
             'not-one-time',
             which,
             'it is not a one-time-use device. If an operator has reserved '
-            'it: openstack resource provider inventory set --amend '
+            'it, run: openstack resource provider inventory set --amend '
             f'--resource {_classes(provider)}:reserved=0 {provider.uuid}',
         )
     if not provider.reserved:
-        raise refuse(
-            'not-burned', which, 'nothing of it is reserved; it is free'
+        raise make_refusal(
+            'not-burned', which, 'it is not burned: reserved is 0'
         )
 
 
-def _classes(provider: placement_tree.Observed) -> str:
+def _classes(provider: placement_tree.PlacementProvider) -> str:
     return next(iter(sorted(provider.inventory)), 'CLASS')
 
 
-def records(
-    provider: placement_tree.Observed,
+def make_released_records(
+    provider: placement_tree.PlacementProvider,
 ) -> Sequence[tuple[str, dict[str, Any]]]:
-    """Give the records of inventory that release the device.
+    """Create the inventory records that release a device.
 
-    :param provider: One that passed :func:`check`.
-    :returns: Resource class and whole record, for those that change.
+    :param provider: A provider that passed :func:`check_releasable`.
+    :returns: Resource class and complete record, for each changed record.
     """
     return [
         (name, {**record, 'reserved': 0})
@@ -153,7 +158,9 @@ def records(
     ]
 
 
-def to_clean(tree: placement_tree.Tree) -> Sequence[placement_tree.Observed]:
-    """List the devices that wait for their release, by slot."""
+def find_used_devices(
+    tree: placement_tree.Tree,
+) -> Sequence[placement_tree.PlacementProvider]:
+    """List the providers of devices that need cleaning, by slot."""
     waiting = (o for o in tree.slot_providers if o.needs_cleaning)
     return sorted(waiting, key=lambda o: (o.drc_index or 0, o.uuid))

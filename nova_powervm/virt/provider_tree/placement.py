@@ -83,29 +83,30 @@ class ReportClientPlacement:
             for consumer, allocation in answer.allocations.items()
         }
 
-    def with_room(
-        self, member: slot_providers.Provider, classes: Collection[str]
+    def holders(
+        self, providers: Collection[str]
     ) -> Mapping[str, Collection[str]]:
-        """Find the providers that have room for one unit, each class alone.
+        """Find who holds allocations of providers, with one request for each.
 
-        :param member: Any provider of the tree.
-        :param classes: Resource classes.
-        :raises exception.PlacementUnanswered: Placement did not answer, or
-            the member is gone.
+        Never raises: a provider that Placement gives no answer about is left
+        out.
+
+        :param providers: Uuids.
+        :returns: Uuid of each provider to the uuids of its consumers.
         """
-        client = self._virtapi.reportclient
-        found = {
-            name: frozenset(
-                provider['uuid']
-                for provider in ask(client, in_tree(member.uuid, name))[
-                    'resource_providers'
-                ]
-            )
-            for name in sorted(classes)
-        }
-        if not any(found.values()):
-            # Of a tree that is not there Placement says the same.
-            ask(client, f'/resource_providers/{member.uuid}')
+        found: dict[str, Collection[str]] = {}
+        for uuid in sorted(providers):
+            try:
+                found[uuid] = frozenset(self._consumers(uuid))
+            except (
+                nova_exception.ResourceProviderAllocationRetrievalFailed,
+                keystone.ClientException,
+            ) as error:
+                LOG.warning(
+                    'Placement did not say whether provider %(uuid)s is still '
+                    'allocated: %(error)s',
+                    {'uuid': uuid, 'error': error},
+                )
         return found
 
     def allocated_to(self, consumer: str) -> Collection[str]:
@@ -194,14 +195,12 @@ def _burned(answer: Any, classes: Collection[str]) -> Any:
     }
 
 
-def in_tree(member: str, resource_class: str | None = None) -> str:
+def in_tree(member: str) -> str:
     """Give the request for the providers of a tree.
 
     :param member: Uuid of any provider of it.
-    :param resource_class: Only those that have room for one unit of this.
     """
-    room = f'&resources={resource_class}:1' if resource_class else ''
-    return f'/resource_providers?in_tree={member}{room}'
+    return f'/resource_providers?in_tree={member}'
 
 
 def ask(client: Any, path: str) -> Any:

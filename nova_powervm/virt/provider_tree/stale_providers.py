@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Nova's cached providers, brought up to what Placement holds.
+"""Nova's cached providers, brought up to date with Placement.
 
 Nova reads its providers every five minutes, and deletes one without looking
 whether it has changed since: a device may have been used meanwhile, or
@@ -19,39 +19,38 @@ reserved by an operator.
 
 from collections.abc import Collection
 from collections.abc import Iterable
-from collections.abc import Mapping
 from typing import Any
 
 from keystoneauth1 import exceptions as keystone
 from nova import context as nova_context
 from nova import exception as nova_exception
+from oslo_log import log as logging
 
 from nova_powervm import exception
 from nova_powervm.devices import names
 from nova_powervm.devices import slot_providers
 from nova_powervm.virt.provider_tree import placement
-from nova_powervm.virt.provider_tree import tree as trees
+
+LOG = logging.getLogger(__name__)
 
 
 def refresh(
     client: Any,
     tree: Any,
     nodename: str,
-    additions: Mapping[str, slot_providers.Additions],
     wanted: Collection[slot_providers.Provider],
-) -> Iterable[slot_providers.Provider]:
+) -> bool:
     """Read providers anew that have changed in Placement.
 
-    Both Nova's cache and the tree are changed: what Nova sends afterwards is
-    the difference of the two. One request, and three more for each provider
-    that has changed.
+    Both Nova's cache and the tree are changed: Nova sends the difference of
+    the two afterwards. One request, and three more for each provider that has
+    changed.
 
     :param client: nova-compute's report client.
     :param tree: The tree that Nova handed to its driver.
     :param nodename: Name of the compute node's provider.
-    :param additions: What Nova adds by itself, see :func:`.tree.read`.
     :param wanted: The providers that matter.
-    :returns: All direct children of the compute node's provider.
+    :returns: Whether any had changed.
     :raises exception.PlacementUnanswered: Placement did not answer.
     :raises nova.exception.ResourceProviderUpdateConflict: Slot providers have
         come or gone. Nova then begins the update anew, with all of them.
@@ -71,7 +70,37 @@ def refresh(
     ]
     if stale:
         _read_anew(client, tree, root, stale)
-    return trees.read(tree, nodename, additions).direct
+    return bool(stale)
+
+
+def forget_deleted(client: Any, root: str, published: Collection[str]) -> None:
+    """Have Nova read its tree anew if somebody deleted providers in Placement.
+
+    Never raises: an update that fails for this reason is tried again.
+
+    :param client: nova-compute's report client.
+    :param root: Uuid of the compute node's provider.
+    :param published: Uuids of the providers that the last update left.
+    """
+    if not published:
+        return
+    try:
+        found = {provider['uuid'] for provider in _providers(client, root)}
+    except exception.PlacementUnanswered as error:
+        LOG.warning(
+            'Whether providers of this host were deleted is not known: '
+            '%(error)s',
+            {'error': error},
+        )
+        return
+    deleted = set(published) - found
+    if deleted:
+        LOG.warning(
+            'Somebody has deleted providers of this host in Placement: '
+            '%(uuids)s. Those of slots are made anew.',
+            {'uuids': ', '.join(sorted(deleted))},
+        )
+        client.invalidate_resource_provider(root, cacheonly=True)
 
 
 def check_read(

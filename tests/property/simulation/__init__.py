@@ -10,4 +10,4 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Two hosts, a Placement, a Nova and everybody who acts on them."""
+"""A simulation of two hosts, Placement, Nova and those who use them."""

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""A long run, outside of the gate; it prints what it did."""
+"""Runs the simulation for long, outside of the test suite."""
 
 import argparse
 import sys
@@ -18,8 +18,8 @@ import sys
 import hypothesis
 from hypothesis import stateful
 
-from tests.property.simulation import figures
 from tests.property.simulation import machine
+from tests.property.simulation import run_statistics
 
 #: Steps of one run at the most.
 _STEPS = 60
@@ -39,10 +39,10 @@ def main():
     )
     options = parser.parse_args()
     seed = options.seed
-    while figures.SEEN.steps < options.steps:
-        _run(seed, options.steps - figures.SEEN.steps, options.shrink)
+    while run_statistics.TOTALS.steps < options.steps:
+        _run(seed, options.steps - run_statistics.TOTALS.steps, options.shrink)
         seed += 1
-    print('\n'.join(figures.SEEN.lines()))
+    print('\n'.join(run_statistics.TOTALS.lines()))
     return 0
 
 

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What holds after a cycle that went well, and after a quiet time."""
+"""Invariants after a successful cycle and after a quiet time."""
 
 import os_traits
 
@@ -21,16 +21,16 @@ from tests.property.simulation import world as worlds
 
 
 def after_cycle(world, node):
-    """Check what a cycle leaves that nothing came between.
+    """Check a host after an undisturbed cycle.
 
     :param world: The :class:`.world.World`.
-    :param node: Its node.
+    :param node: Node of the host.
     """
     for row in world.rows(node):
         index = worlds.slot_of(row)
         held = world.placement.holders(row.uuid)
         paragraph = world.offered(node, index)
-        # What is withdrawn gets its mark first, and is reserved one later.
+        # A withdrawn provider is marked first, and reserved a cycle later.
         if (
             world.placement.has_room(row)
             and names.WITHDRAWN_TRAIT not in row.traits
@@ -50,11 +50,10 @@ def after_cycle(world, node):
                 node.name,
                 row,
             )
-    if not node.compute.server.deaf:
-        world.require(
-            node.compute.services.host.last.view == node.host.view(),
-            'the host was read',
-        )
+    world.require(
+        node.compute.services.host.last.view == node.host.view(),
+        'the host was read',
+    )
 
 
 def _check_offer(world, node, row, paragraph):
@@ -105,9 +104,9 @@ def _check_offer(world, node, row, paragraph):
 
 
 def after_quiet(world, node):
-    """Check what holds once nothing has happened for some cycles."""
+    """Check a host after some cycles without changes."""
     for row in world.rows(node):
-        # Nova has read all, so they are gone.
+        # Nova has read all providers, so these are gone.
         world.set_traits.pop(row.uuid, None)
     writes = world.placement.writes
     before = {u: r.state for u, r in world.placement.rows.items()}

@@ -25,7 +25,7 @@ from nova_powervm.instance import image
 from nova_powervm.instance import partition
 from nova_powervm.ops import attached_slots
 from nova_powervm.ops import lifecycle
-from nova_powervm.virt.provider_tree import tree
+from nova_powervm.virt import instance_records
 from tests.property.simulation import compute
 from tests.property.simulation import host
 from tests.property.simulation import inventory
@@ -142,7 +142,7 @@ class Instance:
         return attached_slots.Tenant(
             self.uuid,
             self.extra_specs,
-            tree.remembered(self.resources),
+            instance_records.stored_slots(self.resources),
             self.requests,
         )
 
@@ -155,7 +155,7 @@ class Instance:
             vcpus=1,
             extra_specs=self.extra_specs,
             allocations=allocations,
-            remembered=tree.remembered(resources),
+            remembered=instance_records.stored_slots(resources),
             root=_ROOT,
             requests=self.requests,
         )
@@ -539,9 +539,9 @@ class Nova:
 
 def _providers(instance):
     if instance.state == 'gone' or instance.node is None:
-        return frozenset()
-    return frozenset(
-        resource.provider_uuid
+        return {}
+    return {
+        uuid: provider
         for resources in (instance.resources, instance.moving)
-        for resource in resources or ()
-    )
+        for uuid, provider in instance_records.stored_slots(resources).items()
+    }

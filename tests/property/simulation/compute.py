@@ -27,18 +27,19 @@ from nova.scheduler.client import report
 
 from nova_powervm import exception
 from nova_powervm import inventory_file
+from nova_powervm.devices import names
 from nova_powervm.ops import attached_slots
-from nova_powervm.ops import devices
+from nova_powervm.ops import claims
 from nova_powervm.ops import host
 from nova_powervm.ops import images
 from nova_powervm.ops import lifecycle
 from nova_powervm.ops import network
 from nova_powervm.ops import power
-from nova_powervm.ops import vlans
 from nova_powervm.virt import driver
 from nova_powervm.virt import services
 from nova_powervm.virt.provider_tree import placement as virt_placement
 from nova_powervm.virt.provider_tree import provider_config as additions
+from nova_powervm.virt.provider_tree import updating
 from tests.property.simulation import host as hosts
 from tests.property.simulation import process
 
@@ -111,7 +112,6 @@ class Compute:
         self.planned = {}
         self.services = self._start(records)
         self.driver._node = node.name
-        self.driver._additions = additions.additions(node.additions)
         self.driver._node_uuid = node.root
         self.driver._running = self.services
         self.tracker = Tracker(node.name, self.driver, self.client)
@@ -125,40 +125,45 @@ class Compute:
     def _start(self, records):
         """Do what services.start does, on this host."""
         services = self._assemble(records)
-        services.devices.check(services.host.read())
-        services.prepare()
+        services.claims.check_file(services.host.read())
+        services.disks.prepare()
         return services
 
     def _assemble(self, records):
         server = self.server
         self._inventory = inventory_file.InventoryFile(self._node.file.path)
         placement = virt_placement.ReportClientPlacement(self.driver.virtapi)
-        reader = host.HostOps(server, server, records)
-        device_ops = devices.DeviceOps(
-            self._inventory, placement, devices.namer(self._node.name, 'node')
-        )
-        bridged = vlans.VlanOps(server, None, provision=False)
-        networks = network.NetworkOps(server, server, {}, bridged)
-        slots = attached_slots.PossessionOps(server, reader, device_ops)
+        reader = host.HostOps(server, server, records, placement)
+        slot_claims = claims.ClaimOps(self._inventory, placement)
+        networks = network.NetworkOps({}, server)
+        slots = attached_slots.AttachedSlotOps(server, reader, slot_claims)
         return services.Services(
             host=reader,
-            devices=device_ops,
+            inventory=self._inventory,
+            claims=slot_claims,
+            provider_tree=updating.ProviderTreeUpdater(
+                self.client,
+                self._inventory,
+                placement,
+                names.namer(self._node.name, 'node'),
+                additions.additions(self._node.additions),
+                slot_claims,
+            ),
             lifecycle=lifecycle.LifecycleOps(
                 server,
                 reader,
-                device_ops,
+                slot_claims,
                 images.ImageOps(),
                 server,
                 networks,
                 0.5,
             ),
             power=power.PowerOps(server, slots, networks),
-            possession=slots,
+            attached_slots=slots,
             network=networks,
-            vlans=bridged,
             partitions=server,
             records=records,
-            prepare=server.prepare,
+            disks=server,
             close=lambda: None,
         )
 

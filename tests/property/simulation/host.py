@@ -10,10 +10,10 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""A host in memory: slots, partitions, and who has what.
+"""A host in memory: slots, partitions and their owners.
 
-It stands for the hypervisor and its REST server, behind the ports of the
-operations.
+It implements the interfaces of the operations in place of the hypervisor and
+its REST server.
 """
 
 import dataclasses
@@ -39,11 +39,11 @@ ARCHIVE = '0B1C2D3E-0000-4000-8000-00000000000A'
 
 @dataclasses.dataclass
 class SlotState:
-    """What is in a slot, and whose it is.
+    """Card and owner of a slot.
 
-    :param card: Vendor id of the adapter; None for none.
-    :param reported: Whether the host tells of the slot at all.
-    :param owner: Uuid of an LPAR, or VIOS, or None.
+    :param card: Vendor id of the adapter, or None.
+    :param reported: Whether the host reports the slot.
+    :param owner: Uuid of an LPAR, VIOS, or None.
     """
 
     card: int | None = GPU
@@ -53,7 +53,7 @@ class SlotState:
 
     @property
     def usable(self):
-        """Whether an LPAR can be given the adapter."""
+        """Return whether the adapter can be given to an LPAR."""
         return self.reported and self.card is not None and not self.sriov
 
 
@@ -68,10 +68,10 @@ class Lpar:
 
 
 class Host:
-    """One machine.
+    """A host.
 
     :param name: Its name.
-    :param before_create: Called with the DRC indexes that a new LPAR gets.
+    :param before_create: Called with the DRC indexes of a new LPAR.
     """
 
     def __init__(self, name, before_create):
@@ -83,16 +83,16 @@ class Host:
         self.before_create = before_create
         # Names of the root disks.
         self.disks = set()
-        # Nobody but nova-compute acts now.
+        # Only nova-compute acts now.
         self.strict = True
         self._view = None
 
     def changed(self):
-        """Forget the reading of what has changed."""
+        """Forget the last reading after a change."""
         self._view = None
 
     def view(self):
-        """Give the same object as long as nothing has changed."""
+        """Return the same object until something changes."""
         self._view = self._view or host.HostView(
             name=self.name,
             uuid=self.uuid,
@@ -133,7 +133,7 @@ class Host:
         )
 
     def slots_of(self, uuid):
-        """Give the DRC indexes of an LPAR's slots."""
+        """Return the DRC indexes of an LPAR's slots."""
         return {i for i, state in self.slots.items() if state.owner == uuid}
 
     def give(self, uuid, wanted):
@@ -149,23 +149,23 @@ class Host:
         self.changed()
 
     def _refuse(self, what):
-        """Refuse what the caller should have known to be wrong."""
+        """Raise for a call that the caller should not have made."""
         if self.strict:
             raise placement.Wrong(what)
         raise exception.RestError(action='request', reason=what)
 
     def disks_of(self, uuid):
-        """Give the names of an LPAR's disks."""
+        """Return the names of an LPAR's disks."""
         stem = storage.stem(uuid)
         return {name for name in self.disks if name.startswith(stem)}
 
     def change(self, index, **changes):
-        """Change what is in a slot; nobody is asked."""
+        """Change a slot, whoever owns it."""
         self.slots[index] = dataclasses.replace(self.slots[index], **changes)
         self.changed()
 
     def take(self, index, owner):
-        """Give a slot to somebody else; one of a running LPAR stays."""
+        """Change the owner of a slot, unless a running LPAR owns it."""
         lpar = self.lpars.get(self.slots[index].owner)
         if lpar and lpar.uuid != ARCHIVE and lpar.state != 'not activated':
             return False
@@ -173,25 +173,22 @@ class Host:
         return True
 
     def start(self, uuid):
-        """Start an LPAR; it needs all its slots, which are required ones."""
+        """Start an LPAR; all its slots have to be usable."""
         if not all(self.slots[i].usable for i in self.slots_of(uuid)):
             raise exception.RestError(action='start', reason='a slot is lost')
         self.lpars[uuid].state = 'running'
 
 
 class RestServer:
-    """Answers one nova-compute; the ports of the host.
+    """The REST server of a host, as one nova-compute uses it.
 
     :param machine: The host.
-    :param process: What asks; it may be killed, and have a fault.
+    :param process: Process of nova-compute; may be killed or have a fault.
     """
 
     def __init__(self, machine, process):
         self._host = machine
         self._process = process
-        # Events are lost: what changes is not heard of.
-        self.deaf = False
-        self._seen = None
 
     def _ask(self, work):
         self._process.step()
@@ -207,10 +204,8 @@ class RestServer:
 
     # System
 
-    def read(self, *, fresh=False):
-        if fresh or self._seen is None or not self.deaf:
-            self._seen = self._ask(self._host.view)
-        return self._seen
+    def read(self):
+        return self._ask(self._host.view)
 
     # Partitions
 
@@ -320,8 +315,3 @@ class RestServer:
     def remove(self, lpar, *, delete=True):
         gone = self._host.disks_of(lpar)
         self._ask(lambda: self._host.disks.difference_update(gone))
-
-    # Networks
-
-    def bridges(self):
-        return ()

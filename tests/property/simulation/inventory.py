@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The inventory file of a host, and what it means, told without the driver."""
+"""The inventory file of a host and its meaning, without the driver."""
 
 import dataclasses
 import os
@@ -38,10 +38,10 @@ not-{index:08X}:
 
 @dataclasses.dataclass(frozen=True)
 class Paragraph:
-    """What it offers.
+    """Values of a paragraph.
 
-    :param traits: Besides those of the slot.
-    :param once: Whether its devices are for one use.
+    :param traits: Traits besides the generated ones.
+    :param once: Whether its devices are for one-time use.
     """
 
     resource_class: str = CLASSES[0]
@@ -51,9 +51,9 @@ class Paragraph:
 
 @dataclasses.dataclass(frozen=True)
 class Content:
-    """What a file says.
+    """Contents of an inventory file.
 
-    :param paragraphs: Vendor id to paragraph.
+    :param paragraphs: Paragraphs by vendor id.
     :param denied: DRC indexes that are never offered.
     :param broken: '' or one of :data:`BROKEN`.
     """
@@ -63,30 +63,30 @@ class Content:
     broken: str = ''
 
     def of(self, vendor, index):
-        """Give the paragraph for what is in a slot, or None."""
+        """Return the paragraph that identifies a card, or None."""
         if index in self.denied:
             return None
         return dict(self.paragraphs).get(vendor)
 
     def changed(self, vendor, **changes):
-        """Change the paragraph of a vendor, or make one."""
+        """Return contents with a changed or new paragraph of a vendor."""
         paragraphs = dict(self.paragraphs)
         paragraph = paragraphs.get(vendor, Paragraph())
         paragraphs[vendor] = dataclasses.replace(paragraph, **changes)
         return self._with(paragraphs)
 
     def without(self, vendor):
-        """Take the paragraph of a vendor out."""
+        """Return contents without the paragraph of a vendor."""
         paragraphs = dict(self.paragraphs)
         paragraphs.pop(vendor, None)
         return self._with(paragraphs)
 
     def denying(self, denied):
-        """Deny these slots and no others."""
+        """Return contents that deny exactly these slots."""
         return dataclasses.replace(self, denied=frozenset(denied))
 
     def breaking(self, how):
-        """Give what can't be used."""
+        """Return contents that are invalid."""
         return dataclasses.replace(self, broken=how)
 
     def _with(self, paragraphs):
@@ -95,14 +95,14 @@ class Content:
 
     @property
     def is_empty(self):
-        """Whether there is no paragraph in it; no file has none."""
+        """Whether there is no paragraph; so it is without a file."""
         return self.broken in ('gone', 'empty') or not (
             self.paragraphs or self.denied
         )
 
     @property
     def text(self):
-        """The file's text; None for no file."""
+        """Text of the file; None for no file."""
         if self.broken == 'gone':
             return None
         if self.broken == 'torn':
@@ -127,9 +127,9 @@ def _traits(traits):
 
 
 class File:
-    """A file that an operator writes, and who reads it.
+    """An inventory file and the processes that read it.
 
-    :param path: Where it is.
+    :param path: Path of the file.
     """
 
     def __init__(self, path):
@@ -141,7 +141,7 @@ class File:
         self.write(self.content)
 
     def write(self, content):
-        """Put a new file in the old one's place."""
+        """Replace the file."""
         self.content = content
         if not content.broken:
             self.good = content
@@ -158,12 +158,12 @@ class File:
         os.rename(self.path + '.edited', self.path)
 
     def reader(self):
-        """Give what a service that starts now knows of it."""
+        """Return what a service that starts now has in force."""
         return Reader(self)
 
 
 class Reader:
-    """What is in force in a process that has the file."""
+    """The contents that are in force in a process."""
 
     def __init__(self, file):
         self._file = file
@@ -171,7 +171,7 @@ class Reader:
         self.in_force = _meaning(file.content)
 
     def look(self):
-        """Look at the file; two looks at the same one take it over."""
+        """Look at the file; two equal looks in turn apply it."""
         content = self._file.content
         if self._seen == self._file._version and content.broken != 'torn':
             meaning = _meaning(content)

@@ -10,18 +10,18 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""nova-compute and its instances as rules, and all rules together."""
+"""Rules of nova-compute and its instances, and the state machine."""
 
 import os_traits
 from hypothesis import stateful
 from hypothesis import strategies as st
 
 from nova_powervm.devices import accelerators
-from tests.property.simulation import acting
+from tests.property.simulation import base_machine
 from tests.property.simulation import checks
 from tests.property.simulation import host
 from tests.property.simulation import inventory
-from tests.property.simulation import people
+from tests.property.simulation import operator_rules
 from tests.property.simulation import world as worlds
 
 #: How a device can be away: what changes, and what it is otherwise.
@@ -32,17 +32,17 @@ _AWAY = (
 )
 
 
-class Instances(acting.Acting):
-    """Who boots, moves and deletes instances."""
+class InstanceRules(base_machine.BaseMachine):
+    """Rules that boot, move and delete instances."""
 
     @stateful.precondition(lambda self: self.running())
     @stateful.rule(
         data=st.data(),
         count=st.sampled_from((1, 1, 1, 2)),
-        trouble=acting.TROUBLE,
+        trouble=base_machine.TROUBLE,
     )
     def boot(self, data, count, trouble):
-        node = acting.pick(data, self.running())
+        node = base_machine.pick(data, self.running())
         trouble = self.trouble(node, trouble)
         groups = tuple(self._group(data, node) for _ in range(count))
         instance = self.world.boot(node, groups, trouble)
@@ -63,8 +63,8 @@ class Instances(acting.Acting):
     @stateful.precondition(lambda self: self._accelerated())
     @stateful.rule(data=st.data(), count=st.integers(0, 1))
     def boot_with_an_accelerator(self, data, count):
-        """Boot with a slot of Cyborg's, and one of Nova's beside it."""
-        node, row = acting.pick(data, self._accelerated())
+        """Boot with a slot of Cyborg, and perhaps one of Nova."""
+        node, row = base_machine.pick(data, self._accelerated())
         request = accelerators.Request('request', row.uuid, host.OF_CYBORG)
         groups = tuple(self._group(data, node) for _ in range(count))
         instance = self.world.boot(node, groups, requests=(request,))
@@ -73,7 +73,7 @@ class Instances(acting.Acting):
         self.done('boot with an accelerator', node)
 
     def _accelerated(self):
-        """Give the hosts whose slot of Cyborg's is free, with its provider."""
+        """Return the hosts whose slot of Cyborg is free, with its provider."""
         return [
             (node, row)
             for node in self.running()
@@ -84,10 +84,12 @@ class Instances(acting.Acting):
         ]
 
     @stateful.precondition(lambda self: self.built())
-    @stateful.rule(data=st.data(), number=acting.NODES, trouble=acting.TROUBLE)
+    @stateful.rule(
+        data=st.data(), number=base_machine.NODES, trouble=base_machine.TROUBLE
+    )
     def resize(self, data, number, trouble):
-        """Ask for a resize or a migration, which is refused."""
-        instance = acting.pick(data, self.built())
+        """Request a resize or migration, which is refused."""
+        instance = base_machine.pick(data, self.built())
         node = self.world.nodes[number]
         if node.compute is None or instance.requests:
             return
@@ -101,7 +103,7 @@ class Instances(acting.Acting):
         self.boot(data=data, count=1, trouble=None)
 
     def _group(self, data, node):
-        """Ask for what there is, at times for one slot alone."""
+        """Choose a group that can be allocated, perhaps for a single slot."""
         room = [
             row
             for row in self.world.rows(node)
@@ -109,16 +111,16 @@ class Instances(acting.Acting):
         ]
         if not room:
             return inventory.CLASSES[0], None
-        row = acting.pick(data, room)
+        row = base_machine.pick(data, room)
         (name, *_) = row.inventory
         index = worlds.slot_of(row)
         trait = f'CUSTOM_POWERVM_IOSLOT_DRC_INDEX_{index:08X}'
         return name, data.draw(st.sampled_from((None, trait)))
 
     @stateful.precondition(lambda self: self.there())
-    @stateful.rule(data=st.data(), trouble=acting.TROUBLE)
+    @stateful.rule(data=st.data(), trouble=base_machine.TROUBLE)
     def delete(self, data, trouble):
-        instance = acting.pick(data, self.there())
+        instance = base_machine.pick(data, self.there())
         if instance.node and instance.node.compute:
             trouble = self.trouble(instance.node, trouble)
         self.world.delete(instance, trouble)
@@ -126,10 +128,10 @@ class Instances(acting.Acting):
 
     @stateful.precondition(lambda self: self.built())
     @stateful.rule(
-        data=st.data(), release=st.booleans(), trouble=acting.TROUBLE
+        data=st.data(), release=st.booleans(), trouble=base_machine.TROUBLE
     )
     def rebuild(self, data, release, trouble):
-        instance = acting.pick(data, self.built())
+        instance = base_machine.pick(data, self.built())
         if release:
             held = self.world.placement.allocations[instance.uuid]
             for row in self.world.rows(instance.node):
@@ -145,12 +147,12 @@ class Instances(acting.Acting):
         data=st.data(),
         method=st.sampled_from(('on', 'off', 'reboot')),
         lose=st.booleans(),
-        trouble=acting.TROUBLE,
+        trouble=base_machine.TROUBLE,
     )
     def power(self, data, method, lose, trouble):
-        instance = acting.pick(data, self.built())
+        instance = base_machine.pick(data, self.built())
         if lose:
-            # Somebody takes its slots away, past the hypervisor's rules.
+            # Take its slots away, against the hypervisor's rules.
             machine = instance.node.host
             for index in machine.slots_of(instance.lpar):
                 machine.change(index, owner=None)
@@ -164,8 +166,8 @@ class Instances(acting.Acting):
         data=st.data(), way=st.sampled_from(_AWAY), free=st.booleans()
     )
     def away_and_back(self, data, way, free):
-        """Let devices be away while an instance has them or gives them up."""
-        instance = acting.pick(data, self.built())
+        """Make devices unusable for a while, with an instance or without."""
+        instance = base_machine.pick(data, self.built())
         node = instance.node
         held = node.host.slots_of(instance.lpar) & {*host.SLOTS}
         what, away, back = way
@@ -180,10 +182,10 @@ class Instances(acting.Acting):
         self.done(f'away and back: {what}')
 
     @stateful.precondition(lambda self: self._movable())
-    @stateful.rule(data=st.data(), trouble=acting.TROUBLE)
+    @stateful.rule(data=st.data(), trouble=base_machine.TROUBLE)
     def evacuate(self, data, trouble):
-        """Let a host fail and build an instance of it on the other one."""
-        instance, node = acting.pick(data, self._movable())
+        """Stop a host and evacuate an instance to the other one."""
+        instance, node = base_machine.pick(data, self._movable())
         instance.node.crash()
         trouble = self.trouble(node, trouble)
         if self.world.evacuate(instance, node, trouble):
@@ -191,7 +193,7 @@ class Instances(acting.Acting):
         self.done('evacuate', node, trouble)
 
     def _movable(self):
-        """Give the instances that can be evacuated, and where to."""
+        """Return the instances that can be evacuated, with their target."""
         return [
             (instance, node)
             for instance in self.there()
@@ -202,9 +204,9 @@ class Instances(acting.Acting):
         ]
 
     @stateful.precondition(lambda self: self.running())
-    @stateful.rule(data=st.data(), trouble=acting.TROUBLE)
+    @stateful.rule(data=st.data(), trouble=base_machine.TROUBLE)
     def reap(self, data, trouble):
-        node = acting.pick(data, self.running())
+        node = base_machine.pick(data, self.running())
         trouble = self.trouble(node, trouble)
         self.world.reap(node, trouble)
         self.done('reap', node, trouble)
@@ -223,8 +225,10 @@ class Instances(acting.Acting):
         )
 
 
-class Simulation(Instances, people.Hosts, people.Providers):
-    """Everybody, and the processes of nova-compute."""
+class Simulation(
+    InstanceRules, operator_rules.HostRules, operator_rules.ProviderRules
+):
+    """All rules, and the processes of nova-compute."""
 
     @stateful.initialize(once=st.booleans())
     def start_both(self, once):
@@ -237,7 +241,9 @@ class Simulation(Instances, people.Hosts, people.Providers):
         self.done('start both')
 
     @stateful.rule(
-        number=acting.NODES, trouble=acting.TROUBLE, power_loss=st.booleans()
+        number=base_machine.NODES,
+        trouble=base_machine.TROUBLE,
+        power_loss=st.booleans(),
     )
     def restart(self, number, trouble, power_loss):
         node = self.world.nodes[number]
@@ -255,7 +261,7 @@ class Simulation(Instances, people.Hosts, people.Providers):
         self.done('restart', node, trouble)
 
     @stateful.precondition(lambda self: len(self.running()) > 1)
-    @stateful.rule(number=acting.NODES)
+    @stateful.rule(number=base_machine.NODES)
     def stop(self, number):
         self.world.nodes[number].crash()
         self.done('stop')
@@ -263,14 +269,12 @@ class Simulation(Instances, people.Hosts, people.Providers):
     @stateful.precondition(lambda self: self.running())
     @stateful.rule(
         data=st.data(),
-        trouble=acting.TROUBLE,
+        trouble=base_machine.TROUBLE,
         fresh=st.booleans(),
-        deaf=st.booleans(),
     )
-    def cycle(self, data, trouble, fresh, deaf):
-        node = acting.pick(data, self.running())
+    def cycle(self, data, trouble, fresh):
+        node = base_machine.pick(data, self.running())
         trouble = self.trouble(node, trouble)
-        node.compute.server.deaf = deaf and not fresh
         if fresh:
             node.compute.forget_providers()
         with self.world.troubled(node, trouble):
@@ -284,6 +288,6 @@ class Simulation(Instances, people.Hosts, people.Providers):
     @stateful.precondition(lambda self: self.running())
     @stateful.rule(data=st.data())
     def quiet(self, data):
-        """Let nothing happen on a host for three cycles."""
-        self.settle(acting.pick(data, self.running()))
+        """Run three cycles without changes."""
+        self.settle(base_machine.pick(data, self.running()))
         self.done('quiet')

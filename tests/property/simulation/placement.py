@@ -10,10 +10,10 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""A Placement service in memory, behind the real report client.
+"""A Placement service in memory, used through the real report client.
 
-It answers what nova-compute asks of providers, inventories, traits,
-aggregates and allocations, and refuses what Placement refuses.
+It serves providers, inventories, traits, aggregates and allocations, and
+refuses what Placement refuses.
 """
 
 import dataclasses
@@ -35,11 +35,11 @@ ADDED_CLASS = 'CUSTOM_BY_NOVA'
 
 
 class Wrong(AssertionError):
-    """The driver asked for what it must never ask for."""
+    """A request that the driver must never make."""
 
 
 class Answer:
-    """What an HTTP client gives back."""
+    """A response of the HTTP client."""
 
     def __init__(self, status_code, content=None, code='', detail=''):
         self.headers = {}
@@ -61,7 +61,7 @@ class Answer:
         return self.text.encode()
 
     def json(self):
-        # A copy: nobody shares what they change.
+        # A copy, so that callers share no state.
         return json.loads(self.text)
 
 
@@ -79,7 +79,7 @@ class Row:
 
     @property
     def offer(self):
-        """What the driver has put there."""
+        """The inventory that the driver has set."""
         return {
             name: record
             for name, record in self.inventory.items()
@@ -92,12 +92,12 @@ class Row:
 
     @property
     def state(self):
-        """All that a client can change."""
+        """Everything that a client can change."""
         return (self.inventory, self.traits, self.aggregates)
 
 
 class Placement:
-    """Providers and who holds them."""
+    """Providers and their consumers."""
 
     def __init__(self):
         self.rows = {}
@@ -110,21 +110,21 @@ class Placement:
         self.deleted = []
         # Called with a provider before a client raises its reserve.
         self.before_raise = lambda row: None
-        # Nobody but the client acts now: what is refused was known before.
+        # Only the client acts now, so it must not be refused anything.
         self.strict = True
 
-    # What the test looks at, and what others than nova-compute do
+    # State for the test, and actions of others than nova-compute
 
     def below(self, root):
-        """Give the direct children of a provider."""
+        """Return the direct children of a provider."""
         return [row for row in self.rows.values() if row.parent == root]
 
     def holders(self, uuid):
-        """Give the consumers of a provider."""
+        """Return the consumers of a provider."""
         return [c for c, held in self.allocations.items() if uuid in held]
 
     def has_room(self, row, name=None):
-        """Whether one unit of a class, or of any, can be allocated."""
+        """Return whether a unit of a class, or of any, can be allocated."""
         return any(
             record['total'] - record['reserved'] - self._used(row, each) >= 1
             for each, record in row.offer.items()
@@ -138,7 +138,7 @@ class Placement:
         )
 
     def allocate(self, consumer, wanted):
-        """Give a consumer more, as the scheduler does; capacity is there."""
+        """Add to a consumer's allocations, as the scheduler does."""
         for provider, amounts in wanted.items():
             for name in amounts:
                 assert self.has_room(self.rows[provider], name)
@@ -148,7 +148,7 @@ class Placement:
             self.rows[provider].generation += 1
 
     def move(self, consumer, to):
-        """Give all that a consumer has to another one, as a move does."""
+        """Move all allocations of a consumer to another one."""
         held = self.allocations.pop(consumer, {})
         if held:
             self.allocations[to] = held
@@ -156,7 +156,7 @@ class Placement:
             self.rows[provider].generation += 1
 
     def free(self, consumer, providers=None):
-        """Take all allocations, or those of some providers, away."""
+        """Remove all allocations of a consumer, or those of some providers."""
         held = self.allocations.get(consumer, {})
         for provider in list(held if providers is None else providers):
             held.pop(provider, None)
@@ -171,7 +171,7 @@ class Placement:
         }
         row.generation += 1
 
-    # What is asked over HTTP
+    # Requests over HTTP
 
     def answer(self, method, url, content):
         """Answer a request."""
@@ -285,7 +285,7 @@ class Placement:
         )
 
     def _refuse(self, what):
-        """Refuse what the client should have known to be wrong."""
+        """Raise for a request that the client should not have made."""
         if self.strict:
             raise Wrong(what)
         return Answer(409, code=IN_USE, detail=what)
@@ -335,5 +335,5 @@ class Placement:
 
 
 def new_uuid(number):
-    """Make a uuid that is the same in each run."""
+    """Return a uuid that is the same in each run."""
     return f'{number:08x}-0000-4000-8000-{number:012x}'

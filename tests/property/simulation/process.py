@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""A process of nova-compute: it may be killed, and what it asks may fail."""
+"""A process of nova-compute that may be killed or have faults."""
 
 import dataclasses
 import json
@@ -27,18 +27,19 @@ REST = ('unreachable', 'refused', 'lost')
 
 
 class Killed(BaseException):
-    """The process is gone."""
+    """The process was killed."""
 
 
 @dataclasses.dataclass
 class Trouble:
-    """What comes between while nova-compute does one thing.
+    """A fault during one operation of nova-compute.
 
-    :param kind: 'kill', 'placement', 'rest', or 'meddle': somebody else acts.
-    :param at: How many calls, or requests of the kind, go well before.
+    :param kind: 'kill', 'placement', 'rest', or 'meddle' for a change by
+        somebody else.
+    :param at: Number of calls, or requests of the kind, that succeed before.
     :param fault: One of :data:`PLACEMENT` or :data:`REST`.
-    :param times: How many requests fail in turn.
-    :param act: What somebody else does.
+    :param times: Number of requests that fail in turn.
+    :param act: The change by somebody else.
     """
 
     kind: str
@@ -51,7 +52,7 @@ class Trouble:
 
 
 class Process:
-    """Counts what a process asks, and lets trouble come to it."""
+    """Counts the calls of a process, and applies faults."""
 
     def __init__(self):
         self.dead = False
@@ -61,12 +62,12 @@ class Process:
         self.injected = []
 
     def expect(self, trouble):
-        """Let trouble come; None ends it."""
+        """Set the fault of the next operation, or None."""
         self.trouble = trouble
         self._count = 0
 
     def step(self):
-        """Note a call of a port; raise if the process is killed."""
+        """Count a call; raise if the process is killed by it."""
         trouble = self.trouble
         if trouble and trouble.kind in ('kill', 'meddle') and self._is_due(1):
             self._note(trouble.kind, '')
@@ -75,11 +76,11 @@ class Process:
             else:
                 trouble.act()
         if self.dead:
-            # Nothing is cleaned up by a process that was killed.
+            # A killed process cleans nothing up.
             raise Killed
 
     def fault(self, kind):
-        """Give the fault of the request that is made, or None."""
+        """Return the fault of the current request, or None."""
         trouble = self.trouble
         if trouble and trouble.kind == kind and self._is_due(trouble.times):
             self._note(kind, trouble.fault)
@@ -98,8 +99,8 @@ class Process:
 class Adapter:
     """Sends the requests of one process to Placement.
 
-    :param service: The Placement.
-    :param process: What sends them.
+    :param service: The Placement service.
+    :param process: The process.
     """
 
     def __init__(self, service, process):
@@ -129,7 +130,7 @@ class Adapter:
             return placement.Answer(
                 409, code=placement.STALE, detail='somebody else'
             )
-        # What is not JSON would not arrive.
+        # Only JSON can be sent.
         sent = json.loads(json.dumps(content, default=sorted))
         answer = self._placement.answer(method, url, sent)
         if fault == 'lost':

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What must hold, told without the driver: what was used, reserved, held."""
+"""The expected state, kept without the driver: used, reserved, held."""
 
 import os_traits
 
@@ -22,22 +22,22 @@ ONCE = os_traits.HW_PCI_ONE_TIME_USE
 
 
 def slot_of(row):
-    """Give the DRC index of a slot's provider, None for another one."""
+    """Return the DRC index of a slot's provider, or None."""
     return names.slot_of_provider(row.name)
 
 
 class World(cloud.Nova):
-    """Nova, and an account of what happened.
+    """Nova, with a record of what has to hold.
 
-    :param directory: Where the hosts' files are.
+    :param directory: Directory of the hosts' files.
     """
 
     def __init__(self, directory):
         super().__init__(directory, self._before_create, self._after_update)
         self.placement.before_raise = self._before_raise
-        # Of node and DRC index: used since the last release.
+        # Pairs of node and DRC index used since the last release.
         self.used = set()
-        # Burned since then; that it was used is not said.
+        # Pairs burned since then, whether used or not.
         self.touched = set()
         # Uuids of the providers that an operator has reserved.
         self.reserved = set()
@@ -47,7 +47,7 @@ class World(cloud.Nova):
         self.set_aggregates = {}
         # Uuid of a provider that is not ours to what it is.
         self.foreign = {}
-        # How often each check was made.
+        # Number of checks by name.
         self.checked = {}
 
     def require(self, condition, what, *details):
@@ -57,7 +57,7 @@ class World(cloud.Nova):
             raise placement.Wrong(f'{what}: {details}')
 
     def rows(self, node):
-        """Give the slots' providers of a node."""
+        """Return the slot providers of a node."""
         return [
             row
             for row in self.placement.below(node.root)
@@ -66,13 +66,13 @@ class World(cloud.Nova):
         ]
 
     def allocated(self, instance, node):
-        """Give the DRC indexes that Placement gave an instance on a node."""
+        """Return the DRC indexes that an instance was allocated on a node."""
         held = self.placement.allocations.get(instance.uuid, {})
         return {slot_of(r) for r in self.rows(node) if r.uuid in held} | {
             request.drc_index for request in instance.requests
         }
 
-    # What is noted
+    # Records of changes
 
     def _before_create(self, node, machine, spec):
         for index in spec.drc_indexes:
@@ -87,9 +87,9 @@ class World(cloud.Nova):
                 self.touched.add((node.name, index))
 
     def _before_raise(self, row):
-        """Check why nova-compute reserves a device, just before it does."""
+        """Check the reason before nova-compute raises reserved."""
         if row.parent is None:
-            # The compute node's own.
+            # The provider of the compute node itself.
             return
         node = next(n for n in self.nodes if n.root == row.parent)
         index = slot_of(row)
@@ -114,7 +114,7 @@ class World(cloud.Nova):
             self.touched.add((node.name, index))
 
     def _has_instance(self, node, index):
-        """Whether an LPAR of an instance had a slot when it was read."""
+        """Return whether an instance's LPAR had a slot when it was read."""
         slot = self.view(node, index)
         owner = slot and slot.owner and slot.owner.uuid
         return owner in {i.lpar for i in self.instances}
@@ -126,9 +126,9 @@ class World(cloud.Nova):
                 self.used.add((node.name, index))
 
     def forget(self, row):
-        """Note that a provider is gone with all that was set on it.
+        """Note that a provider was deleted, with everything set on it.
 
-        Its burn goes with it, as Nova's own records of PCI devices do.
+        Its burn is lost, too, as with Nova's own PCI device records.
         """
         for node in self.nodes:
             if node.root == row.parent:
@@ -139,7 +139,7 @@ class World(cloud.Nova):
         self.set_aggregates.pop(row.uuid, None)
 
     def delete_service(self, node):
-        """Delete a compute service as Nova does: providers go with it."""
+        """Delete a compute service and its providers, as Nova does."""
         for instance in self.instances:
             self._free(instance, node)
         for row in [*self.placement.below(node.root)]:
@@ -148,16 +148,16 @@ class World(cloud.Nova):
             del self.placement.rows[row.uuid]
         del self.placement.rows[node.root]
 
-    # What a slot is, by what the last reading of the host has shown
+    # Slots as the last reading of the host shows them
 
     def view(self, node, index):
-        """Give a slot as the process read it last, or None."""
+        """Return a slot as the process last read it, or None."""
         return node.compute.services.host.last.view.slot(index)
 
     def offered(self, node, index):
-        """Give the paragraph that offers a slot now, or None.
+        """Return the paragraph that offers a slot, or None.
 
-        What instances hold is offered; their providers are allocated.
+        Slots of instances are offered; their providers are allocated.
         """
         slot = self.view(node, index)
         if slot is None or slot.is_empty or slot.sriov:
@@ -167,9 +167,9 @@ class World(cloud.Nova):
         return node.compute.planned.get(index)
 
     def is_free(self, node, slot):
-        """Whether a slot that was read has no owner any more.
+        """Return whether a slot that was read has no owner now.
 
-        The reading may be older than an LPAR's end.
+        The reading may be older than the deletion of an LPAR.
         """
         return slot.owner is None or (
             slot.owner.uuid is not None
@@ -184,10 +184,10 @@ class World(cloud.Nova):
             instance, node
         )
 
-    # What holds always
+    # Invariants of every step
 
     def check(self):
-        """Check what holds after every step."""
+        """Check the invariants of every step."""
         for node in self.nodes:
             rows = self.rows(node)
             self._check_burns(node, rows)

@@ -19,12 +19,12 @@ from oslo_config import cfg
 
 from nova_powervm import conf
 from nova_powervm import exception
-from nova_powervm.instance import network
+from nova_powervm.instance import shared_ethernet
 
-Name = network.BridgeName
+Name = shared_ethernet.BridgeName
 
 
-def take(value):
+def read_mappings(value):
     """Read the option as nova-compute does."""
     values = cfg.ConfigOpts()
     values([], project='nova', default_config_files=[])
@@ -34,7 +34,7 @@ def take(value):
     ]
     values.set_override('bridge_mappings', opt.type(value), group='powervm')
     try:
-        return conf.powervm.take(values.powervm).bridge_mappings
+        return conf.powervm.read_settings(values.powervm).bridge_mappings
     finally:
         # oslo.config keeps it with the group, which all share.
         values.clear_override('bridge_mappings', group='powervm')
@@ -64,8 +64,8 @@ class BridgeMappingsTest(unittest.TestCase):
             {'a': Name('ETHERNET0', None), 'b': Name('ETHERNET0', None)},
         ],
     )
-    def test_good(self, value, expected):
-        self.assertEqual(expected, take(value))
+    def test_valid_mapping_is_read(self, value, expected):
+        self.assertEqual(expected, read_mappings(value))
 
     @ddt.named_data(
         ['no switch', 'default'],
@@ -78,15 +78,18 @@ class BridgeMappingsTest(unittest.TestCase):
         ['VLAN 0', 'default:ETHERNET0/0'],
         ['VLAN 4095', 'default:ETHERNET0/4095'],
     )
-    def test_bad(self, value):
+    def test_invalid_mapping_is_refused(self, value):
         with self.assertRaises(exception.ConfigurationError) as caught:
-            take(value)
+            read_mappings(value)
         self.assertIn(
-            f"[powervm]bridge_mappings: '{value}' can not be understood",
+            f"[powervm]bridge_mappings: '{value}' is malformed",
             str(caught.exception),
         )
 
-    def test_double(self):
+    def test_network_mapped_twice_is_refused(self):
         with self.assertRaises(exception.ConfigurationError) as caught:
-            take('default:ETHERNET0,default:ETHERNET1')
-        self.assertIn("'default:ETHERNET1' is double", str(caught.exception))
+            read_mappings('default:ETHERNET0,default:ETHERNET1')
+        self.assertIn(
+            "'default:ETHERNET1' maps a physical network twice",
+            str(caught.exception),
+        )

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Values that several of these tests need."""
+"""Values that several of these tests use."""
 
 import pathlib
 
@@ -39,6 +39,8 @@ def a_stack(state_dir: pathlib.Path = pathlib.Path('/state')) -> stack.Stack:
         },
         host=stack.HostRest('http://127.0.0.1:29999', 'user', 'rest-secret'),
         prefix=pathlib.Path('/prefix'),
+        inventory_file=state_dir / 'etc' / 'inventory.yaml',
+        volume_group='image_pool',
     )
 
 

@@ -20,7 +20,7 @@ from tests.unit.demo import samples
 
 
 class TestClientFiles(unittest.TestCase):
-    def test_a_shell_reads_openrc(self):
+    def test_openrc_sets_credentials_in_shell(self):
         openrc = client_files.openrc(samples.a_stack())
 
         answer = subprocess.run(
@@ -32,7 +32,7 @@ class TestClientFiles(unittest.TestCase):
 
         self.assertEqual('admin admin-secret\n', answer.stdout)
 
-    def test_clouds_yaml(self):
+    def test_clouds_yaml_names_cloud_with_credentials(self):
         stack = samples.a_stack()
 
         clouds = yaml.safe_load(client_files.clouds_yaml(stack))['clouds']

@@ -19,13 +19,13 @@ def _server(status, fault=''):
     return cloud.Server('a-uuid', 'a-name', 'instance-1', status, fault)
 
 
-class SettledTest(unittest.TestCase):
-    """A server is waited for until all is known that it ends in."""
+class ServerTest(unittest.TestCase):
+    """Waiting for a server ends at its final status."""
 
-    def test_a_server_that_is_built_is_settled(self):
+    def test_active_server_is_settled(self):
         self.assertFalse(_server('BUILD').is_settled)
         self.assertTrue(_server('ACTIVE').is_settled)
 
-    def test_a_failed_server_is_settled_with_its_fault(self):
+    def test_failed_server_is_settled_once_its_fault_is_set(self):
         self.assertFalse(_server('ERROR').is_settled)
         self.assertTrue(_server('ERROR', 'No valid host').is_settled)

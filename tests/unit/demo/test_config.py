@@ -11,6 +11,7 @@
 # under the License.
 
 import configparser
+import dataclasses
 import unittest
 from importlib import metadata
 
@@ -26,13 +27,13 @@ def _parsed(render):
 
 
 class TestFiles(unittest.TestCase):
-    def test_each_is_an_ini_file_without_a_section_twice(self):
+    def test_files_parse_without_duplicate_sections(self):
         for name, render in config.FILES.items():
             with self.subTest(name):
                 self.assertIn('DEFAULT', config.ini(render(samples.a_stack())))
                 _parsed(render)
 
-    def test_nova_has_the_driver_and_its_host(self):
+    def test_nova_conf_has_driver_and_host(self):
         nova = _parsed(config.nova)
 
         self.assertEqual(
@@ -55,7 +56,12 @@ class TestFiles(unittest.TestCase):
             },
         )
 
-    def test_neutron_has_the_mechanism_driver(self):
+    def test_nova_conf_of_host_without_volume_group_names_none(self):
+        without = dataclasses.replace(samples.a_stack(), volume_group=None)
+
+        self.assertNotIn('volume_group_name', config.nova(without)['powervm'])
+
+    def test_neutron_conf_has_mechanism_driver(self):
         name = _parsed(config.neutron)['ml2']['mechanism_drivers']
 
         (entry,) = metadata.entry_points(
@@ -63,12 +69,12 @@ class TestFiles(unittest.TestCase):
         )
         self.assertTrue(entry.value.startswith('nova_powervm.neutron.'))
 
-    def test_neutron_has_routers(self):
+    def test_neutron_conf_has_routers(self):
         self.assertEqual(
             'router', _parsed(config.neutron).defaults()['service_plugins']
         )
 
-    def test_placement_is_ready_for_many_equal_devices(self):
+    def test_placement_conf_limits_candidates(self):
         placement = _parsed(config.placement)
         self.assertEqual(
             {
@@ -87,13 +93,13 @@ class TestFiles(unittest.TestCase):
             )
         )
 
-    def test_messages_stay_in_the_process(self):
+    def test_transport_stays_in_the_process(self):
         for render in (config.nova, config.neutron, config.glance):
             self.assertEqual(
                 'fake:/', _parsed(render).defaults()['transport_url']
             )
 
-    def test_everybody_logs_in_with_a_password_of_their_own(self):
+    def test_services_have_different_passwords(self):
         for user, render in (
             ('glance', config.glance),
             ('neutron', config.neutron),
@@ -104,7 +110,7 @@ class TestFiles(unittest.TestCase):
             self.assertEqual(user, section['username'])
             self.assertEqual(f'{user}-secret', section['password'])
 
-    def test_all_that_is_written_is_in_the_state_directory(self):
+    def test_written_files_are_in_the_state_directory(self):
         for render in config.FILES.values():
             parser = _parsed(render)
             for section in parser.sections():
@@ -112,7 +118,7 @@ class TestFiles(unittest.TestCase):
                     if key in ('log_file', 'lock_path', 'connection'):
                         self.assertIn('/state/', value)
 
-    def test_databases_are_not_shared(self):
+    def test_services_share_no_database(self):
         databases = {
             value
             for render in config.FILES.values()

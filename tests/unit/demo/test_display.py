@@ -14,7 +14,7 @@ import unittest
 
 from nova_powervm.demo import cloud
 from nova_powervm.demo import display
-from nova_powervm.demo import expectation
+from nova_powervm.demo import expected_providers
 from nova_powervm.demo import host
 from tests.unit.demo import samples
 
@@ -27,7 +27,9 @@ def _provider(name, parent, traits, used=0):
         name=name,
         parent=parent,
         root=NODE,
-        inventories={'CUSTOM_GPU': expectation.INVENTORY} if parent else {},
+        inventories={'CUSTOM_GPU': expected_providers.INVENTORY}
+        if parent
+        else {},
         usages={'CUSTOM_GPU': used} if parent else {},
         traits=traits,
     )
@@ -43,26 +45,26 @@ CHILD = _provider(
 
 
 class TestTables(unittest.TestCase):
-    def test_columns_are_aligned(self):
+    def test_table_aligns_columns(self):
         self.assertEqual(
             ['a    long', 'bcd  e'],
             display.table(('a', 'long'), [('bcd', 'e')]),
         )
 
-    def test_slots(self):
+    def test_slots_shows_ids_and_owner(self):
         lines = display.slots([samples.a_slot('21010020', owner='vios1')])
 
         self.assertEqual('21010020', lines[1].split()[0])
         self.assertEqual('10DE:1DB6', lines[1].split()[1])
         self.assertIn('vios1', lines[1])
 
-    def test_offers(self):
+    def test_offers_lists_slots_per_paragraph(self):
         self.assertEqual(
             ['gpus: 21010020, 21010021', 'nvme: no slot'],
             display.offers({'gpus': ['21010020', '21010021'], 'nvme': []}),
         )
 
-    def test_usages(self):
+    def test_usages_shows_total_and_used(self):
         self.assertEqual(
             ['PowerVM', 'IOSlot', 'node', '21010020', 'CUSTOM_GPU', '1', '1'],
             display.usages([ROOT, CHILD])[1].split(),
@@ -70,7 +72,7 @@ class TestTables(unittest.TestCase):
 
 
 class TestTree(unittest.TestCase):
-    def test_a_tree(self):
+    def test_tree_draws_root_and_children(self):
         self.assertEqual(
             [
                 'node',
@@ -90,7 +92,7 @@ class TestTree(unittest.TestCase):
 class TestServer(unittest.TestCase):
     SERVER = cloud.Server('id', 'one-gpu', 'instance-1', 'ACTIVE', '')
 
-    def test_only_its_own_slots_are_shown(self):
+    def test_server_shows_slots_of_its_lpar_only(self):
         partition = host.Partition(
             'instance-1', 'uuid', 'running', ('21010020',)
         )
@@ -101,10 +103,10 @@ class TestServer(unittest.TestCase):
 
         text = '\n'.join(display.server(self.SERVER, partition, slots))
 
-        self.assertIn('partition instance-1 uuid is running', text)
+        self.assertIn('LPAR instance-1 uuid is running', text)
         self.assertNotIn('21010021', text)
 
-    def test_a_server_without_a_partition(self):
+    def test_server_without_lpar_says_so(self):
         text = '\n'.join(display.server(self.SERVER, None, []))
 
-        self.assertIn('no partition instance-1', text)
+        self.assertIn('there is no LPAR instance-1', text)

@@ -107,7 +107,7 @@ class _Silent(werkzeug.serving.WSGIRequestHandler):
 
 
 class TestHost(unittest.TestCase):
-    """Against a server that has a few answers ready."""
+    """The client against a server with prepared answers."""
 
     def setUp(self):
         super().setUp()
@@ -145,12 +145,12 @@ class TestHost(unittest.TestCase):
                 return werkzeug.Response(text, 200)
         return werkzeug.Response(*self.partitions)
 
-    def test_the_password_is_escaped(self):
+    def test_logon_escapes_password(self):
         host.Host(self.rest)
 
         self.assertIn('a&lt;b', self.requests[0][2])
 
-    def test_slots_are_in_order_with_their_numbers_in_hexadecimal(self):
+    def test_slots_are_sorted_with_hexadecimal_ids(self):
         one, two = host.Host(self.rest).slots()
 
         self.assertEqual(
@@ -167,7 +167,7 @@ class TestHost(unittest.TestCase):
         self.assertIsNone(one.owner)
         self.assertEqual('vios1', two.owner)
 
-    def test_partitions(self):
+    def test_partitions_have_state_and_slots(self):
         (partition,) = host.Host(self.rest).partitions()
 
         self.assertEqual(
@@ -180,35 +180,39 @@ class TestHost(unittest.TestCase):
             partition.document(),
         )
 
-    def test_no_partitions_are_no_content(self):
+    def test_partitions_of_empty_feed_are_none(self):
         self.partitions = ('', 204)
 
         self.assertEqual([], host.Host(self.rest).partitions())
 
-    def test_the_storage_of_one_partition_with_its_bytes(self):
+    def test_storage_of_partition_includes_contents(self):
         self.assertEqual(
-            [host.Stored('VirtualDisk', 'one', '100.00', b'the bytes')],
+            [
+                host.StorageElement(
+                    'VirtualDisk', 'one', '100.00', b'the bytes'
+                )
+            ],
             host.Host(self.rest).storage('7a-b'),
         )
 
-    def test_everything_in_volume_groups(self):
+    def test_volume_group_contents_lists_disks_and_media(self):
         self.assertEqual(
-            ['one', 'drive'], host.Host(self.rest).left_in_groups()
+            ['one', 'drive'], host.Host(self.rest).volume_group_contents()
         )
 
-    def test_network_adapters(self):
+    def test_adapters_have_mac_and_vlan(self):
         self.assertEqual(
             [host.Adapter('fa:16:3e:00:00:01', 152)],
             host.Host(self.rest).adapters('7a-b'),
         )
 
-    def test_a_refusal_is_an_error(self):
+    def test_refused_request_raises(self):
         self.partitions = ('no', 500)
 
         with self.assertRaises(requests.HTTPError):
             host.Host(self.rest).partitions()
 
-    def test_log_off(self):
+    def test_log_off_deletes_session(self):
         host.Host(self.rest).log_off()
 
         self.assertEqual('DELETE', self.requests[-1][0])

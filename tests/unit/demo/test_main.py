@@ -11,20 +11,118 @@
 # under the License.
 
 import contextlib
+import dataclasses
 import io
+import pathlib
 import tempfile
 import unittest
+from unittest import mock
 
+from nova_powervm.demo import launcher
 from nova_powervm.demo import main
+from tests.unit.demo import samples
 
 
-class TestMain(unittest.TestCase):
-    def test_a_state_directory_in_use_is_a_usage_error(self):
-        with tempfile.TemporaryDirectory() as directory:
-            with open(f'{directory}/mine', 'w'):
-                pass
-            with contextlib.redirect_stderr(io.StringIO()) as err:
-                status = main.main(['--state-dir', directory])
+class TestUsage(unittest.TestCase):
+    """Command lines that are refused before anything starts."""
 
+    def setUp(self):
+        super().setUp()
+        directory = tempfile.TemporaryDirectory()
+        self.addCleanup(directory.cleanup)
+        self.directory = pathlib.Path(directory.name)
+
+    def assert_refused(self, *arguments, reason):
+        with contextlib.redirect_stderr(io.StringIO()) as err:
+            status = main.main([str(argument) for argument in arguments])
         self.assertEqual(2, status)
-        self.assertIn('is not empty', err.getvalue())
+        self.assertIn(reason, err.getvalue())
+
+    def test_nonempty_state_directory_is_a_usage_error(self):
+        (self.directory / 'mine').touch()
+
+        self.assert_refused(
+            '--state-dir', self.directory, reason='is not empty'
+        )
+
+    def test_unusable_inventory_is_a_usage_error(self):
+        path = self.directory / 'inventory.yaml'
+
+        self.assert_refused(
+            *('--inventory', path, '--state-dir', self.directory / 'new'),
+            reason=f'{path}: No such file',
+        )
+        self.assertFalse((self.directory / 'new').exists())
+
+    def test_unusable_world_is_a_usage_error(self):
+        path = self.directory / 'world.yaml'
+        path.write_text('[]')
+
+        self.assert_refused('--world', path, reason=f'{path}: the document: ')
+
+    def test_json_with_files_of_the_user_is_a_usage_error(self):
+        with (
+            contextlib.redirect_stderr(io.StringIO()) as err,
+            self.assertRaises(SystemExit),
+        ):
+            main._parse(['--json', 'x', '--inventory', 'y'])
+
+        self.assertIn('--json', err.getvalue())
+
+
+class TestParse(unittest.TestCase):
+    def test_defaults_run_the_steps_and_stop(self):
+        arguments = main._parse([])
+
+        self.assertTrue(arguments.files.are_defaults)
+        self.assertFalse(arguments.keep)
+
+    def test_files_of_the_user_imply_keep(self):
+        for option, files in (
+            ('--inventory', launcher.Files(inventory=pathlib.Path('a'))),
+            ('--world', launcher.Files(world=pathlib.Path('a'))),
+        ):
+            with self.subTest(option):
+                arguments = main._parse([option, 'a'])
+                self.assertEqual(files, arguments.files)
+                self.assertTrue(arguments.keep)
+
+
+class TestEnd(unittest.TestCase):
+    def test_ctrl_c_is_announced_to_delete_temporary_directory(self):
+        text = main._what_ends(samples.a_stack(), is_temporary=True)
+
+        self.assertIn('deletes everything', text)
+        self.assertIn('/state', text)
+
+    def test_ctrl_c_is_announced_to_keep_named_directory(self):
+        text = main._what_ends(samples.a_stack(), is_temporary=False)
+
+        self.assertNotIn('delete', text)
+        self.assertIn('stay in /state', text)
+
+    def test_next_state_directory_does_not_exist(self):
+        with tempfile.TemporaryDirectory() as directory:
+            path = pathlib.Path(directory) / 'state'
+            self.assertEqual(path, main._next_state_dir(path))
+            path.mkdir()
+            self.assertEqual(
+                path.with_name('state-2'), main._next_state_dir(path)
+            )
+
+    def test_keep_prints_commands_and_what_ctrl_c_does(self):
+        with tempfile.TemporaryDirectory() as directory:
+            stack = dataclasses.replace(
+                samples.a_stack(), state_dir=pathlib.Path(directory)
+            )
+            with (
+                contextlib.redirect_stdout(io.StringIO()) as out,
+                mock.patch.object(
+                    main.signal, 'pause', side_effect=KeyboardInterrupt
+                ),
+            ):
+                main._keep(stack, launcher.Files(), is_temporary=True)
+            self.assertTrue((stack.state_dir / 'openrc').exists())
+
+        self.assertIn('server create --flavor gpu.one', out.getvalue())
+        self.assertIn('deletes everything', out.getvalue())

@@ -23,20 +23,20 @@ BAD = report.Step('Bad', {'a': 1, 'b': [2]}, {'b': [3], 'c': 4})
 
 
 class TestDifferences(unittest.TestCase):
-    def test_equal_values_have_none(self):
+    def test_differences_of_equal_values_are_none(self):
         self.assertEqual([], report.differences({'a': [1]}, {'a': [1]}))
 
-    def test_each_place_has_one_line(self):
+    def test_differences_have_one_line_each(self):
         self.assertEqual(
             [
                 'a: missing, expected 1',
                 'b: expected [2], is [3]',
-                'c: not expected, is 4',
+                'c: unexpected, is 4',
             ],
             report.differences(BAD.expected, BAD.observed),
         )
 
-    def test_a_deep_place_is_named(self):
+    def test_nested_difference_has_its_path(self):
         self.assertEqual(
             ["slot.traits: expected ['A'], is []"],
             report.differences(
@@ -44,9 +44,9 @@ class TestDifferences(unittest.TestCase):
             ),
         )
 
-    def test_values_that_are_no_mappings(self):
+    def test_difference_of_plain_values_is_of_the_result(self):
         self.assertEqual(
-            ["it: expected 'no error', is 'TimeoutError: late'"],
+            ["result: expected 'no error', is 'TimeoutError: late'"],
             report.differences(
                 'no error', report.reason(TimeoutError('late'))
             ),
@@ -59,23 +59,23 @@ class TestShow(unittest.TestCase):
         report.show(step, 3, out)
         return out.getvalue()
 
-    def test_a_good_step(self):
+    def test_show_good_step_ends_with_ok(self):
         self.assertEqual(
             '\n3. Good\n-------\n  to\n\n  see\n  ok\n', self._shown(GOOD)
         )
 
-    def test_a_wrong_step_says_why(self):
+    def test_show_wrong_step_lists_differences(self):
         self.assertEqual(
             '\n3. Bad\n------\n  WRONG\n'
             '    a: missing, expected 1\n'
             '    b: expected [2], is [3]\n'
-            '    c: not expected, is 4\n',
+            '    c: unexpected, is 4\n',
             self._shown(BAD),
         )
 
 
 class TestWrite(unittest.TestCase):
-    def test_a_list_of_documents(self):
+    def test_write_creates_list_of_documents(self):
         with tempfile.TemporaryDirectory() as directory:
             path = pathlib.Path(directory) / 'steps.json'
 

@@ -28,7 +28,7 @@ from nova_powervm.demo import sqlite
 
 
 class Placement(fixtures.PlacementFixture):
-    """Placement's whole application, on a database in a file."""
+    """The application of Placement, with a database in a file."""
 
     def __init__(self, path):
         super().__init__()
@@ -52,7 +52,7 @@ class Placement(fixtures.PlacementFixture):
         )
 
     def allocate(self, provider):
-        """Allocate one of a provider to a new consumer; give the answer."""
+        """Allocate VCPU of a provider to a new consumer; return the answer."""
         return self.put(
             f'/allocations/{uuid.uuid4()}',
             allocations={provider: {'resources': {'VCPU': 1}}},
@@ -64,18 +64,18 @@ class Placement(fixtures.PlacementFixture):
 
 
 class TestPlacement(testtools.TestCase):
-    """What Placement does inside its own transactions."""
+    """Placement, which nests transactions."""
 
     def setUp(self):
         super().setUp()
         directory = tempfile.TemporaryDirectory()
         self.addCleanup(directory.cleanup)
-        self.addCleanup(_untune)
-        sqlite.tune()
+        self.addCleanup(_remove_listeners)
+        sqlite.serialize_writers()
         path = pathlib.Path(directory.name) / 'placement.db'
         self.placement = self.useFixture(Placement(path))
 
-    def test_two_threads_that_change_one_provider_at_once_both_succeed(self):
+    def test_concurrent_allocations_of_one_provider_succeed(self):
         provider = self.provider()
         # Both have read the provider before one of them changes it.
         together = threading.Barrier(2)
@@ -98,7 +98,7 @@ class TestPlacement(testtools.TestCase):
         )
 
     def provider(self):
-        """Make a provider with some inventory; give its uuid."""
+        """Create a provider with inventory; return its UUID."""
         identifier = str(uuid.uuid4())
         requests.post(
             self.placement.endpoint + '/resource_providers',
@@ -114,11 +114,11 @@ class TestPlacement(testtools.TestCase):
         return identifier
 
 
-class TestTune(unittest.TestCase):
-    def test_two_transactions_that_read_first_both_write(self):
+class TestSerializeWriters(unittest.TestCase):
+    def test_transactions_that_read_first_all_write(self):
         with tempfile.TemporaryDirectory() as directory:
-            self.addCleanup(_untune)
-            sqlite.tune()
+            self.addCleanup(_remove_listeners)
+            sqlite.serialize_writers()
             path = pathlib.Path(directory) / 'counter.db'
             engine = sqlalchemy.create_engine(f'sqlite:///{path}')
             # As oslo.db does it: the BEGIN is SQLAlchemy's, not sqlite3's.
@@ -152,7 +152,7 @@ class TestTune(unittest.TestCase):
             worker.join()
 
 
-def _untune():
+def _remove_listeners():
     engines = sqlalchemy.engine.Engine
     sqlalchemy.event.remove(engines, 'connect', sqlite._on_connect)
     sqlalchemy.event.remove(

@@ -31,24 +31,24 @@ class TestStateDir(unittest.TestCase):
         self.addCleanup(directory.cleanup)
         self.parent = pathlib.Path(directory.name)
 
-    def test_nobody_else_may_look_into_it(self):
+    def test_state_dir_is_private(self):
         state_dir = stack.make_state_dir(self.parent / 'new' / 'state')
 
         self.assertEqual(0o700, _mode(state_dir))
         self.assertTrue((state_dir / 'etc').is_dir())
 
-    def test_an_open_directory_is_closed(self):
+    def test_existing_state_dir_becomes_private(self):
         self.parent.chmod(0o755)
 
         self.assertEqual(0o700, _mode(stack.make_state_dir(self.parent)))
 
-    def test_a_directory_in_use_is_refused(self):
+    def test_nonempty_state_dir_is_refused(self):
         (self.parent / 'mine').touch()
 
         with self.assertRaisesRegex(FileExistsError, 'is not empty'):
             stack.make_state_dir(self.parent)
 
-    def test_a_private_file_is_private(self):
+    def test_write_private_restricts_mode(self):
         path = self.parent / 'secret'
 
         stack.write_private(path, 'text')
@@ -56,7 +56,7 @@ class TestStateDir(unittest.TestCase):
         self.assertEqual(0o600, _mode(path))
         self.assertEqual('text', path.read_text())
 
-    def test_a_child_reads_what_the_launcher_saved(self):
+    def test_load_returns_saved_stack(self):
         wanted = samples.a_stack(self.parent)
 
         wanted.save()
@@ -65,10 +65,10 @@ class TestStateDir(unittest.TestCase):
 
 
 class TestStack(unittest.TestCase):
-    def test_its_text_has_no_secrets(self):
+    def test_repr_has_no_secrets(self):
         self.assertNotIn('secret', repr(samples.a_stack()))
 
-    def test_passwords_are_random_and_of_each_user(self):
+    def test_passwords_differ_per_user_and_run(self):
         first, second = stack.new_passwords(), stack.new_passwords()
 
         self.assertEqual({'admin', *stack.SERVICE_USERS}, set(first))
@@ -76,7 +76,7 @@ class TestStack(unittest.TestCase):
 
 
 class TestFreePorts(unittest.TestCase):
-    def test_a_port_in_use_is_left_alone(self):
+    def test_port_in_use_is_skipped(self):
         with socket.socket() as taken, socket.socket() as other:
             taken.bind((stack.ADDRESS, 0))
             other.bind((stack.ADDRESS, 0))
@@ -87,11 +87,11 @@ class TestFreePorts(unittest.TestCase):
 
         self.assertEqual({'a': free}, ports)
 
-    def test_too_few_are_an_error(self):
+    def test_too_few_free_ports_raise(self):
         with self.assertRaisesRegex(OSError, 'not enough free ports'):
             stack.free_ports(['a'], [])
 
-    def test_every_name_has_its_own_below_the_ephemeral_ones(self):
+    def test_ports_differ_and_are_below_the_ephemeral_range(self):
         ports = stack.free_ports(stack.APIS)
 
         self.assertEqual(len(stack.APIS), len(set(ports.values())))

@@ -20,7 +20,7 @@ from nova_powervm.demo import supervisor
 
 
 class TestSupervisor(unittest.TestCase):
-    """With modules of the standard library as the services."""
+    """The supervisor, with modules of the standard library as services."""
 
     def setUp(self):
         super().setUp()
@@ -33,7 +33,7 @@ class TestSupervisor(unittest.TestCase):
     def _said(self, name):
         return bool(self.supervisor.output(name).read_text())
 
-    def test_what_a_child_prints_is_kept(self):
+    def test_output_of_child_is_kept(self):
         self.supervisor.start('server', 'http.server', '0')
 
         up = list(self.supervisor.wait(['server'], self._said, 30))
@@ -41,7 +41,7 @@ class TestSupervisor(unittest.TestCase):
         self.assertEqual(['server'], up)
         self.assertIn('HTTP', self.supervisor.output('server').read_text())
 
-    def test_a_child_that_ends_is_an_error(self):
+    def test_wait_raises_if_child_ends(self):
         self.supervisor.start('broken', 'no_such_module')
 
         with self.assertRaises(supervisor.ServiceError) as caught:
@@ -50,10 +50,10 @@ class TestSupervisor(unittest.TestCase):
         self.assertEqual('broken: ended with status 1', str(caught.exception))
         self.assertIn(
             'No module named no_such_module',
-            supervisor.telling_lines(caught.exception.log)[-1],
+            supervisor.last_errors(caught.exception.log)[-1],
         )
 
-    def test_patience_has_an_end(self):
+    def test_wait_raises_after_timeout(self):
         self.supervisor.start('silent', 'http.server', '0')
 
         with self.assertRaisesRegex(
@@ -61,7 +61,7 @@ class TestSupervisor(unittest.TestCase):
         ):
             list(self.supervisor.wait(['silent'], lambda _: False, 0))
 
-    def test_the_end_of_the_context_is_the_end_of_the_children(self):
+    def test_exit_of_context_stops_children(self):
         with self.supervisor:
             self.supervisor.start('server', 'http.server', '0')
             list(self.supervisor.wait(['server'], self._said, 30))
@@ -70,7 +70,7 @@ class TestSupervisor(unittest.TestCase):
         with self.assertRaises(ProcessLookupError):
             os.kill(child.pid, 0)
 
-    def test_a_child_that_does_not_listen_is_killed(self):
+    def test_child_that_ignores_sigterm_is_killed(self):
         (self.log_dir / 'deaf.py').write_text(
             'import signal, time\n'
             'signal.signal(signal.SIGTERM, signal.SIG_IGN)\n'
@@ -87,7 +87,7 @@ class TestSupervisor(unittest.TestCase):
 
         self.assertLess(time.monotonic() - began, 10)
 
-    def test_a_log_is_preferred_unless_something_was_printed(self):
+    def test_log_is_preferred_to_empty_output(self):
         output, log = (self.log_dir / f'nova.{end}' for end in ('out', 'log'))
         log.write_text('a line\n')
 
@@ -96,26 +96,26 @@ class TestSupervisor(unittest.TestCase):
         self.assertEqual(output, self.supervisor.log('nova'))
 
 
-class TestTellingLines(unittest.TestCase):
+class TestLastErrors(unittest.TestCase):
     def setUp(self):
         super().setUp()
         directory = tempfile.TemporaryDirectory()
         self.addCleanup(directory.cleanup)
         self.log = pathlib.Path(directory.name) / 'nova.log'
 
-    def test_errors_come_first(self):
+    def test_last_errors_prefers_error_lines(self):
         error = '2026-11-21 02:17:40.932 1 ERROR nova a'
         info = '2026-11-21 02:17:40.933 1 INFO nova to ERROR state'
         self.log.write_text(f'{error}\n{info}\n')
 
-        self.assertEqual([error], supervisor.telling_lines(self.log))
+        self.assertEqual([error], supervisor.last_errors(self.log))
 
-    def test_else_the_end(self):
+    def test_last_errors_without_errors_is_end_of_log(self):
         self.log.write_text('1 INFO nova a\n1 INFO nova b\n')
 
         self.assertEqual(
-            ['1 INFO nova b'], supervisor.telling_lines(self.log, count=1)
+            ['1 INFO nova b'], supervisor.last_errors(self.log, count=1)
         )
 
-    def test_no_log_no_lines(self):
-        self.assertEqual([], supervisor.telling_lines(self.log))
+    def test_last_errors_of_missing_log_is_empty(self):
+        self.assertEqual([], supervisor.last_errors(self.log))

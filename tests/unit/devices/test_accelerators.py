@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Accelerator requests of Cyborg's, read and refused."""
+"""Parsing and refusing accelerator requests of Cyborg."""
 
 import unittest
 
@@ -24,7 +24,7 @@ INSTANCE = '0a1b2c3d-0000-4000-8000-000000000001'
 
 
 def arq(uuid='arq-1', index='21010020', **changes):
-    """Describe a bound request as Cyborg's API does."""
+    """Return a bound request as Cyborg's API describes it."""
     return {
         'uuid': uuid,
         'device_profile_name': 'gpus',
@@ -43,14 +43,14 @@ def parse(*items, profile='gpus'):
 
 
 @ddt.ddt
-class ParseTest(unittest.TestCase):
-    def test_a_slot(self):
+class ParseRequestsTest(unittest.TestCase):
+    def test_parse_reads_slot_of_request(self):
         self.assertEqual(
             (accelerators.Request('arq-1', 'device', 0x21010020),),
             parse(arq()),
         )
 
-    def test_n_groups_of_m(self):
+    def test_parse_reads_requests_of_several_groups(self):
         found = parse(
             arq('a', '21010020'),
             arq('b', '2101002a'),
@@ -66,7 +66,7 @@ class ParseTest(unittest.TestCase):
         ['none', None],
         ['empty', []],
     )
-    def test_no_profile_and_no_requests(self, value):
+    def test_parse_without_profile_returns_no_request(self, value):
         self.assertEqual(
             (), accelerators.parse(INSTANCE, 'host1', None, value)
         )
@@ -75,13 +75,13 @@ class ParseTest(unittest.TestCase):
         ['none', None],
         ['empty', []],
     )
-    def test_a_profile_without_requests(self, value):
+    def test_parse_refuses_profile_without_requests(self, value):
         with self.assertRaises(exception.AcceleratorRefused) as caught:
             accelerators.parse(INSTANCE, 'host1', 'gpus', value)
         self.assertIn("'gpus'", str(caught.exception))
         self.assertIn(INSTANCE, str(caught.exception))
 
-    def test_test_pci_gives_nothing(self):
+    def test_parse_reads_no_slot_from_test_pci(self):
         found = parse(
             arq(attach_handle_type='TEST_PCI', attach_handle_info={})
         )
@@ -91,7 +91,7 @@ class ParseTest(unittest.TestCase):
         )
         self.assertEqual((), accelerators.claimed(found))
 
-    def test_what_cyborg_leaves_open(self):
+    def test_parse_accepts_values_cyborg_leaves_unset(self):
         (found,) = parse(
             arq(instance_uuid=None, hostname=None, device_rp_uuid=None)
         )
@@ -124,13 +124,13 @@ class ParseTest(unittest.TestCase):
         ['unbound test', arq(state='Initial', attach_handle_type='TEST_PCI'),
          'not bound'],
     )  # fmt: skip
-    def test_refused(self, item, words):
+    def test_parse_refuses_unusable_request(self, item, words):
         with self.assertRaises(exception.AcceleratorRefused) as caught:
             parse(item)
         self.assertIn(words, str(caught.exception))
         self.assertFalse(caught.exception.elsewhere)
 
-    def test_all_problems_at_once(self):
+    def test_parse_reports_all_problems(self):
         with self.assertRaises(exception.AcceleratorRefused) as caught:
             parse(
                 arq('a', attach_handle_type='MDEV'),
@@ -140,7 +140,7 @@ class ParseTest(unittest.TestCase):
         self.assertRegex(str(caught.exception), 'request a .*request b ')
         self.assertNotIn('request c', str(caught.exception))
 
-    def test_one_slot_twice(self):
+    def test_parse_refuses_two_requests_for_one_slot(self):
         with self.assertRaises(exception.AcceleratorRefused) as caught:
             parse(arq('a'), arq('b'))
         self.assertIn(
@@ -149,8 +149,8 @@ class ParseTest(unittest.TestCase):
 
 
 @ddt.ddt
-class ClaimTest(unittest.TestCase):
-    def test_source(self):
+class AcceleratorClaimTest(unittest.TestCase):
+    def test_claim_names_accelerator_as_source(self):
         (claim,) = accelerators.claimed(parse(arq()))
 
         self.assertEqual(claims.Source.ACCELERATOR, claim.source)
@@ -160,7 +160,7 @@ class ClaimTest(unittest.TestCase):
         )
         self.assertIn('arq-1', claim.origin)
 
-    def test_what_nova_manages_is_refused(self):
+    def test_refuse_novas_refuses_slot_of_nova(self):
         ours = claims.SlotProvider('p1', 0x21010020, frozenset())
         with self.assertRaises(exception.AcceleratorRefused) as caught:
             accelerators.refuse_novas(INSTANCE, parse(arq()), [ours])
@@ -174,17 +174,17 @@ class ClaimTest(unittest.TestCase):
         ['its own slot', arq(device_rp_uuid='p1')],
         ['no slot', arq(device_rp_uuid='p1', attach_handle_type='TEST_PCI')],
     )
-    def test_a_provider_of_novas_is_refused_with_the_cure(self, item):
+    def test_refuse_novas_refuses_provider_of_nova_and_names_cure(self, item):
         ours = claims.SlotProvider('p1', 0x21010020, frozenset())
         twin = claims.SlotProvider('p2', 0x21010020, frozenset())
         with self.assertRaises(exception.AcceleratorRefused) as caught:
             accelerators.refuse_novas(INSTANCE, parse(item), [ours, twin])
         message = caught.exception.summary
         self.assertIn('slot 21010020 (provider p1)', message)
-        # Nova says who was not built before, and cuts the rest.
+        # Nova puts the server's name before it and cuts the end.
         self.assertIn('"trait:CUSTOM_<mark>=required"', message[:100])
 
-    def test_what_is_cyborgs_is_no_conflict(self):
+    def test_refuse_novas_accepts_slot_of_cyborg(self):
         other = claims.SlotProvider('p2', 0x21010021, frozenset())
         accelerators.refuse_novas(INSTANCE, parse(arq()), [other])
 
@@ -202,5 +202,7 @@ class UnsettledTest(unittest.TestCase):
         ['started', [arq(state='BindStarted')], True],
         ['junk', ['junk'], False],
     )  # fmt: skip
-    def test_whether_to_wait(self, found, expected):
+    def test_unsettled_is_true_while_requests_are_being_bound(
+        self, found, expected
+    ):
         self.assertEqual(expected, accelerators.unsettled(found))

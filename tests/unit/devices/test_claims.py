@@ -48,7 +48,7 @@ def resolve(allocations, requested, accelerators=()):
 
 
 @ddt.ddt
-class RequestedTest(unittest.TestCase):
+class RequestedAmountsTest(unittest.TestCase):
     @ddt.named_data(
         ['nothing', {}, {}],
         ['unnumbered', {'resources:CUSTOM_GPU': '1'}, {'CUSTOM_GPU': 1}],
@@ -74,7 +74,9 @@ class RequestedTest(unittest.TestCase):
         ['long suffix', {f'resources{"a" * 65}:CUSTOM_GPU': '1'}, {}],
         ['lower case', {'resources1:custom_gpu': '1'}, {}],
     )
-    def test_amounts(self, extra_specs, expected):
+    def test_requested_amounts_sums_resource_groups(
+        self, extra_specs, expected
+    ):
         self.assertEqual(expected, claims.requested_amounts(extra_specs))
 
 
@@ -102,10 +104,12 @@ class ResolveTest(unittest.TestCase):
         ['more than the flavor says', {'p1': held()}, {}, ['21010020']],
         ['asked for none', {'root': ROOT}, {'CUSTOM_GPU': 0}, []],
     )  # fmt: skip
-    def test_claims(self, allocations, requested, expected):
+    def test_resolve_returns_slots_in_order_of_index(
+        self, allocations, requested, expected
+    ):
         self.assertEqual(expected, resolve(allocations, requested))
 
-    def test_claim(self):
+    def test_resolve_returns_claim_with_provider(self):
         self.assertEqual(
             (claims.Claim('p1', 0x21010020),),
             claims.resolve('i', {'p1': held()}, PROVIDERS, {}),
@@ -125,13 +129,15 @@ class ResolveTest(unittest.TestCase):
         ['twice the same', {'p1': held(amount=2)}, {'CUSTOM_GPU': 2},
          'slot 21010020 is allocated 2 times'],
     )  # fmt: skip
-    def test_refused(self, allocations, requested, words):
+    def test_resolve_refuses_missing_or_repeated_allocation(
+        self, allocations, requested, words
+    ):
         with self.assertRaises(exception.ClaimFailed) as caught:
             resolve(allocations, requested)
         self.assertIn(words, str(caught.exception))
         self.assertIn('the-instance', str(caught.exception))
 
-    def test_a_device_of_cyborg(self):
+    def test_resolve_refuses_device_of_cyborg(self):
         allocations = {'p1': held(), 'c1': held('FPGA')}
         with self.assertRaises(exception.ForeignDevice) as caught:
             resolve(allocations, {'CUSTOM_GPU': 1}, ['c0', 'c1'])
@@ -141,7 +147,7 @@ class ResolveTest(unittest.TestCase):
             ['21010020'], resolve(allocations, {'CUSTOM_GPU': 1}, ['c0'])
         )
 
-    def test_a_class_of_the_file_that_no_known_provider_has(self):
+    def test_resolve_refuses_device_class_without_known_provider(self):
         allocations = {'unknown': {'resources': {'CUSTOM_GPU': 1}}}
         with self.assertRaisesRegex(exception.ClaimFailed, 'asks for 1'):
             claims.resolve(
@@ -152,7 +158,7 @@ class ResolveTest(unittest.TestCase):
                 device_classes=('CUSTOM_GPU',),
             )
 
-    def test_a_class_that_is_no_devices(self):
+    def test_resolve_ignores_class_that_is_not_for_devices(self):
         allocations = {'root': {'resources': {'CUSTOM_LICENSE': 1}}}
         self.assertEqual(
             (),
@@ -165,7 +171,7 @@ class ResolveTest(unittest.TestCase):
             ),
         )
 
-    def test_a_device_of_a_stranger(self):
+    def test_resolve_refuses_device_of_unknown_owner(self):
         others = claims.Others(strangers=frozenset({'s1'}))
         for name, refused in (('FPGA', True), ('NET_BW_EGR_KILOBIT', False)):
             allocations = {'s1': {'resources': {name: 1}}}
@@ -179,13 +185,13 @@ class ResolveTest(unittest.TestCase):
                 else:
                     self.assertEqual((), claims.resolve(*arguments))
 
-    def test_a_strangers_class_that_no_group_asked_for(self):
+    def test_resolve_ignores_class_of_unknown_owner_not_requested(self):
         others = claims.Others(strangers=frozenset({'s1'}))
         allocations = {'s1': {'resources': {'CUSTOM_PCI_8086': 1}}}
         self.assertEqual((), claims.resolve('i', allocations, {}, {}, others))
 
 
-class BoundTest(unittest.TestCase):
+class ResolveBoundTest(unittest.TestCase):
     """Cyborg's devices are in order if a request stands for them."""
 
     def resolve(self, allocations, requested, bound):
@@ -198,7 +204,7 @@ class BoundTest(unittest.TestCase):
             bound=bound,
         )
 
-    def test_a_request_stands_for_it(self):
+    def test_resolve_accepts_device_of_bound_request(self):
         found = self.resolve(
             {'p1': held(), 'c1': held('CUSTOM_GPU')},
             {'CUSTOM_GPU': 1},
@@ -206,18 +212,18 @@ class BoundTest(unittest.TestCase):
         )
         self.assertEqual((claims.Claim('p1', 0x21010020),), found)
 
-    def test_none_stands_for_another(self):
+    def test_resolve_refuses_device_without_bound_request(self):
         with self.assertRaises(exception.ForeignDevice) as caught:
             self.resolve({'c1': held(), 'c2': held()}, {}, {'c1'})
         self.assertIn('c2', str(caught.exception))
         self.assertNotIn('c1', str(caught.exception))
 
-    def test_it_does_not_count_as_a_slot_of_ours(self):
+    def test_resolve_does_not_count_device_of_cyborg_as_slot(self):
         with self.assertRaises(exception.ClaimFailed):
             self.resolve({'c1': held()}, {'CUSTOM_GPU': 1}, {'c1'})
 
 
-class StoredTest(unittest.TestCase):
+class StoredClaimsTest(unittest.TestCase):
     """What Nova stored with an instance is what it has to have."""
 
     def stored(self, requested, *uuids):
@@ -229,16 +235,16 @@ class StoredTest(unittest.TestCase):
         )
         return [str(claim) for claim in found]
 
-    def test_by_index(self):
+    def test_stored_returns_slots_in_order_of_index(self):
         self.assertEqual(
             ['21010010', '21010020', '30000000'],
             self.stored({'CUSTOM_GPU': 2, 'VCPU': 1}, 'p1', 'p2', 'n1'),
         )
 
-    def test_nothing(self):
+    def test_stored_returns_nothing_without_request(self):
         self.assertEqual([], self.stored({'VCPU': 1}))
 
-    def test_too_few(self):
+    def test_stored_refuses_fewer_slots_than_requested(self):
         with self.assertRaises(exception.ClaimFailed) as caught:
             self.stored({'CUSTOM_GPU': 2}, 'p1')
         self.assertIn('asks for 2 CUSTOM_GPU but 1', str(caught.exception))

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What a managed system offers."""
+"""Capacity of a managed system."""
 
 import unittest
 
@@ -22,7 +22,7 @@ from tests.unit.devices.values import view
 
 
 @ddt.ddt
-class HostTest(unittest.TestCase):
+class HostViewTest(unittest.TestCase):
     @ddt.named_data(
         ['some used', 16.0, 12.5, 16, 4],
         ['nothing used', 16.0, 16.0, 16, 0],
@@ -30,20 +30,22 @@ class HostTest(unittest.TestCase):
         ['part of a processor', 7.75, 7.75, 7, 0],
         ['noise of floats', 0.3, 0.1 + 0.2 - 1e-15, 0, 0],
     )
-    def test_processors(self, units, free, vcpus, used):
+    def test_vcpus_and_vcpus_used_count_processors(
+        self, units, free, vcpus, used
+    ):
         seen = view(proc_units=units, proc_units_free=free)
         self.assertEqual((vcpus, used), (seen.vcpus, seen.vcpus_used))
 
-    def test_memory(self):
+    def test_memory_used_excludes_free_memory(self):
         self.assertEqual(16384, view().memory_used_mb)
 
-    def test_slot(self):
+    def test_slot_finds_slot_by_drc_index(self):
         one, two = slot(drc_index=1), slot(drc_index=2)
         seen = view(io_slots=(one, two))
         self.assertEqual(two, seen.slot(2))
         self.assertIsNone(seen.slot(3))
 
-    def test_disk(self):
+    def test_disk_capacity_is_zero_by_default(self):
         self.assertEqual(host.DiskCapacity(0, 0), host.DiskCapacity())
 
 
@@ -55,7 +57,9 @@ class OvercommitmentTest(unittest.TestCase):
         ['no processors', 0.5, 1.0, 16.0],
         ['rest of a processor', 16.8, 0.1, 10.5],
     )
-    def test_fits(self, units, factor, ratio):
+    def test_overcommitment_is_none_if_units_suffice(
+        self, units, factor, ratio
+    ):
         self.assertIsNone(
             host.overcommitment(view(proc_units=units), factor, ratio)
         )
@@ -65,7 +69,9 @@ class OvercommitmentTest(unittest.TestCase):
         ['just too much', 16.0, 1.0, 1.01, '16.16', '1.0'],
         ['small units', 10.0, 0.3, 4.0, '12.0', '3.33'],
     )
-    def test_too_much(self, units, factor, ratio, promised, fitting):
+    def test_overcommitment_suggests_allocation_ratio(
+        self, units, factor, ratio, promised, fitting
+    ):
         text = host.overcommitment(view(proc_units=units), factor, ratio)
         self.assertIn(f'promise {promised} processing units', text)
         self.assertIn(f'has {units}', text)

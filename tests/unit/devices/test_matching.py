@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The inventory file held against the host's slots."""
+"""Matching of the inventory file against the host's slots."""
 
 import dataclasses
 import unittest
@@ -53,38 +53,38 @@ class JudgeTest(unittest.TestCase):
         ['of a VIOS', {'owner': client(kind=PartitionKind.VIOS)}, 'owned'],
         ['foreign', {'owner': client(OTHER_LPAR)}, 'owned'],
     )
-    def test_one_slot(self, changes, code):
+    def test_judge_offers_or_withholds_slot_for_reason(self, changes, code):
         (verdict,) = judge(slot(**changes))
         self.assertEqual(code, verdict.reason and verdict.reason.code)
         self.assertEqual(code is None, verdict.offered)
         self.assertFalse(verdict.conflicting)
 
-    def test_unmatched_names_the_file(self):
+    def test_unmatched_reason_names_file(self):
         (verdict,) = judge(slot(vendor_id=1))
         self.assertEqual(
             'no paragraph of inv identifies it', str(verdict.reason)
         )
 
-    def test_duplicates_are_both_withheld(self):
+    def test_judge_withholds_slots_with_same_index(self):
         verdicts = judge(slot(), slot(vendor_id=1), slot(drc_index=5))
         self.assertEqual(
             ['duplicate', 'duplicate', None],
             [v.reason and v.reason.code for v in verdicts],
         )
 
-    def test_order_is_kept(self):
+    def test_judge_keeps_order_of_slots(self):
         indexes = [9, 3, 7]
         verdicts = judge(*(slot(drc_index=index) for index in indexes))
         self.assertEqual(indexes, [v.slot.drc_index for v in verdicts])
 
-    def test_no_file(self):
+    def test_judge_offers_nothing_without_paragraphs(self):
         (verdict,) = judge(slot(), paragraphs=())
         self.assertEqual('unmatched', verdict.reason.code)
 
-    def test_no_slots(self):
+    def test_judge_returns_nothing_without_slots(self):
         self.assertEqual((), judge())
 
-    def test_who_owns_it(self):
+    def test_owned_reason_names_owner(self):
         for owner, words in (
             (
                 client(OTHER_LPAR, name='db2'),
@@ -102,7 +102,7 @@ class JudgeTest(unittest.TestCase):
             (verdict,) = judge(slot(owner=owner))
             self.assertEqual(words, str(verdict.reason))
 
-    def test_who_owns_it_if_nobody_told_what_nova_runs(self):
+    def test_owned_reason_is_uncertain_without_instances(self):
         for owner, words in (
             (
                 client(name='instance-00000001'),
@@ -119,7 +119,7 @@ class JudgeTest(unittest.TestCase):
 
 
 class ConflictTest(unittest.TestCase):
-    def test_two_paragraphs(self):
+    def test_conflict_names_both_paragraphs(self):
         verdicts = judge(slot(), paragraphs=(GPUS, BY_NAME))
         (verdict,) = matching.conflicts(verdicts)
         self.assertEqual((GPUS, BY_NAME), verdict.paragraphs)
@@ -130,11 +130,11 @@ class ConflictTest(unittest.TestCase):
         )
         self.assertEqual((), matching.devices(verdicts))
 
-    def test_a_device_in_use_conflicts_too(self):
+    def test_slot_of_instance_can_conflict(self):
         verdicts = judge(slot(owner=client()), paragraphs=(GPUS, BY_NAME))
         self.assertEqual(1, len(matching.conflicts(verdicts)))
 
-    def test_a_denied_device_conflicts_nevertheless(self):
+    def test_denied_slot_can_conflict(self):
         verdicts = judge(slot(), paragraphs=(GPUS, BY_NAME, NOT_THIS))
         self.assertEqual('conflict', verdicts[0].reason.code)
 
@@ -142,18 +142,18 @@ class ConflictTest(unittest.TestCase):
         verdicts = judge(slot(), paragraphs=(GPUS, NOT_THIS, NOT_THIS))
         self.assertEqual((), matching.conflicts(verdicts))
 
-    def test_an_empty_slot_is_no_device(self):
+    def test_empty_slot_does_not_conflict(self):
         verdicts = judge(slot(pci_class=0xFFFF), paragraphs=(GPUS, BY_NAME))
         self.assertEqual((), matching.conflicts(verdicts))
         self.assertEqual('empty', verdicts[0].reason.code)
 
-    def test_the_same_paragraph_for_two_devices(self):
+    def test_slots_of_one_paragraph_do_not_conflict(self):
         verdicts = judge(slot(), slot(drc_index=5))
         self.assertEqual((), matching.conflicts(verdicts))
 
 
 class DeniedTest(unittest.TestCase):
-    def test_wherever_the_denial_stands(self):
+    def test_denying_paragraph_applies_in_any_order(self):
         for paragraphs in ((GPUS, NOT_THIS), (NOT_THIS, GPUS)):
             (verdict,) = judge(slot(), paragraphs=paragraphs)
             self.assertEqual('denied', verdict.reason.code)
@@ -161,15 +161,15 @@ class DeniedTest(unittest.TestCase):
             self.assertEqual((NOT_THIS,), verdict.denials)
             self.assertIn("paragraph 'not this' (line 7)", str(verdict.reason))
 
-    def test_what_nobody_allows(self):
+    def test_denied_slot_needs_no_allowing_paragraph(self):
         (verdict,) = judge(slot(), paragraphs=(NOT_THIS,))
         self.assertEqual('denied', verdict.reason.code)
 
-    def test_the_state_of_the_host_comes_first(self):
+    def test_reason_of_host_precedes_denial(self):
         (verdict,) = judge(slot(sriov=True), paragraphs=(GPUS, NOT_THIS))
         self.assertEqual('sriov', verdict.reason.code)
 
-    def test_others_stay(self):
+    def test_denying_paragraph_leaves_other_slots_offered(self):
         verdicts = judge(
             slot(), slot(drc_index=5), paragraphs=(GPUS, NOT_THIS)
         )
@@ -183,10 +183,10 @@ class UnusedTest(unittest.TestCase):
         found = matching.unused(policy.Policy(paragraphs, 'inv'), host_slots)
         return [p.name for p in found]
 
-    def test_all_serve(self):
+    def test_paragraphs_that_identify_device_are_used(self):
         self.assertEqual([], self.unused(GPUS, NOT_THIS, host_slots=[slot()]))
 
-    def test_identifies_no_device(self):
+    def test_paragraph_without_device_is_unused(self):
         self.assertEqual(
             ['disks'],
             self.unused(
@@ -194,7 +194,7 @@ class UnusedTest(unittest.TestCase):
             ),
         )
 
-    def test_identifies_an_empty_slot_only(self):
+    def test_paragraph_of_empty_slot_is_unused(self):
         self.assertEqual(
             ['by place'],
             self.unused(
@@ -207,26 +207,26 @@ class UnusedTest(unittest.TestCase):
             ),
         )
 
-    def test_a_device_that_is_not_offered_counts(self):
+    def test_paragraph_of_withheld_device_is_used(self):
         self.assertEqual([], self.unused(GPUS, host_slots=[slot(sriov=True)]))
 
-    def test_a_conflict_counts(self):
+    def test_conflicting_paragraphs_are_used(self):
         self.assertEqual([], self.unused(GPUS, BY_NAME, host_slots=[slot()]))
 
-    def test_denies_what_is_not_there(self):
+    def test_denying_paragraph_without_device_is_unused(self):
         self.assertEqual(
             ['not this'],
             self.unused(GPUS, NOT_THIS, host_slots=[slot(drc_index=5)]),
         )
 
-    def test_denies_what_nothing_allows(self):
+    def test_denying_paragraph_without_allowed_device_is_unused(self):
         disks = paragraph('disks', vendor_id='144D')
         self.assertEqual(
             ['disks', 'not this'],
             self.unused(disks, NOT_THIS, host_slots=[slot()]),
         )
 
-    def test_order_of_the_file(self):
+    def test_unused_keeps_file_order(self):
         self.assertEqual(
             ['not this', 'gpus'],
             self.unused(NOT_THIS, GPUS, host_slots=[]),
@@ -234,7 +234,7 @@ class UnusedTest(unittest.TestCase):
 
 
 class DevicesTest(unittest.TestCase):
-    def test_device(self):
+    def test_device_has_resource_class_and_traits(self):
         (found,) = matching.devices(judge(slot()))
         self.assertEqual(slot(), found.slot)
         self.assertEqual('CUSTOM_GPU', found.resource_class)
@@ -248,7 +248,7 @@ class DevicesTest(unittest.TestCase):
         )
         self.assertEqual(10, len(found.traits))
 
-    def test_one_time_use(self):
+    def test_device_for_one_time_use_has_trait(self):
         flagged = dataclasses.replace(GPUS, one_time_use=True)
         (plain,) = matching.devices(judge(slot()))
         (found,) = matching.devices(judge(slot(), paragraphs=(flagged,)))
@@ -257,7 +257,7 @@ class DevicesTest(unittest.TestCase):
         )
         self.assertEqual({'HW_PCI_ONE_TIME_USE'}, found.traits - plain.traits)
 
-    def test_only_what_is_offered(self):
+    def test_devices_include_offered_slots_only(self):
         found = matching.devices(
             judge(
                 slot(drc_index=1),

@@ -23,24 +23,24 @@ from tests.unit.devices.values import slot
 
 @ddt.ddt
 class ProviderNameTest(unittest.TestCase):
-    def test_form(self):
+    def test_provider_name_contains_nodename_and_index(self):
         self.assertEqual(
             'PowerVM IOSlot host1.example.org 1C0FFEE1',
             names.provider_name('host1.example.org', 0x1C0FFEE1),
         )
 
-    def test_form_of_the_specification(self):
+    def test_spec_style_omits_nodename(self):
         self.assertEqual(
             'PowerVM IOSlot 1C0FFEE1',
             names.provider_name('host1', 0x1C0FFEE1, 'spec'),
         )
 
-    def test_longest_nodename_that_stays_whole(self):
+    def test_nodename_of_176_characters_is_kept(self):
         name = names.provider_name('n' * 176, 1)
         self.assertEqual(200, len(name))
         self.assertEqual(f'PowerVM IOSlot {"n" * 176} 00000001', name)
 
-    def test_longer_nodename_is_cut_but_told_apart(self):
+    def test_longer_nodenames_are_shortened_but_unique(self):
         one, two = (
             names.provider_name('n' * 177 + end, 1) for end in ('a', 'b')
         )
@@ -65,13 +65,15 @@ class ProviderNameTest(unittest.TestCase):
         ['PCI device', 'host1_0000:81:00.0', None],
         ['compute node', 'host1', None],
     )
-    def test_slot_of(self, name, expected):
+    def test_slot_of_provider_reads_index_from_valid_name_only(
+        self, name, expected
+    ):
         self.assertEqual(expected, names.slot_of_provider(name))
 
 
 @ddt.ddt
-class TraitTest(unittest.TestCase):
-    def test_all_eight(self):
+class GeneratedTraitsTest(unittest.TestCase):
+    def test_slot_with_all_properties_has_eight_traits(self):
         self.assertEqual(
             {
                 'CUSTOM_POWERVM_IOSLOT_VENDOR_ID_10DE',
@@ -95,28 +97,28 @@ class TraitTest(unittest.TestCase):
         ['revision_id', 'revision_id', 'REVISION_ID'],
         ['drc_name', 'drc_name', 'DRC_NAME'],
     )
-    def test_unreported_property(self, attribute, word):
+    def test_unreported_property_has_no_trait(self, attribute, word):
         prefix = f'CUSTOM_POWERVM_IOSLOT_{word}_'
         gone = names.generated_traits(slot()) - names.generated_traits(
             slot(**{attribute: None})
         )
         self.assertEqual([prefix], [trait[: len(prefix)] for trait in gone])
 
-    def test_zero_is_reported(self):
+    def test_zero_has_trait(self):
         self.assertIn(
             'CUSTOM_POWERVM_IOSLOT_SUBSYS_DEVICE_ID_0000',
             names.generated_traits(slot(subsys_device_id=0)),
         )
 
-    def test_empty_location_code(self):
+    def test_empty_location_code_has_no_trait(self):
         self.assertEqual(7, len(names.generated_traits(slot(drc_name=''))))
 
-    def test_long_location_code(self):
+    def test_long_location_code_is_cut_to_255_characters(self):
         longest = max(
             names.generated_traits(slot(drc_name='U' * 300)), key=len
         )
         self.assertEqual(255, len(longest))
 
-    def test_marks(self):
+    def test_owner_and_withdrawn_traits_are_valid(self):
         self.assertIn(names.OWNER_TRAIT, os_traits.get_traits())
         self.assertTrue(names.WITHDRAWN_TRAIT.startswith('CUSTOM_POWERVM_'))

@@ -16,10 +16,8 @@ import unittest
 
 import ddt
 
-from nova_powervm.devices import accelerators
 from nova_powervm.devices import matching
 from nova_powervm.devices import ownership
-from nova_powervm.devices import planning
 from nova_powervm.devices import policy
 from nova_powervm.devices import slot_providers
 from tests.unit.devices import values
@@ -30,7 +28,7 @@ POLICY = policy.Policy((PARAGRAPH,), source='/etc/nova/inventory.yaml')
 
 
 @ddt.ddt
-class SlotTest(unittest.TestCase):
+class SlotsOfCyborgTest(unittest.TestCase):
     @ddt.named_data(
         ['trait', 'a card', {TRAIT, 'OWNER_CYBORG'}, {0x21010020}],
         ['our form', 'PowerVM IOSlot 21010020', (), {0x21010020}],
@@ -41,41 +39,15 @@ class SlotTest(unittest.TestCase):
         ['digits alone', 'card 21010020', (), set()],
         ['another trait', 'a', {TRAIT + '0', 'X' + TRAIT}, set()],
     )  # fmt: skip
-    def test_slots(self, name, traits, expected):
+    def test_slots_of_cyborg_reads_traits_and_provider_names(
+        self, name, traits, expected
+    ):
         self.assertEqual(expected, ownership.slots_of_cyborg(name, traits))
 
+    def test_each_slot_is_mapped_to_the_name_of_cyborgs_provider(self):
+        card = slot_providers.Provider('rp', 'card', traits={TRAIT})
 
-class EvidenceTest(unittest.TestCase):
-    def setUp(self):
-        super().setUp()
-        self.evidence = ownership.Evidence()
-
-    def shown(self, **names):
-        return self.evidence.of(ownership.Neighbours(names=names))
-
-    def test_a_request_shows_a_slot_while_its_provider_stands(self):
-        self.evidence.add([accelerators.Request('a', 'rp', 0x21010020)])
-        self.evidence.add([accelerators.Request('b', 'rp', 0x21010021)])
-
-        self.assertEqual(
-            {0x21010020: 'card', 0x21010021: 'card'}, self.shown(rp='card')
-        )
-        self.assertEqual({}, self.shown(other='card'))
-
-    def test_nothing_is_shown_by_test_pci_or_without_a_provider(self):
-        self.evidence.add(
-            [
-                accelerators.Request('a', 'rp', None),
-                accelerators.Request('b', None, 0x21010020),
-            ]
-        )
-
-        self.assertEqual({}, self.shown(rp='card'))
-
-    def test_providers_say_it_themselves(self):
-        neighbours = ownership.Neighbours(slots={7: 'card'})
-
-        self.assertEqual({7: 'card'}, self.evidence.of(neighbours))
+        self.assertEqual({0x21010020: 'card'}, ownership.cyborg_slots([card]))
 
 
 class WithholdTest(unittest.TestCase):
@@ -88,44 +60,44 @@ class WithholdTest(unittest.TestCase):
         )
         return verdict
 
-    def test_what_nobody_else_has_is_offered(self):
+    def test_withhold_keeps_slot_of_nobody_else(self):
         self.assertTrue(self.judge(cyborgs={1: 'x'}).offered)
 
-    def test_what_cyborg_has_names_both_configurations(self):
+    def test_cyborg_reason_names_both_configurations(self):
         reason = self.judge(cyborgs={values.INDEX: 'card'}).reason
 
         self.assertEqual('cyborg', reason.code)
         for word in (str(PARAGRAPH), POLICY.source, "'card'", 'Cyborg'):
             self.assertIn(word, reason.text)
 
-    def test_what_an_instance_holds_names_it(self):
+    def test_held_reason_names_partition(self):
         reason = self.judge(unallocated={values.INDEX: 'partition vm'}).reason
 
         self.assertEqual('held', reason.code)
         self.assertIn('partition vm', reason.text)
 
-    def test_what_is_not_offered_keeps_its_reason(self):
+    def test_withheld_slot_keeps_earlier_reason(self):
         empty = values.slot(vendor_id=0xFFFF)
 
         reason = self.judge(empty, cyborgs={values.INDEX: 'card'}).reason
 
         self.assertEqual('empty', reason.code)
 
-    def test_both_use_it(self):
+    def test_plan_reports_devices_in_use_by_both(self):
         provider = values.provider()
         verdict = self.judge(cyborgs={values.INDEX: 'card'})
 
         def plan(consumers):
-            return planning.make_plan(
-                slot_providers.pair((), [provider]),
+            return values.make_plan(
+                (),
+                [provider],
                 slot_providers.Allocations({provider.uuid: consumers}),
-                str,
                 (verdict,),
             )
 
-        (entry,) = ownership.in_use_by_both(plan(['instance']))
+        (entry,) = plan(['instance']).in_use_by_both
         self.assertEqual(values.INDEX, entry.drc_index)
-        self.assertEqual((), ownership.in_use_by_both(plan([])))
+        self.assertEqual((), plan([]).in_use_by_both)
 
 
 class UnallocatedTest(unittest.TestCase):
@@ -138,23 +110,23 @@ class UnallocatedTest(unittest.TestCase):
             holdings,
         )
 
-    def test_its_own(self):
+    def test_slot_allocated_to_its_owner_is_not_unallocated(self):
         self.assertEqual({}, self.held({values.LPAR: {self.PROVIDER.uuid}}))
 
-    def test_of_another_provider(self):
+    def test_slot_allocated_on_other_host_is_unallocated(self):
         self.assertEqual(
             {values.INDEX: f'partition {values.LPAR}'},
             self.held({values.LPAR: {'on another host'}}),
         )
 
-    def test_of_a_deleted_instance(self):
+    def test_slot_of_deleted_instance_is_unallocated(self):
         self.assertIn(values.INDEX, self.held({values.LPAR: frozenset()}))
 
-    def test_lower_case(self):
+    def test_owner_uuid_is_compared_without_case(self):
         self.assertIn(
             values.INDEX,
             self.held({values.LPAR: ()}, uuid=values.LPAR.lower()),
         )
 
-    def test_a_foreign_partition_is_another_reason(self):
+    def test_slot_of_foreign_partition_is_not_unallocated(self):
         self.assertEqual({}, self.held({values.OTHER_LPAR: ()}))

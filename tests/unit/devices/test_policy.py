@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What a paragraph identifies, and the rules for its values."""
+"""Identification by paragraphs, and the rules for values."""
 
 import unittest
 
@@ -48,25 +48,25 @@ def identifies(slot, **identification):
 
 @ddt.ddt
 class IdentificationTest(unittest.TestCase):
-    def test_properties(self):
+    def test_properties_read_slot_in_order_of_specification(self):
         self.assertEqual(
             list(VALUES.items()),
             [(key, p.of(SLOT)) for key, p in policy.PROPERTIES.items()],
         )
 
-    def test_each_property_alone(self):
+    def test_single_property_identifies_slot(self):
         for key, value in VALUES.items():
             self.assertTrue(identifies(SLOT, **{key: value}), key)
             other = value[:-1] + '7'
             self.assertFalse(identifies(SLOT, **{key: other}), key)
 
-    def test_all_must_match(self):
+    def test_identification_requires_all_properties_to_match(self):
         self.assertTrue(identifies(SLOT, **VALUES))
         for key in VALUES:
             wrong = {**VALUES, key: VALUES[key][:-1] + '7'}
             self.assertFalse(identifies(SLOT, **wrong), key)
 
-    def test_an_unreported_property_never_matches(self):
+    def test_unreported_property_never_matches(self):
         for key, value in VALUES.items():
             self.assertFalse(identifies(LEAST, **{key: value}), key)
         self.assertFalse(identifies(LEAST, drc_name='None'))
@@ -74,21 +74,21 @@ class IdentificationTest(unittest.TestCase):
             'class': '0302',
         }))  # fmt: skip
 
-    def test_zero_is_a_value(self):
+    def test_zero_matches(self):
         self.assertTrue(
             identifies(slot(subsys_device_id=0), subsys_device_id='0000')
         )
 
-    def test_no_keys_identify_nothing(self):
+    def test_empty_identification_matches_nothing(self):
         self.assertFalse(identifies(SLOT))
 
-    def test_text(self):
+    def test_paragraph_text_has_name_and_line(self):
         self.assertEqual(
             "paragraph 'gpus' (line 3)",
             str(policy.Paragraph('gpus', {}, line=3)),
         )
 
-    def test_empty_policy(self):
+    def test_default_policy_has_no_paragraphs(self):
         self.assertEqual((), policy.Policy().paragraphs)
 
 
@@ -98,10 +98,12 @@ class ValueTest(unittest.TestCase):
         ['hex', 'vendor_id', '10de', '10DE'],
         ['location code', 'drc_name', 'u78-p1', 'u78-p1'],
     )
-    def test_normal_value(self, key, value, expected):
+    def test_normal_value_is_upper_case_for_hex_only(
+        self, key, value, expected
+    ):
         self.assertEqual(expected, policy.normal_value(key, value))
 
-    def test_good_values(self):
+    def test_valid_values_have_no_problem(self):
         for key, value in VALUES.items():
             self.assertIsNone(policy.problem_with_value(key, value), key)
             if key != 'drc_name':
@@ -120,7 +122,7 @@ class ValueTest(unittest.TestCase):
         ['index', 'drc_index', '1010020'],
         ['empty', 'class', ''],
     )
-    def test_bad_hex(self, key, value):
+    def test_invalid_hex_value_has_problem(self, key, value):
         digits = policy.PROPERTIES[key].digits
         self.assertEqual(
             f"{key} '{value}' is not {digits} hexadecimal digits",
@@ -134,7 +136,7 @@ class ValueTest(unittest.TestCase):
         ['line break behind', 'U78\n'],
         ['null character', 'U\x0078'],
     )
-    def test_bad_location_code(self, value):
+    def test_invalid_location_code_has_problem(self, value):
         self.assertIn('drc_name', policy.problem_with_value('drc_name', value))
 
 
@@ -159,7 +161,7 @@ class NameTest(unittest.TestCase):
         ['disk', 'DISK_GB', 'satisfy requests for DISK_GB'],
         ['virtual GPU', 'VGPU', 'satisfy requests for VGPU'],
     )
-    def test_resource_class(self, name, words):
+    def test_invalid_resource_class_has_problem(self, name, words):
         problem = policy.problem_with_resource_class(name)
         if words is None:
             self.assertIsNone(problem)
@@ -185,7 +187,7 @@ class NameTest(unittest.TestCase):
         ['one time use', 'HW_PCI_ONE_TIME_USE', 'where it applies'],
         ['PCI tracker', 'COMPUTE_MANAGED_PCI_DEVICE', 'PCI tracker'],
     )
-    def test_trait(self, name, words):
+    def test_invalid_trait_has_problem(self, name, words):
         problem = policy.problem_with_trait(name)
         if words is None:
             self.assertIsNone(problem)

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Slots: which are empty, which are free."""
+"""Slots that are empty, owned or available."""
 
 import unittest
 
@@ -51,7 +51,7 @@ class SlotTest(unittest.TestCase):
             False,
         ],
     )  # fmt: skip
-    def test_empty(self, changes, expected):
+    def test_is_empty_depends_on_ids_and_description(self, changes, expected):
         self.assertIs(expected, slot(**changes).is_empty)
 
     @ddt.named_data(
@@ -59,7 +59,7 @@ class SlotTest(unittest.TestCase):
         ['letters', 0x1C0FFEE1, '1C0FFEE1'],
         ['largest', 0xFFFFFFFF, 'FFFFFFFF'],
     )
-    def test_index(self, index, expected):
+    def test_drc_index_is_formatted_as_eight_digits(self, index, expected):
         self.assertEqual(expected, slots.format_drc_index(index))
         self.assertEqual(expected, slot(drc_index=index).drc_hex)
 
@@ -71,7 +71,9 @@ class SlotTest(unittest.TestCase):
             'slot 21010020',
         ],
     )
-    def test_text(self, changes, expected):
+    def test_slot_text_has_index_location_and_description(
+        self, changes, expected
+    ):
         self.assertEqual(expected, str(slot(**changes)))
 
     @ddt.named_data(
@@ -84,10 +86,10 @@ class SlotTest(unittest.TestCase):
             'VIOS vios1',
         ],
     )
-    def test_text_of_the_owner(self, changes, expected):
+    def test_owner_text_has_kind_and_name(self, changes, expected):
         self.assertEqual(expected, str(client(**changes)))
 
-    def test_least_that_a_host_reports(self):
+    def test_slot_defaults_are_assignable_and_not_empty(self):
         least = slots.Slot(INDEX)
         self.assertFalse(least.sriov)
         self.assertTrue(least.assignable)
@@ -95,14 +97,14 @@ class SlotTest(unittest.TestCase):
         self.assertFalse(least.is_empty)
         self.assertIsNone(least.owner)
 
-    def test_duplicated(self):
+    def test_duplicated_indexes_returns_repeated_indexes(self):
         host_slots = [slot(drc_index=index) for index in (1, 2, 1, 3, 1, 3)]
         self.assertEqual({1, 3}, slots.duplicated_indexes(host_slots))
         self.assertEqual(frozenset(), slots.duplicated_indexes([]))
 
 
 @ddt.ddt
-class UnavailableTest(unittest.TestCase):
+class ReasonUnavailableTest(unittest.TestCase):
     @ddt.named_data(
         ['free', {}, None],
         ['of an instance', {'owner': client()}, None],
@@ -136,16 +138,16 @@ class UnavailableTest(unittest.TestCase):
         ['not assignable, foreign',
          {'assignable': False, 'owner': client(OTHER_LPAR)}, 'owned'],
     )  # fmt: skip
-    def test_reason(self, changes, code):
+    def test_reason_unavailable_depends_on_slot_and_owner(self, changes, code):
         reason = slots.reason_unavailable(slot(**changes), {LPAR})
         self.assertEqual(code, reason and reason.code)
 
-    def test_duplicate(self):
+    def test_repeated_index_is_unavailable(self):
         reason = slots.reason_unavailable(slot(), (), {INDEX})
         self.assertEqual('duplicate', reason.code)
         self.assertIsNone(slots.reason_unavailable(slot(), (), {INDEX + 1}))
 
-    def test_names_the_owner(self):
+    def test_owned_reason_names_owner(self):
         owned = slot(owner=client(OTHER_LPAR, name='db2'))
         self.assertEqual(
             'it is owned by partition db2',

@@ -10,10 +10,15 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Values that the tests of the core begin with."""
+"""Values for the tests of the core."""
 
+import dataclasses
+
+from nova_powervm.devices import assessment
 from nova_powervm.devices import host
 from nova_powervm.devices import matching
+from nova_powervm.devices import names
+from nova_powervm.devices import plan
 from nova_powervm.devices import policy
 from nova_powervm.devices import slot_providers
 from nova_powervm.devices import slots
@@ -26,7 +31,7 @@ NAME = 'PowerVM IOSlot host1 21010020'
 
 
 def slot(**changes):
-    """Make the slot of a GPU that nobody owns."""
+    """Return the slot of a GPU without owner."""
     values = {
         'drc_index': INDEX,
         'drc_name': 'U78CB.001.WZS0JZB-P1-C2',
@@ -42,14 +47,14 @@ def slot(**changes):
 
 
 def client(uuid=LPAR, **changes):
-    """Make an owner that is an LPAR with an ordinary system in it."""
+    """Return an owner that is an ordinary LPAR."""
     return slots.Owner(
         **{'kind': slots.PartitionKind.CLIENT, 'uuid': uuid, **changes}
     )
 
 
 def paragraph(name='gpus', line=1, **identification):
-    """Make a paragraph; NVIDIA's if nothing is said."""
+    """Return a paragraph, by default one that identifies NVIDIA's GPU."""
     return policy.Paragraph(
         name=name,
         identification=identification or {'vendor_id': '10DE'},
@@ -60,14 +65,14 @@ def paragraph(name='gpus', line=1, **identification):
 
 
 def device(index=INDEX, resource_class='CUSTOM_GPU', traits=('OWNER_NOVA',)):
-    """Make a device that is offered."""
+    """Return a device that is offered."""
     return matching.Device(
         slot(drc_index=index), resource_class, frozenset(traits)
     )
 
 
 def record(reserved=0):
-    """Make an inventory record as the specification has it."""
+    """Return an inventory record as in the specification."""
     return {
         'total': 1,
         'reserved': reserved,
@@ -79,7 +84,7 @@ def record(reserved=0):
 
 
 def provider(name=NAME, classes=('CUSTOM_GPU',), reserved=0, traits=()):
-    """Make a provider as Nova's tree has it; its name serves as uuid."""
+    """Return a provider of Nova's tree; its uuid contains its name."""
     return slot_providers.Provider(
         uuid=f'uuid of {name}',
         name=name,
@@ -88,8 +93,45 @@ def provider(name=NAME, classes=('CUSTOM_GPU',), reserved=0, traits=()):
     )
 
 
+def name_of(index):
+    """Name a provider of this host."""
+    return names.provider_name('host1', index)
+
+
+def make_plan(
+    devices=(), providers=(), allocations=None, verdicts=(), held=()
+):
+    """Plan for devices that are offered, whatever made them so.
+
+    :param allocations: Placement's answers; that nobody holds anything if
+        they are left out.
+    :param verdicts: Those of slots that are not offered.
+    :param held: DRC indexes of slots that LPARs of instances own.
+    """
+    once = dataclasses.replace(paragraph(), one_time_use=True)
+    flagged = [
+        matching.Verdict(device.slot, (once,), None)
+        for device in devices
+        if device.one_time_use
+        and device.slot.drc_index not in {v.slot.drc_index for v in verdicts}
+    ]
+    made = plan.make_plan(
+        assessment.Assessment(
+            assessment.Facts(policy.Policy()),
+            (*verdicts, *flagged),
+            slot_providers.pair(devices, providers),
+            frozenset(held),
+        ),
+        slot_providers.Allocations({p.uuid: {} for p in providers})
+        if allocations is None
+        else allocations,
+        name_of,
+    )
+    return dataclasses.replace(made, verdicts=tuple(verdicts))
+
+
 def view(**changes):
-    """Make a host of 16 processors and 64 GiB."""
+    """Return a host with 16 processors and 64 GiB."""
     values = {
         'name': 'Server-8247-22L',
         'uuid': 'c889bf0d-9996-33ac-84c5-d16727083a77',
@@ -105,7 +147,7 @@ def view(**changes):
 
 
 def spec(**changes):
-    """Make what an LPAR with two slots shall be."""
+    """Return the specification of an LPAR with two slots."""
     values = {
         'uuid': LPAR,
         'name': 'instance-00000001',
@@ -121,7 +163,7 @@ def spec(**changes):
 
 
 def lpar(**changes):
-    """Make the LPAR of :func:`spec`, as the host reports it."""
+    """Return the LPAR of :func:`spec`, as the host reports it."""
     values = {
         'uuid': LPAR,
         'name': 'instance-00000001',

@@ -10,4 +10,4 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Tests of the documentation against the code."""
+"""Tests of the documents against the code."""

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Reads the documents as text; Sphinx is not needed."""
+"""Reads the documents as text, without Sphinx."""
 
 import pathlib
 import re
@@ -41,7 +41,7 @@ _COMMAND = re.compile(r'(?:.*\\\n)*.*')
 
 
 def documents():
-    """Give name, as in toctrees, and text of each document."""
+    """Return name, as in toctrees, and text of each document."""
     found = {
         str(path.relative_to(SOURCE).with_suffix('')): path.read_text()
         for path in sorted(SOURCE.rglob('*.rst'))
@@ -50,7 +50,7 @@ def documents():
 
 
 def blocks(language):
-    """Give document and text of each code block of a language."""
+    """Return document and text of each code block of a language."""
     for name, text in documents().items():
         for block in _BLOCK.finditer(f'{text}\n'):
             if block['language'] == language:
@@ -58,14 +58,14 @@ def blocks(language):
 
 
 def words(text):
-    """Give a text with single spaces, so that line breaks don't matter."""
+    """Collapse white space, so that line breaks don't matter."""
     return ' '.join(text.split())
 
 
 def commands(name):
-    """Give command line and shown output of each example of a page.
+    """Return command line and shown output of each example of a page.
 
-    A line that ends with a backslash goes on in the next one.
+    A backslash at the end continues a line.
     """
     for document, text in blocks('console'):
         if document == name:

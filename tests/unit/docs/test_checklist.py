@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The checklist for a real host, held against the emulated one."""
+"""The checklist for a real host, run against the emulated one."""
 
 import doctest
 import gc
@@ -25,7 +25,7 @@ PAGE = 'contributor/novalink-checklist'
 
 
 class ChecklistTest(unittest.TestCase):
-    def test_the_emulator_does_what_the_checklist_says(self):
+    def test_emulator_passes_checklist(self):
         base.quieten(self)
         emulator = base.start(self)
         # A session logs off when it is collected.

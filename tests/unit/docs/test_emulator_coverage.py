@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The page of what the emulator can be asked finds what there is."""
+"""The page on the emulator's coverage of pypowervm."""
 
 import sys
 import unittest
@@ -23,14 +23,14 @@ import emulator_coverage
 import pypowervm_calls
 
 
-class CoverageTest(unittest.TestCase):
+class EmulatorCoverageTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
         cls.marks = emulator_coverage.marks()
 
     def state(self, path, what, operation=''):
-        """Return what the emulator does with a call that must be known."""
+        """Return the emulator's support of a call that must be known."""
         (found,) = (
             mark
             for mark in self.marks
@@ -43,7 +43,7 @@ class CoverageTest(unittest.TestCase):
         path = f'uom/{kind}/{{uuid}}/do/{operation}'
         return self.state(path, 'job', operation)
 
-    def test_served(self):
+    def test_known_calls_are_served(self):
         for path, what in (
             ('uom/LogicalPartition', 'create'),
             ('uom/LogicalPartition/{uuid}', 'update'),
@@ -56,7 +56,7 @@ class CoverageTest(unittest.TestCase):
         ):
             self.assertEqual('served', self.state(path, what), path)
 
-    def test_missing(self):
+    def test_unsupported_calls_are_missing(self):
         for path, what in (
             ('uom/SharedStoragePool', 'feed'),
             ('uom/Tier/{uuid}/LogicalUnit', 'create'),
@@ -64,7 +64,7 @@ class CoverageTest(unittest.TestCase):
         ):
             self.assertEqual('missing', self.state(path, what), path)
 
-    def test_jobs(self):
+    def test_jobs_are_served_or_missing(self):
         self.assertEqual('served', self.job('LogicalPartition', 'PowerOn'))
         self.assertEqual('served', self.job('VirtualIOServer', 'PowerOff'))
         self.assertEqual('missing', self.job('LogicalPartition', 'CloseVterm'))
@@ -82,30 +82,30 @@ class CoverageTest(unittest.TestCase):
             ),
         )
 
-    def test_quick_properties(self):
+    def test_quick_properties_are_served(self):
         for name in ('PartitionID', 'PartitionType'):
             path = f'uom/LogicalPartition/{{uuid}}/quick/{name}'
             self.assertEqual('served', self.state(path, 'quick', name))
 
-    def test_refused(self):
+    def test_refused_calls_have_reason(self):
         path = 'uom/ManagementConsole/do/CLIRunner'
         self.assertEqual('refused', self.state(path, 'job', 'CLIRunner'))
         for mark in self.marks:
             self.assertEqual(mark.state == 'refused', bool(mark.reason))
 
-    def test_each_reason_is_needed(self):
+    def test_reasons_are_all_used(self):
         used = {mark.reason for mark in self.marks} - {''}
         self.assertEqual(set(emulator_coverage.REASONS.values()), used)
 
-    def test_every_noun_has_a_place(self):
+    def test_nouns_of_pypowervm_all_have_place(self):
         places = pypowervm_calls.places()
         for noun in pypowervm_calls.nouns():
             self.assertTrue(places[noun], noun)
 
-    def test_every_route_is_known(self):
+    def test_routes_are_all_known_calls(self):
         self.assertEqual([], emulator_coverage.strangers())
 
-    def test_the_page_counts_all(self):
+    def test_page_counts_calls_by_state(self):
         states = [mark.state for mark in self.marks]
         first, *lines = emulator_coverage.page()
         self.assertEqual(

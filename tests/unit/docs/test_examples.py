@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The examples of the documentation are run."""
+"""Examples in the documents are valid."""
 
 import pathlib
 import re
@@ -32,13 +32,13 @@ _NOVAS = 'schema_version'
 _OTHERS = ('group_policy', accelerators.PROFILE)
 
 
-class InventoryTest(unittest.TestCase):
-    def test_every_example_is_a_good_file(self):
+class InventoryExampleTest(unittest.TestCase):
+    def test_inventory_examples_are_valid(self):
         examples = [
             (name, text)
             for name, text in pages.blocks('yaml')
             # Worlds are YAML, too; the emulator's tests build them.
-            if name != 'contributor/emulator' and _NOVAS not in text
+            if name != 'user/emulator' and _NOVAS not in text
         ]
         for name, text in examples:
             with self.subTest(document=name):
@@ -49,7 +49,7 @@ class InventoryTest(unittest.TestCase):
             {name for name, _ in examples},
         )
 
-    def test_nova_takes_the_example_of_what_it_adds(self):
+    def test_nova_accepts_provider_config_examples(self):
         texts = [text for _, text in pages.blocks('yaml') if _NOVAS in text]
         self.assertTrue(texts)
         for text in texts:
@@ -59,8 +59,8 @@ class InventoryTest(unittest.TestCase):
                 self.assertTrue(provider_config.additions(directory))
 
 
-class CommandTest(unittest.TestCase):
-    def test_every_page_with_commands_for_the_cloud_is_followed(self):
+class CommandExampleTest(unittest.TestCase):
+    def test_pages_with_cloud_commands_are_run(self):
         found = {
             name
             for name in pages.documents()
@@ -70,14 +70,14 @@ class CommandTest(unittest.TestCase):
         self.assertEqual(set(pages.FOLLOWED), found)
 
 
-class FlavorTest(unittest.TestCase):
-    """Extra specs of flavors, and what nova itself says of them."""
+class FlavorExampleTest(unittest.TestCase):
+    """Extra specs in examples, validated by nova."""
 
-    def test_every_extra_spec_is_accepted_by_nova(self):
+    def test_nova_accepts_extra_specs_of_examples(self):
         for _, key, value in self.properties():
             validators.validate(key, value)
 
-    def test_every_group_asks_for_a_device(self):
+    def test_groups_of_examples_request_devices(self):
         # nova accepts traits1:..., too, and takes it for a group "s1".
         for name, specs in self.flavors():
             numbers = {
@@ -101,7 +101,7 @@ class FlavorTest(unittest.TestCase):
                 len(numbers), sum(claims.requested_amounts(specs).values())
             )
 
-    def test_every_group_asks_for_novas_devices(self):
+    def test_groups_of_examples_require_owner_nova(self):
         for name, specs in self.flavors():
             for key in specs:
                 match = _GROUP.match(key)
@@ -110,7 +110,7 @@ class FlavorTest(unittest.TestCase):
                     self.assertEqual('required', specs.get(owner), name)
 
     def flavors(self):
-        """Give document and extra specs of each flavor that is set."""
+        """Return document and extra specs of each example flavor."""
         found = [
             (name, dict(_PROPERTY.findall(command)))
             for name, text in pages.blocks('console')

@@ -10,16 +10,16 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The reference of the inventory file is made from its schema."""
+"""The reference of the inventory file follows its schema."""
 
 import sys
 import unittest
 
 from nova_powervm.devices import policy
-from nova_powervm.inventory_file import loader
+from nova_powervm.inventory_file import file_keywords
 from nova_powervm.inventory_file import schema
-from nova_powervm.inventory_file import words
-from tests.property import readers
+from nova_powervm.inventory_file import yaml_loader
+from tests.property import yaml_readers
 from tests.unit.docs import pages
 
 sys.path.insert(0, str(pages.SOURCE / '_ext'))
@@ -29,7 +29,7 @@ import inventory_reference
 PAGE = 'configuration/inventory'
 
 
-class ReferenceTest(unittest.TestCase):
+class InventoryReferenceTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
@@ -40,12 +40,12 @@ class ReferenceTest(unittest.TestCase):
             line.split('``')[1] for line in part() if line.startswith('``')
         ]
 
-    def test_every_key_has_an_entry(self):
+    def test_reference_describes_every_key(self):
         self.assertEqual(
-            list(words.PARAGRAPH_KEYS),
+            list(file_keywords.PARAGRAPH_KEYS),
             sorted(
                 self.terms(inventory_reference.paragraph),
-                key=words.PARAGRAPH_KEYS.index,
+                key=file_keywords.PARAGRAPH_KEYS.index,
             ),
         )
         self.assertEqual(
@@ -53,22 +53,25 @@ class ReferenceTest(unittest.TestCase):
             self.terms(inventory_reference.identification),
         )
 
-    def test_every_rule_that_the_schema_can_not_say_is_listed(self):
+    def test_reference_lists_every_rule_beyond_schema(self):
         self.assertEqual(
-            len(schema.BEYOND), len(list(inventory_reference.beyond()))
+            len(schema.RULES_BEYOND_SCHEMA),
+            len(list(inventory_reference.beyond())),
         )
 
-    def test_the_page_has_all_parts(self):
+    def test_page_includes_all_parts_of_reference(self):
         for part in ('paragraph', 'identification', 'beyond'):
             self.assertIn(f'.. inventory-reference:: {part}\n', self.page)
 
-    def test_numbers_of_the_page(self):
+    def test_page_states_limits_of_loader(self):
         text = pages.words(self.page)
-        self.assertIn(f'more than {loader.MOST} keys and values', text)
-        self.assertEqual(10, loader.DEEPEST)
+        self.assertIn(
+            f'more than {yaml_loader.MAX_NODES} keys and values', text
+        )
+        self.assertEqual(10, yaml_loader.MAX_DEPTH)
         self.assertIn('more than ten levels', text)
 
-    def test_what_the_page_says_needs_quotes_does(self):
+    def test_values_listed_as_needing_quotes_need_them(self):
         table = self.page[self.page.index('Written') :].split('\n\n')[0]
         values = [
             value
@@ -79,4 +82,4 @@ class ReferenceTest(unittest.TestCase):
         self.assertGreater(len(values), 7)
         for value in values:
             if not set('*?') & set(value):
-                self.assertTrue(readers.readings(value), value)
+                self.assertTrue(yaml_readers.readings(value), value)

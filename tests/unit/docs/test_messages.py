@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What the documents say of messages, reasons and layers is the code's."""
+"""Documents list all messages, reasons and import contracts."""
 
 import ast
 import dataclasses
@@ -22,7 +22,7 @@ import unittest
 from nova_powervm import exception
 from nova_powervm.devices import matching
 from nova_powervm.devices import names
-from nova_powervm.devices import planned
+from nova_powervm.devices import plan as plans
 from nova_powervm.devices import policy
 from nova_powervm.devices import slots
 from nova_powervm.inventory_file import inventory
@@ -34,35 +34,35 @@ _PLACE = re.compile(r'\{\w+\}')
 
 
 def messages():
-    """Give name and pattern of each error that has words of its own."""
+    """Yield name and message of each error that has its own message."""
     for name, error in inspect.getmembers(exception, inspect.isclass):
         own = vars(error).get('message')
         if own and own != '{reason}':
             yield name, own
 
 
-class MessageTest(unittest.TestCase):
+class ErrorMessageTest(unittest.TestCase):
     def setUp(self):
         super().setUp()
         self.text = pages.words(
             pages.documents()['admin/troubleshooting'].replace('\n   ', '\n')
         )
 
-    def test_every_error_is_explained(self):
+    def test_page_explains_every_error(self):
         for name, message in messages():
-            # The list of problems follows its head.
+            # The list of problems follows the message.
             head = message.removesuffix('\n{problems}')
             shown = _PLACE.sub(lambda place: f'<{place[0][1:-1]}>', head)
             with self.subTest(error=name):
                 self.assertIn(pages.words(shown), self.text)
 
 
-class ReasonTest(unittest.TestCase):
+class WithheldReasonTest(unittest.TestCase):
     GPU = slots.Slot(1, vendor_id=0x10DE)
     ONE = policy.Paragraph('...', {'vendor_id': '10DE'})
     NONE = dataclasses.replace(ONE, allow=False)
 
-    def test_every_reason_is_explained(self):
+    def test_page_explains_every_reason(self):
         text = pages.documents()['admin/devices']
         database = slots.Owner(slots.PartitionKind.CLIENT, name='...')
         vios = slots.Owner(slots.PartitionKind.VIOS, name='vios1')
@@ -102,7 +102,7 @@ class ReasonTest(unittest.TestCase):
             self.assertIn(f'``{shown}``', text)
 
     def reasons(self, *host_slots, paragraphs=(), lpars=()):
-        """Give code and words of each reason."""
+        """Return code and text of each reason."""
         allowed = policy.Policy(paragraphs, '...')
         return {
             (verdict.reason.code, verdict.reason.text)
@@ -110,17 +110,17 @@ class ReasonTest(unittest.TestCase):
         }
 
 
-class DifferenceTest(unittest.TestCase):
-    def test_every_kind_is_explained(self):
+class DifferenceKindTest(unittest.TestCase):
+    def test_page_explains_every_kind_of_difference(self):
         text = pages.documents()['admin/devices']
         for kind in differences.Kind:
             self.assertIn(f'   * - ``{kind.value}``\n', text)
 
 
-class LogTest(unittest.TestCase):
-    """The lines of level WARNING and ERROR about the file."""
+class InventoryLogTest(unittest.TestCase):
+    """Log lines about the inventory file."""
 
-    def test_every_line_is_explained(self):
+    def test_page_explains_every_line_about_inventory_file(self):
         text = pages.words(
             pages.documents()['admin/troubleshooting'].replace('\n   ', '\n')
         )
@@ -142,8 +142,8 @@ class LogTest(unittest.TestCase):
                     self.assertIn(pages.words(first), text)
 
 
-class WatchingTest(unittest.TestCase):
-    """The page of what to watch has each line of level WARNING and ERROR."""
+class WatchingPageTest(unittest.TestCase):
+    """The page on watching shows each line of level WARNING and ERROR."""
 
     #: Lines that are put together elsewhere: those of a plan are below, the
     #: reasons are tested above, the promise is an error's words.
@@ -153,10 +153,10 @@ class WatchingTest(unittest.TestCase):
         super().setUp()
         self.text = pages.words(pages.documents()['admin/watching'])
 
-    def test_every_line_of_the_log_is_there(self):
+    def test_page_shows_every_warning_and_error_line(self):
         found = 0
         for path in sorted((pages.ROOT / 'nova_powervm').rglob('*.py')):
-            # These are no services of an operator's.
+            # These are not run as services.
             if not {'emulator', 'demo', 'tool'} & set(path.parts):
                 for message in lines_of_the_log(path):
                     found += 1
@@ -165,10 +165,10 @@ class WatchingTest(unittest.TestCase):
                         self.assertTrue(shown, message)
         self.assertGreater(found, 40)
 
-    def test_lines_of_plans_are_there(self):
-        for action in planned.Action:
+    def test_page_shows_every_line_about_plans(self):
+        for action in plans.Action:
             for reserved, traits in ((1, {names.ONE_TIME_USE_TRAIT}), (0, ())):
-                entry = planned.Entry(
+                entry = plans.Entry(
                     action,
                     0x12345678,
                     '<name>',
@@ -179,13 +179,13 @@ class WatchingTest(unittest.TestCase):
                     ('<instances>',),
                 )
                 line = plan_log.describe(entry).replace('12345678', '<index>')
-                # What helps, and why, is another matter.
+                # The reason and the cure are not shown.
                 first = re.split(r'(?<=was allocated)\.|: <reason>$', line)[0]
                 self.assertIn(first, self.text)
 
 
 def lines_of_the_log(path):
-    """Give the messages of level WARNING and ERROR in a module."""
+    """Yield the messages of level WARNING and ERROR in a module."""
     tree = ast.parse(path.read_text())
     constants = {
         node.targets[0].id: node.value
@@ -201,23 +201,23 @@ def lines_of_the_log(path):
         ):
             message = call.args[0]
             if isinstance(message, ast.Name):
-                if message.id in WatchingTest.ELSEWHERE:
+                if message.id in WatchingPageTest.ELSEWHERE:
                     continue
                 message = constants[message.id]
             yield ast.literal_eval(message)
 
 
 def as_shown(message):
-    """Give a pattern of how a page shows a message."""
+    """Return a pattern for a message as a page shows it."""
     parts = re.split(r'%(?:\(\w+\))?\d*\w', message)
     if not parts[0]:
-        # It is another message that goes on.
+        # It continues another message.
         return re.escape(parts[1])
     return r'``' + r'<[\w ]+>'.join(map(re.escape, parts))
 
 
-class ArchitectureTest(unittest.TestCase):
-    def test_every_import_contract_is_named(self):
+class ArchitecturePageTest(unittest.TestCase):
+    def test_page_names_every_import_contract(self):
         settings = tomllib.loads((pages.ROOT / 'pyproject.toml').read_text())
         text = pages.documents()['contributor/architecture']
         for contract in settings['tool']['importlinter']['contracts']:

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The options: their sample and what the documents say of them."""
+"""Options, their samples and their documentation."""
 
 import pathlib
 import re
@@ -26,7 +26,7 @@ from tests.unit.docs import pages
 
 
 def shown(default):
-    """Write a default as the generator does."""
+    """Return a default as the generator writes it."""
     if default is None:
         return '<None>'
     if isinstance(default, bool):
@@ -34,22 +34,22 @@ def shown(default):
     return ','.join(default) if isinstance(default, list) else str(default)
 
 
-class Sample:
-    """What holds for the sample of a group and the words about it."""
+class OptionsMixin:
+    """Tests of the sample and the documentation of an option group."""
 
     group = ''
     generator = ''
     module = None
 
     def options(self):
-        """Give the options by name, as the generator finds them."""
+        """Return the options by name, as the generator finds them."""
         return {
             opt.dest: opt
             for _, opts in self.module.list_opts()
             for opt in opts
         }
 
-    def test_the_sample_shows_every_option(self):
+    def test_sample_shows_every_option(self):
         text = self.sample()
         self.assertIn(f'[{self.group}]', text)
         for name, opt in self.options().items():
@@ -57,13 +57,13 @@ class Sample:
                 f'#{name} = {shown(opt.default)}'.rstrip() + '\n', text
             )
 
-    def test_the_sample_explains_every_option(self):
+    def test_sample_explains_every_option(self):
         text = pages.words(self.sample().replace('#', ' '))
         for name, opt in self.options().items():
             self.assertTrue(opt.help.strip(), name)
             self.assertIn(pages.words(opt.help.replace('#', ' ')), text)
 
-    def test_the_sample_is_read_without_a_change(self):
+    def test_sample_values_are_defaults(self):
         values = cfg.ConfigOpts()
         with tempfile.TemporaryDirectory() as directory:
             path = pathlib.Path(directory, 'sample.conf')
@@ -73,7 +73,7 @@ class Sample:
         for name, opt in self.options().items():
             self.assertEqual(opt.default, values[self.group][name])
 
-    def test_options_of_the_documentation_exist(self):
+    def test_options_named_by_pages_exist(self):
         pattern = re.compile(rf'\[{self.group}\](\w+)')
         for document, text in pages.documents().items():
             for name in pattern.findall(text):
@@ -92,19 +92,19 @@ class Sample:
             return path.read_text()
 
 
-class NovaTest(Sample, unittest.TestCase):
+class NovaOptionsTest(OptionsMixin, unittest.TestCase):
     group = 'powervm'
     generator = 'nova-powervm-config-generator.conf'
     module = conf
 
-    def test_defaults_of_the_documentation(self):
+    def test_inventory_file_option_has_documented_default(self):
         self.assertEqual(
             '/etc/nova/inventory.yaml',
             self.options()['inventory_file'].default,
         )
 
 
-class NeutronTest(Sample, unittest.TestCase):
+class NeutronOptionsTest(OptionsMixin, unittest.TestCase):
     group = 'pvm_sea'
     generator = 'neutron-powervm-config-generator.conf'
     module = neutron_options

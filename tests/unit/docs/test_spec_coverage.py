@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What the table of the specifications' clauses names has to exist."""
+"""The tests and documents named in the specifications' table exist."""
 
 import ast
 import dataclasses
@@ -49,7 +49,7 @@ SPECIFICATIONS = {'D': 98, 'C': 61, 'V': 32, 'O': 44, 'N': 27}
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """One clause."""
+    """A clause of a specification."""
 
     number: str
     clause: str
@@ -74,7 +74,7 @@ class Row:
 
 
 def rows(text):
-    """Read the rows of the tables; the heads are none."""
+    """Return the rows of the tables, without their heads."""
     return [
         Row(match['number'], *map(pages.words, match.group('clause', 'held')))
         for match in _ROW.finditer(text)
@@ -83,7 +83,7 @@ def rows(text):
 
 
 def exists(test):
-    """Whether a test, a class or a module of tests is there.
+    """Return whether a test, a class or a module of tests exists.
 
     The sources are parsed, not imported.
     """
@@ -115,14 +115,14 @@ class SpecCoverageTest(unittest.TestCase):
         cls.text = pages.documents()[PAGE]
         cls.rows = rows(cls.text)
 
-    def test_every_row_is_read(self):
+    def test_parser_reads_every_row(self):
         entries = re.findall(r'^   \* - (\S+)$', self.text, re.MULTILINE)
         self.assertEqual(
             [entry for entry in entries if entry != 'No.'],
             [row.number for row in self.rows],
         )
 
-    def test_rows_are_numbered(self):
+    def test_rows_are_numbered_consecutively(self):
         counts = dict.fromkeys(SPECIFICATIONS, 0)
         for row in self.rows:
             letter = row.number[0]
@@ -131,10 +131,10 @@ class SpecCoverageTest(unittest.TestCase):
         for letter, least in SPECIFICATIONS.items():
             self.assertGreaterEqual(counts[letter], least, letter)
 
-    def test_every_clause_has_a_status(self):
+    def test_rows_all_have_status(self):
         self.assertEqual([], [row for row in self.rows if not row.has_status])
 
-    def test_every_test_exists(self):
+    def test_tests_named_by_rows_exist(self):
         missing = [
             (row.number, test)
             for row in self.rows
@@ -143,7 +143,7 @@ class SpecCoverageTest(unittest.TestCase):
         ]
         self.assertEqual([], missing)
 
-    def test_every_document_exists(self):
+    def test_documents_named_by_rows_exist(self):
         known = pages.documents()
         missing = [
             (row.number, document)
@@ -153,7 +153,7 @@ class SpecCoverageTest(unittest.TestCase):
         ]
         self.assertEqual([], missing)
 
-    def test_every_difference_exists(self):
+    def test_differences_named_by_rows_exist(self):
         numbers = re.findall(
             r'^\.\. _difference-(\d+):\n\n(\d+)\. ',
             pages.documents()['admin/differences'],
@@ -164,11 +164,11 @@ class SpecCoverageTest(unittest.TestCase):
         named = {
             pair for row in self.rows for pair in _DIFFERENCE.findall(row.held)
         }
-        # Each difference is one from some clause.
+        # Each difference belongs to a clause.
         self.assertEqual({(n, n) for n in known}, named)
 
-    def test_literals_are_understood(self):
-        # A test or a document with a slip of the pen is not passed over.
+    def test_literals_of_rows_are_understood(self):
+        # A misspelt test or document must not be skipped.
         for row in self.rows:
             literals = re.findall(r'``(.*?)``', row.held)
             for literal in literals:
@@ -180,8 +180,8 @@ class SpecCoverageTest(unittest.TestCase):
                     )
 
 
-class OtherPagesTest(unittest.TestCase):
-    def test_every_test_that_a_page_names_exists(self):
+class PageReferencesTest(unittest.TestCase):
+    def test_tests_named_by_pages_exist(self):
         named = [
             (name, test)
             for name, text in pages.documents().items()
@@ -190,7 +190,7 @@ class OtherPagesTest(unittest.TestCase):
         self.assertGreater(len({name for name, _ in named}), 1)
         self.assertEqual([], [pair for pair in named if not exists(pair[1])])
 
-    def test_every_promise_of_one_time_use_has_a_test(self):
+    def test_promises_of_one_time_use_page_have_tests(self):
         found = [
             Row(*match.group('number', 'clause', 'held'))
             for match in _CELLS.finditer(
@@ -203,26 +203,27 @@ class OtherPagesTest(unittest.TestCase):
         self.assertEqual(heads, [row for row in found if not row.tests])
 
 
-class CheckTest(unittest.TestCase):
-    """The checks find what is wrong."""
+class SpecCoverageCheckTest(unittest.TestCase):
+    """The checks above find errors."""
 
-    THIS = 'tests.unit.docs.test_spec_coverage'
+    MODULE = 'tests.unit.docs.test_spec_coverage'
 
-    def test_exists(self):
-        for name in ('', '.CheckTest', '.CheckTest.test_exists'):
-            self.assertTrue(exists(self.THIS + name), name)
+    def test_exists_finds_module_class_and_test(self):
+        module, name, method = self.id().rsplit('.', 2)
+        for found in (module, f'{module}.{name}', f'{module}.{name}.{method}'):
+            self.assertTrue(exists(found), found)
 
-    def test_does_not_exist(self):
+    def test_exists_rejects_unknown_names(self):
         for name in (
-            self.THIS + '.Nobody',
-            self.THIS + '.CheckTest.test_nothing',
-            self.THIS + '.CheckTest.test_exists.more',
+            f'{self.MODULE}.Nobody',
+            f'{self.MODULE}.SpecCoverageCheckTest.test_nothing',
+            f'{self.id()}.more',
             'tests.unit.docs.test_nothing',
             'tests.nowhere.at.all',
         ):
             self.assertFalse(exists(name), name)
 
-    def test_status(self):
+    def test_has_status_requires_known_words(self):
         for held, expected in (
             ('``tests.unit``', True),
             ('``doc: index``', True),

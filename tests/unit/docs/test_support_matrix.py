@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What the support matrix claims is the code's, and has tests."""
+"""The support matrix agrees with the driver, and names tests."""
 
 import configparser
 import dataclasses
@@ -194,7 +194,7 @@ METHODS = {
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """One feature."""
+    """A feature."""
 
     key: str
     support: str
@@ -213,7 +213,7 @@ class Row:
 
 
 def rows():
-    """Read the matrix; by key."""
+    """Return the rows of the matrix by key."""
     config = configparser.ConfigParser()
     config.read_string(FILE.read_text())
     return {
@@ -233,16 +233,16 @@ class SupportMatrixTest(unittest.TestCase):
         self.assertEqual(59, len(NOVA))
         self.assertEqual(NOVA | DEVICES, set(self.rows))
 
-    def test_the_page_shows_the_file(self):
+    def test_page_shows_support_matrix_file(self):
         self.assertIn(
             f'.. support_matrix:: /{FILE.name}\n', pages.documents()[PAGE]
         )
 
-    def test_what_works_names_tests_and_the_rest_none(self):
+    def test_supported_rows_name_tests_and_missing_rows_do_not(self):
         wrong = [r for r in self.rows.values() if not r.has_right_tests]
         self.assertEqual([], wrong)
 
-    def test_every_test_exists(self):
+    def test_tests_named_by_rows_exist(self):
         missing = [
             (row.key, name)
             for row in self.rows.values()
@@ -252,21 +252,21 @@ class SupportMatrixTest(unittest.TestCase):
         ]
         self.assertEqual([], missing)
 
-    def test_capabilities(self):
+    def test_rows_agree_with_driver_capabilities(self):
         declared = driver.PowerVMDriver.capabilities
         for key, capability in CAPABILITIES.items():
             self.assertEqual(
                 declared[capability], self.rows[key].support != 'missing', key
             )
 
-    def test_methods(self):
+    def test_rows_agree_with_driver_methods(self):
         ours = vars(driver.PowerVMDriver)
         for key, name in METHODS.items():
             self.assertEqual(
                 name in ours, self.rows[key].support != 'missing', key
             )
 
-    def test_methods_are_left_to_drivers_by_nova(self):
+    def test_nova_leaves_listed_methods_to_drivers(self):
         for key, name in METHODS.items():
             source = inspect.getsource(
                 getattr(nova_driver.ComputeDriver, name)
@@ -274,10 +274,10 @@ class SupportMatrixTest(unittest.TestCase):
             self.assertIn('raise NotImplementedError', source, key)
 
 
-class CheckTest(unittest.TestCase):
-    """The checks find what is wrong."""
+class SupportMatrixCheckTest(unittest.TestCase):
+    """The checks above find errors."""
 
-    def test_tests(self):
+    def test_tests_are_read_from_end_of_note(self):
         for note, expected in (
             ('Tests: tests.a.B.test_c.', ['tests.a.B.test_c']),
             ('So. Tests: tests.a, tests.b.', ['tests.a', 'tests.b']),
@@ -288,7 +288,7 @@ class CheckTest(unittest.TestCase):
         ):
             self.assertEqual(expected, Row('a', 'complete', note).tests, note)
 
-    def test_right_tests(self):
+    def test_has_right_tests_depends_on_support(self):
         named = 'It works. Tests: tests.a.'
         for support, note, expected in (
             ('complete', named, True),

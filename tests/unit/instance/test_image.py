@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What Glance says of images."""
+"""Image metadata of Glance."""
 
 import unittest
 
@@ -18,18 +18,18 @@ from nova_powervm import exception
 from nova_powervm.instance import image
 
 
-class FormatTest(unittest.TestCase):
-    def test_what_a_host_takes(self):
+class CheckImageTest(unittest.TestCase):
+    def test_check_accepts_raw_and_qcow2(self):
         for name in ('raw', 'qcow2'):
             self.assertEqual(7, image.Image('it', name, 7).check())
 
-    def test_everything_else_is_refused_by_name(self):
+    def test_check_refuses_other_formats_by_name(self):
         for name in ('iso', 'vmdk', 'aki', 'unknown', 'RAW', ''):
             with self.assertRaises(exception.ImageRefused) as caught:
                 image.Image('it', name, 1).check()
             self.assertIn(f'format is {name}.', str(caught.exception))
 
-    def test_an_unknown_size_and_none_are_refused(self):
+    def test_check_refuses_unknown_and_zero_size(self):
         for size, words in ((None, 'does not say its size'), (0, 'is empty')):
             with self.assertRaises(exception.ImageRefused) as caught:
                 image.Image('it', 'raw', size).check()

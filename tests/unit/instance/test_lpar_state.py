@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""PowerVM's words for states."""
+"""Translation of PowerVM's states."""
 
 import unittest
 
@@ -21,7 +21,7 @@ from nova_powervm.instance.lpar_state import Power
 
 
 @ddt.ddt
-class PowerTest(unittest.TestCase):
+class PowerStateTest(unittest.TestCase):
     @ddt.named_data(
         ['running', 'running', Power.RUNNING],
         ['off', 'not activated', Power.OFF],
@@ -32,5 +32,5 @@ class PowerTest(unittest.TestCase):
         ['a word of tomorrow', 'levitating', Power.UNKNOWN],
         ['nothing', '', Power.UNKNOWN],
     )
-    def test_meaning(self, word, expected):
+    def test_power_translates_state_of_lpar(self, word, expected):
         self.assertIs(expected, lpar_state.power(word))

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""How an instance's size and identity become those of an LPAR."""
+"""An instance's size and identity as those of its LPAR."""
 
 import unittest
 
@@ -23,7 +23,7 @@ from tests.unit.devices.values import spec
 
 
 @ddt.ddt
-class IdentityTest(unittest.TestCase):
+class LparIdentityTest(unittest.TestCase):
     @ddt.named_data(
         ['digit below 8', '7', '7'],
         ['8', '8', '0'],
@@ -32,13 +32,13 @@ class IdentityTest(unittest.TestCase):
         ['capital', 'A', '2'],
         ['zero', '0', '0'],
     )
-    def test_uuid(self, first, expected):
+    def test_lpar_uuid_clears_first_bit(self, first, expected):
         rest = 'b1c2d3e-0000-4000-8000-00000000abcd'
         self.assertEqual(
             expected + rest.upper(), partition.lpar_uuid(first + rest)
         )
 
-    def test_way_back(self):
+    def test_instance_uuids_returns_both_candidates(self):
         self.assertEqual(
             ('2b1c-ab', 'ab1c-ab'), partition.instance_uuids('2B1C-AB')
         )
@@ -49,10 +49,12 @@ class IdentityTest(unittest.TestCase):
         ['too long', 'n' * 31 + 'x', 'n' * 22 + '-4330a103'],
         ['refused characters', 'a*b|c', 'a_b_c'],
     )
-    def test_name(self, name, expected):
+    def test_lpar_name_is_valid_and_at_most_31_characters(
+        self, name, expected
+    ):
         self.assertEqual(expected, partition.lpar_name(name))
 
-    def test_long_names_with_one_beginning_stay_different(self):
+    def test_lpar_names_with_same_beginning_differ(self):
         names = {
             partition.lpar_name(f'production-frankfurt-zone-1-{number:08x}')
             for number in range(100)
@@ -62,13 +64,13 @@ class IdentityTest(unittest.TestCase):
 
 
 @ddt.ddt
-class MemoryTest(unittest.TestCase):
+class CheckMemoryTest(unittest.TestCase):
     @ddt.named_data(
         ['multiple', 2048, 256],
         ['one region', 256, 256],
         ['region not reported', 1000, 0],
     )
-    def test_accepted(self, memory_mb, region_mb):
+    def test_multiples_of_region_are_accepted(self, memory_mb, region_mb):
         self.assertIsNone(partition.check_memory(memory_mb, region_mb))
 
     @ddt.named_data(
@@ -76,7 +78,9 @@ class MemoryTest(unittest.TestCase):
         ['below the first', 100, 256, '256'],
         ['one too many', 257, 256, '256 or 512'],
     )
-    def test_refused(self, memory_mb, region_mb, choices):
+    def test_odd_sizes_are_refused_with_suggestions(
+        self, memory_mb, region_mb, choices
+    ):
         with self.assertRaises(exception.MemorySizeRefused) as caught:
             partition.check_memory(memory_mb, region_mb)
         self.assertEqual(choices, caught.exception.fields['choices'])
@@ -86,7 +90,7 @@ class MemoryTest(unittest.TestCase):
 
 
 @ddt.ddt
-class ProcessorsTest(unittest.TestCase):
+class ProcUnitsTest(unittest.TestCase):
     @ddt.named_data(
         ['half', 2, 0.5, 0.05, 1.0],
         ['hundredths', 3, 0.1, 0.05, 0.3],
@@ -94,12 +98,14 @@ class ProcessorsTest(unittest.TestCase):
         ['whole', 4, 1.0, 0.1, 4.0],
         ['more digits than PowerVM takes', 1, 0.333, 0.05, 0.33],
     )
-    def test_units(self, vcpus, factor, minimum, expected):
+    def test_proc_units_are_vcpus_times_factor(
+        self, vcpus, factor, minimum, expected
+    ):
         self.assertEqual(
             expected, partition.proc_units(vcpus, factor, minimum)
         )
 
-    def test_refused(self):
+    def test_proc_units_below_minimum_are_refused(self):
         with self.assertRaises(exception.ProcessorsRefused) as caught:
             partition.proc_units(4, 0.04, 0.05)
         self.assertEqual(
@@ -110,7 +116,7 @@ class ProcessorsTest(unittest.TestCase):
 
 @ddt.ddt
 class DifferencesTest(unittest.TestCase):
-    def test_as_specified(self):
+    def test_lpar_as_specified_has_no_differences(self):
         self.assertEqual([], lpar().differences(spec()))
 
     @ddt.named_data(
@@ -134,10 +140,10 @@ class DifferencesTest(unittest.TestCase):
             'slot 21010020 is not required',
         ],
     )
-    def test_one(self, changes, expected):
+    def test_single_difference_is_described(self, changes, expected):
         self.assertEqual([expected], lpar(**changes).differences(spec()))
 
-    def test_many(self):
+    def test_slot_differences_are_listed_in_order(self):
         self.assertEqual(
             [
                 'slot 21010021 is missing',
@@ -150,13 +156,13 @@ class DifferencesTest(unittest.TestCase):
             ).slot_differences(spec()),
         )
 
-    def test_state_does_not_matter(self):
+    def test_state_of_lpar_is_no_difference(self):
         self.assertEqual([], lpar(state='running').differences(spec()))
 
-    def test_bus_groups_are_not_required_unless_the_host_says_so(self):
+    def test_bus_group_is_required_only_as_host_reports(self):
         self.assertEqual(
             [False, True], [slot.bus_group_required for slot in spec().slots]
         )
 
-    def test_indexes(self):
+    def test_drc_indexes_are_those_of_slots(self):
         self.assertEqual({0x21010020, 0x21010021}, spec().drc_indexes)

@@ -16,16 +16,12 @@ from hypothesis import strategies as st
 
 from nova_powervm.instance import network
 from nova_powervm.instance import port_adapters
+from nova_powervm.instance import shared_ethernet
 
 MACS = st.sampled_from([f'fa:16:3e:00:00:0{n}' for n in range(4)])
 VLANS = st.sampled_from([1, 100, 200])
 ADAPTERS = st.lists(
-    st.builds(
-        network.Adapter,
-        MACS,
-        VLANS,
-        st.sampled_from(['ETHERNET0', port_adapters.MANAGEMENT_SWITCH]),
-    ),
+    st.builds(shared_ethernet.Adapter, MACS, VLANS, st.just('ETHERNET0')),
     unique_by=lambda adapter: adapter.mac,
 )
 PORTS = st.lists(
@@ -33,56 +29,40 @@ PORTS = st.lists(
         network.Port,
         id=MACS,
         mac=MACS,
-        vif_type=st.just(network.VIF_TYPE),
+        vif_type=st.just(shared_ethernet.VIF_TYPE),
         vlan=st.none() | VLANS,
     ),
     unique_by=lambda port: port.mac,
 )
 
 
+def compare(ports, adapters):
+    return port_adapters.differences(
+        ports, adapters, shared_ethernet.Adapter.serves
+    )
+
+
 class DifferencesTest(unittest.TestCase):
     @hypothesis.given(PORTS, ADAPTERS)
-    def test_carrying_them_out_leaves_none(self, ports, adapters):
-        found = port_adapters.differences(ports, adapters)
+    def test_applied_differences_leave_none(self, ports, adapters):
+        found = compare(ports, adapters)
         changed = [
             adapter for adapter in adapters if adapter not in found.surplus
         ] + [
-            network.Adapter(port.mac, port.vlan or 1, 'ETHERNET0')
+            shared_ethernet.Adapter(port.mac, port.vlan or 1, 'ETHERNET0')
             for port in found.missing
         ]
 
-        self.assertFalse(port_adapters.differences(ports, changed))
+        self.assertFalse(compare(ports, changed))
 
     @hypothesis.given(PORTS, ADAPTERS)
-    def test_no_adapter_of_a_port_is_surplus(self, ports, adapters):
-        found = port_adapters.differences(ports, adapters)
+    def test_adapter_of_port_is_not_surplus(self, ports, adapters):
+        found = compare(ports, adapters)
 
         missing = {port.mac for port in found.missing}
         kept = {port.mac for port in ports} - missing
         self.assertFalse(kept & {adapter.mac for adapter in found.surplus})
 
     @hypothesis.given(ADAPTERS)
-    def test_without_ports_only_the_management_adapters_stay(self, adapters):
-        surplus = port_adapters.differences([], adapters).surplus
-
-        self.assertEqual(
-            [a for a in adapters if a.switch == 'ETHERNET0'], list(surplus)
-        )
-
-    def test_a_port_has_no_adapter_on_the_management_switch(self):
-        mac = 'fa:16:3e:00:00:01'
-        port = network.Port(mac, mac, network.VIF_TYPE, vlan=100)
-        there = network.Adapter(mac, 100, port_adapters.MANAGEMENT_SWITCH)
-
-        self.assertEqual(
-            port_adapters.Differences(missing=(port,)),
-            port_adapters.differences([port], [there]),
-        )
-
-
-class RoomTest(unittest.TestCase):
-    def test_each_trunk_adapter_has_twenty(self):
-        self.assertEqual(300, network.room_of([]))
-        self.assertEqual(280 + 13, network.room_of([7]))
-        self.assertEqual(0, network.room_of([20] * 15))
-        self.assertEqual(0, network.room_of([21] * 16))
+    def test_without_ports_all_adapters_are_surplus(self, adapters):
+        self.assertEqual(adapters, list(compare([], adapters).surplus))

@@ -24,12 +24,12 @@ OTHER = '4B1C2D3E-0F01-4000-8000-000000000001'
 GIB = storage.GIB
 
 
-class NameTest(unittest.TestCase):
-    def test_a_name_fits_a_virtual_io_server(self):
+class StorageNameTest(unittest.TestCase):
+    def test_root_disk_name_has_at_most_15_characters(self):
         self.assertEqual('nv4b1c2d3e0f00r', storage.root_disk_name(LPAR, 20))
         self.assertEqual(15, len(storage.root_disk_name(LPAR, 20)))
 
-    def test_the_name_tells_what_placement_counts(self):
+    def test_root_disk_name_shows_whether_placement_counts_it(self):
         counted = storage.root_disk_name(LPAR, 1)
         uncounted = storage.root_disk_name(LPAR, 0)
         self.assertNotEqual(counted, uncounted)
@@ -37,7 +37,7 @@ class NameTest(unittest.TestCase):
         self.assertTrue(storage.is_counted(f'0300f8d6.3/{counted}'))
         self.assertFalse(storage.is_counted(uncounted))
 
-    def test_disks_of_others_are_not_counted(self):
+    def test_names_of_others_are_not_counted(self):
         for name in (
             'lv01',
             'nvram',
@@ -49,7 +49,7 @@ class NameTest(unittest.TestCase):
         ):
             self.assertFalse(storage.is_counted(name), name)
 
-    def test_whose_it_is(self):
+    def test_belongs_to_matches_names_of_same_lpar(self):
         for name in (
             storage.root_disk_name(LPAR, 0),
             storage.root_disk_name(LPAR, 1),
@@ -60,14 +60,14 @@ class NameTest(unittest.TestCase):
             self.assertTrue(storage.belongs_to(name, LPAR.lower()))
             self.assertFalse(storage.belongs_to(name, OTHER))
 
-    def test_a_path_is_no_name(self):
+    def test_belongs_to_ignores_directory_of_path(self):
         path = f'{storage.stem(LPAR)}/lv01'
         self.assertFalse(storage.belongs_to(path, LPAR))
         self.assertEqual('lv01', storage.base_name(path))
 
 
 @ddt.ddt
-class SizeTest(unittest.TestCase):
+class RootDiskSizeTest(unittest.TestCase):
     @ddt.named_data(
         ['one byte', 0, 1, 1],
         ['a byte less', 0, GIB - 1, 1],
@@ -76,10 +76,10 @@ class SizeTest(unittest.TestCase):
         ['fits exactly', 2, 2 * GIB, 2],
         ['larger than the image', 20, GIB, 20],
     )
-    def test_size(self, flavor, image, size):
+    def test_root_disk_size_fits_image_and_flavor(self, flavor, image, size):
         self.assertEqual(size, storage.root_disk_gb(flavor, image, 'it'))
 
-    def test_too_small(self):
+    def test_root_disk_smaller_than_image_is_refused(self):
         with self.assertRaises(exception.RootDiskTooSmall) as caught:
             storage.root_disk_gb(2, 2 * GIB + 1, 'it')
         self.assertIn('needs a root disk of 3 GB', str(caught.exception))

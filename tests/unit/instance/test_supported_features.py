@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What flavors and images ask for that would not be done."""
+"""Unsupported extra specs and image properties."""
 
 import unittest
 
@@ -38,7 +38,7 @@ ORDINARY = {
 
 
 @ddt.ddt
-class FlavorTest(unittest.TestCase):
+class UnsupportedExtraSpecsTest(unittest.TestCase):
     @ddt.data(
         ('hw:cpu_policy', 'dedicated'),
         ('hw:cpu_policy', 'mixed'),
@@ -67,7 +67,7 @@ class FlavorTest(unittest.TestCase):
         ('accel:device_profile_name', 'gpu'),
     )
     @ddt.unpack
-    def test_refused(self, key, value):
+    def test_unsupported_extra_spec_is_reported(self, key, value):
         (broken,) = supported_features.broken_by_flavor({key: value})
         self.assertEqual((key, value), (broken.key, broken.value))
         self.assertIn(f'{key}={value}, but ', str(broken))
@@ -105,19 +105,19 @@ class FlavorTest(unittest.TestCase):
         ('billing_code', '42'),
     )
     @ddt.unpack
-    def test_not_refused(self, key, value):
+    def test_harmless_extra_specs_are_accepted(self, key, value):
         self.assertEqual(
             [], list(supported_features.broken_by_flavor({key: value}))
         )
 
 
-class ImageTest(unittest.TestCase):
-    def test_an_ordinary_image_is_not_refused(self):
+class UnsupportedImagePropertiesTest(unittest.TestCase):
+    def test_common_image_properties_are_accepted(self):
         self.assertEqual(
             [], list(supported_features.broken_by_image(ORDINARY))
         )
 
-    def test_what_would_not_be_done(self):
+    def test_unsupported_image_property_is_reported(self):
         for name, value in (
             ('hw_architecture', 'x86_64'),
             ('hw_firmware_type', 'uefi'),
@@ -137,7 +137,7 @@ class ImageTest(unittest.TestCase):
                     (name, str(value)), (broken.key, broken.value)
                 )
 
-    def test_values_that_ask_for_nothing(self):
+    def test_image_properties_without_effect_are_accepted(self):
         for name, value in (
             ('hw_mem_encryption', False),
             ('hw_firmware_stateless', False),
@@ -151,7 +151,7 @@ class ImageTest(unittest.TestCase):
 
 
 class RulesTest(unittest.TestCase):
-    def test_reasons_fit_into_a_fault(self):
+    def test_reasons_are_shorter_than_100_characters(self):
         for rule in supported_features.RULES:
             with self.subTest(rule.reason):
                 self.assertLess(len(rule.reason), 100)

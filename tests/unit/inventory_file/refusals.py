@@ -29,7 +29,7 @@ def problems_of(text):
     raise AssertionError(f'{text!r} was accepted as {policy}')
 
 
-class Case(unittest.TestCase):
+class RefusalTestCase(unittest.TestCase):
     def refused(self, text, place, *words):
         """Check that a text has one problem, at (line, column)."""
         problems = problems_of(text)

@@ -64,10 +64,10 @@ class AcceptedTest(unittest.TestCase):
         ],
         ['block text', '{drc_name: "U78 P1"}', {'drc_name': 'U78 P1'}],
     )
-    def test_identification(self, section, expected):
+    def test_identification_is_read(self, section, expected):
         self.assertEqual(expected, identified(section))
 
-    def test_all_eight_keys(self):
+    def test_eight_identification_keys_are_read(self):
         values = {
             'vendor_id': '10DE',
             'device_id': '1EB8',
@@ -82,7 +82,7 @@ class AcceptedTest(unittest.TestCase):
         section = ', '.join(f"{key}: '{v}'" for key, v in values.items())
         self.assertEqual(values, identified(f'{{{section}}}'))
 
-    def test_whole_paragraph(self):
+    def test_paragraph_with_its_keys_is_read(self):
         read = inventory_file.parse(
             '# comment\n'
             'the gpus:\n'
@@ -108,7 +108,7 @@ class AcceptedTest(unittest.TestCase):
             read,
         )
 
-    def test_a_question_mark_needs_no_quotes_without_brackets(self):
+    def test_question_mark_outside_brackets_needs_no_quotes(self):
         for value in ('?DB6', '1DB?'):
             self.assertEqual(
                 {'device_id': value},
@@ -119,7 +119,7 @@ class AcceptedTest(unittest.TestCase):
         ['true', ('true', 'True', 'TRUE', 'yes', 'Yes', 'YES'), True],
         ['false', ('false', 'False', 'FALSE', 'no', 'No', 'NO'), False],
     )
-    def test_boolean(self, words, expected):
+    def test_boolean_words_are_read(self, words, expected):
         for word in words:
             (paragraph,) = inventory_file.parse(
                 f'p:\n  identification: {{class: ABCD}}\n  allow: {word}\n',
@@ -135,21 +135,21 @@ class AcceptedTest(unittest.TestCase):
             self.assertIs(expected, paragraph.one_time_use, word)
             self.assertIs(True, paragraph.allow)
 
-    def test_a_name_that_means_something_else_without_quotes(self):
+    def test_quoted_name_is_text_whatever_it_looks_like(self):
         for name in ('<<', '1', 'yes', '*'):
             (paragraph,) = inventory_file.parse(
                 f"'{name}': {{identification: {{class: ABCD}}}}", 'x'
             ).paragraphs
             self.assertEqual(name, paragraph.name)
 
-    def test_defaults(self):
+    def test_absent_keys_have_default_values(self):
         (paragraph,) = inventory_file.parse(
             'p: {identification: {class: "0302"}}', 'x'
         ).paragraphs
         self.assertEqual('CUSTOM_IOSLOT', paragraph.resource_class)
         self.assertEqual((), paragraph.traits)
 
-    def test_order_of_the_file(self):
+    def test_paragraphs_keep_the_order_of_the_file(self):
         read = inventory_file.parse(
             ''.join(
                 f'{name}: {{identification: {{class: "0302"}}}}\n'
@@ -168,7 +168,7 @@ class AcceptedTest(unittest.TestCase):
         ['FPGA', 'FPGA'],
         ['quoted', "'CUSTOM_X'"],
     )
-    def test_resource_class(self, text):
+    def test_resource_class_is_read(self, text):
         (paragraph,) = inventory_file.parse(
             f'p:\n  identification: {{class: ABCD}}\n  resource_class: {text}',
             'x',
@@ -184,7 +184,7 @@ class AcceptedTest(unittest.TestCase):
         ['bytes', b''],
         ['byte order mark', b'\xef\xbb\xbf'],
     )
-    def test_empty(self, text):
+    def test_text_without_paragraphs_is_empty_policy(self, text):
         self.assertEqual(
             policy.Policy(source='here'), inventory_file.parse(text, 'here')
         )
@@ -202,7 +202,7 @@ class AcceptedTest(unittest.TestCase):
         ['marker first', b'---\np\xc3\xa9: {identification: {class: ABCD}}\n'],
         ['marker last', b'p\xc3\xa9: {identification: {class: ABCD}}\n...\n'],
     )
-    def test_encodings(self, text):
+    def test_utf8_variants_are_read(self, text):
         (paragraph,) = inventory_file.parse(text, 'x').paragraphs
         self.assertEqual('p\u00e9', paragraph.name)
         self.assertEqual({'class': 'ABCD'}, paragraph.identification)

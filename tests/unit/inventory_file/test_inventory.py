@@ -21,7 +21,7 @@ from unittest import mock
 
 from nova_powervm import exception
 from nova_powervm import inventory_file
-from nova_powervm.inventory_file import files
+from nova_powervm.inventory_file import file_reader
 
 FIRST = 'first: {identification: {class: ABCD}}\n'
 SECOND = 'second: {identification: {class: ABCE}}\n'
@@ -77,33 +77,33 @@ class InventoryFileTest(unittest.TestCase):
         other.chmod(mode)
         other.rename(self.path)
 
-    def test_a_bad_file_stops_a_starting_service(self):
+    def test_invalid_file_stops_a_starting_service(self):
         with self.assertRaises(exception.PolicyInvalid):
             self.start(BAD)
 
-    def test_an_unchanged_file_is_looked_at_and_not_opened(self):
+    def test_unchanged_file_is_not_opened(self):
         self.start()
-        with mock.patch.object(files.os, 'open') as opened:
+        with mock.patch.object(file_reader.os, 'open') as opened:
             self.assertEqual((['first'], []), self.refresh(5))
         opened.assert_not_called()
 
-    def test_one_look_is_not_enough(self):
+    def test_change_is_not_used_at_the_first_look(self):
         self.start()
         self.path.write_text(SECOND)
         self.assertEqual((['first'], []), self.refresh(1))
         self.assertEqual(['second'], self.refresh(1)[0])
 
-    def test_written_in_place(self):
+    def test_file_written_in_place_is_used(self):
         self.start()
         self.path.write_text(SECOND)
         self.taken('second')
 
-    def test_replaced(self):
+    def test_replaced_file_is_used(self):
         self.start()
         self.replace(SECOND)
         self.taken('second')
 
-    def test_same_size_and_time(self):
+    def test_change_with_same_size_and_mtime_is_used(self):
         self.start(FIRST.replace('first', 'elder'))
         before = after = self.path.stat()
         while after.st_ctime_ns == before.st_ctime_ns:
@@ -115,7 +115,7 @@ class InventoryFileTest(unittest.TestCase):
         self.assertEqual(before.st_size, after.st_size)
         self.taken('first')
 
-    def test_a_link_is_switched(self):
+    def test_switched_link_is_used(self):
         versions = []
         for content in (FIRST, SECOND):
             version = self.directory / f'version{len(versions)}'
@@ -131,7 +131,7 @@ class InventoryFileTest(unittest.TestCase):
         new.rename(current)
         self.taken('second')
 
-    def test_a_link_that_leads_nowhere(self):
+    def test_dangling_link_leaves_policy_in_force(self):
         target = self.directory / 'target'
         target.write_text(FIRST)
         self.path.symlink_to(target)
@@ -139,60 +139,62 @@ class InventoryFileTest(unittest.TestCase):
         target.rename(self.directory / 'away')
         self.refused('symbolic link', 'does not exist')
 
-    def test_growing(self):
+    def test_growing_file_is_not_used_before_it_is_complete(self):
         self.start()
         for end in range(1, len(SECOND) + 1):
             self.path.write_text(SECOND[:end])
             self.assertEqual((['first'], []), self.refresh(1))
         self.assertEqual(['second'], self.refresh(1)[0])
 
-    def test_written_while_it_is_read(self):
+    def test_file_written_while_read_is_not_used(self):
         self.start()
         self.path.write_text(SECOND)
-        check = files._check_directories
+        check = file_reader._check_directories
 
         def write_and_check(path):
             with self.path.open('a') as file:
                 file.write('# more\n')
             check(path)
 
-        with mock.patch.object(files, '_check_directories', write_and_check):
+        with mock.patch.object(
+            file_reader, '_check_directories', write_and_check
+        ):
             self.assertEqual((['first'], []), self.refresh())
         self.taken('second')
 
-    def test_removed(self):
+    def test_removed_file_leaves_policy_in_force(self):
         self.start()
         self.path.unlink()
         self.refused('no such file', 'has no paragraph', 'allow: false')
 
-    def test_emptied(self):
+    def test_emptied_file_leaves_policy_in_force(self):
         self.start()
         for content in ('', '# nothing\n', ' \n---\n'):
             self.path.write_text(content)
             self.refused('has no paragraph', '1 paragraph(s)')
 
-    def test_bad_text(self):
+    def test_invalid_text_leaves_policy_in_force(self):
         self.start()
         self.path.write_text(BAD)
         self.refused('1 problem(s)', 'line 1, column 34', "quote it: '0302'")
         self.path.write_text(SECOND)
         self.taken('second')
 
-    def test_good_again_as_before(self):
+    def test_restored_text_is_used_again(self):
         self.start()
         self.replace(BAD)
         self.refused('1 problem(s)')
         self.replace(FIRST)
         self.taken('first')
 
-    def test_anybody_may_write_it(self):
+    def test_world_writable_file_leaves_policy_in_force(self):
         self.start()
         self.path.chmod(0o666)
         self.refused('every user can write', 'chmod o-w')
         self.path.chmod(0o640)
         self.taken('first')
 
-    def test_anybody_may_replace_it(self):
+    def test_world_writable_directory_leaves_policy_in_force(self):
         self.start()
         self.directory.chmod(0o777)
         self.replace(SECOND)
@@ -202,7 +204,7 @@ class InventoryFileTest(unittest.TestCase):
         self.assertEqual(['second'], self.refresh(1)[0])
         self.assertEqual((['second'], []), self.refresh())
 
-    def test_no_file_at_start(self):
+    def test_file_created_after_start_is_used(self):
         self.start(None)
         self.assertEqual(([], []), self.refresh())
         self.replace(BAD)

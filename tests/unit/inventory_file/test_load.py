@@ -47,64 +47,64 @@ class LoadTest(unittest.TestCase):
         for word in words:
             self.assertIn(word, str(problem))
 
-    def test_file(self):
+    def test_file_is_read_and_named_as_source(self):
         self.write()
         read = inventory_file.load(str(self.path))
         self.assertEqual(str(self.path), read.source)
         self.assertEqual(['p'], [p.name for p in read.paragraphs])
 
-    def test_closed_in_every_case(self):
+    def test_file_descriptor_is_closed_after_success_and_refusal(self):
         before = os.listdir('/proc/self/fd')
         self.write()
         inventory_file.load(str(self.path))
         self.refused('not a regular file', path=self.directory)
         self.assertEqual(before, os.listdir('/proc/self/fd'))
 
-    def test_missing(self):
+    def test_missing_file_is_empty_policy(self):
         self.assertEqual(
             policy.Policy(source=f'{self.path} (no such file)'),
             inventory_file.load(str(self.path)),
         )
 
-    def test_missing_directory(self):
+    def test_missing_directory_is_empty_policy(self):
         path = f'{self.directory}/none/inventory.yaml'
         self.assertEqual((), inventory_file.load(path).paragraphs)
 
-    def test_empty(self):
+    def test_empty_file_is_empty_policy(self):
         self.write('')
         self.assertEqual(
             policy.Policy(source=str(self.path)),
             inventory_file.load(str(self.path)),
         )
 
-    def test_problems_of_the_text(self):
+    def test_invalid_text_is_refused(self):
         self.write('p: {identification: {class: 0302}}\n')
         self.refused("line 1, column 29, paragraph 'p'", "quote it: '0302'")
 
-    def test_symbolic_link(self):
+    def test_symbolic_link_is_followed(self):
         self.write()
         link = self.directory / 'link'
         link.symlink_to(self.path)
         self.assertEqual(1, len(inventory_file.load(str(link)).paragraphs))
 
-    def test_dangling_link(self):
+    def test_dangling_link_is_refused(self):
         self.path.symlink_to(self.directory / 'nowhere')
         self.refused('symbolic link', 'does not exist')
 
-    def test_link_to_itself(self):
+    def test_link_to_itself_is_refused(self):
         self.path.symlink_to(self.path)
-        self.refused('can not be read')
+        self.refused('cannot be read')
 
-    def test_world_writable_file(self):
+    def test_world_writable_file_is_refused(self):
         self.write(mode=0o646)
         self.refused('every user can write', '0646', f'chmod o-w {self.path}')
 
-    def test_world_writable_directory(self):
+    def test_world_writable_directory_is_refused(self):
         self.write()
         self.directory.chmod(0o777)
         self.refused('could replace', f'chmod o-w {self.directory}')
 
-    def test_world_writable_directory_behind_a_link(self):
+    def test_world_writable_directory_behind_a_link_is_refused(self):
         self.write()
         other = self.directory / 'other'
         other.mkdir()
@@ -113,56 +113,56 @@ class LoadTest(unittest.TestCase):
         self.directory.chmod(0o777)
         self.refused(f'chmod o-w {self.directory}', path=link)
 
-    def test_sticky_directory(self):
+    def test_world_writable_directory_with_sticky_bit_is_accepted(self):
         self.write()
         self.directory.chmod(0o1777)
         self.assertEqual(
             1, len(inventory_file.load(str(self.path)).paragraphs)
         )
 
-    def test_group_may_write(self):
+    def test_group_writable_file_is_accepted(self):
         self.write(mode=0o660)
         self.assertEqual(
             1, len(inventory_file.load(str(self.path)).paragraphs)
         )
 
-    def test_unreadable(self):
+    def test_unreadable_file_is_refused(self):
         self.write(mode=0o000)
         if AS_ROOT:
             # Root reads everything, so be nobody for a moment.
             self.directory.chmod(0o755)
             os.seteuid(65534)
             self.addCleanup(os.seteuid, 0)
-        self.refused('can not be read', 'Permission denied', 'chmod 0640')
+        self.refused('cannot be read', 'Permission denied', 'chmod 0640')
 
-    def test_directory(self):
+    def test_directory_is_refused(self):
         self.path.mkdir()
         self.refused('not a regular file')
 
-    def test_pipe(self):
+    def test_pipe_is_refused(self):
         os.mkfifo(self.path)
         self.refused('not a regular file')
 
-    def test_device(self):
+    def test_character_device_is_refused(self):
         self.refused('not a regular file', path='/dev/null')
 
-    def test_file_where_a_directory_belongs(self):
+    def test_path_below_a_file_is_refused(self):
         self.write()
-        self.refused('can not be read', path=f'{self.path}/x')
+        self.refused('cannot be read', path=f'{self.path}/x')
 
-    def test_null_character_in_the_path(self):
-        self.refused('can not be read', path='a\0b')
+    def test_path_with_null_character_is_refused(self):
+        self.refused('cannot be read', path='a\0b')
 
-    def test_not_utf8(self):
+    def test_file_not_in_utf8_is_refused_and_named(self):
         self.path.write_bytes(b'# \xe9\n')
         self.refused('line 1, column 3', 'not UTF-8')
 
-    def test_largest(self):
+    def test_file_of_one_mebibyte_is_accepted(self):
         self.write(GOOD + '#' * (1024 * 1024 - len(GOOD)))
         self.assertEqual(
             1, len(inventory_file.load(str(self.path)).paragraphs)
         )
 
-    def test_too_large(self):
+    def test_file_over_one_mebibyte_is_refused(self):
         self.write(GOOD + '#' * (1024 * 1024 - len(GOOD) + 1))
         self.refused('larger than 1048576 bytes')

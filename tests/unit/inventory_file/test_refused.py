@@ -21,7 +21,7 @@ from tests.unit.inventory_file.refusals import problems_of
 
 
 @ddt.ddt
-class ValueTest(refusals.Case):
+class ValueTest(refusals.RefusalTestCase):
     @ddt.named_data(
         ['decimal', 'vendor_id', '1014', 'a number'],
         ['octal', 'class', '0302', 'a number'],
@@ -42,7 +42,7 @@ class ValueTest(refusals.Case):
         ['index', 'drc_index', '21010020', 'a number'],
         ['equals sign', 'drc_name', '=', 'a default value'],
     )
-    def test_not_text(self, key, value, kind):
+    def test_value_read_as_other_than_text_is_refused(self, key, value, kind):
         self.refused(
             f'p:\n  identification:\n    {key}: {value}\n',
             (3, 7 + len(key)),
@@ -78,7 +78,7 @@ class ValueTest(refusals.Case):
         ['list', 'drc_name', '[U78]', 'is a list'],
         ['mapping', 'class', '{a: b}', 'is a mapping'],
     )
-    def test_bad_value(self, key, value, words):
+    def test_invalid_value_is_refused(self, key, value, words):
         self.refused(
             f'p:\n  identification:\n    {key}: {value}\n',
             (3, 6 + len(key) + bool(value)),
@@ -92,7 +92,7 @@ class ValueTest(refusals.Case):
         ['stars', '**'],
         ['two stars', '*-P1-*'],
     )
-    def test_unquoted_star_in_front(self, value):
+    def test_unquoted_leading_star_is_refused(self, value):
         for text in (
             f'p:\n  identification:\n    drc_name: {value}\n',
             f'p: {{\nidentification:\n   {{drc_name: {value}, y: }}}}',
@@ -110,7 +110,7 @@ class ValueTest(refusals.Case):
         ['before a space', '1DB? '],
         ['in the middle', '1D?6'],
     )
-    def test_unquoted_question_mark_in_brackets(self, value):
+    def test_unquoted_question_mark_in_brackets_is_refused(self, value):
         self.refused(
             f'p:\n  identification: {{device_id: {value}}}',
             (2, 31 + value.index('?')),
@@ -125,7 +125,7 @@ class ValueTest(refusals.Case):
         ['many', 'drc_index', "'?????????'", 'can never match 8'],
         ['number', 'drc_name', '1.5*e', None],
     )
-    def test_wildcard(self, key, value, words):
+    def test_wildcard_that_can_not_match_is_refused(self, key, value, words):
         text = f'p:\n  identification:\n    {key}: {value}\n'
         if words:
             self.refused(text, (3, 7 + len(key)), words, 'and ? for one')
@@ -147,7 +147,7 @@ class ValueTest(refusals.Case):
         ['mapping', '{a: true}', 'is a mapping', 'true'],
         ['block', '|\n    true', "is 'true\\n'", 'true'],
     )
-    def test_boolean(self, value, words, hint):
+    def test_invalid_boolean_is_refused(self, value, words, hint):
         for key in ('allow', 'one_time_use'):
             self.refused(
                 f'p:\n{GOOD}  {key}: {value}\n',
@@ -168,7 +168,7 @@ class ValueTest(refusals.Case):
         ['list', '[CUSTOM_GPU]', 'is a list'],
         ['too long', 'CUSTOM_' + 'A' * 249, 'longer than 255'],
     )
-    def test_resource_class(self, value, words):
+    def test_invalid_resource_class_is_refused(self, value, words):
         self.refused(
             f'p:\n{GOOD}  resource_class: {value}\n',
             (3, 18 + bool(value)),
@@ -191,7 +191,7 @@ class ValueTest(refusals.Case):
         ['boolean', 'yes', "quote it: 'yes'"],
         ['list', '[CUSTOM_A]', 'is a list'],
     )
-    def test_trait(self, value, words):
+    def test_invalid_trait_is_refused(self, value, words):
         self.refused(
             f'p:\n{GOOD}  traits:\n    - {value}\n',
             (4, 7),
@@ -205,7 +205,7 @@ class ValueTest(refusals.Case):
         ['text', 'CUSTOM_A', 'traits is a single value'],
         ['mapping', '{CUSTOM_A: x}', 'traits is a mapping'],
     )
-    def test_traits(self, value, words):
+    def test_traits_other_than_a_list_are_refused(self, value, words):
         self.refused(
             f'p:\n{GOOD}  traits: {value}\n',
             (3, 10 + bool(value)),
@@ -213,26 +213,26 @@ class ValueTest(refusals.Case):
             'takes a list with at least one name',
         )
 
-    def test_trait_twice(self):
+    def test_trait_given_twice_is_refused(self):
         self.refused(
             f'p:\n{GOOD}  traits: [CUSTOM_A, CUSTOM_B, CUSTOM_A]\n',
             (3, 32),
-            'trait CUSTOM_A stands there twice',
+            'trait CUSTOM_A appears twice',
         )
 
 
 @ddt.ddt
-class KeyTest(refusals.Case):
+class KeyTest(refusals.RefusalTestCase):
     @ddt.named_data(
         ['misspelt', 'identifcation', 'did you mean identification?'],
         ['capitals', 'Resource_Class', 'did you mean resource_class?'],
         ['one letter', 'trait', 'did you mean traits?'],
-        ['from identification', 'vendor_id', 'belongs into the section'],
+        ['from identification', 'vendor_id', 'belongs in the section'],
         ['unlike any', 'zzz', 'a paragraph takes identification'],
         ['near allow', 'alow', 'did you mean allow?'],
         ['near one_time_use', 'one-time-use', 'did you mean one_time_use?'],
     )
-    def test_paragraph_key(self, key, words):
+    def test_unknown_paragraph_key_is_refused(self, key, words):
         for value in ('true', 'false', '{a: b}'):
             self.refused(f'p:\n{GOOD}  {key}: {value}\n', (3, 3), words)
 
@@ -253,7 +253,7 @@ class KeyTest(refusals.Case):
         ['allow', 'allow', 'one level further out'],
         ['unlike any', 'zzz', 'identification takes one or more of vendor_id'],
     )
-    def test_identification_key(self, key, words):
+    def test_unknown_identification_key_is_refused(self, key, words):
         self.refused(
             f'p:\n  identification:\n    class: ABCD\n    {key}: ABCD\n',
             (4, 5),
@@ -271,11 +271,13 @@ class KeyTest(refusals.Case):
             2, 2, "key 'class'", 1,
         ],
     )  # fmt: skip
-    def test_twice(self, text, line, column, which, first):
+    def test_key_given_twice_is_refused(
+        self, text, line, column, which, first
+    ):
         self.refused(
             text,
             (line, column),
-            f'{which} stands there twice, first in line {first}',
+            f'{which} appears twice, first in line {first}',
         )
 
     @ddt.named_data(
@@ -291,12 +293,12 @@ class KeyTest(refusals.Case):
         ['merged', f'p:\n{GOOD}  <<: TWICE\n'],
         ['under a list', f'p:\n{GOOD}  ? [a]\n  : TWICE\n'],
     )
-    def test_twice_where_something_else_is_wrong_too(self, text):
+    def test_key_given_twice_in_invalid_part_is_reported(self, text):
         found = problems_of(text.replace('TWICE', '{b: 1, b: 2}'))
         self.assertEqual(2, len(found), str(found))
-        self.assertIn("key 'b' stands there twice", found[1].what)
+        self.assertIn("key 'b' appears twice", found[1].what)
 
-    def test_what_a_name_that_has_to_be_quoted_stands_for(self):
+    def test_paragraph_below_unquoted_name_is_checked(self):
         found = problems_of('1: {}\n')
         self.assertEqual(['', '1'], [p.paragraph for p in found], str(found))
 
@@ -304,7 +306,9 @@ class KeyTest(refusals.Case):
         ['alias', '*p : {}\n', 1],
         ['list', '? [a]\n: {}\n', 3],
     )
-    def test_what_a_name_that_is_no_text_stands_for(self, text, column):
+    def test_paragraph_below_name_without_text_is_one_problem(
+        self, text, column
+    ):
         self.refused(text, (1, column))
 
     @ddt.named_data(
@@ -312,7 +316,7 @@ class KeyTest(refusals.Case):
         ['boolean', 'on', 'true or false'],
         ['date', '2026-10-01', 'a date'],
     )
-    def test_name_is_not_text(self, name, kind):
+    def test_name_read_as_other_than_text_is_refused(self, name, kind):
         self.refused(
             f'{name}:\n{GOOD}', (1, 1), f'as {kind}', f"quote it: '{name}'"
         )
@@ -323,14 +327,14 @@ class KeyTest(refusals.Case):
         ['list', '? [a]\n', 'is a list'],
         ['merge', '<<', 'write the keys out'],
     )
-    def test_name(self, name, words):
+    def test_invalid_name_is_refused(self, name, words):
         self.refused(f'{name}: {{identification: {{class: ABCD}}}}', (
             1, 3 if name.startswith('?') else 1,
         ), words)  # fmt: skip
 
 
 @ddt.ddt
-class DenialTest(refusals.Case):
+class DenialTest(refusals.RefusalTestCase):
     """What stands beside allow: false."""
 
     @ddt.named_data(
@@ -339,7 +343,7 @@ class DenialTest(refusals.Case):
         ['one_time_use', 'one_time_use: true'],
         ['one_time_use that says no', 'one_time_use: false'],
     )
-    def test_only_identification_is_permitted(self, other):
+    def test_denial_takes_identification_only(self, other):
         key = other.split(':')[0]
         for word in ('false', 'no', 'NO'):
             self.refused(
@@ -354,17 +358,17 @@ class DenialTest(refusals.Case):
                 'beside allow: false',
             )
 
-    def test_all_of_them_at_once(self):
+    def test_keys_beside_a_denial_are_reported_at_once(self):
         found = problems_of(
             f'p:\n{GOOD}  traits: [CUSTOM_A]\n  allow: false\n'
             '  resource_class: PGPU\n  one_time_use: no\n'
         )
         self.assertEqual([3, 5, 6], [problem.line for problem in found])
 
-    def test_a_denial_needs_an_identification(self):
+    def test_denial_needs_an_identification(self):
         self.refused('p:\n  allow: false\n', (1, 1), 'no identification')
 
-    def test_a_bad_allow_is_one_problem(self):
+    def test_invalid_allow_is_one_problem(self):
         self.refused(
             f"p:\n{GOOD}  allow: 'false'\n  traits: [CUSTOM_A]\n",
             (3, 10),

@@ -21,8 +21,8 @@ import yaml
 
 from nova_powervm import inventory_file
 from nova_powervm.devices import policy
+from nova_powervm.inventory_file import file_keywords
 from nova_powervm.inventory_file import schema
-from nova_powervm.inventory_file import words
 
 SAMPLE = (
     pathlib.Path(__file__).parents[3]
@@ -35,7 +35,7 @@ EXAMPLE = re.compile(r'^#(?! \S|$)', re.MULTILINE)
 
 
 class SampleTest(unittest.TestCase):
-    def test_offers_nothing_as_it_stands(self):
+    def test_sample_offers_nothing_as_shipped(self):
         read = inventory_file.parse(SAMPLE.read_bytes(), 'sample')
         self.assertEqual((), read.paragraphs)
 
@@ -44,7 +44,7 @@ class SampleTest(unittest.TestCase):
         head, examples = re.split(r'\n\n(?=# All GPUs)', SAMPLE.read_text())
         return f'{head}\n\n{EXAMPLE.sub("", examples)}'
 
-    def test_examples(self):
+    def test_examples_of_sample_are_valid(self):
         read = inventory_file.parse(self.examples(), 'sample')
         self.assertEqual(
             {
@@ -59,7 +59,7 @@ class SampleTest(unittest.TestCase):
             {p.name: p.resource_class for p in read.paragraphs},
         )
 
-    def test_examples_show_every_form(self):
+    def test_examples_of_sample_use_each_key(self):
         read = inventory_file.parse(self.examples(), 'sample').paragraphs
         self.assertEqual(
             ['not the first gpu'], [p.name for p in read if not p.allow]
@@ -75,17 +75,17 @@ class SampleTest(unittest.TestCase):
         }
         self.assertEqual({'*', '?'}, set('*?') & set(''.join(patterns)))
 
-    def test_editors_find_the_schema(self):
+    def test_sample_names_the_schema_for_editors(self):
         first = SAMPLE.read_text().splitlines()[0]
         name = first.removeprefix('# yaml-language-server: $schema=')
         self.assertEqual('inventory.schema.json', name)
-        jsonschema.Draft202012Validator(schema.build()).validate(
+        jsonschema.Draft202012Validator(schema.build_schema()).validate(
             yaml.safe_load(self.examples())
         )
 
-    def test_explains_every_key(self):
+    def test_sample_explains_each_key(self):
         text = SAMPLE.read_text()
-        for key in words.PARAGRAPH_KEYS:
+        for key in file_keywords.PARAGRAPH_KEYS:
             self.assertRegex(text, rf'(?m)^# {key} \((?:required|optional)\)$')
         for key in policy.PROPERTIES:
             self.assertRegex(text, rf'(?m)^#         {key} +\S')

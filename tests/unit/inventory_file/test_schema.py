@@ -22,11 +22,11 @@ import yaml
 from nova_powervm import exception
 from nova_powervm import inventory_file
 from nova_powervm.devices import policy
+from nova_powervm.inventory_file import file_keywords
 from nova_powervm.inventory_file import schema
-from nova_powervm.inventory_file import words
 from tests.unit.inventory_file import refusals
 
-BUILT = schema.build()
+BUILT = schema.build_schema()
 VALIDATOR = jsonschema.Draft202012Validator(BUILT)
 GOOD = refusals.GOOD
 
@@ -72,43 +72,45 @@ def accepted(text):
 
 @ddt.ddt
 class SchemaTest(unittest.TestCase):
-    def test_it_is_a_schema(self):
+    def test_schema_is_valid(self):
         jsonschema.Draft202012Validator.check_schema(BUILT)
         self.assertEqual(
             'https://json-schema.org/draft/2020-12/schema', BUILT['$schema']
         )
         self.assertTrue(BUILT['$id'])
 
-    def test_what_is_shipped_is_what_the_rules_give(self):
+    def test_shipped_schema_is_up_to_date(self):
         self.assertEqual(
-            schema.as_text(BUILT),
-            schema.shipped(),
+            schema.format_schema(BUILT),
+            schema.read_shipped_schema(),
             'run python3 -m nova_powervm.inventory_file.schema > '
             'nova_powervm/inventory_file/inventory.schema.json',
         )
-        self.assertEqual(BUILT, json.loads(schema.shipped()))
+        self.assertEqual(BUILT, json.loads(schema.read_shipped_schema()))
 
-    def test_every_key_is_described(self):
+    def test_schema_describes_each_key(self):
         paragraph = BUILT['$defs']['paragraph']['properties']
         identification = BUILT['$defs']['identification']['properties']
-        self.assertEqual(set(words.PARAGRAPH_KEYS), set(paragraph))
+        self.assertEqual(set(file_keywords.PARAGRAPH_KEYS), set(paragraph))
         self.assertEqual(list(policy.PROPERTIES), list(identification))
         for key, value in {**paragraph, **identification}.items():
             if '$ref' in value and key == 'identification':
                 value = BUILT['$defs'][key]  # noqa: PLW2901
             self.assertGreater(len(value['description']), 40, key)
 
-    def test_every_example_is_good(self):
+    def test_examples_of_schema_are_valid(self):
         values = BUILT['$defs']['identification']['properties'].values()
         for value in values:
             for example in value['examples']:
                 jsonschema.validate(example, value)
 
-    def test_every_rule_that_it_can_not_say_has_a_sentence(self):
+    def test_rules_beyond_schema_are_described(self):
         # Of the traits that a schema knows, none is beyond it here.
-        self.assertEqual({*schema.BEYOND}, {*BEYOND, 'standard traits'})
+        self.assertEqual(
+            {*schema.RULES_BEYOND_SCHEMA}, {*BEYOND, 'standard traits'}
+        )
 
-    def test_it_can_not_say_them_indeed(self):
+    def test_rules_beyond_schema_are_refused_by_parser_only(self):
         for rule, texts in BEYOND.items():
             for text in texts:
                 with self.subTest(rule=rule, text=text[:80]):
@@ -134,7 +136,7 @@ class SchemaTest(unittest.TestCase):
         ['space', "drc_name: ' U78'"],
         ['unknown', "product_id: '10DE'"],
     )
-    def test_both_refuse(self, value):
+    def test_schema_and_parser_refuse_invalid_values(self, value):
         text = f'p: {{identification: {{{value}}}}}'
         self.assertFalse(VALIDATOR.is_valid(yaml.safe_load(text)))
         self.assertFalse(accepted(text))
@@ -148,7 +150,7 @@ class SchemaTest(unittest.TestCase):
         ['one character', 'drc_name: U'],
         ['spaces within', "drc_name: 'U 7 8'"],
     )
-    def test_both_accept(self, value):
+    def test_schema_and_parser_accept_valid_values(self, value):
         text = f'p: {{identification: {{{value}}}}}'
         self.assertTrue(VALIDATOR.is_valid(yaml.safe_load(text)))
         self.assertTrue(accepted(text))

@@ -24,7 +24,7 @@ from tests.unit.inventory_file.refusals import problems_of
 
 
 @ddt.ddt
-class ShapeTest(refusals.Case):
+class ShapeTest(refusals.RefusalTestCase):
     @ddt.named_data(
         ['list', '- a\n', 1, 1, 'the file is a list'],
         ['text', 'gpus\n', 1, 1, 'the file is a single value'],
@@ -55,12 +55,14 @@ class ShapeTest(refusals.Case):
             2, 19, 'identification is a list',
         ],
     )  # fmt: skip
-    def test_shape(self, text, line, column, words):
+    def test_wrong_structure_is_refused_at_its_place(
+        self, text, line, column, words
+    ):
         self.refused(text, (line, column), words, 'identification')
 
     @ddt.named_data(
         ['tab', 'p:\n\tidentification: {}\n', 2, 1, 'replace tabs by spaces'],
-        ['open bracket', 'p: {identification: [\n', 2, 1, 'no valid YAML'],
+        ['open bracket', 'p: {identification: [\n', 2, 1, 'not valid YAML'],
         ['colon in a value', 'p: a: b\n', 1, 5, 'has to be quoted'],
         ['second document', f'p:\n{GOOD}---\n', 3, 1, 'second YAML document'],
         ['control character', 'p:\n  a\x07', 2, 4, 'U+0007'],
@@ -76,7 +78,9 @@ class ShapeTest(refusals.Case):
         ['alias as name', f'*p :\n{GOOD}', 1, 1, 'YAML reads *p as an alias'],
         ['Python tag', 'p: !!python/name:os.system\n', 1, 1, 'p'],
     )
-    def test_yaml(self, text, line, column, words):
+    def test_invalid_yaml_is_refused_at_its_place(
+        self, text, line, column, words
+    ):
         if 'python' in str(text):
             found = problems_of(text)
             self.assertIn('tags of YAML', str(found))
@@ -89,14 +93,14 @@ class ShapeTest(refusals.Case):
         ['block lists', '- ', 21],
         ['complex keys', '? ', 21],
     )
-    def test_deep_nesting(self, opening, column):
+    def test_deep_nesting_is_refused(self, opening, column):
         self.refused(
             opening * 100000,
             (1, column),
             'more than 10 levels deep',
         )
 
-    def test_recursive_alias(self):
+    def test_recursive_alias_is_refused(self):
         found = problems_of('&a p: {identification: &b {class: *b}}\n')
         self.assertEqual(
             ['&a', '&b', 'YAML reads *b'],
@@ -108,7 +112,7 @@ class ShapeTest(refusals.Case):
 
 
 class MessageTest(unittest.TestCase):
-    def test_every_problem_at_once(self):
+    def test_error_lists_problems_with_places_and_hints(self):
         with self.assertRaises(exception.PolicyInvalid) as caught:
             inventory_file.parse(
                 'gpus:\n'
@@ -150,7 +154,7 @@ class MessageTest(unittest.TestCase):
             lines[1],
         )
 
-    def test_hostile_text_stays_on_its_line(self):
+    def test_unprintable_text_stays_on_its_line(self):
         found = problems_of(
             '"a\\nFAKE": {"b\\r\\e[31m": 1}\n"' + 'c' * 300 + '": {}\n'
         )
@@ -158,19 +162,19 @@ class MessageTest(unittest.TestCase):
             self.assertTrue(str(problem).isprintable(), repr(problem))
             self.assertLess(len(str(problem)), 400)
 
-    def test_a_flood_of_problems_is_cut_in_the_text_only(self):
+    def test_more_than_hundred_problems_are_cut_in_the_text_only(self):
         found = problems_of(''.join(f'p{i}:\n' for i in range(250)))
         self.assertEqual(250, len(found))
         lines = str(found).splitlines()
         self.assertEqual(101, len(lines))
         self.assertEqual('  and 150 more', lines[-1])
 
-    def test_a_hundred_problems_are_shown(self):
+    def test_hundred_problems_are_shown(self):
         found = problems_of(''.join(f'p{i}:\n' for i in range(100)))
         self.assertEqual(100, len(str(found).splitlines()))
         self.assertNotIn('more', str(found))
 
-    def test_problem_of_the_whole_file(self):
+    def test_problem_of_the_whole_file_has_no_place(self):
         self.assertEqual(
             'it is gone. Hint: look',
             str(inventory_file.Problem(what='it is gone', hint='look')),

@@ -30,8 +30,8 @@ FLAT = VLAN | {'network_type': 'flat', 'segmentation_id': None}
 PORT = {'device_owner': 'compute:nova', 'binding:vnic_type': 'normal'}
 
 
-class HostTest(unittest.TestCase):
-    def test_names_and_patterns(self):
+class HostRulesTest(unittest.TestCase):
+    def test_has_host_matches_names_and_patterns(self):
         rules = binding.Rules(hosts=('power1', 'rack?-*'))
 
         for host in ('power1', 'rack1-', 'rack1-a.example.org'):
@@ -39,19 +39,19 @@ class HostTest(unittest.TestCase):
         for host in ('', 'power', 'power12', 'xpower1', 'rack12-a', 'Power1'):
             self.assertFalse(rules.has_host(host), host)
 
-    def test_all_by_default(self):
+    def test_has_host_accepts_any_host_by_default(self):
         self.assertTrue(binding.Rules().has_host('anything'))
 
-    def test_none_without_a_name(self):
+    def test_has_host_rejects_any_host_without_patterns(self):
         self.assertFalse(binding.Rules(hosts=()).has_host('power1'))
 
 
-class SegmentTest(unittest.TestCase):
-    def test_vlan_and_flat_are_bound(self):
+class SegmentRulesTest(unittest.TestCase):
+    def test_vlan_and_flat_segments_are_bound(self):
         for segment in (VLAN, FLAT):
             self.assertIsNone(binding.Rules().why_not_segment(segment))
 
-    def test_all_else_is_not(self):
+    def test_segments_of_other_types_are_not_bound(self):
         for network_type in ('geneve', 'vxlan', 'gre', 'local', 'new'):
             # A tunnel has no physical network.
             segment = {
@@ -65,7 +65,7 @@ class SegmentTest(unittest.TestCase):
                 binding.Rules().why_not_segment(segment),
             )
 
-    def test_physical_networks_by_name_or_pattern(self):
+    def test_physical_networks_match_names_and_patterns(self):
         for names, bound in (
             (('lab', 'datacenter'), True),
             (('data*',), True),
@@ -82,15 +82,15 @@ class SegmentTest(unittest.TestCase):
                 )
 
 
-class PortTest(unittest.TestCase):
-    def test_an_instances_port_is_ours(self):
+class PortRulesTest(unittest.TestCase):
+    def test_port_of_instance_is_bound(self):
         for owner in ('compute:nova', 'compute:az-1', ''):
             self.assertIsNone(
                 binding.why_foreign(PORT | {'device_owner': owner})
             )
         self.assertIsNone(binding.why_not_port(PORT))
 
-    def test_only_normal_ports_are_ours(self):
+    def test_normal_vnic_type_alone_is_bound(self):
         for vnic_type in portbindings.VNIC_TYPES:
             port = PORT | {'binding:vnic_type': vnic_type}
             if vnic_type == 'normal':
@@ -100,7 +100,7 @@ class PortTest(unittest.TestCase):
                     f'its vnic_type is {vnic_type}', binding.why_foreign(port)
                 )
 
-    def test_ports_of_agents_are_not(self):
+    def test_ports_of_agents_are_foreign(self):
         for owner in (
             constants.DEVICE_OWNER_DHCP,
             constants.DEVICE_OWNER_DVR_INTERFACE,
@@ -111,7 +111,7 @@ class PortTest(unittest.TestCase):
                 binding.why_foreign(PORT | {'device_owner': owner}),
             )
 
-    def test_a_trunks_parent_is_not_bound(self):
+    def test_parent_of_trunk_is_not_bound(self):
         port = PORT | {'trunk_details': {'trunk_id': 'f01', 'sub_ports': []}}
 
         self.assertEqual(
@@ -119,8 +119,8 @@ class PortTest(unittest.TestCase):
         )
 
 
-class DetailsTest(unittest.TestCase):
-    def test_nova_finds_them(self):
+class VifDetailsTest(unittest.TestCase):
+    def test_nova_reads_vlan_and_physical_network(self):
         vif = model.VIF(
             type=binding.VIF_TYPE, details=binding.vif_details(VLAN)
         )
@@ -131,14 +131,14 @@ class DetailsTest(unittest.TestCase):
         )
         self.assertFalse(vif.is_neutron_filtering_enabled())
 
-    def test_a_flat_network_has_no_vlan(self):
+    def test_details_of_flat_network_have_no_vlan(self):
         self.assertNotIn('vlan', binding.vif_details(FLAT))
 
 
-class VocabularyTest(unittest.TestCase):
-    """The rules spell neutron's words themselves."""
+class NeutronConstantsTest(unittest.TestCase):
+    """The rules have copies of neutron's constants."""
 
-    def test_they_are_neutrons(self):
+    def test_constants_equal_those_of_neutron(self):
         self.assertEqual(
             set(VLAN),
             {

@@ -19,7 +19,7 @@ from nova_powervm import exception
 from nova_powervm.devices import claims
 from nova_powervm.instance import partition
 from nova_powervm.ops import attached_slots
-from nova_powervm.ops import devices
+from nova_powervm.ops import claims as claim_ops
 from nova_powervm.ops import host
 from nova_powervm.ops import interfaces
 from tests.unit.devices import values
@@ -33,16 +33,16 @@ class GiveTest(unittest.TestCase):
 
     def setUp(self):
         self.calls = mock.Mock()
-        self.calls.devices = mock.create_autospec(devices.DeviceOps)
+        self.calls.claims = mock.create_autospec(claim_ops.ClaimOps)
         self.calls.partitions = mock.create_autospec(interfaces.Partitions)
-        self.calls.devices.belongings.return_value = (CLAIM,)
+        self.calls.claims.stored_claims.return_value = (CLAIM,)
         self.calls.partitions.assign.return_value = mock.Mock(
             slots={values.INDEX: True}
         )
-        self.ops = attached_slots.PossessionOps(
+        self.ops = attached_slots.AttachedSlotOps(
             self.calls.partitions,
             mock.create_autospec(host.HostOps),
-            self.calls.devices,
+            self.calls.claims,
         )
 
     def give(self):
@@ -56,12 +56,12 @@ class GiveTest(unittest.TestCase):
         self.give()
         names = [name for name, _, _ in self.calls.mock_calls]
         self.assertLess(
-            names.index('devices.confirm'), names.index('partitions.assign')
+            names.index('claims.burn'), names.index('partitions.assign')
         )
-        self.calls.devices.confirm.assert_called_once_with(INSTANCE, [CLAIM])
+        self.calls.claims.burn.assert_called_once_with(INSTANCE, [CLAIM])
 
     def test_what_can_not_be_burned_is_not_given(self):
-        self.calls.devices.confirm.side_effect = exception.ClaimFailed(
+        self.calls.claims.burn.side_effect = exception.ClaimFailed(
             instance=INSTANCE, reason='no answer'
         )
         with self.assertRaises(exception.ClaimFailed):

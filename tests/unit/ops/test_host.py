@@ -10,77 +10,115 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Readings of the host, seen from another thread."""
+"""Readings of the host, and allocations that were lost."""
 
 import unittest
 
+from nova_powervm.devices import claims
 from nova_powervm.devices import host
 from nova_powervm.ops import host as host_ops
 from tests.unit.devices import values
 
+PROVIDER = claims.SlotProvider('p', values.INDEX, frozenset({'CUSTOM_GPU'}))
+OTHER = claims.SlotProvider('q', 0x21010021, frozenset({'CUSTOM_GPU'}))
 
-class System:
-    """A host that calls a function while it is read."""
+
+class Host:
+    """A host with one slot, Nova's records of it, and Placement."""
 
     def __init__(self):
-        self.view = values.view()
+        self.owner = values.client()
+        self.vacant = set()
+        self.silent = False
+        self.asked = []
         self.meanwhile = lambda: None
 
-    def read(self, *, fresh=False):
-        view = self.view
-        self.meanwhile()
-        return view
+    def read(self):
+        return values.view(io_slots=(values.slot(owner=self.owner),))
 
-
-class Storage:
     def capacity(self):
         return host.DiskCapacity(0, 0)
 
+    def holdings(self, lpars):
+        return {lpar: {'p': PROVIDER, 'q': OTHER} for lpar in lpars}
 
-class ReadingTest(unittest.TestCase):
-    """The number of a reading is never ahead of what was read."""
+    def holders(self, providers):
+        self.asked.append(set(providers))
+        if self.silent:
+            return {}
+        found = {
+            uuid: [] if uuid in self.vacant else ['instance']
+            for uuid in providers
+        }
+        self.meanwhile()
+        return found
 
+
+class LostAllocationTest(unittest.TestCase):
     def setUp(self):
-        self.system = System()
-        # Nobody owns a slot, so no records are asked for.
-        self.ops = host_ops.HostOps(self.system, Storage(), None)
-        self.seen = []
-
-    def look(self):
-        self.seen.append((self.ops.begun, self.ops.readings))
-
-    def test_an_unchanged_host_is_a_reading_too(self):
-        first = self.ops.read()
-        self.assertIs(first, self.ops.read())
-        self.assertEqual(2, self.ops.readings)
-
-    def test_one_under_way_has_begun_and_not_ended(self):
-        self.system.meanwhile = self.look
+        self.host = Host()
+        self.ops = host_ops.HostOps(self.host, self.host, self.host, self.host)
         self.ops.read()
-        self.ops.read()
-        self.assertEqual([(1, 0), (2, 1)], self.seen)
 
-    def test_one_that_failed_has_not_ended(self):
-        self.ops.read()
-        self.system.meanwhile = lambda: 1 / 0
-        with self.assertRaises(ZeroDivisionError):
-            self.ops.read()
-        self.assertEqual((2, 1), (self.ops.begun, self.ops.readings))
-        self.system.meanwhile = lambda: None
-        self.ops.read()
-        self.assertEqual((3, 3), (self.ops.begun, self.ops.readings))
+    def lost(self):
+        return self.ops.read().lost
 
-    def test_it_ends_when_it_can_be_seen(self):
-        self.ops.read()
-        self.system.view = values.view(memory_mb=1)
-        numbers = []
+    def test_provider_that_somebody_holds_is_allocated(self):
+        self.assertEqual(frozenset(), self.lost())
 
-        class Watched(host_ops.HostOps):
-            def __setattr__(self, name, value):
-                super().__setattr__(name, value)
-                if name in ('_last', 'readings'):
-                    numbers.append((self.last.view.memory_mb, self.readings))
+    def test_provider_of_an_owned_slot_that_nobody_holds_is_lost(self):
+        self.host.vacant = {'p', 'q'}
 
-        self.ops.__class__ = Watched
+        # The LPAR does not own the slot of the other provider.
+        self.assertEqual({'p'}, self.lost())
+        self.assertEqual({'p'}, self.lost())
+
+    def test_allocation_made_again_is_found(self):
+        self.host.vacant = {'p'}
+        self.lost()
+        self.host.vacant = set()
+
+        self.assertEqual(frozenset(), self.lost())
+
+    def test_slot_of_a_deleted_lpar_is_not_lost(self):
+        self.host.vacant = {'p'}
+        # Nova deletes the LPAR, and then the allocations.
+        self.host.meanwhile = lambda: setattr(self.host, 'owner', None)
+
+        self.assertEqual(frozenset(), self.lost())
+
+    def test_slot_of_a_new_lpar_is_not_lost(self):
+        self.host.owner = None
         self.ops.read()
-        self.assertEqual([(1, 1), (1, 2)], numbers)
+        self.host.vacant = {'p'}
+        # A build is allocated the provider and gets the slot meanwhile.
+        self.host.meanwhile = lambda: setattr(
+            self.host, 'owner', values.client()
+        )
+
+        self.assertEqual(frozenset(), self.lost())
+
+    def test_slot_that_another_lpar_got_is_not_lost(self):
+        self.host.vacant = {'p'}
+        self.host.meanwhile = lambda: setattr(
+            self.host, 'owner', values.client(uuid=values.OTHER_LPAR)
+        )
+
+        self.assertEqual(frozenset(), self.lost())
+
+    def test_placement_is_not_asked_about_free_slots(self):
+        self.host.owner = None
+        self.ops.read()
+        self.lost()
+
+        self.assertEqual([set()], self.host.asked[1:])
+
+    def test_missing_answer_leaves_lost_allocations_lost(self):
+        self.host.vacant = {'p'}
+        self.lost()
+        self.host.silent = True
+        self.assertEqual({'p'}, self.lost())
+
+    def test_missing_answer_loses_nothing(self):
+        self.host.silent = True
+        self.assertEqual(frozenset(), self.lost())

@@ -16,8 +16,11 @@ import unittest
 from nova_powervm import exception
 from nova_powervm.instance import network
 from nova_powervm.instance import partition
+from nova_powervm.instance import shared_ethernet
 from nova_powervm.ops import network as network_ops
-from nova_powervm.ops import vlans
+from nova_powervm.powervm.vif import sea
+from nova_powervm.powervm.vif import vlans
+from tests import example_drivers
 
 LPAR = 'LPAR-1'
 FOUND = partition.Partition(
@@ -32,7 +35,7 @@ FOUND = partition.Partition(
 )
 
 
-class Networks:
+class VirtualEthernet:
     """The virtual Ethernet of a host, in memory."""
 
     def __init__(self, *bridges):
@@ -82,7 +85,7 @@ def port(number=1, **changes):
         **{
             'id': f'port-{number}',
             'mac': f'fa:16:3e:00:00:{number:02x}',
-            'vif_type': network.VIF_TYPE,
+            'vif_type': shared_ethernet.VIF_TYPE,
             'vlan': 100,
         }
         | changes
@@ -104,26 +107,21 @@ def of_instance(*known, asked=None):
 
 
 class NetworkOpsTest(unittest.TestCase):
-    def test_an_adapter_on_another_vlan_is_not_taken_for_the_ports(self):
-        self.ops.attach(LPAR, port(vlan=50))
-
-        with self.assertRaises(exception.PortRefused) as caught:
-            self.ops.attach(LPAR, port(vlan=100))
-
-        self.assertIn('on VLAN 50', str(caught.exception))
-
     def setUp(self):
-        self.networks = Networks(
-            network.Bridge('b1', 'ETHERNET0', 1, frozenset((1, 50)))
+        self.networks = VirtualEthernet(
+            shared_ethernet.Bridge('b1', 'ETHERNET0', 1, frozenset((1, 50)))
         )
         self.ops = self.make_ops()
 
-    def make_ops(self, provision=True, lpars=(FOUND,)):
-        return network_ops.NetworkOps(
+    def make_ops(self, provision=True, lpars=(FOUND,), **others):
+        """Make operations with the driver pvm_sea and others."""
+        shared = sea.SeaVifDriver(
             self.networks,
-            Partitions(*lpars),
             {},
-            vlans.VlanOps(self.networks, None, provision=provision),
+            vlans.ProvisionedVlans(self.networks, None, provision=provision),
+        )
+        return network_ops.NetworkOps(
+            {shared_ethernet.VIF_TYPE: shared, **others}, Partitions(*lpars)
         )
 
     def plugged(self):
@@ -133,6 +131,14 @@ class NetworkOpsTest(unittest.TestCase):
             for verb, *rest in self.networks.asked
             if verb in ('plug', 'unplug')
         ]
+
+    def test_an_adapter_on_another_vlan_is_not_taken_for_the_ports(self):
+        self.ops.attach(LPAR, port(vlan=50))
+
+        with self.assertRaises(exception.PortRefused) as caught:
+            self.ops.attach(LPAR, port(vlan=100))
+
+        self.assertIn('on VLAN 50', str(caught.exception))
 
     def test_no_ports_ask_nothing(self):
         self.assertEqual((), self.ops.connect([]))
@@ -193,7 +199,7 @@ class NetworkOpsTest(unittest.TestCase):
         self.assertEqual([100], [made.vlan for made in self.networks.made])
 
     def test_of_two_with_one_address_that_of_the_port_stays(self):
-        others = network.Adapter(port().mac, 50, 'ETHERNET0')
+        others = shared_ethernet.Adapter(port().mac, 50, 'ETHERNET0')
         self.ops.attach(LPAR, port())
         (own,) = self.networks.made
         self.networks.made.append(others)
@@ -273,3 +279,103 @@ class NetworkOpsTest(unittest.TestCase):
         for _ in range(2):
             self.ops.detach(LPAR, [port()])
             self.assertEqual([], self.networks.made)
+
+
+class SeveralTypesTest(NetworkOpsTest):
+    """Ports of different types; those of pvm_sea work as they do alone."""
+
+    def setUp(self):
+        self.example = example_drivers.ExampleVifDriver()
+        super().setUp()
+        self.other = port(9, vif_type=example_drivers.VIF_TYPE, vlan=None)
+
+    def make_ops(self, **options):
+        others = {example_drivers.VIF_TYPE: self.example}
+        return super().make_ops(**others, **options)
+
+    def test_each_driver_plugs_its_own_ports(self):
+        wanted = [port(1), self.other, port(2)]
+
+        connections = self.ops.connect(wanted)
+        self.ops.plug(FOUND, connections)
+
+        self.assertEqual(wanted, [each.port for each in connections])
+        self.assertEqual(
+            [port(1).mac, port(2).mac],
+            [made.mac for made in self.networks.made],
+        )
+        self.assertEqual([self.other.mac], self.example.macs(LPAR))
+
+    def test_connect_refuses_all_ports_if_one_is_refused(self):
+        self.example.refused = {self.other.id}
+
+        with self.assertRaises(exception.PortRefused) as caught:
+            self.ops.connect([port(1), self.other])
+
+        self.assertEqual(self.other.id, caught.exception.fields['port'])
+        self.assertEqual([], self.networks.asked)
+
+    def test_unknown_type_is_refused_with_the_known_ones(self):
+        with self.assertRaises(exception.PortRefused) as caught:
+            self.ops.check([port(vif_type='hw_veb')])
+
+        text = str(caught.exception)
+        self.assertIn('port-1', text)
+        self.assertIn("its VIF type is 'hw_veb'", text)
+        self.assertIn('example, pvm_sea', text)
+
+    def test_failed_binding_is_refused_with_neutrons_log(self):
+        with self.assertRaises(exception.PortRefused) as caught:
+            self.ops.check([port(vif_type='binding_failed')])
+
+        self.assertIn('Neutron could not bind it', str(caught.exception))
+
+    def test_reconcile_changes_adapters_of_both_types(self):
+        for each in (port(1), self.other):
+            self.ops.attach(LPAR, each)
+        new = port(3, vif_type=example_drivers.VIF_TYPE, vlan=None)
+
+        self.reconcile(of_instance(asked=[port(2), new]))
+
+        self.assertEqual(
+            [port(2).mac], [made.mac for made in self.networks.made]
+        )
+        self.assertEqual([new.mac], self.example.macs(LPAR))
+
+    def test_reconcile_replaces_adapter_of_rebound_port(self):
+        self.ops.attach(LPAR, port(9))
+
+        self.reconcile(of_instance(asked=[self.other]))
+
+        self.assertEqual([], self.networks.made)
+        self.assertEqual([self.other.mac], self.example.macs(LPAR))
+
+    def test_reconcile_keeps_adapter_of_port_with_lost_binding(self):
+        self.ops.attach(LPAR, self.other)
+        lost = port(9, vif_type='unbound', vlan=None)
+
+        self.reconcile(of_instance(lost))
+
+        self.assertEqual([self.other.mac], self.example.macs(LPAR))
+
+    def test_detach_leaves_adapter_of_other_type(self):
+        for each in (port(1), self.other):
+            self.ops.attach(LPAR, each)
+
+        self.ops.detach(LPAR, [port(1)])
+
+        self.assertEqual([], self.networks.made)
+        self.assertEqual([self.other.mac], self.example.macs(LPAR))
+
+    def test_detach_finds_adapter_of_port_with_lost_binding(self):
+        self.ops.attach(LPAR, self.other)
+
+        self.ops.detach(LPAR, [port(9, vif_type='unbound')])
+
+        self.assertEqual([], self.example.macs(LPAR))
+
+    def test_release_and_tidy_reach_each_driver(self):
+        self.ops.release(network_ops.UNRECORDED)
+        self.ops.tidy()
+
+        self.assertEqual(['release', 'tidy'], self.example.called)

@@ -16,7 +16,6 @@ import logging
 import unittest
 
 from nova_powervm.devices import matching
-from nova_powervm.devices import planning
 from nova_powervm.devices import policy
 from nova_powervm.devices import slot_providers
 from nova_powervm.ops import plan_log
@@ -33,10 +32,10 @@ NOT_THERE = policy.Paragraph(
 LOG = 'nova_powervm.ops.plan_log'
 
 
-class DeviceLogTest(unittest.TestCase):
+class PlanLogTest(unittest.TestCase):
     def setUp(self):
         super().setUp()
-        self.log = plan_log.DeviceLog()
+        self.log = plan_log.PlanLog()
 
     def tell(self, *paragraphs, slots=None, providers=(), consumers=()):
         """Plan, and give level and text of each line that is logged."""
@@ -44,16 +43,16 @@ class DeviceLogTest(unittest.TestCase):
         verdicts = matching.judge(
             allowed, (values.slot(),) if slots is None else slots
         )
-        plan = planning.make_plan(
-            slot_providers.pair(matching.devices(verdicts), providers),
+        plan = values.make_plan(
+            matching.devices(verdicts),
+            providers,
             slot_providers.Allocations({p.uuid: consumers for p in providers}),
-            lambda index: f'PowerVM IOSlot host1 {index:08X}',
             verdicts,
         )
         with self.assertLogs(LOG) as caught:
             # Something has to be logged for the assertion to hold.
             logging.getLogger(LOG).info('begin')
-            self.log.tell(allowed, plan)
+            self.log.log(allowed, plan)
         return [(r.levelno, r.getMessage()) for r in caught.records[1:]]
 
     def test_a_decision_is_told_once(self):

@@ -18,15 +18,15 @@ import unittest
 import ddt
 
 from nova_powervm import exception
-from nova_powervm.instance import network as instance_network
 from nova_powervm.instance import partition
+from nova_powervm.instance import shared_ethernet
 from nova_powervm.ops import attached_slots
 from nova_powervm.ops import network
 from nova_powervm.ops import power
 
 TENANT = attached_slots.Tenant('f0000000-0000-4000-8000-000000000001')
 CHANGES = network.Changes(
-    surplus=(instance_network.Adapter('fa:16:3e:00:00:01', 100, 'ETHERNET0'),)
+    surplus=(shared_ethernet.Adapter('fa:16:3e:00:00:01', 100, 'ETHERNET0'),)
 )
 SLOT = partition.SlotAssignment(0x21010020)
 

@@ -15,6 +15,7 @@
 import contextlib
 import datetime
 import ipaddress
+import logging
 import os
 import socket
 import threading
@@ -187,6 +188,70 @@ def make_certificate(path, key_path):
                 serialization.PrivateFormat.PKCS8,
                 serialization.NoEncryption(),
             )
+        )
+
+
+class RequestLogTest(unittest.TestCase):
+    """The line at DEBUG for each request."""
+
+    def setUp(self):
+        super().setUp()
+        self.logger = self.enterContext(
+            fixtures.FakeLogger(session.LOG.name, level=logging.DEBUG)
+        )
+        self.emulator = self.enterContext(fixture.Emulator())
+        self.adapter = session.connect(
+            server(self.emulator.url, password=self.emulator.password)
+        )
+        self.addCleanup(self.adapter.session.close)
+
+    def read(self):
+        """Read the Virtual I/O Servers with a query."""
+        self.adapter.read('VirtualIOServer', xag=['ViosSCSIMapping'])
+
+    def test_line_has_path_group_and_status(self):
+        self.read()
+
+        self.assertRegex(
+            self.logger.output,
+            r'REST request GET /rest/api/uom/VirtualIOServer'
+            r'\?group=ViosSCSIMapping: 200 after \d+ ms\n',
+        )
+
+    def test_line_of_refused_request_has_status(self):
+        self.emulator.control.add_fault(
+            match='VirtualIOServer', status=500, every=True
+        )
+
+        with self.assertRaises(pvm_exceptions.HttpError):
+            self.read()
+
+        self.assertIn(': 500 after ', self.logger.output)
+
+    def test_line_of_lost_answer_has_error(self):
+        self.emulator.control.add_fault(
+            match='VirtualIOServer', drop=True, every=True
+        )
+
+        with self.assertRaises(pvm_exceptions.ConnectionError):
+            self.read()
+
+        self.assertIn(': ConnectionError after ', self.logger.output)
+
+    def test_lines_have_no_credentials(self):
+        self.read()
+
+        self.assertIn('PUT /rest/api/web/Logon', self.logger.output)
+        for secret in (
+            self.emulator.password,
+            self.adapter.session._sessToken,
+        ):
+            self.assertNotIn(str(secret), self.logger.output)
+
+    def test_query_is_left_out_but_its_groups(self):
+        self.assertEqual(
+            '/rest/api/x?group=None',
+            session._loggable('/rest/api/x?token=abc&group=None&key=def'),
         )
 
 

@@ -28,13 +28,13 @@ from pypowervm import exceptions as pvm
 from nova_powervm import exception
 from nova_powervm.conf import powervm as options
 from nova_powervm.emulator import fixture
-from nova_powervm.instance import network
+from nova_powervm.instance import shared_ethernet
 from nova_powervm.powervm import errors
 from nova_powervm.powervm import events
 from nova_powervm.powervm import partitions
 from nova_powervm.powervm import session
 from nova_powervm.powervm import system
-from nova_powervm.powervm.vif import sea
+from nova_powervm.powervm.vif import virtual_ethernet
 from tests.emulator import base
 
 #: The emulator lets a request go when it stops, at the latest.
@@ -194,10 +194,10 @@ class WriteTest(SilentTestCase):
                 self.assertEqual(1, self.count(label))
 
     def test_an_adapter_that_may_be_made_still_is_not_made_again(self):
-        networks = sea.SeaNetworks(
+        networks = virtual_ethernet.VirtualEthernet(
             self.adapter, system.RestSystem(self.adapter, self.server)
         )
-        wanted = network.Adapter('fa:16:3e:00:00:01', 1, 'ETHERNET0')
+        wanted = shared_ethernet.Adapter('fa:16:3e:00:00:01', 1, 'ETHERNET0')
         self.hang('ClientNetworkAdapter.create')
 
         with self.soon(), self.assertRaises(exception.RestSilent):
@@ -291,10 +291,11 @@ class PartingTest(SilentTestCase):
 
     def test_the_event_stream(self):
         adapter = self.connect()
-        listener = events.Listener(adapter)
+        heard = threading.Event()
+        watcher = unittest.mock.Mock(check=lambda *_: heard.set())
+        listener = events.Listener(adapter, watcher)
         listener.start()
-        while not listener.believed:
-            time.sleep(0.005)
+        heard.wait(LONG)
         # The poll under way goes on as long as the server likes.
         self.hang('Event')
 

@@ -10,4 +10,4 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Tests of the pure core."""
+"""Tests of the scripts in tools."""

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The sample listener, with oslo.messaging's driver for tests."""
+"""The sample listener, with oslo.messaging's fake driver."""
 
 import importlib.util
 import json
@@ -90,31 +90,31 @@ class CleanTestCase(unittest.TestCase):
 
 
 class RoundTest(CleanTestCase):
-    def test_nothing_waits(self):
+    def test_round_cleans_nothing_without_waiting_slots(self):
         self.rounds().once()
         self.assertEqual([], self.cleaned())
 
-    def test_what_is_cleaned_is_released(self):
+    def test_cleaned_slots_are_released(self):
         self.use('21010020', '21010022')
         self.rounds().once()
         self.assertEqual(['wipe 21010020', 'wipe 21010022'], self.cleaned())
         self.assertEqual([], self.waiting())
 
-    def test_what_is_not_cleaned_stays_reserved(self):
+    def test_slot_that_fails_to_clean_stays_reserved(self):
         self.use('21010020', '21010021', '21010022')
         with self.assertLogs(sample.LOG, 'ERROR') as logs:
             self.rounds().once()
         self.assertEqual(['21010021'], self.waiting())
         self.assertIn('21010021 was not cleaned', logs.output[-1])
 
-    def test_a_command_that_is_not_there(self):
+    def test_missing_clean_command_is_logged(self):
         self.use('21010020')
         with self.assertLogs(sample.LOG, 'ERROR') as logs:
             self.rounds(clean='/nowhere').once()
         self.assertIn('/nowhere can not be run', logs.output[0])
         self.assertEqual(['21010020'], self.waiting())
 
-    def test_an_inventory_that_can_not_be_asked(self):
+    def test_failing_inventory_command_is_logged(self):
         os.rmdir(self.directory / 'waiting')
         with self.assertLogs(sample.LOG, 'ERROR') as logs:
             self.rounds().once()
@@ -147,7 +147,7 @@ class ListenTest(CleanTestCase):
             topics=[self.topic],
         ).info({}, event, {'nova_object.data': {'uuid': 'instance-1'}})
 
-    def test_a_deletion_is_followed_by_a_round(self):
+    def test_deletion_triggers_round(self):
         rounds = self.rounds(interval=600, delay=0)
         self.use('21010022')
         thread = threading.Thread(target=rounds.run)
@@ -170,7 +170,7 @@ class ListenTest(CleanTestCase):
             self.asked.wait(0.05)
         self.fail(json.dumps(self.waiting()))
 
-    def test_what_is_not_ours_is_passed_over(self):
+    def test_unrelated_notifications_trigger_no_round(self):
         asked = []
 
         class Rounds:

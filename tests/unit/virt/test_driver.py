@@ -122,8 +122,8 @@ class Facade(test.NoDBTestCase):
             asked._running.host.read.side_effect = exception.RestError(
                 action='it', reason='HTTP 500'
             )
-            asked._housekeeping = mock.Mock()
-            asked._housekeeping.before_cycle.side_effect = [first, None]
+            recovery = asked._running.provider_tree.recover_deleted
+            recovery.side_effect = [first, None]
             removal = asked._running.lifecycle.remove_orphans
             tidying = asked._running.lifecycle.tidy
             removal.side_effect = ValueError('This fails no cycle.')

@@ -57,7 +57,33 @@ class HoldingsTest(test.TestCase):
         foreign = uuidutils.generate_uuid().upper()
         found = instance_records.NovaRecords().holdings([self.lpar, foreign])
         self.assertLessEqual(set(found), {self.lpar})
-        return found.get(self.lpar)
+        if self.lpar not in found:
+            return None
+        held = found[self.lpar]
+        self.assertEqual(
+            {0x21010020: {'CUSTOM_GPU'}} if held else {},
+            {p.drc_index: set(p.resource_classes) for p in held.values()},
+        )
+        return set(held)
+
+    def test_active_instance_without_a_task_should_run(self):
+        records = instance_records.NovaRecords()
+        instance = self.instance()
+        instance.vm_state = 'active'
+        instance.save()
+
+        self.assertEqual(
+            {self.lpar: self.uuid}, records.running([self.lpar], 'host1')
+        )
+        self.assertEqual({}, records.running([self.lpar], 'host2'))
+        for changes in (
+            {'task_state': 'powering-off'},
+            {'vm_state': 'stopped', 'task_state': None},
+        ):
+            for name, value in changes.items():
+                setattr(instance, name, value)
+            instance.save()
+            self.assertEqual({}, records.running([self.lpar], 'host1'))
 
     def test_what_was_stored_when_it_was_claimed(self):
         self.assertIsNone(self.holdings())

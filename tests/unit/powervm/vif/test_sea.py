@@ -12,98 +12,52 @@
 
 import unittest
 
-from pypowervm.wrappers import logical_partition
-from pypowervm.wrappers import managed_system
-from pypowervm.wrappers import network as pvm_network
-from pypowervm.wrappers import virtual_io_server
-
 from nova_powervm import exception
-from nova_powervm.conf import powervm as options
-from nova_powervm.emulator import fixture
-from nova_powervm.powervm import session
-from nova_powervm.powervm import system
+from nova_powervm.instance import network
+from nova_powervm.instance import shared_ethernet
 from nova_powervm.powervm.vif import sea
 
+OWN = shared_ethernet.Adapter('fa:16:3e:00:00:01', 100, 'ETHERNET0')
+MANAGEMENT = shared_ethernet.Adapter(
+    'fa:16:3e:00:00:02', 1, shared_ethernet.MANAGEMENT_SWITCH
+)
 
-class SeaTest(unittest.TestCase):
-    """A host whose virtual Ethernet is not as one expects."""
 
+class Ethernet:
+    """A virtual Ethernet with one adapter beside that of NovaLink."""
+
+    def adapters(self, lpar):
+        return [OWN, MANAGEMENT]
+
+
+def port(**changes):
+    values = {'id': 'port-1', 'mac': OWN.mac, 'vif_type': 'pvm_sea'}
+    return network.Port(**values | changes)
+
+
+class SeaVifDriverTest(unittest.TestCase):
     def setUp(self):
         super().setUp()
-        emulator = fixture.Emulator()
-        emulator.start()
-        self.addCleanup(emulator.stop)
-        server = options.Server(
-            url=emulator.url,
-            username=emulator.username,
-            password=emulator.password,
-            connect_timeout=0,
-        )
-        self.adapter = session.connect(server)
-        self.addCleanup(self.adapter.session.close)
-        self.networks = sea.SeaNetworks(
-            self.adapter, system.RestSystem(self.adapter, server)
-        )
+        self.driver = sea.SeaVifDriver(Ethernet(), {}, None)
 
-    def bridge(self):
-        """Read the one bridge with pypowervm."""
-        (managed,) = managed_system.System.get(self.adapter)
-        (found,) = pvm_network.NetBridge.get(self.adapter, parent=managed)
-        return found
+    def test_check_accepts_normal_port(self):
+        self.driver.check(port())
 
-    def test_the_bridge_of_the_host(self):
-        (found,) = self.networks.bridges()
-        self.assertEqual(
-            ('ETHERNET0', 1, frozenset([1])),
-            (found.switch, found.pvid, found.vlans),
-        )
+    def test_check_refuses_other_vnic_types(self):
+        for vnic_type in ('direct', 'macvtap', 'baremetal'):
+            with self.subTest(vnic_type):
+                with self.assertRaises(exception.PortRefused) as caught:
+                    self.driver.check(port(vnic_type=vnic_type))
+                text = str(caught.exception)
+                self.assertIn('Port port-1', text)
+                self.assertIn(f'vnic_type is {vnic_type}', text)
 
-    def test_a_vlan_comes_and_goes_and_takes_room_meanwhile(self):
-        def read():
-            (found,) = self.networks.bridges()
-            return found.vlans, found.room
+    def test_adapters_leaves_out_management_switch(self):
+        self.assertEqual([OWN], self.driver.adapters('LPAR-1'))
 
-        (bridge,) = self.networks.bridges()
-        before = read()
-
-        self.networks.provision(bridge, [100, 200])
-        self.assertEqual((frozenset([1, 100, 200]), 298), read())
-
-        for _ in range(2):
-            self.networks.withdraw(bridge, 100)
-        self.assertEqual((frozenset([1, 200]), 299), read())
-        self.networks.withdraw(bridge, 200)
-        self.assertEqual(before, read())
-        self.assertEqual(300, bridge.room)
-
-    def test_client_adapters_of_all_partitions_occupy_vlans(self):
-        (lpar,) = logical_partition.LPAR.search(self.adapter, name='archive')
-        (vios,) = virtual_io_server.VIOS.get(self.adapter)
-        (switch,) = pvm_network.VSwitch.get(
-            self.adapter, parent=managed_system.System.get(self.adapter)[0]
-        )
-        for parent, vlan, tagged in (
-            (lpar, 100, [30, 31]),
-            (vios, 200, None),
-        ):
-            pvm_network.CNA.bld(
-                self.adapter,
-                vlan,
-                switch.related_href,
-                addl_tagged_vlans=tagged,
-            ).create(parent=parent)
-
-        self.assertEqual(
-            {('ETHERNET0', vlan) for vlan in (100, 30, 31, 200)},
-            set(self.networks.occupied()),
-        )
-
-    def test_a_bridge_without_an_adapter_is_passed_over(self):
-        bridge = self.bridge()
-        bridge.seas.remove(bridge.seas[0])
-        self.assertIsNone(self.networks._describe(bridge))
-
-    def test_a_switch_that_the_host_does_not_list(self):
-        with self.assertRaises(exception.RestError) as caught:
-            self.networks._switch(7)
-        self.assertIn('virtual switch 7', str(caught.exception))
+    def test_serves_compares_vlans_that_are_known(self):
+        for vlan, expected in ((100, True), (200, False), (None, True)):
+            with self.subTest(vlan=vlan):
+                self.assertIs(
+                    expected, self.driver.serves(OWN, port(vlan=vlan))
+                )

@@ -14,6 +14,8 @@
 
 import configparser
 import importlib
+import importlib.metadata
+import io
 import os
 import re
 import subprocess
@@ -23,6 +25,8 @@ from unittest import mock
 
 from oslo_config import cfg
 
+from nova_powervm import exception
+from nova_powervm.tool import status
 from nova_powervm.tool.inventory import app
 from nova_powervm.tool.inventory import config
 from tests.unit.docs import pages
@@ -42,7 +46,7 @@ def entry_points():
 
 
 class HelpTest(base.ToolTestCase):
-    def test_each_command_is_found_by_its_entry_point(self):
+    def test_command_is_found_by_its_entry_point(self):
         found = dict(entry_points())
         self.assertLessEqual(set(COMMANDS), set(found))
         for name in COMMANDS:
@@ -53,7 +57,7 @@ class HelpTest(base.ToolTestCase):
                 command, tool.command_manager.find_command([name])[0]
             )
 
-    def test_the_help_of_each_command_has_an_example(self):
+    def test_help_of_each_command_has_an_example(self):
         for name, _ in entry_points():
             with self.subTest(command=name):
                 result = base.run(*name.split(), '--help')
@@ -62,30 +66,36 @@ class HelpTest(base.ToolTestCase):
                 self.assertIn(f'  {app.NAME} {name}', examples)
                 self.assertIn('\n  # ', examples)
 
-    def test_without_a_command_the_help_is_printed(self):
+    def test_help_is_printed_without_a_command(self):
         for arguments in ((), ('--help',)):
             result = base.run(*arguments)
             self.assertEqual(0, result.status)
             for name in COMMANDS:
                 self.assertIn(f'  {name} ', result.out)
 
-    def test_version(self):
-        done = subprocess.run(
-            [
-                sys.executable,
-                '-c',
-                'from nova_powervm.tool.inventory import app; app.main()',
-                '--version',
-            ],
-            capture_output=True,
-            text=True,
-            check=True,
-            cwd=pages.ROOT,
-        )
-        self.assertRegex(done.stdout, rf'^{app.NAME} \d+\.\d+')
-        self.assertEqual('', done.stderr)
+    def test_version_is_that_of_the_installed_package(self):
+        installed = importlib.metadata.version('nova-powervm')
+        for program, module in (
+            (app.NAME, app),
+            (status.NAME, status),
+        ):
+            with self.subTest(program):
+                done = subprocess.run(
+                    [
+                        sys.executable,
+                        '-c',
+                        f'from {module.__name__} import main; main()',
+                        '--version',
+                    ],
+                    capture_output=True,
+                    text=True,
+                    check=True,
+                    cwd=pages.ROOT,
+                )
+                self.assertEqual(f'{program} {installed}\n', done.stdout)
+                self.assertEqual('', done.stderr)
 
-    def test_bash_completion(self):
+    def test_bash_completes_commands_and_options(self):
         result = base.run('complete')
         self.assertEqual(0, result.status)
         # The function of the package bash-completion that cliff needs.
@@ -107,7 +117,7 @@ class HelpTest(base.ToolTestCase):
             )
             self.assertIn(expected, done.stdout.split())
 
-    def test_an_unknown_command(self):
+    def test_unknown_command_suggests_similar_ones(self):
         result = base.run('validatee')
         self.assertEqual(2, result.status)
         self.assertIn('validate', result.out)
@@ -116,7 +126,7 @@ class HelpTest(base.ToolTestCase):
 class ExamplesTest(base.HostTestCase):
     """Every example of the help and the documents is run."""
 
-    def test_every_example_runs(self):
+    def test_examples_of_help_and_documents_run(self):
         examples = self.examples()
         self.assertGreaterEqual(len(examples), 12)
         system = base.capture('sys_with_sriov.txt')
@@ -160,10 +170,33 @@ class ExamplesTest(base.HostTestCase):
 
 
 class ErrorTest(base.ToolTestCase):
-    def test_errors_are_one_line_with_the_cure(self):
+    def test_error_is_one_line_with_the_cure(self):
         result = self.run_tool('show', '--system-xml', 'missing.xml')
         self.assertEqual((1, ''), (result.status, result.out))
         self.assert_one_line(result.err, 'missing.xml', 'Give the path')
+
+    def test_named_inventory_file_has_to_exist(self):
+        for command in (
+            ('show', 'typo.yaml'),
+            ('diff', 'typo.yaml'),
+            ('flavor', 'create', '--print', '--file', 'typo.yaml'),
+            ('flavor', 'lint', '--extra-spec', 'a=b', '--file', 'typo.yaml'),
+        ):
+            with self.subTest(command):
+                arguments = (*command, '--paragraph', 'gpus')
+                result = self.run_tool(
+                    *(arguments if 'create' in command else command)
+                )
+                self.assertIn(result.status, (1, 4))
+                self.assert_one_line(result.err, "no file 'typo.yaml'")
+
+    def test_standard_input_that_is_not_utf8_is_named(self):
+        stdin = io.TextIOWrapper(io.BytesIO(b'a=\xe9\n'))
+        out, err = io.StringIO(), io.StringIO()
+        tool = app.InventoryApp(stdin, out, err)
+        code = tool.run(['--config-file', self.conf, 'flavor', 'lint', '-'])
+        self.assertEqual(4, code)
+        self.assert_one_line(err.getvalue(), 'standard input is not UTF-8')
 
     def test_debug_shows_a_traceback(self):
         result = self.run_tool(
@@ -172,7 +205,7 @@ class ErrorTest(base.ToolTestCase):
         self.assertEqual(1, result.status)
         self.assertIn('Traceback', result.err)
 
-    def test_an_error_of_the_program_says_so(self):
+    def test_unexpected_error_asks_for_a_report(self):
         tool = app.InventoryApp()
         tool.options = tool.parser.parse_args([])
         command = tool.command_manager.find_command(['show'])[0]
@@ -187,10 +220,10 @@ class ErrorTest(base.ToolTestCase):
         parsed = broken.get_parser('show').parse_args([])
         self.assertEqual(1, broken.run(parsed))
         (complaint,) = complaints
-        self.assertIn('error of the program', complaint)
+        self.assertIn('bug in the program', complaint)
         self.assertIn('--debug', complaint)
 
-    def test_libraries_are_quiet(self):
+    def test_messages_of_libraries_are_hidden(self):
         # pypowervm logs the whole body of what it can't read.
         bad = self.write('bad.xml', '<feed/>')
         result = self.run_tool('show', '--system-xml', bad)
@@ -198,7 +231,7 @@ class ErrorTest(base.ToolTestCase):
 
 
 class ConfigTest(base.ToolTestCase):
-    def test_nova_conf_is_not_needed_where_nothing_needs_it(self):
+    def test_offline_validation_needs_no_nova_conf(self):
         result = base.run(
             '--config-file',
             '/nonexistent/nova.conf',
@@ -208,7 +241,7 @@ class ConfigTest(base.ToolTestCase):
         )
         self.assertEqual((0, ''), (result.status, result.err))
 
-    def test_a_named_file_has_to_be_there(self):
+    def test_named_configuration_file_has_to_exist(self):
         result = base.run('--config-file', '/nonexistent/nova.conf', 'show')
         self.assertEqual(1, result.status)
         self.assert_one_line(result.err, '/nonexistent/nova.conf')
@@ -218,20 +251,54 @@ class ConfigTest(base.ToolTestCase):
         self.assertEqual(0, result.status)
         self.assertIn(self.inventory, result.out)
 
-    def test_a_bad_option_is_one_line(self):
+    def test_invalid_option_is_reported_in_one_line(self):
         self.write('nova.conf', '[powervm]\nrest_url = ftp://host\n')
         result = self.run_tool('show')
         self.assertEqual(1, result.status)
         self.assert_one_line(result.err, '[powervm]rest_url', 'looks like')
 
-    def test_a_file_that_is_no_configuration(self):
+    def test_configuration_file_with_syntax_error_is_named(self):
         self.write('nova.conf', 'nonsense\n')
         result = self.run_tool('show')
         self.assertEqual(1, result.status)
         self.assertNotIn('Traceback', result.err)
         self.assertIn('nova.conf', result.err)
 
-    def test_a_directory_of_files(self):
+    def test_error_names_the_configuration_file_that_is_not_utf8(self):
+        drop = self.directory / 'conf.d'
+        drop.mkdir()
+        bad = drop / 'bad.conf'
+        bad.write_bytes(b'# \xe9\n')
+        for arguments in (
+            ('--config-dir', drop),
+            ('--config-file', self.conf, '--config-file', bad),
+        ):
+            with self.subTest(arguments):
+                result = base.run(*arguments, 'show')
+                self.assertEqual(1, result.status)
+                self.assert_one_line(
+                    result.err, str(bad), 'byte 0xE9 is not UTF-8'
+                )
+
+    def test_error_names_the_configuration_file_that_is_a_directory(self):
+        result = base.run('--config-file', self.directory, 'show')
+        self.assertEqual(1, result.status)
+        self.assert_one_line(result.err, f'{self.directory} cannot be read')
+
+    def test_error_names_the_provider_file_that_is_not_utf8(self):
+        location = self.directory / 'provider_config'
+        location.mkdir()
+        bad = location / 'provider.yaml'
+        bad.write_bytes(b'# \xe9\n')
+        self.write(
+            'nova.conf', f'[compute]\nprovider_config_location = {location}\n'
+        )
+        with self.assertRaisesRegex(
+            exception.ConfigurationError, f'{bad} .* byte 0xE9 is not UTF-8'
+        ):
+            _ = config.read_config([self.conf]).additions
+
+    def test_config_dir_overrides_options(self):
         base_inventory = self.write('other.yaml', base.GPUS)
         drop = self.directory / 'conf.d'
         drop.mkdir()
@@ -262,25 +329,28 @@ class PermissionTest(base.ToolTestCase):
         os.chmod(path, 0)
         os.seteuid(user)
 
-    def test_a_file_that_everybody_may_read(self):
+    def test_readable_inventory_file_is_validated_by_any_user(self):
         self.forbid(self.conf)
         result = base.run('validate', self.inventory, '--offline')
         self.assertEqual((0, ''), (result.status, result.err))
 
-    def test_an_inventory_file_that_this_user_may_not_read(self):
+    def test_unreadable_inventory_file_is_an_error(self):
         self.forbid(self.inventory)
         result = self.run_tool('validate', '--offline')
         self.assertEqual(2, result.status)
-        self.assertIn('can not be read', result.out)
+        self.assertIn('cannot be read', result.out)
         self.assertIn('chgrp nova', result.out)
+        # Another user, who runs nova-compute, may be able to read it.
+        self.assertIn('The file was not checked.', result.out)
+        self.assertNotIn('nova-compute does not start', result.out)
 
-    def test_a_named_nova_conf_that_this_user_may_not_read(self):
+    def test_unreadable_named_nova_conf_is_an_error(self):
         self.forbid(self.conf)
         result = self.run_tool('show')
         self.assertEqual(1, result.status)
         self.assert_one_line(result.err, self.conf)
 
-    def test_the_default_nova_conf_that_this_user_may_not_read(self):
+    def test_unreadable_default_nova_conf_is_a_warning(self):
         self.forbid(self.conf)
         with (
             mock.patch.object(
@@ -288,23 +358,23 @@ class PermissionTest(base.ToolTestCase):
             ),
             self.assertLogs('nova_powervm.tool') as logs,
         ):
-            found = config.read()
+            found = config.read_config()
         self.assertEqual((), found.files)
         self.assertEqual('/etc/nova/inventory.yaml', found.inventory_file)
-        self.assertIn('can not be read by this user', logs.output[0])
+        self.assertIn('cannot be read by this user', logs.output[0])
 
 
-class SilentHostTest(base.ToolTestCase):
-    def test_a_host_that_does_not_answer(self):
+class UnreachableHostTest(base.ToolTestCase):
+    def test_unreachable_host_is_one_line_with_the_cure(self):
         with open(self.conf, 'a') as conf:
             conf.write(
                 'rest_url = http://127.0.0.1:1\n'
                 'rest_username = admin\nrest_password = secret\n'
             )
-        for command, status in (('show', 1), ('generate', 1), ('validate', 2)):
+        for command, code in (('show', 1), ('generate', 1), ('validate', 2)):
             with self.subTest(command=command):
                 result = self.run_tool(command)
-                self.assertEqual(status, result.status)
+                self.assertEqual(code, result.status)
                 self.assert_one_line(
                     result.err,
                     'http://127.0.0.1:1',
@@ -319,7 +389,7 @@ class SilentHostTest(base.ToolTestCase):
 
 
 class WrongPasswordTest(base.HostTestCase):
-    def test_a_host_that_refuses_the_login(self):
+    def test_refused_login_is_one_line_with_the_options(self):
         with open(self.conf, 'a') as conf:
             conf.write('rest_password = wrong\n')
         result = self.run_tool('show')

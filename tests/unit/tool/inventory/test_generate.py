@@ -23,9 +23,9 @@ from nova_powervm import inventory_file
 from nova_powervm.devices import host
 from nova_powervm.devices import matching
 from nova_powervm.powervm import captures
-from nova_powervm.tool.inventory import hosts
+from nova_powervm.tool.inventory import file_generator
+from nova_powervm.tool.inventory import host_reader
 from nova_powervm.tool.inventory import pci_ids
-from nova_powervm.tool.inventory import starter
 from nova_powervm.tool.rules import device_kinds
 from tests.property import strategies
 from tests.unit.devices import values
@@ -35,12 +35,14 @@ from tests.unit.tool.inventory import base
 def reading(*slots, owners_known=True):
     """Make a reading of a host with these slots."""
     view = host.HostView('host', 'u', 'm', 0, 0, 0, 0, 0, 0, tuple(slots))
-    return hosts.Reading(view, 'here', owners_known)
+    return host_reader.HostReading(view, 'here', owners_known)
 
 
 def generate(*slots, **options):
     """Make a file for these slots."""
-    return starter.text(reading(*slots), pci_ids.Names(), **options)
+    return file_generator.generate_file(
+        reading(*slots), pci_ids.DeviceNames(), **options
+    )
 
 
 def uncommented(text):
@@ -58,7 +60,7 @@ def _is_yaml(line):
     )
 
 
-class StarterTest(base.ToolTestCase):
+class GenerateFileTest(base.ToolTestCase):
     def offered(self, text, *slots):
         policy = inventory_file.parse(text, 'generated')
         verdicts = matching.judge(policy, slots)
@@ -67,7 +69,7 @@ class StarterTest(base.ToolTestCase):
             v.slot.drc_index: v.paragraphs[0] for v in verdicts if v.offered
         }
 
-    def test_devices_by_pci_class(self):
+    def test_resource_class_auto_follows_pci_class(self):
         slots = [
             values.slot(drc_index=n, pci_class=pci_class)
             for n, pci_class in enumerate((0x0302, 0x0108, 0x1000, 0x1200), 1)
@@ -91,7 +93,7 @@ class StarterTest(base.ToolTestCase):
         ):
             self.assertIn(f'# ---- {kind.title}\n', text)
 
-    def test_one_paragraph_for_each_type(self):
+    def test_devices_of_one_type_share_a_paragraph(self):
         slots = [
             values.slot(drc_index=1, drc_name='P1-C1'),
             values.slot(drc_index=2, drc_name='P1-C2'),
@@ -112,7 +114,7 @@ class StarterTest(base.ToolTestCase):
             {slot.drc_index}, set(self.offered(uncommented(text), slot))
         )
 
-    def test_what_can_not_be_assigned_is_left_out(self):
+    def test_unavailable_slots_are_left_out_with_the_reason(self):
         slots = [
             values.slot(drc_index=1, drc_name='P1-C1', sriov=True),
             values.slot(
@@ -130,13 +132,13 @@ class StarterTest(base.ToolTestCase):
         self.assertIn('it is owned by partition db', words)
         self.assertIn('# Empty slots: 1', text)
 
-    def test_a_device_of_an_instance_is_in_the_file(self):
+    def test_device_of_an_instance_gets_a_paragraph(self):
         slot = values.slot(owner=values.client())
         self.assertNotIn('vendor_id', generate(slot))
         text = generate(slot, instance_lpars=[values.LPAR])
         self.assertEqual(1, len(inventory_file.parse(text, 'x').paragraphs))
 
-    def test_one_of_a_type_is_taken(self):
+    def test_taken_device_of_a_free_type_is_a_comment(self):
         free = values.slot(drc_index=1)
         taken = values.slot(
             drc_index=2, drc_name='P9', owner=values.client(name='db')
@@ -145,13 +147,13 @@ class StarterTest(base.ToolTestCase):
         self.assertIn('# not now: P9, it is owned by partition db', text)
         self.assertEqual({1}, set(self.offered(text, free, taken)))
 
-    def test_unknown_owners_are_told(self):
-        text = starter.text(
-            reading(values.slot(), owners_known=False), pci_ids.Names()
+    def test_comment_warns_of_unknown_owners(self):
+        text = file_generator.generate_file(
+            reading(values.slot(), owners_known=False), pci_ids.DeviceNames()
         )
-        self.assertIn('does not tell who owns each slot', text)
+        self.assertIn('does not report the owners of', text)
 
-    def test_words_of_the_host_stay_in_comments(self):
+    def test_text_from_the_host_can_not_leave_its_comment(self):
         slot = values.slot(description='x\ny: z\r\u2028w', drc_name='a\nb: c')
         self.assertEqual(
             {slot.drc_index}, set(self.offered(generate(slot), slot))
@@ -161,7 +163,7 @@ class StarterTest(base.ToolTestCase):
         st.lists(strategies.any_slots, max_size=6),
         st.sampled_from((None, 'auto', 'CUSTOM_X')),
     )
-    def test_the_file_is_valid_for_any_host(self, slots, resource_class):
+    def test_generated_file_is_valid_for_any_host(self, slots, resource_class):
         text = generate(*slots, resource_class=resource_class)
         for version in (text, uncommented(text)):
             self.offered(version, *slots)
@@ -180,7 +182,7 @@ class StarterTest(base.ToolTestCase):
 
 
 class CapturesTest(base.ToolTestCase):
-    def test_round_trip_over_all_captures(self):
+    def test_generated_file_is_valid_for_each_capture(self):
         for name, system in base.CAPTURES:
             with self.subTest(capture=name, system=system):
                 options = ['--system-name', system] if system else []
@@ -198,7 +200,7 @@ class CapturesTest(base.ToolTestCase):
 
 
 class HostTest(base.HostTestCase):
-    def test_the_emulated_host(self):
+    def test_generated_file_of_emulated_host_is_valid(self):
         result = self.succeed('generate', '--resource-class', 'auto')
         policy = inventory_file.parse(result.out, 'generated')
         self.assertEqual(
@@ -208,12 +210,12 @@ class HostTest(base.HostTestCase):
         path = self.write('own.yaml', result.out)
         self.assertIn('no problems', self.succeed('validate', path).out)
 
-    def test_the_default_resource_class(self):
+    def test_default_resource_class_is_custom_ioslot(self):
         text = self.succeed('generate').out
         policy = inventory_file.parse(text, 'generated')
         self.assertEqual({'CUSTOM_IOSLOT'}, policy.resource_classes)
 
-    def test_a_resource_class_by_name(self):
+    def test_resource_class_is_used_and_checked(self):
         text = self.succeed('generate', '--resource-class', 'CUSTOM_X').out
         policy = inventory_file.parse(text, 'generated')
         self.assertEqual({'CUSTOM_X'}, policy.resource_classes)
@@ -242,7 +244,7 @@ class HostTest(base.HostTestCase):
             self.assertIn('gpu-10de-1db6-0302', replaced.read())
         self.assertEqual(0o640, stat.S_IMODE(os.stat(self.inventory).st_mode))
 
-    def test_force_follows_a_link_and_leaves_nothing_behind(self):
+    def test_force_follows_a_link_and_leaves_no_other_file(self):
         link = self.directory / 'link.yaml'
         link.symlink_to(self.inventory)
         before = set(os.listdir(self.directory))
@@ -251,7 +253,7 @@ class HostTest(base.HostTestCase):
         self.assertIn('gpu-10de', link.read_text())
         self.assertEqual(before, set(os.listdir(self.directory)))
 
-    def test_a_directory_that_is_not_there(self):
+    def test_missing_output_directory_names_the_output_file(self):
         result = self.run_tool('generate', '--output', '/nonexistent/x.yaml')
         self.assertEqual(1, result.status)
         self.assert_one_line(result.err, '/nonexistent/x.yaml')

@@ -20,11 +20,11 @@ from nova_powervm.devices import host
 from nova_powervm.devices import names
 from nova_powervm.devices import policy as policies
 from nova_powervm.instance import partition
-from nova_powervm.tool.inventory import hosts
+from nova_powervm.tool.inventory import host_reader
+from nova_powervm.tool.inventory import host_survey
 from nova_powervm.tool.inventory import pci_ids
-from nova_powervm.tool.inventory import rows
-from nova_powervm.tool.inventory import survey as surveys
-from nova_powervm.tool.inventory import trees
+from nova_powervm.tool.inventory import slot_rows
+from nova_powervm.tool.inventory import tree_drawing
 from nova_powervm.tool.rules import placement_tree
 from tests.unit.devices import values
 from tests.unit.tool.inventory import base
@@ -33,13 +33,13 @@ from tests.unit.tool.inventory import test_pci_ids
 #: Its first digit is not that of its LPAR: PowerVM clears a bit.
 INSTANCE = 'f0a1c2d3-0000-4000-8000-000000000001'
 LPAR = partition.lpar_uuid(INSTANCE)
-ROOT = placement_tree.Observed('root', 'host1', None, 1)
+ROOT = placement_tree.PlacementProvider('root', 'host1', None, 1)
 POLICY = policies.Policy((values.paragraph(line=3),), 'inv.yaml')
 
 
 def provider(reserved=0, total=1, traits=(), consumers=(), **changes):
     """Make the provider of the usual slot as Placement has it."""
-    return placement_tree.Observed(
+    return placement_tree.PlacementProvider(
         **{
             'uuid': 'p1',
             'name': values.NAME,
@@ -58,23 +58,25 @@ def provider(reserved=0, total=1, traits=(), consumers=(), **changes):
 def survey(*slots, below=None, policy=POLICY, owners_known=True):
     """Bring together these slots and providers."""
     view = host.HostView('host', 'u', 'm', 0, 0, 0, 0, 0, 0, tuple(slots))
-    reading = hosts.Reading(view, 'here', owners_known)
+    reading = host_reader.HostReading(view, 'here', owners_known)
     tree = None
     if below is not None:
         tree = placement_tree.Tree('host1', ROOT, tuple(below))
-    return surveys.make(policy, reading, tree, 'host1')
+    return host_survey.make_survey(policy, reading, tree, 'host1')
 
 
 def row_of(*slots, **options):
     """Give the only row."""
-    (row,) = rows.rows(survey(*slots, **options), pci_ids.Names())
+    (row,) = slot_rows.make_rows(
+        survey(*slots, **options), pci_ids.DeviceNames()
+    )
     return row
 
 
 class ReasonTest(base.ToolTestCase):
     """The reasons are the plan's own."""
 
-    def test_why_a_slot_is_not_offered(self):
+    def test_unoffered_slot_has_its_reason(self):
         for changes, reason in (
             ({'pci_class': 0xFFFF}, 'the slot is empty'),
             ({'sriov': True}, 'SR-IOV mode'),
@@ -87,7 +89,7 @@ class ReasonTest(base.ToolTestCase):
                 self.assertIn(reason, row.reason)
                 self.assertEqual(f'not offered: {row.reason}', row.offer)
 
-    def test_denied(self):
+    def test_denied_slot_names_the_denying_paragraph(self):
         deny = policies.Paragraph(
             'no-gpu', {'class': '0302'}, allow=False, line=7
         )
@@ -95,18 +97,18 @@ class ReasonTest(base.ToolTestCase):
         row = row_of(values.slot(), policy=policy)
         self.assertIn("paragraph 'no-gpu' (line 7)", row.reason)
 
-    def test_offered(self):
+    def test_offered_slot_names_class_and_paragraph(self):
         row = row_of(values.slot())
         self.assertTrue(row.offered)
         self.assertEqual("CUSTOM_GPU by 'gpus'", row.offer)
         self.assertEqual('', row.reason)
 
-    def test_the_owner_is_not_known(self):
+    def test_unknown_owner_is_shown(self):
         row = row_of(values.slot(), owners_known=False)
         self.assertEqual('not known', row.owner)
         self.assertIn('owner not known', row.offer)
 
-    def test_a_withdrawn_provider(self):
+    def test_withdrawn_provider_keeps_reason_and_consumer(self):
         row = row_of(
             values.slot(owner=values.client(name='db')),
             below=[provider(consumers=[INSTANCE])],
@@ -121,7 +123,7 @@ class PlacementTest(base.ToolTestCase):
     def state(self, *slots, **changes):
         return row_of(*(slots or [values.slot()]), below=[provider(**changes)])
 
-    def test_states(self):
+    def test_state_follows_provider(self):
         for changes, state in (
             ({}, 'free'),
             ({'reserved': 1}, 'reserved'),
@@ -145,26 +147,26 @@ class PlacementTest(base.ToolTestCase):
             with self.subTest(state=state):
                 self.assertEqual(state, self.state(**changes).state)
 
-    def test_not_published_yet(self):
+    def test_slot_without_provider_is_not_in_placement_yet(self):
         row = row_of(values.slot(), below=[])
         self.assertEqual('not in Placement yet', row.state)
 
-    def test_placement_was_not_asked(self):
+    def test_state_is_empty_without_placement(self):
         self.assertEqual('', row_of(values.slot()).state)
 
-    def test_the_lpar_of_an_instance_is_known_by_its_consumer(self):
+    def test_consumer_identifies_the_lpar_of_an_instance(self):
         owner = values.client(LPAR, name='instance-00000001')
         row = self.state(values.slot(owner=owner), consumers=[INSTANCE])
         self.assertTrue(row.offered)
         self.assertEqual('instance-00000001', row.instance)
         self.assertEqual('allocated to instance-00000001', row.state)
-        cells = {c: of(row) for c, of in rows.PLACEMENT_COLUMNS.items()}
+        cells = {c: of(row) for c, of in slot_rows.PLACEMENT_COLUMNS.items()}
         self.assertEqual([INSTANCE], cells['Consumers'])
 
-    def test_by_whom_an_instance_got_its_slot(self):
+    def test_source_tells_nova_from_cyborg(self):
         held = values.slot(owner=values.client(LPAR, name='instance-00000001'))
         row = self.state(held, consumers=[INSTANCE])
-        self.assertEqual('COMPUTE', rows.PLACEMENT_COLUMNS['Source'](row))
+        self.assertEqual('COMPUTE', slot_rows.PLACEMENT_COLUMNS['Source'](row))
         cyborg = provider(
             name=f'host1_{values.INDEX:08X}',
             traits=[
@@ -174,14 +176,16 @@ class PlacementTest(base.ToolTestCase):
             consumers=[INSTANCE],
         )
         row = row_of(held, below=[cyborg], policy=policies.Policy())
-        self.assertEqual('ACCELERATOR', rows.PLACEMENT_COLUMNS['Source'](row))
+        self.assertEqual(
+            'ACCELERATOR', slot_rows.PLACEMENT_COLUMNS['Source'](row)
+        )
         self.assertEqual('instance-00000001', row.instance)
         self.assertEqual('allocated to instance-00000001 by Cyborg', row.state)
         for other in ([], [provider()]):
             row = row_of(held, below=other, policy=policies.Policy())
-            self.assertIsNone(rows.PLACEMENT_COLUMNS['Source'](row))
+            self.assertIsNone(slot_rows.PLACEMENT_COLUMNS['Source'](row))
 
-    def test_without_placement_it_is_owned_by_a_partition(self):
+    def test_slot_of_instance_is_owned_by_partition_without_placement(self):
         owner = values.client(LPAR, name='instance-00000001')
         row = row_of(values.slot(owner=owner))
         self.assertEqual(
@@ -190,23 +194,23 @@ class PlacementTest(base.ToolTestCase):
             row.reason,
         )
 
-    def test_a_provider_whose_slot_is_gone(self):
+    def test_provider_whose_slot_is_gone_has_a_row(self):
         row = row_of(below=[provider()])
         self.assertFalse(row.offered)
         self.assertIn('no longer reports the slot', row.reason)
         self.assertEqual(values.INDEX, row.drc_index)
 
-    def test_two_providers_of_one_slot(self):
+    def test_two_providers_of_a_slot_have_two_rows(self):
         short = provider(uuid='p2', name='PowerVM IOSlot 21010020')
         found = list(
-            rows.rows(
+            slot_rows.make_rows(
                 survey(values.slot(), below=[provider(), short]),
-                pci_ids.Names(),
+                pci_ids.DeviceNames(),
             )
         )
-        self.assertEqual({'p1', 'p2'}, {row.observed.uuid for row in found})
+        self.assertEqual({'p1', 'p2'}, {row.provider.uuid for row in found})
 
-    def test_the_tree(self):
+    def test_tree_shows_state_place_and_traits(self):
         found = survey(
             values.slot(owner=values.client(LPAR, name='instance-00000001')),
             values.slot(drc_index=1, drc_name='P1-C1'),
@@ -214,7 +218,9 @@ class PlacementTest(base.ToolTestCase):
             below=[provider(consumers=[INSTANCE])],
         )
         drawn = '\n'.join(
-            trees.lines('host1', rows.rows(found, pci_ids.Names()))
+            tree_drawing.draw_tree(
+                'host1', slot_rows.make_rows(found, pci_ids.DeviceNames())
+            )
         )
         self.assertEqual(
             """\
@@ -231,8 +237,8 @@ host1 (compute node)
         )
 
 
-class NameTest(base.ToolTestCase):
-    def test_how_a_slot_can_be_named(self):
+class SlotNameTest(base.ToolTestCase):
+    def test_slot_is_named_by_index_location_or_wildcard(self):
         row = row_of(values.slot())
         for name, expected in (
             ('21010020', True),
@@ -247,18 +253,18 @@ class NameTest(base.ToolTestCase):
             ('P1', False),
         ):
             with self.subTest(name=name):
-                self.assertEqual(expected, rows.is_named(row, name))
+                self.assertEqual(expected, slot_rows.is_slot_named(row, name))
 
-    def test_slots_are_sorted_as_people_count(self):
+    def test_locations_are_sorted_by_number(self):
         slots = [
             values.slot(drc_index=n, drc_name=f'P1-C{n}') for n in (10, 9, 1)
         ]
-        found = rows.rows(survey(*slots), pci_ids.Names())
+        found = slot_rows.make_rows(survey(*slots), pci_ids.DeviceNames())
         self.assertEqual([1, 9, 10], [row.drc_index for row in found])
 
 
 class HostTest(base.HostTestCase):
-    def test_every_slot(self):
+    def test_json_lists_slots_with_owner_and_reason(self):
         listed = self.succeed('show', '-f', 'json').json
         self.assertEqual(14, len(listed))
         by_slot = {row['Slot']: row for row in listed}
@@ -274,14 +280,48 @@ class HostTest(base.HostTestCase):
         self.assertEqual('it is owned by VIOS vios1', owned['Reason'])
         self.assertIs(False, owned['Offered'])
 
-    def test_the_table_fits_120_columns(self):
+    def test_table_fits_120_columns(self):
         lines = self.succeed('show').out.splitlines()
         self.assertLessEqual(max(map(len, lines)), 120)
         self.assertEqual('| Slot     | Location ', lines[1][:22])
         self.assertNotIn('Traits', lines[1])
-        self.assertIn('Traits', self.succeed('show', '--long').out)
 
-    def test_formats_and_columns(self):
+    def test_long_fits_120_columns_and_shows_each_column_and_value(self):
+        shown = self.succeed('show', '--long').out
+        self.assertLessEqual(max(map(len, shown.splitlines())), 120)
+        records = shown.split('\n\n')
+        self.assertEqual(14, len(records))
+        (gpu,) = self.succeed('show', '--slot', '21010020', '-f', 'json').json
+        (record,) = [r for r in records if '21010020' in r.splitlines()[0]]
+        titles = [line[:21].strip() for line in record.splitlines()]
+        self.assertEqual(list(gpu), [title for title in titles if title])
+        for value in (*gpu['Traits'], gpu['Offer'], gpu['Location']):
+            self.assertIn(value, record)
+
+    def test_long_sorts_and_picks_columns_as_a_table_does(self):
+        shown = self.succeed('show', '--long', '--sort-column', 'Slot').out
+        indexes = [
+            line.split()[1]
+            for line in shown.splitlines()
+            if line.startswith('Slot ')
+        ]
+        self.assertEqual(14, len(indexes))
+        self.assertEqual(sorted(indexes), indexes)
+        table = self.succeed('show', '--long', '-c', 'Slot', '-c', 'Traits')
+        self.assertIn('| Slot     | Traits ', table.out)
+
+    def test_formats_for_programs_have_all_columns_with_and_without_long(self):
+        (row,) = self.succeed('show', '--slot', 'C3', '-f', 'json').json
+        for output in ('json', 'value', 'csv', 'yaml'):
+            with self.subTest(output):
+                arguments = ('show', '--slot', 'C3', '-f', output)
+                short = self.succeed(*arguments).out
+                self.assertEqual(short, self.succeed(*arguments, '--long').out)
+                for trait in row['Traits']:
+                    self.assertIn(trait, short)
+                self.assertIn(row['Description'], short)
+
+    def test_columns_and_sorting_hold_in_each_format(self):
         result = self.succeed(
             'show', '--offered', '-f', 'value', '-c', 'Slot', '-c', 'Traits'
         )
@@ -301,20 +341,20 @@ class HostTest(base.HostTestCase):
             [row['Slot'] for row in by_slot],
         )
 
-    def test_one_slot(self):
+    def test_slot_option_selects_a_slot_or_is_refused(self):
         (row,) = self.succeed('show', '--slot', 'P1-C3', '-f', 'json').json
         self.assertEqual('21010020', row['Slot'])
         result = self.run_tool('show', '--slot', 'C77')
         self.assertEqual(1, result.status)
         self.assert_one_line(result.err, 'no slot C77')
 
-    def test_the_tree(self):
+    def test_tree_lists_offered_slots(self):
         lines = self.succeed('show', '--tree').out.splitlines()
         self.assertEqual('host1 (compute node)', lines[0])
         drawn = [line for line in lines if 'PowerVM IOSlot host1' in line]
         self.assertEqual(4, len(drawn))
 
-    def test_names_of_devices(self):
+    def test_device_name_comes_from_pci_ids(self):
         for arguments, name in (
             ((), '3D Controller (10DE:1DB6)'),
             (
@@ -331,13 +371,13 @@ class HostTest(base.HostTestCase):
         self.assertEqual(1, result.status)
         self.assert_one_line(result.err, '/nonexistent')
 
-    def test_an_invalid_file(self):
+    def test_invalid_file_is_refused_with_its_place(self):
         bad = self.write('bad.yaml', 'x: 1\n')
         result = self.run_tool('show', bad)
         self.assertEqual(1, result.status)
         self.assertIn('line 1, column 1', result.err)
 
-    def test_placement_that_does_not_answer_is_left_out(self):
+    def test_unreachable_placement_is_a_warning(self):
         with open(self.conf, 'a') as conf:
             conf.write(
                 '[placement]\nauth_type = none\n'
@@ -351,7 +391,7 @@ class HostTest(base.HostTestCase):
 
 
 class StoredAnswerTest(base.ToolTestCase):
-    def test_every_capture(self):
+    def test_stored_answers_are_shown_with_known_owners(self):
         for name, system in base.CAPTURES:
             with self.subTest(capture=name, system=system):
                 options = ['--system-name', system] if system else []

@@ -22,8 +22,8 @@ from hypothesis import strategies as st
 
 from nova_powervm import exception
 from nova_powervm import inventory_file
-from nova_powervm.tool.inventory import excerpts
-from nova_powervm.tool.inventory import findings
+from nova_powervm.tool.inventory import file_findings
+from nova_powervm.tool.inventory import problem_report
 from tests.unit.tool.inventory import base
 
 BAD = """\
@@ -53,7 +53,7 @@ class OfflineTest(base.ToolTestCase):
         path = self.write('checked.yaml', text)
         return self.run_tool('validate', path, '--offline', *arguments)
 
-    def test_exit_codes(self):
+    def test_exit_code_follows_the_worst_finding(self):
         for text, arguments, status in (
             (base.GPUS, (), 0),
             ('', (), 1),
@@ -67,7 +67,7 @@ class OfflineTest(base.ToolTestCase):
                     self.assertEqual(status, result.status, result)
                     self.assertEqual('', result.err)
 
-    def test_a_pipe_is_refused_and_not_waited_for(self):
+    def test_pipe_is_refused_without_waiting(self):
         path = str(self.directory / 'pipe')
         os.mkfifo(path, mode=0o644)
 
@@ -76,7 +76,7 @@ class OfflineTest(base.ToolTestCase):
         self.assertEqual(2, result.status)
         self.assertIn('it is not a regular file', result.out)
 
-    def test_the_problems_are_those_of_the_service(self):
+    def test_problems_are_those_of_the_service(self):
         result = self.check(BAD, '-f', 'json')
         with self.assertRaises(exception.PolicyInvalid) as caught:
             inventory_file.parse(BAD, 'x')
@@ -88,7 +88,7 @@ class OfflineTest(base.ToolTestCase):
             [tuple(row.values()) for row in result.json],
         )
 
-    def test_the_file_is_reprinted_around_each_problem(self):
+    def test_report_shows_the_lines_around_a_problem(self):
         lines = self.check(BAD).out.splitlines()
         self.assertIn('checked.yaml:3:16: error: ', lines[0])
         self.assertEqual(
@@ -104,36 +104,57 @@ class OfflineTest(base.ToolTestCase):
         self.assertIn("quote it: '1014'", lines[6])
         self.assertIn('2 errors, 0 warnings', lines[-1])
 
-    def test_no_problems(self):
+    def test_valid_file_has_no_problems(self):
         self.assertIn('checked.yaml: no problems.', self.check(base.GPUS).out)
 
-    def test_a_file_that_is_missing_or_empty_is_a_warning(self):
-        result = self.run_tool('validate', 'missing.yaml', '--offline')
-        self.assertEqual(1, result.status)
-        self.assertIn('there is no such file', result.out)
+    def test_empty_file_is_a_warning_and_nova_compute_starts(self):
         result = self.check('# nothing\n')
         self.assertEqual(1, result.status)
         self.assertIn('the file has no paragraph', result.out)
+        self.assertIn('nova-compute starts with it.', result.out)
 
-    def test_standard_input(self):
+    def test_missing_default_file_is_a_warning(self):
+        os.unlink(self.inventory)
+        result = self.run_tool('validate', '--offline')
+        self.assertEqual(1, result.status)
+        self.assertIn('there is no such file', result.out)
+        self.assertIn(
+            'nova-compute starts without the file and offers no device.',
+            result.out,
+        )
+
+    def test_missing_named_file_is_an_error_and_nothing_is_claimed(self):
+        for name in ('typo.yaml', ''):
+            for arguments in (('--offline',), ()):
+                with self.subTest(name=name, arguments=arguments):
+                    result = self.run_tool('validate', name, *arguments)
+                    self.assertEqual((2, ''), (result.status, result.err))
+                    self.assertIn(
+                        f'{name}: error: there is no such file', result.out
+                    )
+                    self.assertNotIn('nova-compute', result.out)
+        listed = self.run_tool('validate', 'typo.yaml', '-f', 'json').json
+        self.assertEqual(['error'], [row['Severity'] for row in listed])
+
+    def test_standard_input_is_validated(self):
         result = self.run_tool('validate', '-', '--offline', stdin=BAD)
         self.assertEqual(2, result.status)
         self.assertIn('<stdin>:3:16: error', result.out)
         self.assertIn('3 |     vendor_id: 1014', result.out)
 
-    def test_a_file_that_every_user_can_write(self):
+    def test_world_writable_file_is_an_error(self):
         path = self.write('checked.yaml', base.GPUS)
         os.chmod(path, 0o666)  # noqa: S103  that is the point
         result = self.run_tool('validate', path, '--offline')
         self.assertEqual(2, result.status)
         self.assertIn('chmod o-w', result.out)
 
-    def test_a_directory(self):
+    def test_directory_is_an_error(self):
         result = self.run_tool('validate', self.directory, '--offline')
         self.assertEqual(2, result.status)
         self.assertIn('error', result.out)
 
-    def test_bytes_that_are_no_text(self):
+    def test_bytes_that_are_not_utf8_are_an_error_at_their_place(self):
         path = self.directory / 'checked.yaml'
         path.write_bytes(b'gpus:\n  \xff: 1\n')
         path.chmod(0o644)
@@ -141,11 +162,11 @@ class OfflineTest(base.ToolTestCase):
         self.assertEqual(2, result.status)
         self.assertIn('checked.yaml:2:3: error: byte 0xFF', result.out)
 
-    def test_the_default_is_the_file_of_nova_conf(self):
+    def test_default_file_is_that_of_nova_conf(self):
         result = self.succeed('validate', '--offline')
         self.assertIn(self.inventory, result.out)
 
-    def test_formats(self):
+    def test_findings_are_listed_in_each_format(self):
         rows = list(csv.reader(self.check(BAD, '-f', 'csv').out.splitlines()))
         self.assertEqual(3, len(rows))
         self.assertEqual('Severity', rows[0][0])
@@ -160,13 +181,13 @@ class HostTest(base.HostTestCase):
         path = self.write('checked.yaml', text)
         return self.run_tool('validate', path, *arguments)
 
-    def test_what_it_offers(self):
+    def test_offered_devices_are_counted_by_class(self):
         result = self.succeed('validate')
         self.assertRegex(
             result.out, r'offers 4 of the 14 slots of http://\S+: 4 CUSTOM_GPU'
         )
 
-    def test_two_paragraphs_for_one_device(self):
+    def test_device_in_two_paragraphs_is_an_error(self):
         result = self.check(CLASHING, '-f', 'json')
         self.assertEqual(2, result.status)
         (row,) = result.json
@@ -179,28 +200,28 @@ class HostTest(base.HostTestCase):
             self.assertIn(words, row['Problem'])
         self.assertNotIn('It offers', self.check(CLASHING).out)
 
-    def test_a_paragraph_that_matches_no_slot(self):
+    def test_paragraph_that_matches_no_slot_is_a_warning(self):
         result = self.check(base.GPUS + NOWHERE, '-f', 'json')
         self.assertEqual(1, result.status)
         (row,) = result.json
         self.assertEqual(('warning', 'other'), _named(row))
         self.assertIn('identifies no device', row['Problem'])
 
-    def test_nothing_matches_at_all(self):
+    def test_file_that_matches_no_slot_is_a_warning(self):
         result = self.check(NOWHERE, '-f', 'json')
         self.assertEqual(1, result.status)
         self.assertIn(
             'no paragraph offers a device', result.json[0]['Problem']
         )
 
-    def test_an_adapter_with_a_wire_out_the_back(self):
+    def test_wired_adapter_is_a_warning(self):
         result = self.check(WIRED, '-f', 'json')
         self.assertEqual(1, result.status)
         (row,) = result.json
         self.assertEqual(('warning', 'ports'), _named(row))
         self.assertIn('connected to a network', row['Problem'])
 
-    def test_what_is_allowed_but_not_free(self):
+    def test_allowed_slot_of_another_owner_is_listed(self):
         result = self.check(WIRED)
         self.assertIn('It offers 0 of the 14 slots', result.out)
         self.assertRegex(
@@ -208,7 +229,7 @@ class HostTest(base.HostTestCase):
             r'not free now: slot 21010028 .*: it is owned by VIOS vios1',
         )
 
-    def test_an_owner_that_may_be_an_instance_is_not_called_foreign(self):
+    def test_owner_that_may_be_an_instance_is_not_called_foreign(self):
         self.emulator.control.set_owner('21010020', 'database')
         result = self.succeed('validate')
         self.assertIn(
@@ -217,7 +238,7 @@ class HostTest(base.HostTestCase):
             result.out,
         )
 
-    def test_a_slot_that_no_partition_can_get(self):
+    def test_unassignable_slot_is_listed_as_not_free(self):
         self.emulator.control.plug('21010020', {'assignable': False})
         result = self.succeed('validate')
         self.assertIn('offers 3 of the 14 slots', result.out)
@@ -226,7 +247,7 @@ class HostTest(base.HostTestCase):
             r'not free now: slot 21010020 .*: the host does not let a part',
         )
 
-    def test_a_file_with_errors_needs_no_host(self):
+    def test_invalid_file_needs_no_host(self):
         self.emulator.stop()
         result = self.check(BAD)
         self.assertEqual((2, ''), (result.status, result.err))
@@ -234,7 +255,7 @@ class HostTest(base.HostTestCase):
 
 
 class StoredAnswerTest(base.ToolTestCase):
-    def test_against_every_capture(self):
+    def test_file_is_validated_against_each_capture(self):
         path = self.write(
             'all.yaml', 'all:\n  identification: {class: "0200"}'
         )
@@ -251,7 +272,7 @@ class StoredAnswerTest(base.ToolTestCase):
                 self.assertIn(result.status, (0, 1), result)
                 self.assertIn('It offers', result.out)
 
-    def test_not_together_with_offline(self):
+    def test_offline_excludes_system_xml(self):
         with contextlib.redirect_stderr(io.StringIO()) as err:
             result = self.run_tool(
                 'validate', '--offline', '--system-xml', 'x'
@@ -263,11 +284,11 @@ class StoredAnswerTest(base.ToolTestCase):
 class ExcerptTest(base.ToolTestCase):
     def excerpt(self, text, line, column):
         problem = inventory_file.Problem(line, column, '', 'what', '')
-        finding = findings.Finding(findings.Severity.ERROR, problem)
-        lines = list(excerpts.report([finding], 'f', text))
+        finding = file_findings.Finding(file_findings.Severity.ERROR, problem)
+        lines = list(problem_report.format_report([finding], 'f', text))
         return lines[1:-1]
 
-    def test_the_marker_stands_under_the_column(self):
+    def test_marker_stands_under_the_column(self):
         for line, column, expected in (
             ('abc', 2, ' ^'),
             ('\tabc', 2, ' ^'),
@@ -280,18 +301,20 @@ class ExcerptTest(base.ToolTestCase):
                 self.assertEqual(f'    | {expected}', marker)
                 self.assertTrue(shown.isprintable())
 
-    def test_a_long_line_is_cut_around_the_column(self):
+    def test_long_line_is_cut_around_the_column(self):
         line = 'x' * 5000 + 'HERE' + 'y' * 5000
         shown, marker = self.excerpt(line, 1, 5001)
         self.assertLess(len(shown), 130)
         self.assertEqual('HERE', shown[marker.index('^') :][:4])
 
-    def test_a_line_that_is_not_there(self):
+    def test_missing_line_gives_no_excerpt(self):
         self.assertEqual([], self.excerpt('a\n', 9, 1))
         self.assertEqual([], self.excerpt('', 0, 0))
 
     @given(st.text(), st.integers(0, 20), st.integers(0, 300))
-    def test_any_text_and_place(self, text, line, column):
+    def test_excerpt_of_arbitrary_text_is_printable_and_short(
+        self, text, line, column
+    ):
         for shown in self.excerpt(text, line, column):
             self.assertTrue(shown.isprintable())
             self.assertLess(len(shown), 250)

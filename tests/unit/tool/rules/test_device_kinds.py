@@ -19,8 +19,8 @@ from nova_powervm.tool.rules import device_kinds
 from tests.unit.devices import values
 
 
-class KindTest(unittest.TestCase):
-    def test_kinds(self):
+class DeviceKindTest(unittest.TestCase):
+    def test_kind_follows_pci_class(self):
         for pci_class, kind in (
             (0x0300, device_kinds.GPU),
             (0x0302, device_kinds.GPU),
@@ -44,7 +44,7 @@ class KindTest(unittest.TestCase):
                 slot = values.slot(pci_class=pci_class)
                 self.assertIs(kind, device_kinds.kind_of(slot))
 
-    def test_fpgas(self):
+    def test_fpga_is_told_by_vendor_or_description(self):
         for changes in (
             {'vendor_id': 0x10EE},
             {'description': 'CAPI FPGA Adapter'},
@@ -58,12 +58,12 @@ class KindTest(unittest.TestCase):
             ),
         )
 
-    def test_what_has_a_wire_out_the_back_is_in_doubt(self):
+    def test_wired_kinds_are_not_safe(self):
         wired = [kind for kind in device_kinds.KINDS if kind.wired]
         self.assertEqual([device_kinds.NETWORK, device_kinds.FABRIC], wired)
         for kind in wired:
             self.assertFalse(kind.safe)
 
-    def test_every_class_can_be_that_of_a_device(self):
+    def test_resource_class_of_each_kind_is_valid(self):
         for kind in device_kinds.KINDS:
             self.assertTrue(policy.may_be_device(kind.resource_class))

@@ -15,25 +15,24 @@
 import dataclasses
 import unittest
 
-from nova_powervm.devices import matching
+from nova_powervm.devices import assessment
 from nova_powervm.devices import names
-from nova_powervm.devices import planning
+from nova_powervm.devices import plan as plans
 from nova_powervm.devices import policy as policies
-from nova_powervm.devices import slot_providers
 from nova_powervm.tool.rules import differences
 from nova_powervm.tool.rules import placement_tree
 from tests.unit.devices import values
 
 INSTANCE = '4b1c2d3e-0000-4000-8000-000000000001'
 OTHER = '5b1c2d3e-0000-4000-8000-000000000002'
-ROOT = placement_tree.Observed('root', 'host1', None, 3)
+ROOT = placement_tree.PlacementProvider('root', 'host1', None, 3)
 POLICY = policies.Policy((values.paragraph(),), 'inventory.yaml')
 
 
 def offered(index=values.INDEX, **changes):
     """Make the provider of a slot as the service leaves it."""
     slot = values.slot(drc_index=index)
-    return placement_tree.Observed(
+    return placement_tree.PlacementProvider(
         **{
             'uuid': f'uuid of {index:08X}',
             'name': names.provider_name('host1', index),
@@ -51,17 +50,24 @@ def held(consumer=INSTANCE):
     return {consumer: {'CUSTOM_GPU': 1}}
 
 
+def plan_for(tree, slots, policy=POLICY):
+    """Plan as the command does."""
+    return plans.make_plan(
+        assessment.assess(
+            assessment.Facts(
+                policy, tuple(slots), tree.holdings, tree.providers
+            )
+        ),
+        tree.allocations,
+        values.name_of,
+    )
+
+
 def compare(below=(), slots=None, lpars=(values.LPAR,), policy=POLICY):
     """Compare as the command does, on a host with one GPU."""
     slots = (values.slot(),) if slots is None else slots
     tree = placement_tree.Tree('host1', ROOT, tuple(below))
-    verdicts = matching.judge(policy, slots, tree.instance_lpars)
-    plan = planning.make_plan(
-        slot_providers.pair(matching.devices(verdicts), tree.children),
-        tree.allocations,
-        lambda index: names.provider_name('host1', index),
-        verdicts,
-    )
+    plan = plan_for(tree, slots, policy)
     return differences.compare(plan, tree, slots, lpars)
 
 
@@ -73,7 +79,7 @@ class DifferencesTest(unittest.TestCase):
         self.assertTrue(difference.cure)
         return difference
 
-    def test_in_step(self):
+    def test_matching_state_has_no_difference(self):
         self.assertEqual((), compare([offered()]))
 
     def test_in_step_with_an_instance_that_has_its_device(self):
@@ -85,7 +91,7 @@ class DifferencesTest(unittest.TestCase):
             ),
         )
 
-    def test_missing(self):
+    def test_offered_slot_without_provider_is_missing(self):
         found = self.assert_one(
             'missing', 'offered as CUSTOM_GPU, but Placement', compare()
         )
@@ -113,7 +119,7 @@ class DifferencesTest(unittest.TestCase):
         )
         self.assertIn(INSTANCE, found.cure)
 
-    def test_what_has_been_withdrawn_is_no_difference_any_more(self):
+    def test_withdrawn_provider_is_no_difference(self):
         withdrawn = offered(
             consumers=held(),
             inventory={'CUSTOM_GPU': values.record(1)},
@@ -160,7 +166,7 @@ class DifferencesTest(unittest.TestCase):
             ),
         )
 
-    def test_what_an_operator_reserved_is_no_difference(self):
+    def test_unit_reserved_by_operator_is_no_difference(self):
         self.assertEqual(
             (),
             compare(
@@ -249,17 +255,15 @@ class DifferencesTest(unittest.TestCase):
         here = dataclasses.replace(ROOT, consumers={INSTANCE: {'VCPU': 1}})
         slots = [values.slot(owner=values.client(name='vm1'))]
         tree = placement_tree.Tree('host1', here, (offered(),))
-        verdicts = matching.judge(POLICY, slots, tree.instance_lpars)
-        plan = planning.make_plan(
-            slot_providers.pair(matching.devices(verdicts), tree.children),
-            tree.allocations,
-            str,
-            verdicts,
+        found = differences.compare(
+            plan_for(tree, slots), tree, slots, (values.LPAR,)
         )
+        # nova-compute takes the provider away, for nobody holds it.
+        self.assertEqual(['stale', 'leaked'], [str(d.kind) for d in found])
         self.assert_one(
             'leaked',
             f'held by partition vm1 of instance {INSTANCE}, which was not',
-            differences.compare(plan, tree, slots, (values.LPAR,)),
+            found[1:],
         )
 
     def test_leaked_is_not_a_slot_that_an_instance_has_by_cyborg(self):
@@ -273,7 +277,7 @@ class DifferencesTest(unittest.TestCase):
         found = compare([other], slots, policy=policies.Policy())
         self.assert_one('foreign', 'of Cyborg', found)
 
-    def test_they_are_sorted_by_kind_and_slot(self):
+    def test_differences_are_sorted_by_kind_and_slot(self):
         found = compare(
             [offered(0x21010022, consumers=held(OTHER))],
             [

@@ -19,9 +19,9 @@ from nova_powervm.tool.rules import flavors
 from nova_powervm.tool.rules import placement_cost
 
 VENDOR = 'CUSTOM_POWERVM_IOSLOT_VENDOR_ID_10DE'
-GPU = flavors.Wish('CUSTOM_GPU', frozenset({VENDOR, 'OWNER_NOVA'}))
-FILE = flavor_lint.Offers(frozenset({'CUSTOM_GPU', 'PGPU'}))
-CLOUD = flavor_lint.Offers(
+GPU = flavors.DeviceRequest('CUSTOM_GPU', frozenset({VENDOR, 'OWNER_NOVA'}))
+FILE = flavor_lint.DeviceOffers(frozenset({'CUSTOM_GPU', 'PGPU'}))
+CLOUD = flavor_lint.DeviceOffers(
     frozenset({'CUSTOM_GPU'}),
     traits=frozenset({VENDOR, 'OWNER_NOVA'}),
     devices=(GPU,) * 4,
@@ -39,22 +39,22 @@ GOOD = {
 
 def many(number):
     """Make a flavor of many equal groups."""
-    return flavors.extra_specs([GPU] * number)
+    return flavors.make_extra_specs([GPU] * number)
 
 
-class LintTest(unittest.TestCase):
+class FlavorLintTest(unittest.TestCase):
     def assert_found(self, severity, key, words, specs, offers=FILE):
-        (finding,) = flavor_lint.lint(specs, offers)
+        (finding,) = flavor_lint.lint_flavor(specs, offers)
         self.assertEqual((severity, key), (str(finding.severity), finding.key))
         self.assertIn(words, finding.what)
         return finding
 
-    def test_a_good_flavor_has_no_finding(self):
-        self.assertEqual((), flavor_lint.lint(GOOD, FILE))
-        self.assertEqual((), flavor_lint.lint(GOOD, CLOUD))
-        self.assertEqual((), flavor_lint.lint(many(2), CLOUD))
+    def test_valid_flavor_has_no_finding(self):
+        self.assertEqual((), flavor_lint.lint_flavor(GOOD, FILE))
+        self.assertEqual((), flavor_lint.lint_flavor(GOOD, CLOUD))
+        self.assertEqual((), flavor_lint.lint_flavor(many(2), CLOUD))
 
-    def test_what_asks_for_no_device_is_left_alone(self):
+    def test_flavor_without_devices_has_no_finding(self):
         for specs in (
             {},
             {
@@ -65,9 +65,9 @@ class LintTest(unittest.TestCase):
             {'resources_NIC:NET_BW_EGR_KILOBIT_PER_SEC': '2000'},
         ):
             with self.subTest(specs):
-                self.assertEqual((), flavor_lint.lint(specs, CLOUD))
+                self.assertEqual((), flavor_lint.lint_flavor(specs, CLOUD))
 
-    def test_traits1(self):
+    def test_misspelled_traits_key_is_an_error(self):
         finding = self.assert_found(
             'error',
             f'traits1:{VENDOR}',
@@ -76,7 +76,7 @@ class LintTest(unittest.TestCase):
         )
         self.assertEqual(f'write trait1:{VENDOR}', finding.hint)
 
-    def test_resource1(self):
+    def test_misspelled_resource_key_is_an_error(self):
         finding = self.assert_found(
             'error',
             'resource1:CUSTOM_GPU',
@@ -85,7 +85,7 @@ class LintTest(unittest.TestCase):
         )
         self.assertEqual('write resources1:CUSTOM_GPU', finding.hint)
 
-    def test_product_id(self):
+    def test_product_id_trait_is_an_error(self):
         key = 'trait1:CUSTOM_POWERVM_IOSLOT_PRODUCT_ID_1DB6'
         finding = self.assert_found(
             'error', key, 'DEVICE_ID', {**GOOD, key: 'required'}, CLOUD
@@ -95,7 +95,7 @@ class LintTest(unittest.TestCase):
             finding.hint,
         )
 
-    def test_what_the_driver_refuses(self):
+    def test_extra_spec_refused_by_the_driver_is_reported(self):
         specs = {'hw:cpu_policy': 'dedicated'}
         for others, severity in (({}, 'warning'), (GOOD, 'error')):
             finding = self.assert_found(
@@ -104,47 +104,47 @@ class LintTest(unittest.TestCase):
                 "'dedicated' is refused: LPARs share the host's",
                 {**others, **specs},
             )
-            self.assertIn('take it out', finding.hint)
+            self.assertIn('remove it', finding.hint)
 
-    def test_spellings_of_a_device_profile(self):
+    def test_misspelled_device_profile_is_an_error(self):
         right = {'accel:device_profile': 'gpu'}
-        self.assertEqual((), flavor_lint.lint(right, FILE))
+        self.assertEqual((), flavor_lint.lint_flavor(right, FILE))
         for key in ('accel:device-profile', 'accel:device_profile_name'):
             finding = self.assert_found(
                 'error', key, 'no accelerator is attached', {key: 'gpu'}
             )
             self.assertEqual('write accel:device_profile=gpu', finding.hint)
 
-    def test_missing_group_policy(self):
+    def test_missing_group_policy_is_an_error(self):
         specs = many(2)
         del specs['group_policy']
         self.assert_found('error', 'group_policy', 'missing', specs)
 
-    def test_wrong_group_policy(self):
+    def test_wrong_group_policy_is_an_error(self):
         self.assert_found(
             'error',
             'group_policy',
-            "'isolated' is no policy",
+            "'isolated' is not a policy",
             {**many(2), 'group_policy': 'isolated'},
         )
 
-    def test_two_of_a_slot_class(self):
+    def test_amount_above_one_is_an_error(self):
         finding = self.assert_found(
             'error',
             'resources1:CUSTOM_GPU',
-            'nothing is added up over providers',
+            'each slot is a provider with one unit',
             {**GOOD, 'resources1:CUSTOM_GPU': '2'},
         )
         self.assertIn('write 2 groups', finding.hint)
 
-    def test_missing_owner(self):
+    def test_missing_owner_trait_is_a_warning(self):
         specs = {k: v for k, v in GOOD.items() if 'OWNER' not in k}
         finding = self.assert_found(
             'warning', 'trait1:OWNER_NOVA', 'missing', specs
         )
         self.assertEqual('add trait1:OWNER_NOVA=required', finding.hint)
 
-    def test_class_that_no_host_offers(self):
+    def test_class_without_offer_is_reported(self):
         specs = {
             'resources1:CUSTOM_GPUS': '1',
             'trait1:OWNER_NOVA': 'required',
@@ -159,7 +159,7 @@ class LintTest(unittest.TestCase):
             )
             self.assertIn('CUSTOM_GPU', finding.hint)
 
-    def test_class_that_is_used_up(self):
+    def test_class_without_free_device_is_a_warning(self):
         self.assert_found(
             'warning',
             'resources1:CUSTOM_RARE',
@@ -168,7 +168,7 @@ class LintTest(unittest.TestCase):
             CLOUD,
         )
 
-    def test_trait_that_no_host_offers(self):
+    def test_trait_without_offer_is_reported(self):
         self.assert_found(
             'error',
             'trait1:CUSTOM_NOWHERE',
@@ -177,7 +177,7 @@ class LintTest(unittest.TestCase):
             CLOUD,
         )
 
-    def test_value_that_nova_does_not_know(self):
+    def test_unknown_trait_value_is_an_error(self):
         self.assert_found(
             'error',
             f'trait1:{VENDOR}',
@@ -185,8 +185,8 @@ class LintTest(unittest.TestCase):
             {**GOOD, f'trait1:{VENDOR}': 'require'},
         )
 
-    def test_class_and_traits_that_no_device_has_together(self):
-        offers = flavor_lint.Offers(
+    def test_traits_without_common_device_are_a_warning(self):
+        offers = flavor_lint.DeviceOffers(
             frozenset({'CUSTOM_GPU', 'CUSTOM_NVME'}),
             traits=frozenset({VENDOR}),
             devices=(GPU,),
@@ -203,17 +203,17 @@ class LintTest(unittest.TestCase):
             offers,
         )
 
-    def test_a_device_in_the_group_without_a_number(self):
+    def test_device_in_unnumbered_group_is_a_warning(self):
         finding = self.assert_found(
             'warning',
             'resources:CUSTOM_GPU',
-            'without a number',
+            'the group has no number',
             {'resources:CUSTOM_GPU': '1'},
         )
         self.assertIn('resources1:CUSTOM_GPU=1', finding.hint)
 
-    def test_groups_that_explode_candidate_generation(self):
-        offers = flavor_lint.Offers(
+    def test_many_equal_groups_and_devices_are_a_warning(self):
+        offers = flavor_lint.DeviceOffers(
             frozenset({'CUSTOM_GPU'}), devices=(GPU,) * 32
         )
         finding = self.assert_found(
@@ -231,26 +231,26 @@ class LintTest(unittest.TestCase):
         ):
             self.assertIn(option, finding.hint)
 
-    def test_few_groups_or_few_devices_do_not_explode(self):
-        offers = flavor_lint.Offers(
+    def test_few_groups_or_few_devices_are_no_finding(self):
+        offers = flavor_lint.DeviceOffers(
             frozenset({'CUSTOM_GPU'}), devices=(GPU,) * 32
         )
-        self.assertEqual((), flavor_lint.lint(many(2), offers))
-        self.assertEqual((), flavor_lint.lint(many(4), CLOUD))
+        self.assertEqual((), flavor_lint.lint_flavor(many(2), offers))
+        self.assertEqual((), flavor_lint.lint_flavor(many(4), CLOUD))
 
-    def test_many_groups_on_hosts_of_unknown_size(self):
-        self.assertEqual((), flavor_lint.lint(many(2), FILE))
+    def test_many_groups_are_a_warning_on_hosts_of_unknown_size(self):
+        self.assertEqual((), flavor_lint.lint_flavor(many(2), FILE))
         self.assert_found(
             'warning',
             'resources*:CUSTOM_GPU',
             '3 equal groups take Placement about 3 s for each server with 32 '
-            'such devices on a host, about 29 minutes and gigabytes of '
+            'such devices on a host, and about 29 minutes and gigabytes of '
             'memory with 256',
             many(3),
         )
 
-    def test_three_groups_on_a_host_of_256_devices(self):
-        offers = flavor_lint.Offers(
+    def test_three_groups_are_a_warning_on_a_host_of_256_devices(self):
+        offers = flavor_lint.DeviceOffers(
             frozenset({'CUSTOM_GPU'}), devices=(GPU,) * 256
         )
         self.assert_found(
@@ -261,8 +261,8 @@ class LintTest(unittest.TestCase):
             offers,
         )
 
-    def test_errors_come_first(self):
-        found = flavor_lint.lint(
+    def test_errors_come_before_warnings(self):
+        found = flavor_lint.lint_flavor(
             {
                 'resources1:CUSTOM_GPU': '1',
                 'traits1:CUSTOM_X': 'required',
@@ -275,25 +275,27 @@ class LintTest(unittest.TestCase):
         self.assertEqual({'error', 'warning'}, set(severities))
 
 
-class CostTest(unittest.TestCase):
-    def test_measured_figures(self):
+class PlacementCostTest(unittest.TestCase):
+    def test_estimate_agrees_with_measured_times(self):
         # Measured with real Placement: 93 s and 26 s.
-        self.assertEqual(93, placement_cost.Cost('X', 4, 32).seconds)
-        self.assertEqual(27, placement_cost.Cost('X', 3, 64).seconds)
+        self.assertEqual(93, placement_cost.PlacementCost('X', 4, 32).seconds)
+        self.assertEqual(27, placement_cost.PlacementCost('X', 3, 64).seconds)
 
-    def test_long_times_are_in_words(self):
-        self.assertIn('minutes', str(placement_cost.Cost('X', 4, 64)))
-        self.assertIn('many hours', str(placement_cost.Cost('X', 8, 32)))
+    def test_long_times_are_given_in_minutes_or_words(self):
+        self.assertIn('minutes', str(placement_cost.PlacementCost('X', 4, 64)))
+        self.assertIn(
+            'many hours', str(placement_cost.PlacementCost('X', 8, 32))
+        )
 
-    def test_more_groups_than_devices_cost_nothing(self):
-        self.assertFalse(placement_cost.Cost('X', 4, 3).high)
+    def test_more_groups_than_devices_cost_no_time(self):
+        self.assertFalse(placement_cost.PlacementCost('X', 4, 3).high)
 
     def test_groups_of_different_kinds_are_counted_apart(self):
-        groups = flavors.groups({**many(2), 'resources9:PGPU': '1'})
+        groups = flavors.read_groups({**many(2), 'resources9:PGPU': '1'})
         self.assertEqual(
             [('CUSTOM_GPU', 2, 1), ('PGPU', 1, 0)],
             [
                 (c.resource_class, c.groups, c.fitting)
-                for c in placement_cost.costs(groups, (GPU,))
+                for c in placement_cost.estimate_costs(groups, (GPU,))
             ],
         )

@@ -35,10 +35,10 @@ POLICY = policies.Policy(
 )
 
 
-class WishTest(unittest.TestCase):
-    def test_of_a_paragraph(self):
+class DeviceRequestTest(unittest.TestCase):
+    def test_paragraph_gives_class_and_traits(self):
         self.assertEqual(
-            flavors.Wish(
+            flavors.DeviceRequest(
                 'CUSTOM_GPU',
                 frozenset(
                     {
@@ -48,51 +48,51 @@ class WishTest(unittest.TestCase):
                     }
                 ),
             ),
-            flavors.wish_for_paragraph(POLICY, 'gpus'),
+            flavors.request_for_paragraph(POLICY, 'gpus'),
         )
 
-    def test_wildcards_give_no_trait(self):
-        wish = flavors.wish_for_paragraph(POLICY, 'nvme')
-        self.assertEqual({f'{PREFIX}_VENDOR_ID_144D'}, wish.traits)
-        self.assertEqual('CUSTOM_IOSLOT', wish.resource_class)
+    def test_value_with_wildcard_gives_no_trait(self):
+        request = flavors.request_for_paragraph(POLICY, 'nvme')
+        self.assertEqual({f'{PREFIX}_VENDOR_ID_144D'}, request.traits)
+        self.assertEqual('CUSTOM_IOSLOT', request.resource_class)
 
-    def test_of_one_device_of_a_paragraph(self):
-        wish = flavors.wish_for_paragraph(POLICY, 'rest', '1014:034a')
+    def test_device_of_paragraph_adds_its_ids(self):
+        request = flavors.request_for_paragraph(POLICY, 'rest', '1014:034a')
         self.assertEqual(
             {f'{PREFIX}_VENDOR_ID_1014', f'{PREFIX}_DEVICE_ID_034A'},
-            wish.traits,
+            request.traits,
         )
 
-    def test_of_a_device(self):
-        wish = flavors.wish_for_device(POLICY, '1014:034A')
-        self.assertEqual('CUSTOM_REST', wish.resource_class)
+    def test_device_gets_the_class_of_its_paragraph(self):
+        request = flavors.request_for_device(POLICY, '1014:034A')
+        self.assertEqual('CUSTOM_REST', request.resource_class)
 
-    def test_a_paragraph_that_is_not_there_or_denies(self):
+    def test_missing_or_denying_paragraph_is_refused(self):
         for name in ('gpu', 'never'):
             with self.assertRaisesRegex(
                 exception.ConfigurationError, 'there are: gpus, nvme, rest'
             ):
-                flavors.wish_for_paragraph(POLICY, name)
+                flavors.request_for_paragraph(POLICY, name)
 
-    def test_a_device_that_the_paragraph_does_not_take(self):
+    def test_device_outside_the_paragraph_is_refused(self):
         with self.assertRaisesRegex(
-            exception.ConfigurationError, 'does not take devices 8086:0000'
+            exception.ConfigurationError, 'does not match devices 8086:0000'
         ):
-            flavors.wish_for_paragraph(POLICY, 'gpus', '8086:0000')
+            flavors.request_for_paragraph(POLICY, 'gpus', '8086:0000')
 
-    def test_a_device_that_no_paragraph_takes(self):
+    def test_device_without_paragraph_is_refused(self):
         with self.assertRaisesRegex(
             exception.ConfigurationError, 'no paragraph of inventory.yaml'
         ):
-            flavors.wish_for_device(POLICY, '8086:0000')
+            flavors.request_for_device(POLICY, '8086:0000')
 
-    def test_a_device_of_two_classes(self):
+    def test_device_of_two_classes_is_refused(self):
         with self.assertRaisesRegex(
             exception.ConfigurationError, 'CUSTOM_GPU and CUSTOM_REST'
         ):
-            flavors.wish_for_device(POLICY, '10DE:1DB6')
+            flavors.request_for_device(POLICY, '10DE:1DB6')
 
-    def test_ids_that_are_none(self):
+    def test_invalid_ids_are_refused(self):
         for text in ('10DE', '10DE:', '10DE:1DB*', 'nvidia:v100', ''):
             with (
                 self.subTest(text),
@@ -100,27 +100,29 @@ class WishTest(unittest.TestCase):
                     exception.ConfigurationError, 'as in 10DE:1DB6'
                 ),
             ):
-                flavors.wish_for_device(POLICY, text)
+                flavors.request_for_device(POLICY, text)
 
 
 class ExtraSpecsTest(unittest.TestCase):
-    def test_one_device_needs_no_group_policy(self):
-        wish = flavors.Wish('PGPU', frozenset({'CUSTOM_FAST'}))
+    def test_single_device_needs_no_group_policy(self):
+        request = flavors.DeviceRequest('PGPU', frozenset({'CUSTOM_FAST'}))
         self.assertEqual(
             {
                 'resources1:PGPU': '1',
                 'trait1:CUSTOM_FAST': 'required',
                 'trait1:OWNER_NOVA': 'required',
             },
-            flavors.extra_specs([wish]),
+            flavors.make_extra_specs([request]),
         )
 
-    def test_groups_that_are_there_already_are_in_the_way(self):
-        wanted = flavors.extra_specs([flavors.Wish('PGPU', frozenset())])
-        self.assertEqual((), flavors.in_the_way(wanted, wanted))
+    def test_existing_groups_conflict(self):
+        wanted = flavors.make_extra_specs(
+            [flavors.DeviceRequest('PGPU', frozenset())]
+        )
+        self.assertEqual((), flavors.find_conflicting_keys(wanted, wanted))
         self.assertEqual(
             ('group_policy', 'resources2:PGPU', 'trait2:CUSTOM_X'),
-            flavors.in_the_way(
+            flavors.find_conflicting_keys(
                 {
                     'resources:VCPU': '1',
                     'hw:cpu_policy': 'shared',

@@ -20,13 +20,13 @@ from nova_powervm.tool.rules import placement_tree
 from nova_powervm.tool.rules import releasing
 from tests.unit.devices import values
 
-ROOT = placement_tree.Observed('root', 'host1', None, 3)
+ROOT = placement_tree.PlacementProvider('root', 'host1', None, 3)
 UUID = '6a1c2d3e-0000-4000-8000-00000000000a'
 
 
 def burned(index=values.INDEX, uuid=UUID, **changes):
     """Make the provider of a device that waits for its release."""
-    return placement_tree.Observed(
+    return placement_tree.PlacementProvider(
         **{
             'uuid': uuid,
             'name': names.provider_name('host1', index),
@@ -50,14 +50,15 @@ class ReleasingTest(unittest.TestCase):
         self.assertEqual(kind, caught.exception.fields['kind'])
         self.assertIn(words, str(caught.exception))
 
-    def test_a_used_device_may_be_given_back(self):
+    def test_used_device_is_releasable(self):
         provider = burned()
-        releasing.check(provider)
+        releasing.check_releasable(provider)
         self.assertEqual(
-            [('CUSTOM_GPU', values.record(0))], releasing.records(provider)
+            [('CUSTOM_GPU', values.record(0))],
+            releasing.make_released_records(provider),
         )
 
-    def test_it_is_found_by_slot_name_and_uuid(self):
+    def test_provider_is_found_by_slot_name_and_uuid(self):
         here = tree(burned(), burned(0x21010021, 'other'))
         for which in (
             '21010020',
@@ -65,70 +66,77 @@ class ReleasingTest(unittest.TestCase):
             'PowerVM IOSlot host1 21010020',
             UUID,
         ):
-            self.assertEqual(UUID, releasing.find(which, here).uuid)
+            self.assertEqual(UUID, releasing.find_provider(which, here).uuid)
 
-    def test_unknown_is_refused(self):
+    def test_unknown_provider_is_refused(self):
         here = tree(burned())
         for which in ('21010029', 'nothing', ''):
             self.assert_refused(
-                'unknown', '21010020', releasing.find, which, here
+                'unknown', '21010020', releasing.find_provider, which, here
             )
 
-    def test_ambiguous_is_refused(self):
+    def test_ambiguous_slot_is_refused(self):
         short = burned(uuid='other', name='PowerVM IOSlot 21010020')
         self.assert_refused(
             'ambiguous',
             'other',
-            releasing.find,
+            releasing.find_provider,
             '21010020',
             tree(burned(), short),
         )
 
-    def test_foreign_is_refused(self):
+    def test_foreign_provider_is_refused(self):
         for other in (
             burned(name='host1_gpu'),
             burned(parent_uuid='elsewhere'),
         ):
             self.assert_refused(
-                'foreign', 'did not make', releasing.find, UUID, tree(other)
+                'foreign',
+                'did not create',
+                releasing.find_provider,
+                UUID,
+                tree(other),
             )
 
-    def test_allocated_is_refused(self):
+    def test_allocated_device_is_refused(self):
         self.assert_refused(
             'allocated',
             'it is allocated to one, two',
-            releasing.check,
+            releasing.check_releasable,
             burned(consumers={'two': {}, 'one': {}}),
         )
 
-    def test_withdrawn_is_refused(self):
+    def test_withdrawn_device_is_refused(self):
         traits = burned().traits | {names.WITHDRAWN_TRAIT}
         self.assert_refused(
-            'withdrawn', 'the driver', releasing.check, burned(traits=traits)
+            'withdrawn',
+            'the driver',
+            releasing.check_releasable,
+            burned(traits=traits),
         )
 
-    def test_not_one_time_is_refused(self):
+    def test_reusable_device_is_refused(self):
         self.assert_refused(
             'not-one-time',
             f'--resource CUSTOM_GPU:reserved=0 {UUID}',
-            releasing.check,
+            releasing.check_releasable,
             burned(traits=frozenset({'OWNER_NOVA'})),
         )
 
-    def test_not_burned_is_refused(self):
+    def test_unburned_device_is_refused(self):
         inventory = {'CUSTOM_GPU': values.record(0)}
         self.assert_refused(
             'not-burned',
-            'it is free',
-            releasing.check,
+            'reserved is 0',
+            releasing.check_releasable,
             burned(inventory=inventory),
         )
 
-    def test_each_refusal_is_in_the_help(self):
+    def test_kind_of_refusal_without_help_is_an_error(self):
         with self.assertRaises(ValueError):
-            releasing.refuse('whim', 'x', 'y')
+            releasing.make_refusal('whim', 'x', 'y')
 
-    def test_what_needs_cleaning(self):
+    def test_burned_free_devices_are_listed_by_slot(self):
         waiting = burned(0x21010022, 'waiting')
         here = tree(
             waiting,
@@ -138,5 +146,6 @@ class ReleasingTest(unittest.TestCase):
             burned(0x21010021, 'first'),
         )
         self.assertEqual(
-            ['first', 'waiting'], [o.uuid for o in releasing.to_clean(here)]
+            ['first', 'waiting'],
+            [o.uuid for o in releasing.find_used_devices(here)],
         )

@@ -1,0 +1,68 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Running the operator's commands on the cloud."""
+
+import dataclasses
+import os
+import shlex
+import subprocess
+
+from nova_powervm.demo import client_files
+from nova_powervm.demo import config
+from nova_powervm.demo import stack as stack_lib
+
+_INVENTORY = 'nova-powervm-inventory'
+_TIMEOUT = 120
+
+
+@dataclasses.dataclass(frozen=True)
+class Result:
+    """A command line, its exit status and its output."""
+
+    command: str
+    status: int
+    output: str
+
+    def lines(self) -> list[str]:
+        """Return the command line and the output as on a terminal."""
+        return [f'$ {self.command}', *self.output.rstrip().splitlines()]
+
+
+def run_inventory(stack: stack_lib.Stack, *arguments: str) -> Result:
+    """Run ``nova-powervm-inventory`` with the configuration of the cloud.
+
+    :raises TimeoutError: the command does not end.
+    """
+    command = [
+        str(stack.prefix / 'bin' / _INVENTORY),
+        *('--config-file', str(stack.etc / config.NOVA)),
+        *arguments,
+    ]
+    try:
+        done = subprocess.run(  # noqa: S603
+            command,
+            env={**os.environ, **client_files.environment(stack)},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=_TIMEOUT,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise TimeoutError(
+            f'{_INVENTORY} did not end within {_TIMEOUT} s'
+        ) from error
+    # Its directory depends on the machine.
+    shown = shlex.join([_INVENTORY, *command[1:]])
+    return Result(shown, done.returncode, done.stdout)

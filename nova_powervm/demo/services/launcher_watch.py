@@ -1,0 +1,32 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Ending a process together with its launcher."""
+
+import os
+import signal
+import sys
+import threading
+
+
+def end_with_launcher() -> None:
+    """Send SIGTERM to this process as soon as its launcher has ended.
+
+    Standard input is a pipe that the launcher never writes to, so its end
+    means that the launcher is gone, for whatever reason.
+    """
+    threading.Thread(target=_wait_and_end, daemon=True).start()
+
+
+def _wait_and_end() -> None:
+    sys.stdin.read()
+    os.kill(os.getpid(), signal.SIGTERM)

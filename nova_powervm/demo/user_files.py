@@ -1,0 +1,54 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Inventory files and worlds that the user supplies."""
+
+import pathlib
+
+from nova_powervm import exception
+from nova_powervm import inventory_file
+from nova_powervm.emulator import errors
+from nova_powervm.emulator import worlds
+
+
+class UserFileError(Exception):
+    """A file of the user can't be used; the message names it."""
+
+
+def read_paragraph_names(path: pathlib.Path) -> list[str]:
+    """Return the names of the paragraphs that offer devices.
+
+    The file is checked as nova-compute checks it.
+
+    :raises UserFileError: the file can't be read, or has problems.
+    """
+    try:
+        path.open('rb').close()
+        policy = inventory_file.load(str(path.absolute()))
+    except OSError as error:
+        raise UserFileError(f'{path}: {error.strerror}') from error
+    except exception.PowerVMError as error:
+        raise UserFileError(str(error)) from error
+    return [
+        paragraph.name for paragraph in policy.paragraphs if paragraph.allow
+    ]
+
+
+def check_world(path: pathlib.Path) -> None:
+    """Verify that a file has the form of a world of the emulator.
+
+    :raises UserFileError: the file can't be read, or is not a valid world.
+    """
+    try:
+        worlds.load_file(str(path))
+    except errors.WorldError as error:
+        raise UserFileError(str(error)) from error

@@ -1,0 +1,119 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""From facts to an assessment: what is offered, and what has to be asked.
+
+nova-compute and ``nova-powervm-inventory`` gather the same facts in different
+ways, and decide by the same two functions: :func:`assess`, and with the
+answers to its questions :func:`nova_powervm.devices.plan.make_plan`.
+"""
+
+import dataclasses
+from collections.abc import Collection
+from collections.abc import Mapping
+
+from nova_powervm.devices import matching
+from nova_powervm.devices import ownership
+from nova_powervm.devices import policy as policies
+from nova_powervm.devices import slot_providers
+from nova_powervm.devices import slots
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Facts:
+    """All that the plan for one compute node depends on.
+
+    :param policy: What the inventory file allows.
+    :param io_slots: All I/O slots of the host, with their owners.
+    :param holdings: Upper-case uuid of each LPAR that belongs to an instance
+        to the uuids of the providers that the instance was allocated. None if
+        nobody can tell which LPARs belong to instances.
+    :param below: All providers below the compute node's provider, without
+        what Nova's provider.yaml adds to them.
+    :param lost: Uuids of providers that nobody holds an allocation of although
+        an LPAR of an instance owns their slots.
+    """
+
+    policy: policies.Policy
+    io_slots: tuple[slots.Slot, ...] = ()
+    holdings: Mapping[str, Collection[str]] | None = None
+    below: tuple[slot_providers.Provider, ...] = ()
+    lost: frozenset[str] = frozenset()
+
+    @property
+    def candidates(self) -> tuple[slot_providers.Provider, ...]:
+        """The providers that may be ours: direct children, not Cyborg's."""
+        return tuple(
+            provider
+            for provider in self.below
+            if provider.is_direct and not provider.is_cyborgs
+        )
+
+    @property
+    def allocated(self) -> Mapping[str, frozenset[str]]:
+        """``holdings`` without what is lost."""
+        return {
+            lpar: frozenset(uuids) - self.lost
+            for lpar, uuids in (self.holdings or {}).items()
+        }
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Assessment:
+    """What the facts mean for each slot and provider.
+
+    :param facts: What it was made from.
+    :param verdicts: One for each slot, with why it is not offered.
+    :param pairing: The offered devices with their providers, and orphans.
+    :param held: DRC indexes of the slots that LPARs of instances own.
+    """
+
+    facts: Facts
+    verdicts: tuple[matching.Verdict, ...]
+    pairing: slot_providers.Pairing
+    held: frozenset[int]
+
+    @property
+    def questions(self) -> tuple[slot_providers.Provider, ...]:
+        """The providers whose allocations decide what happens to them."""
+        return self.pairing.questionable
+
+    @property
+    def volatile(self) -> tuple[slot_providers.Provider, ...]:
+        """The providers that have to be up to date before a plan is made.
+
+        Nova deletes a provider without checking whether it has changed, and a
+        burn or a release must not be overwritten.
+        """
+        return self.pairing.one_time_use + self.questions
+
+
+def assess(facts: Facts) -> Assessment:
+    """Decide which slots are offered, and find the provider of each.
+
+    :param facts: What is known of file, host, Placement and Nova.
+    """
+    candidates = facts.candidates
+    verdicts = ownership.withhold(
+        matching.judge(facts.policy, facts.io_slots, facts.holdings),
+        ownership.cyborg_slots(
+            provider for provider in facts.below if provider.is_cyborgs
+        ),
+        ownership.unallocated(facts.io_slots, candidates, facts.allocated),
+        str(facts.policy.source),
+    )
+    return Assessment(
+        facts=facts,
+        verdicts=verdicts,
+        pairing=slot_providers.pair(matching.devices(verdicts), candidates),
+        held=ownership.held(facts.io_slots, facts.holdings or ()),
+    )

@@ -1,0 +1,129 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The rule for one-time-use devices: which are burned, and what stays burned.
+
+A device is *burned* when all inventory of its provider is reserved. Placement
+holds that and nothing else does (specification "One-time-use devices"). The
+burn itself is one step, :meth:`nova_powervm.ops.burn.BurnOps.burn`, just
+before an LPAR gets the slot. A plan only repairs: a slot that an LPAR of an
+instance owns has been used. Only an operator releases a device.
+"""
+
+import dataclasses
+from collections.abc import Callable
+from collections.abc import Collection
+from collections.abc import Iterable
+from collections.abc import Mapping
+
+from nova_powervm.devices import claims
+from nova_powervm.devices import matching
+from nova_powervm.devices import names
+from nova_powervm.devices import slot_providers
+
+
+def select_claims(
+    wanted: Iterable[claims.Claim], one_time_use: Collection[int]
+) -> list[claims.Claim]:
+    """Select the claims whose devices are burned before use.
+
+    Cyborg looks after the devices of accelerator requests.
+
+    :param wanted: Claims of one instance.
+    :param one_time_use: DRC indexes of the host's one-time-use devices.
+    """
+    return [
+        claim
+        for claim in wanted
+        if claim.source is claims.Source.COMPUTE
+        and claim.drc_index in one_time_use
+    ]
+
+
+def expand_to_twins(
+    burning: Iterable[claims.Claim],
+    providers: Mapping[str, claims.SlotProvider],
+) -> list[claims.Claim]:
+    """Add the other providers of the slots that are to be burned.
+
+    A slot can have two providers, one of them with the specification's short
+    name: both have to say that the device was used. A provider without
+    inventory offers nothing and is left out.
+
+    :param burning: Claims from :func:`select_claims`.
+    :param providers: Uuid to each slot provider of the host.
+    """
+    claimed = {claim.provider_uuid: claim for claim in burning}
+    indexes = {claim.drc_index for claim in claimed.values()}
+    twins = [
+        provider.claim
+        for uuid, provider in providers.items()
+        if provider.drc_index in indexes
+        and uuid not in claimed
+        and provider.resource_classes
+    ]
+    return [*claimed.values(), *twins]
+
+
+def find_devices(verdicts: Iterable[matching.Verdict]) -> frozenset[int]:
+    """Give the DRC indexes of one-time-use devices, offered or not."""
+    return frozenset(v.slot.drc_index for v in verdicts if v.one_time_use)
+
+
+def find_used(
+    devices: Collection[int],
+    held: Collection[int],
+    orphans: Iterable[slot_providers.Provider],
+    allocations: slot_providers.Allocations,
+) -> frozenset[int]:
+    """Find the one-time-use devices that have been used.
+
+    What one provider of a slot says of its device holds for the other.
+
+    :param devices: DRC indexes from :func:`find_devices`.
+    :param held: DRC indexes of the slots that LPARs of instances own.
+    :param orphans: Providers that stand for no offered device.
+    :param allocations: Placement's answer about the orphans.
+    """
+    reserved = slots_of(orphans, allocations.is_reserved)
+    return frozenset(devices) & {*held, *reserved}
+
+
+def drop_stale_trait(
+    device: matching.Device, provider: slot_providers.Provider
+) -> slot_providers.Provider:
+    """Remove the one-time-use trait unless the file or a burn asks for it."""
+    if device.one_time_use or provider.reserved:
+        return provider
+    return dataclasses.replace(
+        provider, traits=provider.traits - {names.ONE_TIME_USE_TRAIT}
+    )
+
+
+def kept_trait(provider: slot_providers.Provider) -> frozenset[str]:
+    """Keep the trait of a burned device, whatever its paragraph says now."""
+    if not provider.reserved:
+        return frozenset()
+    return frozenset({names.ONE_TIME_USE_TRAIT}) & provider.traits
+
+
+def slots_of(
+    providers: Iterable[slot_providers.Provider],
+    condition: Callable[[slot_providers.Provider], bool],
+) -> frozenset[int]:
+    """Give the DRC indexes of the providers that meet a condition."""
+    found = (
+        names.slot_of_provider(provider.name)
+        for provider in providers
+        if condition(provider)
+    )
+    return frozenset(index for index in found if index is not None)

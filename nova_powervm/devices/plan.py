@@ -1,0 +1,349 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The plan: what happens to each slot provider of a compute node, and why.
+
+The service applies it to Nova's provider tree, the log and the operator's
+commands print it, the tests compare it.
+"""
+
+import dataclasses
+import enum
+from collections.abc import Callable
+from collections.abc import Collection
+from collections.abc import Mapping
+from typing import Any
+
+from nova_powervm.devices import assessment as assessments
+from nova_powervm.devices import matching
+from nova_powervm.devices import names
+from nova_powervm.devices import one_time_use
+from nova_powervm.devices import ownership
+from nova_powervm.devices import slot_providers
+from nova_powervm.devices import slots
+
+_SPARE = slots.Reason('spare', 'another provider stands for its slot')
+_TWIN = slots.Reason('twin', 'another provider of its slot is in use')
+
+
+class Action(enum.StrEnum):
+    """What is done with one provider."""
+
+    CREATE = 'create'
+    PUBLISH = 'publish'
+    KEEP_CLASS = 'keep-class'
+    WITHDRAW = 'withdraw'
+    DELETE = 'delete'
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Entry:
+    """What happens to one provider, and why.
+
+    :param action: What is done.
+    :param drc_index: The slot it stands for.
+    :param name: The provider's name.
+    :param uuid: Its uuid; None if it is yet to be made.
+    :param inventory: The inventory that it has afterwards.
+    :param traits: The traits that it has afterwards.
+    :param reason: Why, in words; empty where nothing needs to be said.
+    :param consumers: Who is known to hold an allocation of it.
+    """
+
+    action: Action
+    drc_index: int
+    name: str
+    uuid: str | None
+    inventory: slot_providers.Inventory = dataclasses.field(
+        default_factory=dict
+    )
+    traits: frozenset[str] = frozenset()
+    reason: str = ''
+    consumers: tuple[str, ...] = ()
+
+    @property
+    def burned(self) -> bool:
+        """Whether its device was used once and waits for its release."""
+        return names.ONE_TIME_USE_TRAIT in self.traits and any(
+            record['reserved'] for record in self.inventory.values()
+        )
+
+    @property
+    def resource_classes(self) -> tuple[str, ...]:
+        """The classes that the provider has inventory of afterwards."""
+        return tuple(sorted(self.inventory))
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Plan:
+    """All that is to happen to the slot providers of one compute node.
+
+    :param entries: One for each provider that is, or is to be made.
+    :param verdicts: One for each slot of the host, with why it is not
+        offered.
+    """
+
+    entries: tuple[Entry, ...] = ()
+    verdicts: tuple[matching.Verdict, ...] = ()
+
+    def of(self, *actions: Action) -> tuple[Entry, ...]:
+        """Pick the entries with one of these actions."""
+        return tuple(e for e in self.entries if e.action in actions)
+
+    @property
+    def contested(self) -> frozenset[int]:
+        """DRC indexes of what the file offers and Cyborg manages."""
+        return frozenset(
+            verdict.slot.drc_index
+            for verdict in self.verdicts
+            if verdict.reason and verdict.reason.code == ownership.CYBORG
+        )
+
+    @property
+    def in_use_by_both(self) -> tuple[Entry, ...]:
+        """Entries of what is allocated through us and managed by Cyborg."""
+        contested = self.contested
+        return tuple(
+            entry
+            for entry in self.entries
+            if entry.drc_index in contested and entry.consumers
+        )
+
+    @property
+    def one_time_use(self) -> frozenset[int]:
+        """DRC indexes of the devices that are, or were, for one use."""
+        return frozenset(
+            entry.drc_index
+            for entry in self.entries
+            if names.ONE_TIME_USE_TRAIT in entry.traits
+        )
+
+
+def make_plan(
+    assessment: assessments.Assessment,
+    allocations: slot_providers.Allocations,
+    name_of: Callable[[int], str],
+) -> Plan:
+    """Decide what happens to each slot provider.
+
+    A plan burns nothing but what an LPAR holds already: a device is burned
+    just before its LPAR gets it, and a plan only repairs that.
+
+    :param assessment: What the facts mean.
+    :param allocations: Placement's answers to ``assessment.questions``.
+    :param name_of: Makes the name of a new provider from a DRC index.
+    """
+    pairing, verdicts = assessment.pairing, assessment.verdicts
+    used = one_time_use.find_used(
+        one_time_use.find_devices(verdicts),
+        assessment.held,
+        pairing.orphans,
+        allocations,
+    )
+    taken = one_time_use.slots_of(pairing.orphans, allocations.in_use)
+    published = (
+        _publish_or_withdraw(
+            device, provider, allocations, name_of, used, taken
+        )
+        for device, provider in pairing.wanted
+    )
+    reasons = {v.slot.drc_index: v.reason for v in verdicts if v.reason} | {
+        device.slot.drc_index: _SPARE
+        for device, found in pairing.wanted
+        if found
+    }
+    removed = (
+        _remove(provider, allocations, reasons, used)
+        for provider in pairing.orphans
+    )
+    return Plan((*published, *removed), verdicts)
+
+
+def _publish_or_withdraw(
+    device: matching.Device,
+    provider: slot_providers.Provider | None,
+    allocations: slot_providers.Allocations,
+    name_of: Callable[[int], str],
+    used: Collection[int],
+    taken: Collection[int],
+) -> Entry:
+    """Publish a device, unless another provider of its slot is in use.
+
+    A slot with two providers must not be given away twice.
+    """
+    index = device.slot.drc_index
+    if provider is None or index not in taken:
+        return _publish(device, provider, allocations, name_of, used)
+    return _withdraw(
+        one_time_use.drop_stale_trait(device, provider),
+        index,
+        _TWIN,
+        (),
+        used,
+    )
+
+
+def _publish(
+    device: matching.Device,
+    provider: slot_providers.Provider | None,
+    allocations: slot_providers.Allocations,
+    name_of: Callable[[int], str],
+    used: Collection[int],
+) -> Entry:
+    index = device.slot.drc_index
+    burned = slot_providers.TOTAL if index in used else 0
+    if provider is None:
+        return Entry(
+            action=Action.CREATE,
+            drc_index=index,
+            name=name_of(index),
+            uuid=None,
+            inventory={device.resource_class: _record(burned)},
+            traits=device.traits,
+        )
+    entry = Entry(
+        action=Action.PUBLISH,
+        drc_index=index,
+        name=provider.name,
+        uuid=provider.uuid,
+        inventory={
+            device.resource_class: _record(burned or provider.reserved)
+        },
+        traits=device.traits | one_time_use.kept_trait(provider),
+    )
+    others = allocations.classes(provider) & {
+        *provider.other_classes(device.resource_class)
+    }
+    return _keep_classes(entry, provider, allocations) if others else entry
+
+
+def _keep_classes(
+    entry: Entry,
+    provider: slot_providers.Provider,
+    allocations: slot_providers.Allocations,
+) -> Entry:
+    """Keep the allocated classes of a provider, and offer no other.
+
+    Placement would refuse to drop them, and a class more would offer the
+    slot a second time.
+    """
+    ((wanted, record),) = entry.inventory.items()
+    classes = allocations.classes(provider) & provider.inventory.keys()
+    old = ', '.join(sorted(classes - {wanted}))
+    return dataclasses.replace(
+        entry,
+        action=Action.KEEP_CLASS,
+        inventory={
+            name: _whole(provider.inventory[name], record['reserved'])
+            for name in sorted(classes)
+        },
+        reason=(
+            f'its resource class stays {old} while it is allocated; it '
+            f'becomes {wanted} when it is free'
+        ),
+        consumers=allocations.of(provider),
+    )
+
+
+def _remove(
+    provider: slot_providers.Provider,
+    allocations: slot_providers.Allocations,
+    reasons: Mapping[int, slots.Reason],
+    used: Collection[int],
+) -> Entry:
+    index = names.slot_of_provider(provider.name) or 0
+    reason = reasons.get(index) or slots.Reason(
+        'gone', 'the host no longer reports the slot'
+    )
+    if allocations.is_reserved(provider):
+        # Deleting it would forget that somebody took the device out of use.
+        holder = (
+            'its device was used once'
+            if provider.is_one_time_use
+            else 'an operator has reserved it'
+        )
+        quarantine = slots.Reason('reserved', f'{reason}, but {holder}')
+        entry = _withdraw(
+            provider, index, quarantine, allocations.of(provider), used
+        )
+        # Nova's copy may not have that reserve yet. It is not the driver's.
+        return dataclasses.replace(
+            entry, traits=entry.traits - {names.WITHDRAWN_TRAIT}
+        )
+    if allocations.is_free(provider) and index not in used:
+        return Entry(
+            action=Action.DELETE,
+            drc_index=index,
+            name=provider.name,
+            uuid=provider.uuid,
+            reason=reason.text,
+        )
+    return _withdraw(provider, index, reason, allocations.of(provider), used)
+
+
+def _withdraw(
+    provider: slot_providers.Provider,
+    index: int,
+    reason: slots.Reason,
+    consumers: tuple[str, ...],
+    used: Collection[int],
+) -> Entry:
+    """Keep a provider from being allocated, as far as that can be undone.
+
+    Nova writes inventory before traits. So the mark goes first, and what is
+    reserved is raised when the mark is found there: a reserve whose mark was
+    lost would count as an operator's, and hide the device for ever. Of a
+    one-time-use device any reserve is a burn, so none is raised, unless an
+    LPAR has it.
+    """
+    mark = {names.WITHDRAWN_TRAIT}
+    reserved = provider.reserved
+    traits = provider.traits
+    if index in used:
+        reserved = slot_providers.TOTAL
+        traits = (traits | {names.ONE_TIME_USE_TRAIT}) - mark
+    elif provider.is_one_time_use:
+        traits = traits - mark
+    elif provider.is_withdrawn:
+        reserved = slot_providers.TOTAL
+    elif not reserved:
+        traits = traits | mark
+    return Entry(
+        action=Action.WITHDRAW,
+        drc_index=index,
+        name=provider.name,
+        uuid=provider.uuid,
+        inventory={
+            name: _whole(record, reserved)
+            for name, record in provider.inventory.items()
+        },
+        traits=traits,
+        reason=reason.text,
+        consumers=consumers,
+    )
+
+
+def _whole(record: Mapping[str, Any], reserved: int) -> dict[str, Any]:
+    """Give a record of an existing provider with another reserve."""
+    return {**_record(0), **record, 'reserved': reserved}
+
+
+def _record(reserved: int) -> dict[str, Any]:
+    # Placement resets what a record leaves out, so it is always whole.
+    return {
+        'total': slot_providers.TOTAL,
+        'reserved': reserved,
+        'min_unit': 1,
+        'max_unit': 1,
+        'step_size': 1,
+        'allocation_ratio': 1.0,
+    }

@@ -1,0 +1,258 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Shared Ethernet: bridges, VLANs, and which bridge serves a port."""
+
+import dataclasses
+from collections.abc import Collection
+from collections.abc import Iterable
+from collections.abc import Mapping
+from collections.abc import Sequence
+from typing import ClassVar
+
+from nova_powervm import exception
+from nova_powervm.instance import network
+
+#: Neutron's name for a port on a Shared Ethernet Adapter.
+VIF_TYPE = 'pvm_sea'
+#: How many additional trunk adapters a bridge can have, and how many tagged
+#: VLANs each of them. pypowervm never adds to the first one.
+TRUNKS = 15
+VLANS_PER_TRUNK = 20
+#: The virtual switch over which NovaLink talks to RMC in its guests. No port
+#: of Neutron is ever on it.
+MANAGEMENT_SWITCH = 'MGMTSWITCH'
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Bridge:
+    """A Shared Ethernet bridge (REST element ``NetworkBridge``).
+
+    :param uuid: Its uuid.
+    :param switch: Name of the virtual switch that it connects.
+    :param pvid: VLAN id inside of the host for untagged frames of the wire.
+    :param vlans: All VLANs that it carries, ``pvid`` among them.
+    :param room: How many more VLANs it can be given.
+    """
+
+    uuid: str
+    switch: str
+    pvid: int
+    vlans: frozenset[int]
+    room: int = TRUNKS * VLANS_PER_TRUNK
+
+    def keeps_from(self, other: 'Bridge', vlan: int) -> bool:
+        """Whether another bridge can't get a VLAN because this one has it.
+
+        On one virtual switch, a VLAN has one bridge.
+        """
+        return (
+            self.uuid != other.uuid
+            and self.switch == other.switch
+            and vlan in self.vlans
+        )
+
+    def __str__(self) -> str:
+        return f'{self.switch}/{self.pvid}'
+
+
+@dataclasses.dataclass(frozen=True, slots=True, order=True)
+class Vlan:
+    """A VLAN on a bridge of this host.
+
+    :param bridge: The bridge's uuid: a bridge that is made anew has none of
+        the VLANs that the driver gave to the old one.
+    :param number: The VLAN id.
+    """
+
+    bridge: str
+    number: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class BridgeName:
+    """How an operator names a bridge.
+
+    :param switch: Name of its virtual switch.
+    :param pvid: Its PVID, needed if the switch has several bridges.
+    """
+
+    switch: str
+    pvid: int | None = None
+
+    def matches(self, bridge: Bridge) -> bool:
+        """Whether it names this bridge."""
+        return self.switch == bridge.switch and self.pvid in (
+            None,
+            bridge.pvid,
+        )
+
+    def __str__(self) -> str:
+        return (
+            self.switch if self.pvid is None else f'{self.switch}/{self.pvid}'
+        )
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Adapter(network.Adapter):
+    """A client network adapter of an LPAR.
+
+    :param mac: As Neutron writes it, ``fa:16:3e:00:00:01``.
+    :param vlan: Its port VLAN ID.
+    :param switch: Name of its virtual switch.
+    """
+
+    vif_type: ClassVar[str] = VIF_TYPE
+
+    vlan: int
+    switch: str
+
+    def serves(self, port: network.Port) -> bool:
+        """Whether it connects a port, apart from its MAC address.
+
+        A port without a VLAN is recognized by its address alone: it is on a
+        flat network, or its binding was lost.
+        """
+        return port.vlan in (None, self.vlan)
+
+    def __str__(self) -> str:
+        return f'{self.mac} on VLAN {self.vlan} of {self.switch}'
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Connection(network.Connection):
+    """The bridge and VLAN of one port.
+
+    :param port: The port.
+    :param bridge: The bridge to its physical network.
+    :param vlan: VLAN ID of its adapter.
+    """
+
+    bridge: Bridge
+    vlan: int
+
+    @property
+    def adapter(self) -> Adapter:
+        """The adapter that makes the connection."""
+        return Adapter(self.port.mac, self.vlan, self.bridge.switch)
+
+    @property
+    def is_provisioned(self) -> bool:
+        """Whether the bridge carries the VLAN already."""
+        return self.vlan in self.bridge.vlans
+
+    @property
+    def on_bridge(self) -> Vlan:
+        """The VLAN, on its bridge."""
+        return Vlan(self.bridge.uuid, self.vlan)
+
+
+def connect(
+    port: network.Port,
+    bridges: Sequence[Bridge],
+    mappings: Mapping[str, BridgeName],
+) -> Connection:
+    """Choose the bridge of a port.
+
+    :param port: The port.
+    :param bridges: Those of the host.
+    :param mappings: Physical network to the name of its bridge; if empty,
+        the host's only bridge serves every network.
+    :raises exception.PortRefused: It can't be told which bridge it is.
+    """
+    fitting = bridges
+    if mappings:
+        fitting = _mapped(port, bridges, mappings)
+    if len(fitting) != 1:
+        raise exception.PortRefused(
+            port=port.id, reason=_undecided(port, bridges, fitting)
+        )
+    bridge = fitting[0]
+    vlan = bridge.pvid if port.vlan is None else port.vlan
+    for other in bridges:
+        if other.keeps_from(bridge, vlan):
+            raise exception.PortRefused(
+                port=port.id,
+                reason=f'VLAN {vlan} belongs to Shared Ethernet bridge '
+                f'{other} and can not be on {bridge}, too: see '
+                '[powervm]bridge_mappings',
+            )
+    return Connection(port, bridge, vlan)
+
+
+def room_of(trunks: Collection[int]) -> int:
+    """Say how many more VLANs a bridge can be given.
+
+    :param trunks: How many tagged VLANs each of its additional trunk adapters
+        has.
+    """
+    free = sum(max(VLANS_PER_TRUNK - tagged, 0) for tagged in trunks)
+    return free + max(TRUNKS - len(trunks), 0) * VLANS_PER_TRUNK
+
+
+def check_room(connections: Iterable[Connection]) -> None:
+    """Refuse connections whose new VLANs have no room on their bridge.
+
+    :raises exception.PortRefused: It names the first port without room.
+    """
+    new: dict[str, set[int]] = {}
+    for connection in connections:
+        if connection.is_provisioned:
+            continue
+        bridge = connection.bridge
+        added = new.setdefault(bridge.uuid, set())
+        added.add(connection.vlan)
+        if len(added) > bridge.room:
+            # Nova cuts faults, so the cure goes first.
+            raise exception.PortRefused(
+                port=connection.port.id,
+                reason=f'take VLANs that nobody uses from Shared Ethernet '
+                f'bridge {bridge}: it is full and can not carry VLAN '
+                f'{connection.vlan}, too ({len(bridge.vlans)} VLANs; '
+                f'{TRUNKS} trunk adapters with {VLANS_PER_TRUNK} each are '
+                'the limit)',
+            )
+
+
+def _mapped(
+    port: network.Port,
+    bridges: Sequence[Bridge],
+    mappings: Mapping[str, BridgeName],
+) -> list[Bridge]:
+    name = mappings.get(port.physical_network or '')
+    if name is None:
+        raise exception.PortRefused(
+            port=port.id,
+            reason=f"its physical network '{port.physical_network}' is none "
+            f'of [powervm]bridge_mappings ({", ".join(sorted(mappings))})',
+        )
+    return [bridge for bridge in bridges if name.matches(bridge)]
+
+
+def _undecided(
+    port: network.Port,
+    bridges: Collection[Bridge],
+    fitting: Collection[Bridge],
+) -> str:
+    known = ', '.join(sorted(map(str, bridges))) or 'none'
+    name = port.physical_network or 'its network'
+    # Nova cuts faults, so the cure goes first.
+    if not fitting:
+        return (
+            f'set [powervm]bridge_mappings: there is no Shared Ethernet '
+            f'bridge for {name} (there are: {known})'
+        )
+    return (
+        f'name one as SWITCH/PVID in [powervm]bridge_mappings: '
+        f'{len(fitting)} Shared Ethernet bridges could carry {name} '
+        f'({known})'
+    )

@@ -1,0 +1,241 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Claims: which slots an instance gets, and whether the host can give them."""
+
+import dataclasses
+from collections.abc import Iterable
+from collections.abc import Mapping
+from collections.abc import Sequence
+from typing import Any
+
+from oslo_log import log as logging
+
+from nova_powervm import exception
+from nova_powervm.devices import accelerators
+from nova_powervm.devices import claims
+from nova_powervm.devices import host
+from nova_powervm.devices import matching
+from nova_powervm.devices import one_time_use
+from nova_powervm.devices import slots
+from nova_powervm.instance import partition
+from nova_powervm.ops import burn
+from nova_powervm.ops import host as host_ops
+from nova_powervm.ops import interfaces
+
+LOG = logging.getLogger(__name__)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class PublishedSlots:
+    """What the provider tree held after its last update.
+
+    :param providers: Uuid to each slot provider of the host.
+    :param others: The providers below the compute node that are not ours.
+    :param one_time_use: DRC indexes of the one-time-use devices.
+    :param is_complete: Whether an update has been made since the start.
+    """
+
+    providers: Mapping[str, claims.SlotProvider] = dataclasses.field(
+        default_factory=dict
+    )
+    others: claims.Others = dataclasses.field(default_factory=claims.Others)
+    one_time_use: frozenset[int] = frozenset()
+    is_complete: bool = True
+
+
+class ClaimOps:
+    """Finds the slots of instances, and verifies and burns them.
+
+    :param inventory: The inventory file, which has been read.
+    :param placement: Tells who holds an allocation, and takes burns.
+    """
+
+    def __init__(
+        self,
+        inventory: interfaces.Inventory,
+        placement: interfaces.Placement,
+    ) -> None:
+        self._inventory = inventory
+        self._burns = burn.BurnOps(placement)
+        #: Replaced as a whole, never changed: builds read it in threads.
+        self.published = PublishedSlots(is_complete=False)
+
+    def check_file(self, snapshot: host_ops.Snapshot) -> None:
+        """Stop a starting service if two paragraphs identify one device.
+
+        This also notes the one-time-use devices: Nova may start instances
+        before it updates the provider tree for the first time.
+
+        :param snapshot: The first reading of the host.
+        :raises exception.DeviceConflict: Names the devices and paragraphs.
+        """
+        policy = self._inventory.policy
+        verdicts = matching.judge(
+            policy, snapshot.view.io_slots, snapshot.holdings
+        )
+        self.published = PublishedSlots(
+            one_time_use=one_time_use.find_devices(verdicts),
+            is_complete=False,
+        )
+        conflicts = matching.conflicts(verdicts)
+        if conflicts:
+            raise exception.DeviceConflict(
+                path=policy.source,
+                conflicts='; '.join(
+                    f'{verdict.slot}: {verdict.reason}'
+                    for verdict in conflicts
+                ),
+            )
+
+    def claim(
+        self,
+        instance: str,
+        allocations: Mapping[str, Mapping[str, Any]] | None,
+        extra_specs: Mapping[str, str],
+        stored: Mapping[str, claims.SlotProvider],
+        requests: Sequence[accelerators.Request] = (),
+    ) -> tuple[claims.Claim, ...]:
+        """Find the slots that an instance gets on this host.
+
+        :param instance: The instance's uuid, for messages.
+        :param allocations: As Nova hands them over.
+        :param extra_specs: Of the instance's flavor.
+        :param stored: Slot providers that Nova stored with the instance when
+            it was claimed; they count before the first update of the tree.
+        :param requests: Its accelerator requests, whose slots are added.
+        :raises exception.ClaimFailed: The allocations don't cover what the
+            flavor asks for, or Placement does not confirm that a one-time-use
+            device is allocated to the instance.
+        :raises exception.AcceleratorRefused: A request is for a device that
+            Nova manages.
+        """
+        published = self.published
+        # Once the tree was updated it has all providers of this host, while
+        # those stored with an evacuated instance may be the source host's.
+        providers = published.providers if published.is_complete else stored
+        accelerators.refuse_novas(instance, requests, providers.values())
+        own = claims.resolve(
+            instance,
+            allocations,
+            providers,
+            claims.requested_amounts(extra_specs),
+            published.others,
+            self._inventory.policy.resource_classes,
+            {request.provider_uuid for request in requests},
+        )
+        found = claims.in_order([*own, *accelerators.claimed(requests)])
+        self._burns.check_allocated(instance, self.burning(found))
+        if found:
+            LOG.info(
+                'Instance %(instance)s gets %(slots)s.',
+                {'instance': instance, 'slots': claims.describe(found)},
+            )
+        return found
+
+    def stored_claims(
+        self,
+        instance: str,
+        extra_specs: Mapping[str, str],
+        stored: Mapping[str, claims.SlotProvider],
+        requests: Sequence[accelerators.Request] = (),
+    ) -> tuple[claims.Claim, ...]:
+        """Find the slots that the LPAR of an existing instance must own.
+
+        Neither Placement nor the provider tree is needed: Nova calls the
+        driver for instances before it updates the tree for the first time.
+
+        :param instance: The instance's uuid, for messages.
+        :param extra_specs: Of the instance's flavor.
+        :param stored: Slot providers that Nova stored with the instance.
+        :param requests: Its accelerator requests.
+        :raises exception.ClaimFailed: Nova stored fewer than the flavor asks
+            for.
+        """
+        own = claims.stored(
+            instance,
+            stored,
+            claims.requested_amounts(extra_specs),
+            self._inventory.policy.resource_classes,
+        )
+        return claims.in_order([*own, *accelerators.claimed(requests)])
+
+    def refuse_novas(
+        self, instance: str, requests: Iterable[accelerators.Request]
+    ) -> None:
+        """Refuse accelerator requests for devices that Nova manages.
+
+        :raises exception.AcceleratorRefused: It names both sides.
+        """
+        accelerators.refuse_novas(
+            instance, requests, self.published.providers.values()
+        )
+
+    def burning(self, wanted: Iterable[claims.Claim]) -> list[claims.Claim]:
+        """Select the claims whose devices are burned before use."""
+        return one_time_use.select_claims(wanted, self.published.one_time_use)
+
+    def burn(self, instance: str, wanted: Iterable[claims.Claim]) -> None:
+        """Burn claimed one-time-use devices, just before an LPAR gets them.
+
+        :param instance: The instance's uuid, for messages.
+        :param wanted: Its claims; those of reusable devices are skipped.
+        :raises exception.ClaimFailed: Placement does not confirm a burn.
+        """
+        self._burns.burn(
+            instance,
+            one_time_use.expand_to_twins(
+                self.burning(wanted), self.published.providers
+            ),
+        )
+
+    def assignments(
+        self,
+        instance: str,
+        lpar: str,
+        wanted: Iterable[claims.Claim],
+        view: host.HostView,
+    ) -> tuple[partition.SlotAssignment, ...]:
+        """Verify claimed slots against the host just before they are used.
+
+        :param instance: The instance's uuid, for messages.
+        :param lpar: Uuid of its LPAR, which may own the slots already.
+        :param wanted: The claims.
+        :param view: A fresh reading of the host.
+        :raises exception.ClaimFailed: A slot is gone, empty, or not free.
+        """
+        return tuple(
+            _assignment(instance, lpar, claim, view) for claim in wanted
+        )
+
+
+def _assignment(
+    instance: str, lpar: str, claim: claims.Claim, view: host.HostView
+) -> partition.SlotAssignment:
+    slot = view.slot(claim.drc_index)
+    duplicated = slots.duplicated_indexes(view.io_slots)
+    reason = (
+        slots.Reason('gone', 'the host does not report it')
+        if slot is None
+        else slots.reason_unavailable(slot, (lpar,), duplicated)
+    )
+    if slot is None or reason is not None:
+        refused = (
+            exception.AcceleratorRefused
+            if claim.source is claims.Source.ACCELERATOR
+            else exception.ClaimFailed
+        )
+        raise refused(
+            instance=instance,
+            reason=f'{claim.origin} but it can not be used: {reason}',
+        )
+    return partition.SlotAssignment(slot.drc_index, slot.bus_group_required)

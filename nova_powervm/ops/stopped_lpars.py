@@ -1,0 +1,99 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""LPARs that stop by themselves: Nova is told soon, and only once sure."""
+
+from collections.abc import Callable
+from collections.abc import Collection
+from collections.abc import Mapping
+
+from oslo_log import log as logging
+
+from nova_powervm.instance import lpar_state
+from nova_powervm.ops import interfaces
+
+LOG = logging.getLogger(__name__)
+
+#: Seconds for which an LPAR has to stay off. A guest that restarts passes
+#: through OFF, and Nova would stop it.
+SETTLE_SECONDS = 7.0
+
+
+class StoppedLpars:
+    """Finds LPARs that are off although Nova believes that they run.
+
+    It remembers nothing: Nova's records tell which instances should run, and
+    the host tells which LPARs do.
+
+    :param partitions: The host's LPARs.
+    :param records: Nova's records of instances.
+    :param host: The name of this compute service.
+    :param emit: Tells Nova that an instance, by its uuid, has stopped.
+    """
+
+    def __init__(
+        self,
+        partitions: interfaces.Partitions,
+        records: interfaces.Records,
+        host: str,
+        emit: Callable[[str], None],
+    ) -> None:
+        self._partitions = partitions
+        self._records = records
+        self._host = host
+        self._emit = emit
+
+    def check(
+        self,
+        lpars: Collection[str] | None,
+        wait: Callable[[float], bool],
+    ) -> None:
+        """Tell Nova of LPARs that are off, and stay off for some seconds.
+
+        The host is not asked about LPARs that Nova does not take for running,
+        or is working on. However many LPARs there are, it is one request, and
+        another one while any of them may have stopped.
+
+        :param lpars: Upper-case uuids of those whose states may have changed;
+            None for all LPARs of the host.
+        :param wait: Waits for so many seconds; returns True when the service
+            stops.
+        :raises exception.PowerVMError: The host did not answer.
+        """
+        if lpars is not None and not self._running(lpars):
+            return
+        seen = self._off()
+        suspects = seen
+        while suspects and not wait(SETTLE_SECONDS):
+            off = self._off()
+            for lpar in sorted(suspects.keys() & off.keys()):
+                LOG.info(
+                    'LPAR %(lpar)s of instance %(instance)s has stopped by '
+                    'itself.',
+                    {'lpar': lpar, 'instance': off[lpar]},
+                )
+                self._emit(off[lpar])
+            suspects = {k: v for k, v in off.items() if k not in seen}
+            seen = {**seen, **off}
+
+    def _off(self) -> Mapping[str, str]:
+        """Give the LPARs that should run and are off, with their instances."""
+        return self._running(
+            [
+                lpar
+                for lpar, state in self._partitions.states().items()
+                if lpar_state.power(state) is lpar_state.Power.OFF
+            ]
+        )
+
+    def _running(self, lpars: Collection[str]) -> Mapping[str, str]:
+        return self._records.running(lpars, self._host)

@@ -1,0 +1,102 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The disks and media in a volume group, and the space that they take."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from pypowervm.wrappers import storage as pvm_storage
+
+from nova_powervm import exception
+from nova_powervm.devices import host
+from nova_powervm.instance import storage
+from nova_powervm.powervm.disk import volume_groups
+
+#: The host reports sizes in GB with a few digits.
+ROUNDING_GB = 0.01
+
+
+def capacity(group: pvm_storage.VG) -> host.DiskCapacity:
+    """Give a group's size and how much of it is taken, in whole GiB.
+
+    Less is promised rather than more.
+    """
+    total = math.floor(group.capacity)
+    counted = [
+        disk.capacity
+        for disk in group.virtual_disks
+        if storage.is_counted(disk.name)
+    ]
+    others = group.capacity - group.available_size - sum(counted)
+    # What a disk may have on top of its flavor's size.
+    excess = max(0, math.ceil(volume_groups.unit_gb(group)) - 1)
+    return host.DiskCapacity(
+        total_gb=total,
+        used_gb=max(0, total - math.floor(group.available_size)),
+        reserved_gb=max(0, math.ceil(round(others, 3)))
+        + excess * len(counted),
+    )
+
+
+def find(group: pvm_storage.VG, name: str) -> pvm_storage.VDisk | None:
+    """Find the virtual disk of a name in a group, None if there is none."""
+    return next(
+        (
+            disk
+            for disk in group.virtual_disks
+            if storage.base_name(disk.name) == name
+        ),
+        None,
+    )
+
+
+def removal(
+    is_doomed: Callable[[str], bool],
+) -> Callable[[pvm_storage.VG], bool]:
+    """Make an edit that removes disks and media from a group.
+
+    :param is_doomed: Tells by the name of a disk or medium.
+    :returns: What :meth:`.volume_groups.VolumeGroups.change` takes.
+    """
+
+    def edit(group: pvm_storage.VG) -> bool:
+        kept: list[Any] = [group.virtual_disks]
+        kept += [repository.optical_media for repository in group.vmedia_repos]
+        found = [
+            (elements, element)
+            for elements in kept
+            for element in elements
+            if is_doomed(storage.base_name(element.name))
+        ]
+        for elements, element in found:
+            elements.remove(element)
+        return bool(found)
+
+    return edit
+
+
+def check_free(
+    place: object, free_gb: float, needed_gb: float, what: str
+) -> None:
+    """Refuse what needs more space than is free.
+
+    :raises exception.NoRoom: There is too little.
+    """
+    if needed_gb > free_gb + ROUNDING_GB:
+        raise exception.NoRoom(
+            place=place,
+            free_gb=f'{free_gb:g}',
+            needed_gb=f'{needed_gb:g}',
+            what=what,
+        )

@@ -1,0 +1,150 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The media repository of a Virtual I/O Server."""
+
+import threading
+from collections.abc import Sequence
+
+from oslo_log import log as logging
+from pypowervm import adapter as pvm_adapter
+from pypowervm.wrappers import storage as pvm_storage
+
+from nova_powervm import exception
+from nova_powervm.conf import powervm as options
+from nova_powervm.instance import storage
+from nova_powervm.powervm.disk import group_contents
+from nova_powervm.powervm.disk import volume_groups
+
+LOG = logging.getLogger(__name__)
+
+_REPOSITORY_NAME = 'vopt'
+
+
+class MediaRepository:
+    """The media repository of a Virtual I/O Server, which has at most one.
+
+    :param adapter: A logged-on adapter.
+    :param groups: The volume groups of the server.
+    :param settings: In which group it is made, and how large.
+    """
+
+    def __init__(
+        self,
+        adapter: pvm_adapter.Adapter,
+        groups: volume_groups.VolumeGroups,
+        settings: options.Settings,
+    ) -> None:
+        self._adapter = adapter
+        self._groups = groups
+        self._group_name = settings.media_volume_group
+        self._size_gb = settings.media_repository_gb
+        self._lock = threading.Lock()
+        self._exists = False
+
+    def forget_repository(self) -> None:
+        """Look for it again the next time."""
+        self._exists = False
+
+    def check(self) -> None:
+        """Refuse if there is no repository, and no group to make one in.
+
+        :raises exception.ConfigurationError: There is neither.
+        """
+        with self._lock:
+            if not self._exists:
+                groups = self._groups.all()
+                self._exists = any(group.vmedia_repos for group in groups)
+                if not self._exists:
+                    self._choose(groups)
+
+    def check_room(self, lpar: str, size: int) -> None:
+        """Refuse if there is no space for an LPAR's medium.
+
+        :param lpar: Upper-case PowerVM uuid; what it has counts as free.
+        :param size: Bytes of the medium.
+        :raises exception.NoRoom: There is too little.
+        :raises exception.ConfigurationError: There is no repository, and no
+            group to make one in.
+        """
+        groups = self._groups.all()
+        repository = next(
+            (found for group in groups for found in group.vmedia_repos), None
+        )
+        if repository is None:
+            group = self._choose(groups)
+            group_contents.check_free(
+                f'volume group {group.name}',
+                group.available_size,
+                self._size_gb,
+                'the media repository',
+            )
+            return
+        taken = [
+            medium.size
+            for medium in repository.optical_media
+            if not storage.belongs_to(medium.name, lpar)
+        ]
+        group_contents.check_free(
+            f'the media repository {repository.name}',
+            repository.size - sum(taken),
+            size / storage.GIB,
+            'the config drive',
+        )
+
+    def ensure_repository(self) -> bool:
+        """Make the repository unless there is one; looked for once.
+
+        :returns: Whether it was there before and so not looked for now.
+        :raises exception.ConfigurationError: There is no group to make it
+            in.
+        """
+        with self._lock:
+            remembered = self._exists
+            if not remembered:
+                groups = self._groups.all()
+                if not any(group.vmedia_repos for group in groups):
+                    self._create(groups)
+                self._exists = True
+            return remembered
+
+    def _choose(self, groups: Sequence[pvm_storage.VG]) -> pvm_storage.VG:
+        group = next(
+            (group for group in groups if group.name == self._group_name), None
+        )
+        if group is None:
+            raise exception.ConfigurationError(
+                reason='[powervm]media_volume_group_name = '
+                f"'{self._group_name}': the Virtual I/O Server of the "
+                'instances disks has no volume group of this name to make a '
+                'media repository in'
+            )
+        return group
+
+    def _create(self, groups: Sequence[pvm_storage.VG]) -> None:
+        group = self._choose(groups)
+        LOG.info(
+            'Making a media repository of %(size)d GB in volume group '
+            '%(name)s.',
+            {'size': self._size_gb, 'name': group.name},
+        )
+        self._groups.change(self._add_repository, group.uuid)
+
+    def _add_repository(self, group: pvm_storage.VG) -> bool:
+        if group.vmedia_repos:
+            return False
+        group.vmedia_repos = [
+            pvm_storage.VMediaRepos.bld(
+                self._adapter, _REPOSITORY_NAME, self._size_gb
+            )
+        ]
+        return True

@@ -1,0 +1,98 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Disks of a host whose disk driver lacks an option."""
+
+from collections.abc import Collection
+from collections.abc import Sequence
+
+from nova_powervm import exception
+from nova_powervm.devices import host
+from nova_powervm.instance import image
+from nova_powervm.ops import interfaces
+
+
+class NoDisks:
+    """Offers no disks, and refuses to make any.
+
+    :param missing: The option that is missing, as ``[GROUP]NAME``.
+    """
+
+    def __init__(self, missing: str) -> None:
+        self._missing = missing
+
+    @property
+    def unavailable(self) -> str:
+        """The option that is missing."""
+        return f'{self._missing} is not set'
+
+    def capacity(self) -> host.DiskCapacity:
+        """Give a capacity of 0."""
+        return host.DiskCapacity()
+
+    def prepare(self) -> None:
+        """Do nothing: no disk was left."""
+
+    def check(self, *, config_drive: bool) -> None:
+        """Refuse the disk.
+
+        :raises exception.ConfigurationError: Always.
+        """
+        raise self._refusal()
+
+    def check_room(
+        self, lpar: str, root_gb: int, medium_bytes: int | None
+    ) -> None:
+        """Refuse the disk.
+
+        :raises exception.ConfigurationError: Always.
+        """
+        raise self._refusal()
+
+    def make_root(
+        self,
+        lpar: str,
+        name: str,
+        size_gb: int,
+        contents: image.Contents,
+        source: interfaces.Source,
+    ) -> interfaces.Stored:
+        """Refuse the disk.
+
+        :raises exception.ConfigurationError: Always.
+        """
+        raise self._refusal()
+
+    def make_medium(self, name: str, iso: bytes) -> interfaces.Stored:
+        """Refuse the disk.
+
+        :raises exception.ConfigurationError: Always.
+        """
+        raise self._refusal()
+
+    def attach(self, lpar: str, stored: Sequence[interfaces.Stored]) -> None:
+        """Do nothing: no disk was made."""
+
+    def stems(self) -> frozenset[str]:
+        """Give none: no disk was made."""
+        return frozenset()
+
+    def remove_stems(self, stems: Collection[str]) -> None:
+        """Do nothing: no disk was made."""
+
+    def remove(self, lpar: str, *, delete: bool = True) -> None:
+        """Do nothing: no disk was made."""
+
+    def _refusal(self) -> exception.ConfigurationError:
+        return exception.ConfigurationError(
+            reason=f'this host has no place for disks: set {self._missing}'
+        )

@@ -1,0 +1,264 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The virtual Ethernet of a host: bridges and client network adapters."""
+
+from collections.abc import Collection
+from collections.abc import Sequence
+
+from oslo_log import log as logging
+from pypowervm import adapter as pvm_adapter
+from pypowervm import exceptions as pvm
+from pypowervm.tasks import network_bridger
+from pypowervm.wrappers import logical_partition
+from pypowervm.wrappers import managed_system
+from pypowervm.wrappers import network as pvm_network
+from pypowervm.wrappers import virtual_io_server
+
+from nova_powervm import exception
+from nova_powervm.instance import partition
+from nova_powervm.instance import shared_ethernet
+from nova_powervm.powervm import errors
+from nova_powervm.powervm import system
+
+LOG = logging.getLogger(__name__)
+
+_LPAR = logical_partition.LPAR
+_SYSTEM = managed_system.System
+_VIOS = virtual_io_server.VIOS
+
+
+class VirtualEthernet:
+    """The virtual Ethernet of the one managed system.
+
+    :param adapter: A logged-on adapter.
+    :param managed: The system.
+    """
+
+    def __init__(
+        self, adapter: pvm_adapter.Adapter, managed: system.RestSystem
+    ) -> None:
+        self._adapter = adapter
+        self._managed = managed
+        self._switches: dict[int, pvm_network.VSwitch] = {}
+
+    @errors.retried
+    def bridges(self) -> Sequence[shared_ethernet.Bridge]:
+        """Read the Shared Ethernet bridges (REST ``NetworkBridge``)."""
+        with errors.translated('reading the Shared Ethernet bridges'):
+            found = pvm_network.NetBridge.get(
+                self._adapter, **self._under_system()
+            )
+            described = (self._describe(bridge) for bridge in found)
+            return [bridge for bridge in described if bridge is not None]
+
+    def _describe(
+        self, bridge: pvm_network.NetBridge
+    ) -> shared_ethernet.Bridge | None:
+        """Give a bridge, None for one that has no adapter to show."""
+        try:
+            return shared_ethernet.Bridge(
+                uuid=bridge.uuid,
+                switch=self._switch(bridge.vswitch_id).name,
+                pvid=bridge.pvid,
+                vlans=frozenset(bridge.list_vlans()),
+                room=shared_ethernet.room_of(
+                    [len(t.tagged_vlans) for t in bridge.seas[0].addl_adpts]
+                ),
+            )
+        except (IndexError, AttributeError) as error:
+            LOG.warning(
+                'Shared Ethernet bridge %(uuid)s is passed over, it is not '
+                'complete: %(error)s',
+                {'uuid': bridge.uuid, 'error': error},
+            )
+            return None
+
+    def provision(
+        self, bridge: shared_ethernet.Bridge, vlans: Collection[int]
+    ) -> None:
+        """Add VLANs to a bridge; those that it carries stay.
+
+        A VLAN that another bridge of the virtual switch carries tagged would
+        be moved from there: the caller has made sure that there is none.
+
+        :raises exception.RestError: A VLAN is another bridge's untagged one,
+            or of a trunk adapter without a bridge.
+        """
+        self._provision(bridge, sorted(vlans))
+
+    @errors.contended
+    def _provision(
+        self, bridge: shared_ethernet.Bridge, vlans: Sequence[int]
+    ) -> None:
+        with errors.translated(f'adding VLANs {vlans} to bridge {bridge}'):
+            network_bridger.ensure_vlans_on_nb(
+                self._adapter, self._managed.wrapper.uuid, bridge.uuid, vlans
+            )
+
+    @errors.contended
+    def withdraw(self, bridge: shared_ethernet.Bridge, vlan: int) -> None:
+        """Remove a VLAN from a bridge; one that it does not carry is fine.
+
+        It stays if it is on the first trunk adapter, where the driver does
+        not put any.
+        """
+        with errors.translated(f'taking VLAN {vlan} from bridge {bridge}'):
+            network_bridger.remove_vlan_from_nb(
+                self._adapter,
+                self._managed.wrapper.uuid,
+                bridge.uuid,
+                vlan,
+                fail_if_pvid=True,
+            )
+
+    @errors.retried
+    def occupied(self) -> Collection[tuple[str, int]]:
+        """Find out which VLANs any partition has a client adapter on.
+
+        Virtual I/O Servers and partitions of others count, and so do VLANs
+        that an operating system tags itself.
+        """
+        found: set[tuple[str, int]] = set()
+        with errors.translated('reading the adapters of all partitions'):
+            for kind in (_LPAR, _VIOS):
+                for each in kind.get(self._adapter):
+                    for adapter in self._clients(kind, each.uuid):
+                        switch = self._switch(adapter.vswitch_id).name
+                        found.add((switch, adapter.pvid))
+                        found.update(
+                            (switch, vlan) for vlan in adapter.tagged_vlans
+                        )
+        return found
+
+    def _clients(
+        self,
+        kind: type[logical_partition.LPAR | virtual_io_server.VIOS],
+        uuid: str,
+    ) -> list[pvm_network.CNA]:
+        """Read the client adapters of a partition; none if it is gone."""
+        try:
+            found = pvm_network.CNA.get(
+                self._adapter, parent_type=kind, parent_uuid=uuid
+            )
+        except pvm.HttpNotFound:
+            return []
+        return [adapter for adapter in found if not adapter.is_trunk]
+
+    @errors.retried
+    def adapters(self, lpar: str) -> Sequence[shared_ethernet.Adapter]:
+        """Read the client network adapters of an LPAR.
+
+        :raises exception.PartitionNotFound: There is no such LPAR.
+        """
+        with errors.translated(f'reading the adapters of LPAR {lpar}'):
+            return [self._seen(adapter) for adapter in self._read(lpar)]
+
+    def _seen(self, adapter: pvm_network.CNA) -> shared_ethernet.Adapter:
+        return shared_ethernet.Adapter(
+            mac=_with_colons(adapter.mac),
+            vlan=adapter.pvid,
+            switch=self._switch(adapter.vswitch_id).name,
+        )
+
+    def plug(
+        self, lpar: partition.Partition, adapter: shared_ethernet.Adapter
+    ) -> None:
+        """Give an LPAR an adapter; one with its MAC address is fine."""
+        try:
+            self._create(lpar, adapter)
+        except exception.RestUnreachable as error:
+            # It may have been made although the answer was lost.
+            if adapter in self.adapters(lpar.uuid):
+                return
+            if isinstance(error, exception.RestSilent):
+                # The host may still be at it.
+                raise
+            self._create(lpar, adapter)
+
+    def _create(
+        self, lpar: partition.Partition, adapter: shared_ethernet.Adapter
+    ) -> None:
+        action = f'giving LPAR {lpar.name} an adapter for {adapter.mac}'
+        with errors.translated(action):
+            switch = self._switch_named(adapter.switch)
+            pvm_network.CNA.bld(
+                self._adapter,
+                adapter.vlan,
+                switch.related_href,
+                mac_addr=adapter.mac,
+            ).create(parent=lpar.handle)
+
+    @errors.retried
+    def unplug(
+        self, lpar: str, mac: str, only: shared_ethernet.Adapter | None = None
+    ) -> None:
+        """Take the adapter with a MAC address from an LPAR; none is fine.
+
+        :param only: To take none but one on its VLAN and virtual switch.
+        """
+        with errors.translated(f'taking the adapter {mac} from LPAR {lpar}'):
+            try:
+                for adapter in self._read(lpar):
+                    if _with_colons(adapter.mac) == mac.lower() and (
+                        only is None or self._seen(adapter) == only
+                    ):
+                        adapter.delete()
+            except (pvm.HttpNotFound, exception.PartitionNotFound):
+                return
+
+    def _read(self, lpar: str) -> list[pvm_network.CNA]:
+        try:
+            found = pvm_network.CNA.get(
+                self._adapter, parent_type=_LPAR, parent_uuid=lpar
+            )
+        except pvm.HttpNotFound as error:
+            raise exception.PartitionNotFound(uuid=lpar) from error
+        return list(found)
+
+    def _switch(self, number: int) -> pvm_network.VSwitch:
+        """Give a virtual switch; all are read when an unknown one is met."""
+        if number not in self._switches:
+            self._read_switches()
+        if number not in self._switches:
+            raise exception.RestError(
+                action='reading the virtual Ethernet',
+                reason=f'the host does not list its virtual switch {number}',
+            )
+        return self._switches[number]
+
+    def _switch_named(self, name: str) -> pvm_network.VSwitch:
+        for _ in range(2):
+            for switch in self._switches.values():
+                if switch.name == name:
+                    return switch
+            self._read_switches()
+        raise exception.RestError(
+            action='connecting an adapter',
+            reason=f'the host has no virtual switch {name}',
+        )
+
+    def _read_switches(self) -> None:
+        found = pvm_network.VSwitch.get(self._adapter, **self._under_system())
+        self._switches = {switch.switch_id: switch for switch in found}
+
+    def _under_system(self) -> dict[str, object]:
+        return {
+            'parent_type': _SYSTEM,
+            'parent_uuid': self._managed.wrapper.uuid,
+        }
+
+
+def _with_colons(mac: str) -> str:
+    """Write a MAC address as Neutron does."""
+    digits = mac.replace(':', '').lower()
+    return ':'.join(digits[at : at + 2] for at in range(0, 12, 2))

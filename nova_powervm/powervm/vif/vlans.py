@@ -1,0 +1,282 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""VLANs that the driver adds to Shared Ethernet bridges and removes."""
+
+import collections
+import contextlib
+import threading
+from collections.abc import Collection
+from collections.abc import Iterator
+from collections.abc import Mapping
+from collections.abc import Sequence
+
+from oslo_log import log as logging
+
+from nova_powervm import exception
+from nova_powervm.instance import network
+from nova_powervm.instance import shared_ethernet
+from nova_powervm.ops import interfaces
+from nova_powervm.powervm.vif import virtual_ethernet
+
+LOG = logging.getLogger(__name__)
+
+#: A bridge with less room than this is warned of: one trunk adapter.
+LITTLE_ROOM = shared_ethernet.VLANS_PER_TRUNK
+
+# Nova removes a port from its records after the driver has removed the
+# adapter: the first look may come too early.
+_ROUNDS = 2
+_MARK = 'powervm_vlan'
+
+
+class ProvisionedVlans:
+    """Adds VLANs to bridges, and removes those that it has added.
+
+    Nova's records say which ones it has added: each instance on such a VLAN
+    has a mark for it. A VLAN without a mark is not the driver's and stays. A
+    VLAN gets its mark after it was added, and loses the mark before it is
+    removed, so an interruption leaves one VLAN too many at worst.
+
+    :param ethernet: The virtual Ethernet of the host.
+    :param records: Nova's records; None if nothing is ever to be removed.
+    :param provision: Whether VLANs are added and removed at all.
+    """
+
+    def __init__(
+        self,
+        ethernet: virtual_ethernet.VirtualEthernet,
+        records: interfaces.PortRecords | None,
+        *,
+        provision: bool,
+    ) -> None:
+        self._ethernet = ethernet
+        self._records = records
+        #: Whether VLANs are added to bridges.
+        self.provision = provision
+        self._adding = threading.Lock()
+        self._tidying = threading.Lock()
+        # Guards what follows, and tells of its changes.
+        self._changed = threading.Condition()
+        self._users: collections.Counter[int] = collections.Counter()
+        self._leaving: frozenset[int] = frozenset()
+        self._added: set[shared_ethernet.Vlan] = set()
+        self._loading = threading.Lock()
+        self._loaded = False
+        self._failed: set[shared_ethernet.Vlan] = set()
+        # A service that was killed may have left something to do.
+        self._rounds = _ROUNDS
+
+    @contextlib.contextmanager
+    def using(self, ports: Sequence[network.Port]) -> Iterator[None]:
+        """Keep the VLANs of ports while adapters are made for them.
+
+        In this block a bridge is read, found to carry a VLAN, and an adapter
+        is made. The VLAN must not be removed meanwhile. If it is being
+        removed already, this waits for the end of that.
+        """
+        numbers = [port.vlan for port in ports if port.vlan is not None]
+        with self._changed:
+            self._changed.wait_for(lambda: self._leaving.isdisjoint(numbers))
+            self._users.update(numbers)
+        try:
+            yield
+        except BaseException:
+            self.released()
+            raise
+        finally:
+            with self._changed:
+                self._users.subtract(numbers)
+
+    def provide(
+        self,
+        connections: Sequence[shared_ethernet.Connection],
+        marks: interfaces.InstanceMarks,
+    ) -> None:
+        """Let bridges carry the VLANs of connections.
+
+        :param marks: The record of the instance that is to be connected.
+        """
+        if not connections:
+            return
+        missing = collections.defaultdict(set)
+        for connection in connections:
+            if not connection.is_provisioned:
+                missing[connection.bridge].add(connection.vlan)
+        # A second build on a new VLAN waits until the first has a mark.
+        with self._adding:
+            if missing:
+                self._add(missing, marks.instance)
+            ours = {each.on_bridge for each in connections} & self._ours()
+        if ours:
+            marks.add([_mark(vlan) for vlan in ours])
+
+    def adopt(self, marks: Collection[str]) -> None:
+        """Remember the VLANs that an instance is marked with."""
+        with self._changed:
+            self._added.update(_vlans(marks))
+
+    def released(self) -> None:
+        """Note that an adapter was removed: its VLAN may be unused now."""
+        self._rounds = _ROUNDS
+
+    def tidy(self) -> None:
+        """Remove unused VLANs, once for each cycle.
+
+        Does nothing if no adapter was removed lately. Never raises: a VLAN
+        that can't be removed is tried again in the next cycle.
+        """
+        if self._rounds and self.remove_idle():
+            self._rounds -= 1
+
+    def remove_idle(self) -> bool:
+        """Remove VLANs that the driver has added and that nobody uses.
+
+        Never raises.
+
+        :returns: Whether all of them were removed. They were not if another
+            thread is doing it.
+        """
+        if not self._tidying.acquire(blocking=False):
+            return False
+        try:
+            self._remove_idle()
+        except exception.PowerVMError as error:
+            LOG.warning(
+                'VLANs that nobody uses stay on their bridges for now: %s',
+                error,
+            )
+            return False
+        except Exception:
+            LOG.exception('VLANs that nobody uses stay on their bridges')
+            return False
+        finally:
+            self._tidying.release()
+        return True
+
+    def _add(
+        self,
+        missing: Mapping[shared_ethernet.Bridge, Collection[int]],
+        instance: str,
+    ) -> None:
+        # Somebody else may have been faster: then it is not ours.
+        present = {each.uuid: each for each in self._ethernet.bridges()}
+        for bridge, vlans in missing.items():
+            now = present.get(bridge.uuid, bridge)
+            new = set(vlans) - now.vlans
+            LOG.info(
+                'Adding VLAN(s) %(vlans)s to the Shared Ethernet bridge '
+                '%(bridge)s.',
+                {
+                    'vlans': ', '.join(map(str, sorted(vlans))),
+                    'bridge': bridge,
+                },
+                instance_uuid=instance,
+            )
+            self._ethernet.provision(bridge, vlans)
+            with self._changed:
+                self._added.update(
+                    shared_ethernet.Vlan(bridge.uuid, number) for number in new
+                )
+            _warn_of_little_room(now, len(new))
+
+    def _ours(self) -> frozenset[shared_ethernet.Vlan]:
+        """Give the VLANs that the driver has added, as far as it knows."""
+        if not self.provision or self._records is None:
+            return frozenset()
+        with self._loading:
+            if not self._loaded:
+                self.adopt(self._records.marks())
+                self._loaded = True
+        with self._changed:
+            return frozenset(self._added)
+
+    def _remove_idle(self) -> None:
+        ours = self._ours()
+        if not ours or self._records is None:
+            return
+        try:
+            with self._changed:
+                self._leaving = frozenset(
+                    vlan.number
+                    for vlan in ours
+                    if self._users[vlan.number] <= 0
+                )
+            # From here on nobody begins to use one of them.
+            self._stay(
+                {
+                    port.vlan
+                    for port in self._records.ports()
+                    if port.vlan is not None
+                }
+            )
+            idle = [vlan for vlan in ours if vlan.number in self._leaving]
+            if idle:
+                # One that can't be removed does not stand in others' way.
+                idle.sort(key=lambda vlan: (vlan in self._failed, vlan))
+                self._remove(idle, self._records)
+        finally:
+            self._stay(self._leaving)
+
+    def _stay(self, numbers: Collection[int]) -> None:
+        with self._changed:
+            self._leaving -= frozenset(numbers)
+            self._changed.notify_all()
+
+    def _remove(
+        self,
+        idle: Sequence[shared_ethernet.Vlan],
+        records: interfaces.PortRecords,
+    ) -> None:
+        """Remove those of some VLANs that no adapter is on."""
+        bridges = {bridge.uuid: bridge for bridge in self._ethernet.bridges()}
+        occupied = self._ethernet.occupied()
+        for vlan in idle:
+            bridge = bridges.get(vlan.bridge)
+            # A server that is down may keep its bridges out of the answer.
+            if bridge is None or (bridge.switch, vlan.number) in occupied:
+                continue
+            self._failed.add(vlan)
+            records.remove_mark(_mark(vlan))
+            if vlan.number in bridge.vlans:
+                LOG.info(
+                    'Nobody uses VLAN %(vlan)d any more; taking it from the '
+                    'Shared Ethernet bridge %(bridge)s.',
+                    {'vlan': vlan.number, 'bridge': bridge},
+                )
+                self._ethernet.withdraw(bridge, vlan.number)
+            self._failed.discard(vlan)
+            with self._changed:
+                self._added.discard(vlan)
+
+
+def _warn_of_little_room(bridge: shared_ethernet.Bridge, added: int) -> None:
+    room = bridge.room - added
+    if room < LITTLE_ROOM:
+        LOG.warning(
+            'Shared Ethernet bridge %(bridge)s is nearly full: it has room '
+            'for %(room)d more VLANs. Ports on others are refused then. See '
+            'with `pvmctl networkbridge list` which ones can go.',
+            {'bridge': bridge, 'room': max(room, 0)},
+        )
+
+
+def _mark(vlan: shared_ethernet.Vlan) -> str:
+    return f'{_MARK}:{vlan.bridge}:{vlan.number}'
+
+
+def _vlans(marks: Collection[str]) -> Iterator[shared_ethernet.Vlan]:
+    """Give the VLANs of those marks that are marks of VLANs."""
+    for mark in marks:
+        prefix, _, rest = mark.partition(':')
+        bridge, _, number = rest.rpartition(':')
+        if prefix == _MARK and bridge and number.isdigit():
+            yield shared_ethernet.Vlan(bridge, int(number))

@@ -1,0 +1,210 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Findings about an inventory file."""
+
+import collections
+import dataclasses
+import enum
+from collections.abc import Iterable
+from collections.abc import Iterator
+from collections.abc import Sequence
+
+from nova_powervm.devices import matching
+from nova_powervm.devices import policy as policies
+from nova_powervm.inventory_file import Problem
+from nova_powervm.tool.inventory import host_reader
+from nova_powervm.tool.rules import device_kinds
+
+# More slots would hide the problem in the text.
+_MOST_NAMED = 4
+
+
+class Severity(enum.StrEnum):
+    """Severity of a finding."""
+
+    #: nova-compute does not start.
+    ERROR = 'error'
+    #: nova-compute starts, but perhaps not with the intended devices.
+    WARNING = 'warning'
+
+
+class Access(enum.StrEnum):
+    """Access to the file."""
+
+    READ = 'read'
+    MISSING = 'missing'
+    #: This user can't read the file, although nova-compute may be able to.
+    UNREADABLE = 'unreadable'
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Finding:
+    """One finding.
+
+    :param severity: Its severity.
+    :param problem: The problem, with its place in the file.
+    """
+
+    severity: Severity
+    problem: Problem
+
+
+def make_error_findings(problems: Iterable[Problem]) -> tuple[Finding, ...]:
+    """Turn problems of the parser into errors."""
+    return tuple(Finding(Severity.ERROR, problem) for problem in problems)
+
+
+def find_empty_file(
+    policy: policies.Policy, exists: bool
+) -> Iterator[Finding]:
+    """Find a missing file or a file without paragraphs.
+
+    :param policy: The parsed file.
+    :param exists: Whether the file exists.
+    """
+    if policy.paragraphs:
+        return
+    what = 'the file has no paragraph' if exists else 'there is no such file'
+    yield _warning(
+        f'{what}, so no device is offered',
+        'nova-powervm-inventory generate creates a first file',
+    )
+
+
+def make_missing_file_finding() -> Finding:
+    """Create the error for a named file that does not exist."""
+    return Finding(
+        Severity.ERROR,
+        Problem(
+            what='there is no such file',
+            hint='check the name; without it the file that '
+            '[powervm]inventory_file names is checked',
+        ),
+    )
+
+
+def find_host_mismatches(
+    policy: policies.Policy, reading: host_reader.HostReading
+) -> Iterator[Finding]:
+    """Compare a valid file with a host.
+
+    :param policy: The parsed file.
+    :param reading: The state of the host.
+    """
+    verdicts = matching.judge(policy, reading.view.io_slots)
+    yield from _conflicts(verdicts)
+    if policy.paragraphs and not any(v.paragraphs for v in verdicts):
+        yield _warning(
+            f'no paragraph offers a device of {reading.source}',
+            'nova-powervm-inventory show lists what the host has',
+        )
+    for paragraph in matching.unused(policy, reading.view.io_slots):
+        yield Finding(Severity.WARNING, _unused(paragraph, reading))
+    yield from _wired(verdicts)
+
+
+def _conflicts(verdicts: Iterable[matching.Verdict]) -> Iterator[Finding]:
+    """Find paragraphs that identify the same device, grouped by reason."""
+    by_reason: dict[str, list[matching.Verdict]] = {}
+    for verdict in matching.conflicts(verdicts):
+        by_reason.setdefault(str(verdict.reason), []).append(verdict)
+    for reason, found in by_reason.items():
+        yield Finding(
+            Severity.ERROR,
+            _problem(
+                found[0].paragraphs[-1],
+                f'{_slots(found)}: {reason}',
+                'change the identification sections so that each device is '
+                'identified by one paragraph only',
+            ),
+        )
+
+
+def _unused(
+    paragraph: policies.Paragraph, reading: host_reader.HostReading
+) -> Problem:
+    what = (
+        'identifies no device of'
+        if paragraph.allow
+        else 'denies nothing that another paragraph allows on'
+    )
+    return _problem(
+        paragraph,
+        f'the paragraph {what} {reading.source}',
+        'compare its values with those that nova-powervm-inventory show '
+        '--long prints, or remove it',
+    )
+
+
+def _wired(verdicts: Iterable[matching.Verdict]) -> Iterator[Finding]:
+    """Find paragraphs that allow adapters with external connections."""
+    by_place: dict[tuple[int, str], list[matching.Verdict]] = {}
+    for verdict in verdicts:
+        if verdict.paragraphs and not verdict.denials:
+            wired = device_kinds.kind_of(verdict.slot).wired
+            if wired:
+                place = (verdict.paragraphs[0].line, wired)
+                by_place.setdefault(place, []).append(verdict)
+    for (_, wired), found in sorted(by_place.items()):
+        yield Finding(
+            Severity.WARNING,
+            _problem(
+                found[0].paragraphs[0],
+                f'{_slots(found)}: it is connected to {wired}',
+                'an instance would be connected to it, bypassing Neutron and '
+                'Cinder; remove it from the paragraph, or deny it in a '
+                'paragraph with allow: false',
+            ),
+        )
+
+
+def _slots(verdicts: Sequence[matching.Verdict]) -> str:
+    """Name the slots of one finding."""
+    named = [str(verdict.slot) for verdict in verdicts[:_MOST_NAMED]]
+    if len(verdicts) > _MOST_NAMED:
+        named.append(f'and {len(verdicts) - _MOST_NAMED} more')
+    return f'each of {"; ".join(named)}' if len(verdicts) > 1 else named[0]
+
+
+def _warning(what: str, hint: str) -> Finding:
+    return Finding(Severity.WARNING, Problem(what=what, hint=hint))
+
+
+def _problem(paragraph: policies.Paragraph, what: str, hint: str) -> Problem:
+    return Problem(
+        line=paragraph.line,
+        column=1,
+        paragraph=paragraph.name,
+        what=what,
+        hint=hint,
+    )
+
+
+def describe_offer(
+    policy: policies.Policy, reading: host_reader.HostReading
+) -> Iterator[str]:
+    """Summarize the devices that a file offers on a host."""
+    slots = reading.view.io_slots
+    verdicts = matching.judge(policy, slots)
+    found = matching.devices(verdicts)
+    counts = collections.Counter(device.resource_class for device in found)
+    classes = ', '.join(f'{n} {name}' for name, n in sorted(counts.items()))
+    yield (
+        f'It offers {len(found)} of the {len(slots)} slots of '
+        f'{reading.source}{classes and ": " + classes}.'
+    )
+    for verdict in verdicts:
+        if verdict.reason and verdict.paragraphs and not verdict.denials:
+            yield f'Allowed, but not free now: {verdict.slot}: ' + str(
+                verdict.reason
+            )

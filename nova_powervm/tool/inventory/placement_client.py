@@ -1,0 +1,362 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Client of Placement with the credentials in nova.conf.
+
+The commands use no report client and no cache: they read the data that they
+show. This module creates no providers. Its only write replaces an inventory
+record, on the provider generation that was read.
+"""
+
+import argparse
+import contextlib
+import dataclasses
+from collections.abc import Iterator
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+from typing import Any
+from typing import Protocol
+from typing import cast
+
+from keystoneauth1 import exceptions as keystone
+from keystoneauth1 import loading
+from oslo_config import cfg
+
+from nova_powervm import exception
+from nova_powervm.tool.rules import placement_tree
+
+if TYPE_CHECKING:
+    from nova_powervm.tool.inventory import base
+
+#: Lowest that suffices: 1.14 has trees; 1.26 lets reserved equal the total.
+MICROVERSION = '1.26'
+GROUP = 'placement'
+_HIDDEN = (401, 403)
+#: Timeout in seconds, unless [placement]timeout is set: a user is waiting.
+DEFAULT_TIMEOUT = 60
+
+
+class Client(Protocol):
+    """Methods of keystoneauth's Adapter that the client uses."""
+
+    def get(self, url: str, **options: Any) -> Any:
+        """Send a GET request; HTTP errors are returned as responses."""
+
+    def put(self, url: str, **options: Any) -> Any:
+        """Send a PUT request; HTTP errors are returned as responses."""
+
+
+def add_node_option(parser: argparse.ArgumentParser) -> None:
+    """Add the option that selects the compute node.
+
+    :param parser: The parser of the command.
+    """
+    group = parser.add_argument_group(
+        'cloud',
+        'Placement is used with the credentials in section [placement] of '
+        'nova.conf',
+    )
+    group.add_argument(
+        '--node',
+        metavar='NAME',
+        help='name of the compute node and of its provider in Placement '
+        '(default: [DEFAULT]host in nova.conf)',
+    )
+
+
+def read_tree(
+    app: 'base.App', parsed_args: argparse.Namespace
+) -> placement_tree.Tree:
+    """Read the providers of the compute node that the options select.
+
+    :param app: The application, for its configuration.
+    :param parsed_args: Arguments with the option of :func:`add_node_option`.
+    :raises exception.PowerVMError: Placement can't be read.
+    """
+    node = parsed_args.node or app.config.nodename
+    return read_node_tree(app, node)
+
+
+def read_node_tree(app: 'base.App', node: str) -> placement_tree.Tree:
+    """Read the providers of a compute node.
+
+    :param app: The application, for its configuration.
+    :param node: Name of the node's provider.
+    :raises exception.PowerVMError: Placement can't be read.
+    """
+    tree = connect_placement(app.config.conf).tree(node)
+    return dataclasses.replace(tree, additions=app.config.additions)
+
+
+def connect_placement(conf: cfg.ConfigOpts) -> 'PlacementClient':
+    """Create a client from section [placement] of nova.conf.
+
+    The options and their defaults are those of nova-compute. No request is
+    sent yet.
+
+    :param conf: Configuration with parsed files; gets the options registered.
+    :raises exception.PlacementNotConfigured: The section is missing or
+        incomplete.
+    """
+    loading.register_session_conf_options(conf, GROUP)
+    loading.register_auth_conf_options(conf, GROUP)
+    adapter_options = loading.get_adapter_conf_options(
+        include_deprecated=False
+    )
+    cfg.set_defaults(
+        adapter_options,
+        valid_interfaces=['internal', 'public'],
+        service_type='placement',
+    )
+    conf.register_opts(adapter_options, group=GROUP)
+    with _translated('section [placement]'):
+        auth = loading.load_auth_from_conf_options(conf, GROUP)
+        if auth is None:
+            raise exception.PlacementNotConfigured(
+                reason='there is no auth_type in its section [placement]'
+            )
+        session = loading.load_session_from_conf_options(
+            conf, GROUP, auth=auth
+        )
+        session.timeout = session.timeout or DEFAULT_TIMEOUT
+        return PlacementClient(
+            loading.load_adapter_from_conf_options(
+                conf, GROUP, session=session, auth=auth, raise_exc=False
+            )
+        )
+
+
+class PlacementClient:
+    """Reads the providers of compute nodes.
+
+    :param client: A keystoneauth1 Adapter for Placement.
+    """
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    def tree(self, node: str) -> placement_tree.Tree:
+        """Read the providers of a compute node.
+
+        Sends three requests, and three more for each provider below the node.
+        A provider that is deleted in the meantime is left out.
+
+        :param node: Name of the node's provider, which is CONF.host.
+        :raises exception.NodeUnknown: The provider does not exist.
+        :raises exception.PowerVMError: Placement can't be read.
+        """
+        found = self._list(name=node)
+        if not found:
+            raise exception.NodeUnknown(node=node)
+        root = found[0]
+        members = self._list(in_tree=root['uuid'])
+        # Direct children first: only they can be slot providers.
+        below = sorted(
+            (m for m in members if m['uuid'] != root['uuid']),
+            key=lambda m: (
+                m['parent_provider_uuid'] != root['uuid'],
+                m['name'],
+            ),
+        )
+        consumers = self._consumers(root['uuid']) or {}
+        providers = (self._read_provider(member) for member in below)
+        return placement_tree.Tree(
+            node=node,
+            root=_make_provider(root, consumers=consumers),
+            below=tuple(p for p in providers if p is not None),
+        )
+
+    def provider(self, uuid: str) -> placement_tree.PlacementProvider | None:
+        """Read one provider with four requests; return None if it is missing.
+
+        :raises exception.PowerVMError: Placement can't be read.
+        """
+        found = self._list(uuid=uuid)
+        return self._read_provider(found[0]) if found else None
+
+    def named(self, prefix: str) -> tuple[str, ...]:
+        """List the provider names with this prefix, with one request.
+
+        :raises exception.PowerVMError: Placement can't be read.
+        """
+        names = (provider['name'] for provider in self._list())
+        return tuple(sorted(n for n in names if n.startswith(prefix)))
+
+    def associated_traits(self) -> frozenset[str]:
+        """List the traits that any provider has, with one request.
+
+        :raises exception.PowerVMError: Placement can't be read.
+        """
+        answer = self._get('/traits', associated='true')
+        return frozenset(answer['traits'])
+
+    def offering(self, resource_class: str) -> tuple[str, ...] | None:
+        """List the providers with a free unit of a class, with one request.
+
+        :returns: Their names; None if the class does not exist.
+        :raises exception.PowerVMError: Placement can't be read.
+        """
+        url = '/resource_providers'
+        answer = self._ask(url, {'resources': f'{resource_class}:1'})
+        if answer.status_code == 400:
+            # Placement answers so for a class that does not exist.
+            return None
+        _check(answer, url)
+        return tuple(p['name'] for p in answer.json()['resource_providers'])
+
+    def max_microversion(self) -> str:
+        """Return the highest microversion that Placement supports.
+
+        :raises exception.PowerVMError: Placement can't be read.
+        """
+        versions = self._get('/')['versions']
+        return str(versions[0]['max_version'])
+
+    def write_inventory(
+        self,
+        provider: placement_tree.PlacementProvider,
+        resource_class: str,
+        record: Mapping[str, Any],
+    ) -> bool:
+        """Replace one inventory record, unless the provider has changed.
+
+        :param provider: The provider as it was read, with its generation.
+        :param resource_class: The class of the record.
+        :param record: The complete record.
+        :returns: False if the provider has changed since it was read.
+        :raises exception.PowerVMError: Placement refused the write or can't
+            be reached.
+        """
+        url = f'/resource_providers/{provider.uuid}/inventories/'
+        with _translated(url):
+            answer = self._client.put(
+                url + resource_class,
+                json={
+                    'resource_provider_generation': provider.generation,
+                    **record,
+                },
+                microversion=MICROVERSION,
+            )
+        if answer.status_code == 409:
+            return False
+        _check(answer, url + resource_class)
+        return True
+
+    def _read_provider(
+        self, record: Mapping[str, Any]
+    ) -> placement_tree.PlacementProvider | None:
+        base = f'/resource_providers/{record["uuid"]}'
+        try:
+            inventory = self._get(f'{base}/inventories')
+            traits = self._get(f'{base}/traits')
+        except exception.PlacementError as error:
+            if error.fields['status'] == 404:
+                return None
+            raise
+        consumers = self._consumers(record['uuid'])
+        if consumers is None:
+            return None
+        return _make_provider(
+            record,
+            # The generation in the list may be older than the inventory.
+            generation=inventory['resource_provider_generation'],
+            inventory=inventory['inventories'],
+            traits=frozenset(traits['traits']),
+            consumers=consumers,
+        )
+
+    def _consumers(self, uuid: str) -> Mapping[str, Mapping[str, int]] | None:
+        try:
+            answer = self._get(f'/resource_providers/{uuid}/allocations')
+        except exception.PlacementError as error:
+            if error.fields['status'] == 404:
+                return None
+            raise
+        return {
+            consumer: record['resources']
+            for consumer, record in answer['allocations'].items()
+        }
+
+    def _list(self, **query: str) -> list[dict[str, Any]]:
+        answer = self._get('/resource_providers', **query)
+        return cast(list[dict[str, Any]], answer['resource_providers'])
+
+    def _get(self, url: str, **query: str) -> Any:
+        answer = self._ask(url, query)
+        _check(answer, url)
+        return answer.json()
+
+    def _ask(self, url: str, query: Mapping[str, str]) -> Any:
+        with _translated(url):
+            return self._client.get(
+                url, params=query, microversion=MICROVERSION
+            )
+
+
+def _make_provider(
+    record: Mapping[str, Any], **rest: Any
+) -> placement_tree.PlacementProvider:
+    return placement_tree.PlacementProvider(
+        **{
+            'uuid': record['uuid'],
+            'name': record['name'],
+            'parent_uuid': record['parent_provider_uuid'],
+            'generation': record['generation'],
+            **rest,
+        }
+    )
+
+
+def _check(answer: Any, url: str) -> None:
+    if answer.status_code in _HIDDEN:
+        raise exception.PlacementRefused(
+            reason=f'HTTP {answer.status_code} at {url}'
+        )
+    if answer.status_code >= 400:
+        raise exception.PlacementError(
+            request=url, status=answer.status_code, reason=_reason(answer)
+        )
+
+
+def _reason(answer: Any) -> str:
+    try:
+        return '; '.join(e['detail'].strip() for e in answer.json()['errors'])
+    except (ValueError, KeyError, TypeError):
+        return str(answer.reason)
+
+
+@contextlib.contextmanager
+def _translated(action: str) -> Iterator[None]:
+    """Translate exceptions of keystoneauth."""
+    try:
+        yield
+    except (
+        keystone.AuthPluginException,
+        keystone.MissingAuthMethods,
+    ) as error:
+        raise exception.PlacementNotConfigured(
+            reason=_one_line(error)
+        ) from error
+    except (
+        keystone.Unauthorized,
+        keystone.Forbidden,
+        keystone.AuthorizationFailure,
+    ) as error:
+        raise exception.PlacementRefused(reason=_one_line(error)) from error
+    except keystone.ClientException as error:
+        raise exception.PlacementUnreachable(
+            reason=f'{action}: {_one_line(error)}'
+        ) from error
+
+
+def _one_line(error: Exception) -> str:
+    return ' '.join(str(error).split()).rstrip('.')

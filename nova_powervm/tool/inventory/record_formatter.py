@@ -1,0 +1,85 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Rows with many columns, each as a record of lines that fit a terminal."""
+
+import argparse
+import textwrap
+from collections.abc import Iterable
+from collections.abc import Iterator
+from collections.abc import Sequence
+from typing import Any
+from typing import TextIO
+
+from cliff.formatters import base
+
+_EMPTY = '-'
+_NARROWEST = 40
+
+
+class RecordFormatter(base.ListFormatter):
+    """Writes a record for each row: a line for each column and value."""
+
+    def add_argument_group(self, parser: argparse.ArgumentParser) -> None:
+        """Add no options: those of tables hold."""
+
+    def emit_list(
+        self,
+        column_names: Sequence[str],
+        data: Iterable[Sequence[Any]],
+        stdout: TextIO,
+        parsed_args: argparse.Namespace,
+    ) -> None:
+        """Write the records, with an empty line between them.
+
+        :param column_names: The columns.
+        :param data: The rows; a value can have several lines.
+        :param stdout: Where to write.
+        :param parsed_args: With ``max_width``, the columns of a line; 0 for
+            no limit.
+        """
+        separator = ''
+        for row in data:
+            stdout.write(separator)
+            for line in format_record(
+                column_names, row, parsed_args.max_width
+            ):
+                stdout.write(line + '\n')
+            separator = '\n'
+
+
+def format_record(
+    column_names: Sequence[str], row: Sequence[Any], width: int
+) -> Iterator[str]:
+    """Give the lines of one record.
+
+    :param column_names: The columns.
+    :param row: Their values.
+    :param width: Columns of a line at most; 0 for no limit. A single word
+        can be longer: it is not cut, so that it can be copied.
+    """
+    margin = max(map(len, column_names)) + 2
+    room = max(width - margin, _NARROWEST) if width else 0
+    for name, value in zip(column_names, row, strict=True):
+        title = name
+        for text in str(value).splitlines() or [_EMPTY]:
+            for line in _wrap(text, room):
+                yield f'{title:{margin}}{line}'
+                title = ''
+
+
+def _wrap(text: str, room: int) -> Sequence[str]:
+    if not room:
+        return [text]
+    return textwrap.wrap(
+        text, room, break_long_words=False, break_on_hyphens=False
+    ) or [_EMPTY]

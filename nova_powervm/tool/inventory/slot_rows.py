@@ -1,0 +1,263 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Rows of the command ``show``: one for each slot."""
+
+import dataclasses
+from collections.abc import Callable
+from collections.abc import Iterator
+from collections.abc import Mapping
+from typing import Any
+
+from nova_powervm.devices import claims
+from nova_powervm.devices import matching
+from nova_powervm.devices import names
+from nova_powervm.devices import plan as planned
+from nova_powervm.devices import policy
+from nova_powervm.devices import slots
+from nova_powervm.tool.inventory import host_survey
+from nova_powervm.tool.inventory import pci_ids
+from nova_powervm.tool.rules import placement_tree
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class SlotRow:
+    """A slot with its provider, or a provider whose slot is gone.
+
+    :param drc_index: DRC index of the slot.
+    :param verdict: How the inventory file applies to the slot; None if the
+        host no longer reports it.
+    :param entry: What the plan does with its provider; None without one.
+    :param provider: The provider in Placement; None if it does not exist.
+    :param source: Whether Nova or Cyborg allocated the slot to its instance.
+    :param asked: Whether Placement was read.
+    :param owner_known: False if a slot without an owner may have one.
+    :param device: Description of the device.
+    """
+
+    drc_index: int
+    verdict: matching.Verdict | None
+    entry: planned.Entry | None
+    provider: placement_tree.PlacementProvider | None
+    source: claims.Source | None
+    asked: bool
+    owner_known: bool
+    device: str
+
+    @property
+    def slot(self) -> slots.Slot | None:
+        """The slot; None if the host no longer reports it."""
+        return self.verdict.slot if self.verdict else None
+
+    @property
+    def offered(self) -> bool:
+        """Whether the slot is offered to instances."""
+        return bool(self.verdict and self.verdict.offered)
+
+    @property
+    def reason(self) -> str:
+        """Reason why the slot is not offered, as in nova-compute's log."""
+        if self.verdict and self.verdict.reason:
+            return self.verdict.reason.text
+        return self.entry.reason if self.entry else ''
+
+    @property
+    def paragraph(self) -> policy.Paragraph | None:
+        """The paragraph that identifies the slot."""
+        if self.verdict and self.verdict.paragraphs:
+            return self.verdict.paragraphs[0]
+        return None
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """Resource classes of its provider."""
+        return self.entry.resource_classes if self.entry else ()
+
+    @property
+    def owner(self) -> str:
+        """The owning partition; "not known" if the owner is unknown."""
+        if self.slot is None:
+            return ''
+        if self.slot.owner:
+            return str(self.slot.owner)
+        return '' if self.owner_known else 'not known'
+
+    @property
+    def instance(self) -> str:
+        """LPAR name of the instance that owns the slot."""
+        owner = self.slot.owner if self.slot else None
+        known = self.offered or self.source
+        return (owner.name or '') if owner and known else ''
+
+    @property
+    def offer(self) -> str:
+        """Resource class and paragraph, or why the slot is not offered."""
+        if not self.offered:
+            return f'not offered: {self.reason}'
+        text = f"{', '.join(self.classes)} by '{self.paragraph_name}'"
+        if self.reason:
+            text += f'; {self.reason}'
+        return text if self.owner_known else f'{text}; owner not known'
+
+    @property
+    def paragraph_name(self) -> str:
+        """Name of the paragraph that identifies the slot."""
+        return self.paragraph.name if self.paragraph else ''
+
+    @property
+    def state(self) -> str:
+        """State of the provider in Placement."""
+        if not self.asked:
+            return ''
+        found = self.provider
+        if found is None:
+            return self._state_without_provider
+        if found.needs_cleaning:
+            return 'needs cleaning'
+        if found.consumers:
+            who = self.instance or ' '.join(sorted(found.consumers))
+            return f'allocated to {who}'
+        if names.WITHDRAWN_TRAIT in found.traits:
+            return 'withdrawn'
+        return 'reserved' if found.reserved else 'free'
+
+    @property
+    def _state_without_provider(self) -> str:
+        if self.source is claims.Source.ACCELERATOR:
+            return f'allocated to {self.instance} by Cyborg'
+        return 'not in Placement yet' if self.entry else ''
+
+
+Cell = Callable[[SlotRow], Any]
+
+
+def _of_slot(attribute: str) -> Cell:
+    return lambda row: getattr(row.slot, attribute, None)
+
+
+def _of_provider(attribute: str) -> Cell:
+    return lambda row: getattr(row.provider, attribute, None)
+
+
+def _property(key: str) -> Cell:
+    return lambda row: (
+        policy.PROPERTIES[key].of(row.slot) if row.slot else None
+    )
+
+
+#: All columns that need no Placement, in the order of the output.
+COLUMNS: Mapping[str, Cell] = {
+    'Slot': lambda row: slots.format_drc_index(row.drc_index),
+    'Location': _of_slot('drc_name'),
+    'Device': lambda row: row.device,
+    'Description': _of_slot('description'),
+    'Vendor ID': _property('vendor_id'),
+    'Device ID': _property('device_id'),
+    'Subsystem Vendor ID': _property('subsys_vendor_id'),
+    'Subsystem Device ID': _property('subsys_device_id'),
+    'PCI Class': _property('class'),
+    'Revision ID': _property('revision_id'),
+    'Owner': lambda row: row.owner or None,
+    'Offered': lambda row: row.offered,
+    'Reason': lambda row: row.reason or None,
+    'Paragraph': lambda row: row.paragraph_name or None,
+    'Line': lambda row: row.paragraph.line if row.paragraph else None,
+    'Resource Class': lambda row: ' '.join(row.classes) or None,
+    'Traits': lambda row: sorted(row.entry.traits) if row.entry else [],
+    'Offer': lambda row: row.offer,
+}
+#: Columns that are added if Placement was read.
+PLACEMENT_COLUMNS: Mapping[str, Cell] = {
+    'Provider': lambda row: row.entry.name if row.entry else None,
+    'Provider UUID': _of_provider('uuid'),
+    'Total': _of_provider('total'),
+    'Reserved': _of_provider('reserved'),
+    'Used': _of_provider('used'),
+    'Consumers': lambda row: (
+        sorted(row.provider.consumers) if row.provider else []
+    ),
+    'Instance': lambda row: row.instance or None,
+    'Source': lambda row: row.source and row.source.value,
+    'Needs Cleaning': _of_provider('needs_cleaning'),
+    'State': lambda row: row.state or None,
+}
+#: Columns of a table that fits a terminal.
+SHORT_COLUMNS = ('Slot', 'Location', 'Device', 'Offer', 'State')
+
+
+def make_rows(
+    survey: host_survey.Survey, pci_names: pci_ids.DeviceNames
+) -> Iterator[SlotRow]:
+    """Create a row for each slot and each provider whose slot is gone.
+
+    :param survey: State of the host.
+    :param pci_names: Names of devices.
+    :returns: Rows in the order of location codes; providers without a slot
+        come last.
+    """
+    entries: dict[int, list[planned.Entry | None]] = {}
+    for entry in survey.plan.entries:
+        entries.setdefault(entry.drc_index, []).append(entry)
+    judged = sorted(
+        survey.plan.verdicts,
+        key=lambda v: (_natural(v.slot.drc_name or ''), v.slot.drc_index),
+    )
+    pairs: list[tuple[int, matching.Verdict | None]] = [
+        (verdict.slot.drc_index, verdict) for verdict in judged
+    ]
+    known = {index for index, _ in pairs}
+    pairs += [(index, None) for index in entries if index not in known]
+    for index, verdict in pairs:
+        # A slot can have two providers, one with the specification's name.
+        for found in entries.get(index, [None]):
+            yield SlotRow(
+                drc_index=index,
+                verdict=verdict,
+                entry=found,
+                provider=survey.providers.get(found.uuid or '')
+                if found
+                else None,
+                source=survey.tree.source(verdict.slot)
+                if survey.tree and verdict
+                else None,
+                asked=survey.tree is not None,
+                owner_known=survey.reading.owners_known,
+                device=pci_names.describe(verdict.slot) if verdict else '',
+            )
+
+
+def _natural(text: str) -> tuple[tuple[int, str], ...]:
+    """Return a sort key that puts C9 before C10."""
+    parts: list[str] = ['']
+    for character in text:
+        if parts[-1][-1:].isdigit() == character.isdigit():
+            parts[-1] += character
+        else:
+            parts.append(character)
+    return tuple(
+        (int(part), '') if part.isdecimal() else (0, part) for part in parts
+    )
+
+
+def is_slot_named(row: SlotRow, name: str) -> bool:
+    """Tell whether a name from the command line matches a slot.
+
+    :param name: DRC index, location code, or the end of a location code such
+        as ``C3`` or ``P1-C3``; can have the wildcards ``*`` and ``?``.
+    """
+    location = (row.slot.drc_name if row.slot else None) or ''
+    return policy.value_matches(
+        name.upper(), slots.format_drc_index(row.drc_index)
+    ) or any(
+        policy.value_matches(pattern, location)
+        for pattern in (name, f'*-{name}')
+    )

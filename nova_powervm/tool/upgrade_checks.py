@@ -1,0 +1,307 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Checks of ``nova-powervm-status``, each a function with one result."""
+
+import dataclasses
+import importlib.metadata
+import re
+import sys
+from collections import Counter
+from collections.abc import Collection
+
+import microversion_parse
+from oslo_config import cfg
+from oslo_upgradecheck import upgradecheck
+
+from nova_powervm import exception
+from nova_powervm.conf import powervm as options
+from nova_powervm.devices import names
+from nova_powervm.devices import policy as policies
+from nova_powervm.powervm import session
+from nova_powervm.powervm import system
+from nova_powervm.tool import wait_notice
+from nova_powervm.tool.inventory import config
+from nova_powervm.tool.inventory import placement_client
+from nova_powervm.tool.rules import placement_cost
+from nova_powervm.tool.rules import placement_tree
+
+#: Newest microversion, which Placement has supported since 7.0 (Yoga).
+PLACEMENT_API = '1.39'
+#: First release that lets an allocation shrink on an overfull provider.
+PLACEMENT_RELEASE = 14
+#: Service version from which on Nova's scheduler requires OWNER_NOVA.
+OWNER_VERSION = 73
+
+_SHORT = re.compile(re.escape(names.PROVIDER_PREFIX) + '[0-9A-F]{8}')
+_CANDIDATE_OPTIONS = {
+    'placement': [
+        cfg.IntOpt('max_allocation_candidates', default=-1),
+        cfg.StrOpt(
+            'allocation_candidates_generation_strategy', default='depth-first'
+        ),
+    ],
+    'workarounds': [
+        cfg.BoolOpt('optimize_for_wide_provider_trees', default=False)
+    ],
+}
+
+Result = upgradecheck.Result
+Code = upgradecheck.Code
+
+
+def success(details: str | None = None) -> Result:
+    """Create the result of a check that passed."""
+    return Result(Code.SUCCESS, details)
+
+
+def warning(details: str) -> Result:
+    """Create the result of a check with something to look into."""
+    return Result(Code.WARNING, details)
+
+
+def failure(details: object) -> Result:
+    """Create the result of a check with a problem to correct."""
+    return Result(Code.FAILURE, str(details))
+
+
+class NotChecked(Exception):
+    """Data that a check depends on could not be read.
+
+    :param check: Name of the check that reports the reason.
+    """
+
+    def __init__(self, check: str) -> None:
+        super().__init__(
+            f'Not checked: see the result of the check "{check}".'
+        )
+
+
+def check_inventory_file(policy: policies.Policy) -> Result:
+    """Check that a valid file offers at least one device."""
+    if not policy.resource_classes:
+        return warning(
+            f'{policy.source}: no device is offered. '
+            '"nova-powervm-inventory generate" creates a first file.'
+        )
+    return success(f'{len(policy.paragraphs)} paragraph(s) in {policy.source}')
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class HostSummary:
+    """Summary of the host's state.
+
+    :param slots: Number of slots.
+    :param server: The PowerVM REST server.
+    :param reports_owners: Whether the host reports the owners of slots.
+    """
+
+    slots: int
+    server: str
+    reports_owners: bool
+
+
+def read_host(server: options.Server) -> HostSummary:
+    """Log on to the host and read it once.
+
+    :param server: The PowerVM REST server, which is not waited for.
+    :raises exception.PowerVMError: The host can't be read.
+    """
+    server = dataclasses.replace(server, connect_timeout=0)
+    with wait_notice.announce_wait(
+        server,
+        'nova-powervm-status',
+        sys.stderr,
+        '[powervm]rest_read_timeout',
+    ):
+        adapter = session.connect(server)
+        try:
+            managed = system.RestSystem(adapter, server)
+            slots = len(managed.read().io_slots)
+            return HostSummary(slots, str(server), managed.reports_owners)
+        finally:
+            adapter.session.close()
+
+
+def check_slot_ownership(host: HostSummary) -> Result:
+    """Check that the host reports the owners of slots."""
+    if host.reports_owners:
+        return success()
+    return warning(
+        'The host lacks ioslot_owner_assignment_capable: the driver derives '
+        "the owners of slots from the partitions' profiles, with two more "
+        'requests in each cycle, and misses slots of a partition without a '
+        'profile. Update NovaLink and the firmware if possible.'
+    )
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class PlacementSummary:
+    """Results of the first requests to Placement.
+
+    :param client: Client for further requests.
+    :param max_microversion: Newest microversion of Placement.
+    :param slot_providers: Names of all slot providers in the cloud.
+    """
+
+    client: placement_client.PlacementClient
+    max_microversion: str
+    slot_providers: tuple[str, ...]
+
+
+def read_placement(
+    client: placement_client.PlacementClient,
+) -> PlacementSummary:
+    """Read Placement's versions and the slot providers of the cloud.
+
+    Only the second request proves the credentials: anybody can read versions.
+
+    :raises exception.PowerVMError: Placement can't be read.
+    """
+    return PlacementSummary(
+        client,
+        client.max_microversion(),
+        client.named(names.PROVIDER_PREFIX),
+    )
+
+
+def check_placement_release(
+    newest: str, policy: policies.Policy | None
+) -> Result:
+    """Check that Placement is new enough for burned devices.
+
+    Placement does not report its release, and 7.0 to 16.0 have the same newest
+    microversion. The package installed with this command may tell.
+
+    :param newest: Newest microversion of Placement.
+    :param policy: The inventory file; None if it can't be read.
+    """
+    parse = microversion_parse.parse_version_string
+    if parse(newest) < parse(PLACEMENT_API):
+        return failure(
+            f'Placement supports microversions up to {newest} only, so it is '
+            f'older than {PLACEMENT_RELEASE}.0 (2025.2). Upgrade it first.'
+        )
+    try:
+        installed = importlib.metadata.version('openstack-placement')
+    except importlib.metadata.PackageNotFoundError:
+        installed = ''
+    if installed and int(installed.split('.')[0]) >= PLACEMENT_RELEASE:
+        return success(f'openstack-placement {installed} is installed here')
+    advice = (
+        f'its API ({newest}) does not tell the release, which has to be '
+        f'{PLACEMENT_RELEASE}.0 (2025.2) or later to move instances with '
+        'burned devices. Check it on the host of Placement with "pip show '
+        'openstack-placement"'
+    )
+    if policy is None:
+        return success(
+            f'Placement answers; {advice}. Whether that matters here is not '
+            'known before the inventory file can be read.'
+        )
+    if any(p.one_time_use for p in policy.paragraphs):
+        return warning(f'One-time-use devices are configured, but {advice}.')
+    return success(f'Placement answers; {advice}.')
+
+
+def check_compute_versions(lowest: int) -> Result:
+    """Check that Nova's scheduler requires OWNER_NOVA by itself.
+
+    :param lowest: Lowest version of the nova-compute services; 0 if there are
+        none.
+    """
+    if lowest >= OWNER_VERSION:
+        return success(f'the lowest nova-compute service version is {lowest}')
+    if not lowest:
+        return success('no nova-compute service has started yet')
+    return warning(
+        f'The lowest nova-compute service version is {lowest}; below '
+        f'{OWNER_VERSION} the scheduler does not require OWNER_NOVA. Upgrade '
+        'all nova-compute services.'
+    )
+
+
+def check_provider_names(found: Collection[str], style: str) -> Result:
+    """Check that provider names can't collide between hosts.
+
+    :param found: Names of all slot providers in the cloud.
+    :param style: ``[powervm]provider_names``.
+    """
+    short = sorted(name for name in found if _SHORT.fullmatch(name))
+    if short:
+        more = f' and {len(short) - 3} more' if len(short) > 3 else ''
+        return warning(
+            f'{len(short)} provider(s) have the short names of the '
+            f'specification: {", ".join(short[:3])}{more}. They work, but a '
+            'second host with the same DRC index cannot use the name. In a '
+            'cloud of several hosts, set [powervm]provider_names = node and '
+            'delete the providers while they are free.'
+        )
+    if style == 'spec':
+        return warning(
+            '[powervm]provider_names = spec creates names that are unique '
+            'only in a cloud of one host. Set it to node.'
+        )
+    return success()
+
+
+def check_candidate_limits(
+    tree: placement_tree.Tree, files: Collection[str]
+) -> Result:
+    """Check that Placement is configured for many equal devices.
+
+    :param tree: The providers of this node.
+    :param files: Paths of placement.conf, as far as they are readable here.
+    """
+    counts = Counter(rc for o in tree.slot_providers for rc in o.inventory)
+    many = {
+        rc: n for rc, n in counts.items() if n >= placement_cost.MANY_DEVICES
+    }
+    if not many:
+        return success()
+    where = ', '.join(f'{n} {rc}' for rc, n in sorted(many.items()))
+    advice = (
+        f'{where} on one host: for a flavor with several of them, Placement '
+        'builds very many candidates, which takes minutes and gigabytes. Set '
+        f'in placement.conf {placement_cost.PLACEMENT_OPTIONS}'
+    )
+    if not files:
+        return warning(
+            f"{advice}; Placement's API does not report them, and the file "
+            'cannot be read here, so check it on the host of Placement.'
+        )
+    missing = _not_set(files)
+    if not missing:
+        return success()
+    return warning(f'{advice}. In {", ".join(files)}: {"; ".join(missing)}.')
+
+
+def _not_set(files: Collection[str]) -> list[str]:
+    """List the missing options in Placement's configuration."""
+    conf = cfg.ConfigOpts()
+    for group, known in _CANDIDATE_OPTIONS.items():
+        conf.register_opts(known, group=group)
+    config.parse_config(conf, [], list(files))
+    limit = conf.placement.max_allocation_candidates
+    strategy = conf.placement.allocation_candidates_generation_strategy
+    missing = []
+    if limit <= 0:
+        missing.append('max_allocation_candidates sets no limit')
+    if strategy != 'breadth-first':
+        missing.append(f'the strategy is {strategy}')
+    if not conf.workarounds.optimize_for_wide_provider_trees:
+        missing.append('optimize_for_wide_provider_trees is not set')
+    return missing
+
+
+#: Errors that make a check fail; any other error is a bug.
+EXPECTED = (exception.PowerVMError, cfg.Error, OSError, ValueError)

@@ -1,0 +1,74 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Loads the disk driver and the VIF drivers, which are entry points."""
+
+from typing import Any
+from typing import TypeVar
+from typing import cast
+
+import stevedore
+import stevedore.exception
+
+from nova_powervm import exception
+from nova_powervm.ops import interfaces
+from nova_powervm.powervm import disk
+from nova_powervm.powervm import vif
+
+_R = TypeVar('_R')
+
+#: Of these, ``[powervm]disk_driver`` names one.
+DISK_DRIVERS = 'nova_powervm.disk_drivers'
+#: All of these are loaded; each is named as a ``binding:vif_type``.
+VIF_DRIVERS = 'nova_powervm.vif_drivers'
+
+
+def load_disk_driver(context: disk.Context) -> interfaces.Disks:
+    """Load the disk driver that ``[powervm]disk_driver`` names.
+
+    :raises exception.ConfigurationError: There is none of this name, or it
+        can't be loaded.
+    """
+    name = context.settings.disk_driver
+    try:
+        driver = stevedore.DriverManager(
+            DISK_DRIVERS, name, on_load_failure_callback=_fail
+        ).driver
+    except stevedore.exception.NoMatches as error:
+        known = stevedore.ExtensionManager(DISK_DRIVERS).entry_points_names()
+        raise exception.ConfigurationError(
+            reason=f"[powervm]disk_driver = '{name}' is not installed; there "
+            f'are: {", ".join(sorted(known))}'
+        ) from error
+    return cast(interfaces.Disks, driver(context))
+
+
+def load_vif_drivers(
+    context: vif.Context,
+) -> dict[str, interfaces.VifDriver[Any, Any]]:
+    """Load the VIF drivers that are installed.
+
+    :returns: VIF type to its driver.
+    :raises exception.ConfigurationError: One can't be loaded.
+    """
+    manager = stevedore.ExtensionManager(
+        VIF_DRIVERS, on_load_failure_callback=_fail
+    )
+    return {found.name: found.plugin(context) for found in manager}
+
+
+def _fail(manager: Any, entry_point: Any, error: BaseException) -> None:
+    raise exception.ConfigurationError(
+        reason=f"the driver '{entry_point.name}' ({entry_point.value}) of "
+        f'{entry_point.group} can not be loaded: {error}. Install it anew or '
+        'remove it'
+    ) from error

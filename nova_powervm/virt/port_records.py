@@ -1,0 +1,160 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Nova's records of ports, and the marks that VIF drivers keep in them.
+
+A mark is an item of an instance's system metadata: its key is the mark, and
+its value the host. An instance that was moved may have those of several
+hosts.
+"""
+
+from collections.abc import Callable
+from collections.abc import Collection
+from typing import Any
+
+from nova import context as nova_context
+from nova import objects
+from nova.compute import task_states
+from oslo_log import log as logging
+
+from nova_powervm.instance import network
+from nova_powervm.virt import vifs
+
+LOG = logging.getLogger(__name__)
+
+_PREFIX = 'powervm_'
+
+
+def _marks(instance: Any, host: str) -> frozenset[str]:
+    if 'system_metadata' not in instance:
+        return frozenset()
+    return frozenset(
+        key
+        for key, value in instance.system_metadata.items()
+        if key.startswith(_PREFIX) and value == host
+    )
+
+
+class NovaInstanceMarks:
+    """The marks of one instance.
+
+    :param instance: nova.objects.Instance; one without its system metadata
+        has no marks.
+    :param host: The host that the marks are for.
+    """
+
+    def __init__(self, instance: Any, host: str) -> None:
+        self._instance = instance
+        self._host = host
+
+    @property
+    def instance(self) -> str:
+        """The instance's uuid."""
+        return str(self._instance.uuid)
+
+    def read(self) -> Collection[str]:
+        """Give the marks of the instance."""
+        return _marks(self._instance, self._host)
+
+    def add(self, marks: Collection[str]) -> None:
+        """Write marks into Nova's record of the instance.
+
+        If that fails, what they stand for is not cleaned up after the next
+        start of the service, and nothing else is harmed.
+        """
+        try:
+            new = set(marks) - set(self.read())
+            if new:
+                self._write(dict.fromkeys(new, self._host))
+        except Exception as error:
+            LOG.warning(
+                'The marks %(marks)s can not be written to the instance: '
+                '%(error)s. What they stand for may stay on the host when '
+                'nobody uses it any more.',
+                {'marks': ', '.join(sorted(marks)), 'error': error},
+                instance=self._instance,
+            )
+
+    def _write(self, items: dict[str, str]) -> None:
+        """Add items to Nova's record, and to what the caller has of it."""
+        recorded = _change(self._instance.uuid, lambda old: old.update(items))
+        if 'system_metadata' not in self._instance:
+            return
+        if 'system_metadata' in self._instance.obj_what_changed():
+            # The caller is going to save it.
+            self._instance.system_metadata.update(items)
+        else:
+            self._instance.system_metadata = recorded
+            self._instance.obj_reset_changes(['system_metadata'])
+
+
+def _change(
+    uuid: str, change: Callable[[dict[str, str]], object]
+) -> dict[str, str]:
+    """Change the system metadata of an instance as it is recorded now.
+
+    Nova replaces all of it by what is saved: what others have written since
+    an instance was loaded would be lost.
+
+    :returns: What it is afterwards.
+    """
+    instance = objects.Instance.get_by_uuid(
+        nova_context.get_admin_context(),
+        uuid,
+        expected_attrs=['system_metadata'],
+    )
+    change(instance.system_metadata)
+    instance.save()
+    return dict(instance.system_metadata)
+
+
+class NovaPortRecords:
+    """Nova's records of the ports of this host's instances.
+
+    :param host: Nova's name of it.
+    """
+
+    def __init__(self, host: str) -> None:
+        self._host = host
+
+    def marks(self) -> Collection[str]:
+        """Give the marks that instances of this host have."""
+        return frozenset().union(
+            *(
+                _marks(instance, self._host)
+                for instance in self._instances('system_metadata')
+            )
+        )
+
+    def remove_mark(self, mark: str) -> None:
+        """Remove a mark from all instances of this host."""
+        for instance in self._instances('system_metadata'):
+            if mark in _marks(instance, self._host):
+                _change(instance.uuid, lambda old: old.pop(mark, None))
+
+    def ports(self) -> Collection[network.Port]:
+        """Give the ports of all instances of this host.
+
+        Those of instances that are being deleted are left out.
+        """
+        return [
+            port
+            for instance in self._instances('info_cache')
+            if instance.task_state != task_states.DELETING
+            for port in vifs.ports(instance.get_network_info())
+        ]
+
+    def _instances(self, attribute: str) -> Any:
+        return objects.InstanceList.get_by_host(
+            nova_context.get_admin_context(),
+            self._host,
+            expected_attrs=[attribute],
+        )

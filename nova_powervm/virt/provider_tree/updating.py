@@ -1,0 +1,159 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""One update of Nova's provider tree: read, assess, ask, plan, write."""
+
+import dataclasses
+from collections.abc import Callable
+from collections.abc import Mapping
+from typing import Any
+
+from nova_powervm import exception
+from nova_powervm.devices import assessment as assessments
+from nova_powervm.devices import claims
+from nova_powervm.devices import plan as plans
+from nova_powervm.devices import slot_providers
+from nova_powervm.ops import claims as claim_ops
+from nova_powervm.ops import host as host_ops
+from nova_powervm.ops import interfaces
+from nova_powervm.ops import plan_log
+from nova_powervm.virt.provider_tree import reading
+from nova_powervm.virt.provider_tree import stale_providers
+from nova_powervm.virt.provider_tree import writing
+
+
+class ProviderTreeUpdater:
+    """Brings a compute node's slot providers in line with file and host.
+
+    :param client: nova-compute's report client.
+    :param inventory: The inventory file.
+    :param placement: Tells who holds allocations.
+    :param name_of: Makes the name of a new provider from a DRC index.
+    :param additions: What Nova's provider.yaml adds to providers.
+    :param slot_claims: Is told which providers there are.
+    """
+
+    def __init__(
+        self,
+        client: Any,
+        inventory: interfaces.Inventory,
+        placement: interfaces.Placement,
+        name_of: Callable[[int], str],
+        additions: Mapping[str, slot_providers.Additions],
+        slot_claims: claim_ops.ClaimOps,
+    ) -> None:
+        self._client = client
+        self._inventory = inventory
+        self._placement = placement
+        self._name_of = name_of
+        self._additions = additions
+        self._claims = slot_claims
+        self._log = plan_log.PlanLog()
+
+    def update(
+        self, tree: Any, nodename: str, snapshot: host_ops.Snapshot
+    ) -> None:
+        """Plan anew, and write the plan into the tree.
+
+        The host is not asked: Nova holds its lock meanwhile.
+
+        :param tree: Nova's ProviderTree, changed in place.
+        :param nodename: Name of the compute node's provider.
+        :param snapshot: The last reading of the host.
+        :raises exception.OwnersDiffer: Only in the first update of a service:
+            Cyborg manages a device that is allocated through us.
+        :raises exception.PlacementUnanswered: Placement did not say what has
+            changed.
+        """
+        assessment = self._assess(tree, nodename, snapshot)
+        plan = plans.make_plan(
+            assessment,
+            self._placement.consumers(assessment.questions),
+            self._name_of,
+        )
+        self._log.log(assessment.facts.policy, plan)
+        self._refuse_two_owners(plan)
+        providers = writing.apply_plan(tree, nodename, plan)
+        self._claims.published = _published(assessment.facts, plan, providers)
+
+    def recover_deleted(self, root: str) -> None:
+        """Have Nova read its tree anew if somebody deleted a provider of ours.
+
+        Nova asks for the allocations of each provider that it remembers
+        before it calls the driver. Placement does not know one that was
+        deleted behind its back, and the cycle ends there, for up to
+        ``[compute]resource_provider_association_refresh`` seconds. This never
+        raises.
+
+        :param root: Uuid of the compute node's provider.
+        """
+        stale_providers.forget_deleted(
+            self._client, root, self._claims.published.providers
+        )
+
+    def _assess(
+        self, tree: Any, nodename: str, snapshot: host_ops.Snapshot
+    ) -> assessments.Assessment:
+        """Assess what the tree holds, brought up to date where it matters."""
+        facts = assessments.Facts(
+            policy=self._inventory.policy,
+            io_slots=snapshot.view.io_slots,
+            holdings=snapshot.holdings,
+            below=self._read(tree, nodename),
+            lost=snapshot.lost,
+        )
+        stale_providers.check_read(self._client, tree, facts.candidates)
+        assessment = assessments.assess(facts)
+        if not assessment.volatile:
+            return assessment
+        changed = stale_providers.refresh(
+            self._client, tree, nodename, assessment.volatile
+        )
+        if not changed:
+            return assessment
+        return assessments.assess(
+            dataclasses.replace(facts, below=self._read(tree, nodename))
+        )
+
+    def _read(
+        self, tree: Any, nodename: str
+    ) -> tuple[slot_providers.Provider, ...]:
+        return reading.read_providers(tree, nodename, self._additions)
+
+    def _refuse_two_owners(self, plan: plans.Plan) -> None:
+        """Stop a starting service; a running one goes on."""
+        if self._claims.published.is_complete or not plan.in_use_by_both:
+            return
+        raise exception.OwnersDiffer(
+            conflicts='; '.join(map(plan_log.describe, plan.in_use_by_both))
+        )
+
+
+def _published(
+    facts: assessments.Facts,
+    plan: plans.Plan,
+    providers: Mapping[str, claims.SlotProvider],
+) -> claim_ops.PublishedSlots:
+    """Say what the tree holds after an update."""
+    return claim_ops.PublishedSlots(
+        providers=providers,
+        others=claims.Others(
+            accelerators=frozenset(
+                provider.uuid
+                for provider in facts.below
+                if provider.is_cyborgs
+            ),
+            strangers=frozenset(provider.uuid for provider in facts.below)
+            - providers.keys(),
+        ),
+        one_time_use=plan.one_time_use,
+    )

@@ -1,0 +1,121 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Writing a plan, and the host's own resources, into Nova's provider tree."""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+import os_resource_classes
+from nova import objects
+from oslo_log import log as logging
+
+from nova_powervm.devices import claims
+from nova_powervm.devices import plan as plans
+from nova_powervm.devices import slots
+
+LOG = logging.getLogger(__name__)
+
+#: The classes of the compute node's own inventory.
+VCPU = os_resource_classes.VCPU
+MEMORY_MB = os_resource_classes.MEMORY_MB
+DISK_GB = os_resource_classes.DISK_GB
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class RootResource:
+    """One standard resource of the compute node.
+
+    :param total: Units that the host has; none makes no inventory.
+    :param reserved: Units that Nova's configuration keeps back.
+    """
+
+    total: int
+    reserved: int
+
+
+def root_inventory(
+    resources: Mapping[str, RootResource], ratios: Mapping[str, float]
+) -> dict[str, dict[str, Any]]:
+    """Make the inventory of the compute node's own provider.
+
+    :param resources: Resource class to what there is of it.
+    :param ratios: Nova's allocation ratio of each class.
+    """
+    return {
+        name: {
+            'total': resource.total,
+            'reserved': min(resource.reserved, resource.total),
+            'min_unit': 1,
+            'max_unit': resource.total,
+            'step_size': 1,
+            'allocation_ratio': ratios[name],
+        }
+        for name, resource in resources.items()
+        if resource.total > 0
+    }
+
+
+def apply_plan(
+    tree: Any, nodename: str, plan: plans.Plan
+) -> dict[str, claims.SlotProvider]:
+    """Carry out a plan on Nova's tree.
+
+    Each slot is also written as a resource of its provider: Nova then keeps
+    it with the instance through all moves.
+
+    :returns: Uuid to each slot provider that the tree holds afterwards.
+    """
+    providers: dict[str, claims.SlotProvider] = {}
+    for entry in plan.entries:
+        if entry.action is plans.Action.DELETE:
+            tree.remove(entry.uuid)
+            continue
+        if entry.uuid is None and tree.exists(entry.name):
+            LOG.error(
+                "Slot %(slot)08X is not offered: provider '%(name)s' exists, "
+                'but is no direct child of %(node)s. Delete or rename it in '
+                'Placement.',
+                {
+                    'slot': entry.drc_index,
+                    'name': entry.name,
+                    'node': nodename,
+                },
+            )
+            continue
+        uuid = entry.uuid or tree.new_child(entry.name, nodename)
+        _write(tree, uuid, entry)
+        providers[uuid] = claims.SlotProvider(
+            uuid, entry.drc_index, frozenset(entry.resource_classes)
+        )
+    return providers
+
+
+def _write(tree: Any, uuid: str, entry: plans.Entry) -> None:
+    tree.update_inventory(uuid, entry.inventory)
+    tree.update_traits(uuid, entry.traits)
+    tree.update_resources(uuid, _resources(uuid, entry))
+
+
+def _resources(uuid: str, entry: plans.Entry) -> dict[str, set[Any]]:
+    """Make the resources of a slot's provider, which say what slot it is."""
+    return {
+        name: {
+            objects.Resource(
+                provider_uuid=uuid,
+                resource_class=name,
+                identifier=slots.format_drc_index(entry.drc_index),
+            )
+        }
+        for name in entry.resource_classes
+    }

@@ -1,0 +1,188 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""The smallest disk driver and the smallest VIF driver that work.
+
+Tests install them as entry points, as a package of somebody else would.
+"""
+
+import collections
+import contextlib
+import dataclasses
+import pathlib
+import sys
+from typing import ClassVar
+
+import fixtures
+
+from nova_powervm import exception
+from nova_powervm.devices import host
+from nova_powervm.instance import network
+from nova_powervm.instance import storage
+from nova_powervm.ops import interfaces
+from nova_powervm.virt import drivers
+
+#: The name of both drivers.
+VIF_TYPE = 'example'
+
+_ENTRY_POINTS = f"""\
+[{drivers.DISK_DRIVERS}]
+{VIF_TYPE} = {__name__}:ExampleDisks
+broken = {__name__}:there_is_no_such_driver
+
+[{drivers.VIF_DRIVERS}]
+{VIF_TYPE} = {__name__}:ExampleVifDriver
+"""
+
+
+class InstalledDrivers(fixtures.Fixture):
+    """A distribution with the drivers of this module."""
+
+    def _setUp(self):
+        folder = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
+        info = folder / 'powervm_example_drivers-1.0.dist-info'
+        info.mkdir()
+        (info / 'METADATA').write_text(
+            'Metadata-Version: 2.1\nName: powervm-example-drivers\n'
+            'Version: 1.0\n'
+        )
+        (info / 'entry_points.txt').write_text(_ENTRY_POINTS)
+        self.useFixture(
+            fixtures.MonkeyPatch('sys.path', [*sys.path, str(folder)])
+        )
+        # stevedore remembers what a process has found.
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'stevedore.ExtensionManager.ENTRY_POINT_CACHE', {}
+            )
+        )
+
+
+class ExampleDisks:
+    """Makes disks that nobody can read, and remembers them.
+
+    :param context: What each disk driver is made with.
+    """
+
+    unavailable = None
+    #: The one that was made last.
+    last: ClassVar['ExampleDisks']
+
+    def __init__(self, context):
+        # Any process may have several hosts; a test has one.
+        type(self).last = self
+        self.context = context
+        #: Name to size in bytes.
+        self.made = {}
+        #: LPAR uuid to names.
+        self.attached = collections.defaultdict(list)
+
+    def capacity(self):
+        return host.DiskCapacity(total_gb=100, used_gb=0, reserved_gb=0)
+
+    def prepare(self):
+        pass
+
+    def check(self, *, config_drive):
+        pass
+
+    def check_room(self, lpar, root_gb, medium_bytes):
+        pass
+
+    def make_root(self, lpar, name, size_gb, contents, source):
+        self.made[name] = sum(map(len, source()))
+        return interfaces.Stored(name, None)
+
+    def make_medium(self, name, iso):
+        self.made[name] = len(iso)
+        return interfaces.Stored(name, None)
+
+    def attach(self, lpar, stored):
+        self.attached[lpar] += [each.name for each in stored]
+
+    def stems(self):
+        return {storage.stem_of(name) for name in self.made}
+
+    def remove_stems(self, stems):
+        for name in list(self.made):
+            if storage.stem_of(name) in stems:
+                del self.made[name]
+
+    def remove(self, lpar, *, delete=True):
+        self.attached.pop(lpar, None)
+        if delete:
+            self.remove_stems({storage.stem(lpar)})
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ExampleAdapter(network.Adapter):
+    """Connects to nothing."""
+
+    vif_type: ClassVar[str] = VIF_TYPE
+
+    def __str__(self):
+        return self.mac
+
+
+class ExampleVifDriver:
+    """Remembers the adapters that it should make.
+
+    :param context: What each VIF driver is made with.
+    """
+
+    #: The one that was made last.
+    last: ClassVar['ExampleVifDriver']
+
+    def __init__(self, context=None):
+        type(self).last = self
+        self.context = context
+        #: LPAR uuid to its adapters.
+        self.made = collections.defaultdict(list)
+        #: Ids of ports that can't be connected.
+        self.refused = frozenset()
+        self.called = []
+
+    def macs(self, lpar):
+        """Give the MAC addresses of an LPAR's adapters."""
+        return [adapter.mac for adapter in self.made[lpar]]
+
+    def check(self, port):
+        if port.id in self.refused:
+            raise exception.PortRefused(port=port.id, reason='a test says so')
+
+    def using(self, ports):
+        return contextlib.nullcontext()
+
+    def connect(self, ports):
+        return [network.Connection(port) for port in ports]
+
+    def provide(self, connections, marks):
+        pass
+
+    def adapters(self, lpar):
+        return list(self.made[lpar])
+
+    def serves(self, adapter, port):
+        return True
+
+    def plug(self, lpar, connection):
+        adapter = ExampleAdapter(connection.port.mac)
+        if adapter not in self.made[lpar.uuid]:
+            self.made[lpar.uuid].append(adapter)
+
+    def unplug(self, lpar, mac, only=None):
+        self.made[lpar] = [a for a in self.made[lpar] if a.mac != mac]
+
+    def release(self, marks):
+        self.called.append('release')
+
+    def tidy(self):
+        self.called.append('tidy')

@@ -1,0 +1,96 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""A disk driver and a VIF driver that another package has installed."""
+
+from tests import example_drivers
+from tests.functional import networks
+from tests.functional.networks import SWITCH
+
+EXAMPLE = {'binding:vif_type': example_drivers.VIF_TYPE}
+
+
+class InstalledDrivers(networks.NetworkTestCase):
+    """One host with the smallest drivers that work."""
+
+    def setUp(self):
+        super().setUp()
+        self.useFixture(example_drivers.InstalledDrivers())
+        self.start_host(disk_driver='example', volume_group_name=None)
+        self.disk_driver = example_drivers.ExampleDisks.last
+        self.vif_driver = example_drivers.ExampleVifDriver.last
+
+    def test_capacity_is_published_without_volume_group(self):
+        root = self._get_provider_uuid_by_host('host1')
+
+        inventory = self._get_provider_inventory(root)
+
+        self.assertEqual(100, inventory['DISK_GB']['total'])
+
+    def test_server_has_its_disk_and_ports_of_both_types(self):
+        own, shared = self.make_port(**EXAMPLE), self.make_port(vlan=100)
+
+        server = self.boot_with(own, shared, disk=1)
+
+        lpar = self.lpar_uuid(server)
+        ((name, size),) = self.disk_driver.made.items()
+        self.assertEqual(self.glance.show(None, self.image)['size'], size)
+        self.assertEqual([name], self.disk_driver.attached[lpar])
+        self.assertEqual([], self.disks())
+        self.assertEqual([own['mac_address']], self.vif_driver.macs(lpar))
+        self.assertEqual(
+            [(shared['mac_address'], 100, SWITCH)], self.connected(server)
+        )
+
+        self._delete_server(server)
+
+        self.assertEqual({}, self.disk_driver.made)
+        self.assertEqual([], self.vlans())
+        self.assertIn('release', self.vif_driver.called)
+
+    def test_ports_of_each_type_are_attached_and_detached(self):
+        server = self.boot({}, disk=1)
+        self._stop_server(server)
+        lpar = self.lpar_uuid(server)
+        own, shared = self.make_port(**EXAMPLE), self.make_port(vlan=100)
+
+        for port in (own, shared):
+            self._attach_interface(server, port['id'])
+        self.assertEqual([own['mac_address']], self.vif_driver.macs(lpar))
+        self.assertEqual(
+            [(shared['mac_address'], 100, SWITCH)], self.connected(server)
+        )
+
+        self._detach_interface(server, own['id'])
+        self.assertEqual([], self.vif_driver.macs(lpar))
+        self.assertEqual(1, len(self.connected(server)))
+
+    def test_start_restores_adapters_of_each_type(self):
+        own, shared = self.make_port(**EXAMPLE), self.make_port(vlan=100)
+        server = self.boot_with(own, shared, disk=1)
+        self._stop_server(server)
+        lpar = self.lpar_uuid(server)
+        self.vif_driver.made.clear()
+
+        self._start_server(server)
+
+        self.assertEqual([own['mac_address']], self.vif_driver.macs(lpar))
+        self.assertEqual(1, len(self.connected(server)))
+
+    def test_port_of_unknown_type_is_refused_with_known_types(self):
+        port = self.make_port(**{'binding:vif_type': 'ovs'})
+
+        message = self.refused(port)
+
+        self.assertIn(port['id'], message)
+        self.assertIn("its VIF type is 'ovs'", message)
+        self.assertIn('example, pvm_sea', message)

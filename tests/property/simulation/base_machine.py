@@ -1,0 +1,221 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Common parts of the simulation's rules."""
+
+import contextlib
+import itertools
+import logging
+import shutil
+import tempfile
+import time
+from unittest import mock
+
+from hypothesis import stateful
+from hypothesis import strategies as st
+from nova import objects
+from oslo_utils import uuidutils
+
+from tests.property.simulation import checks
+from tests.property.simulation import host
+from tests.property.simulation import placement
+from tests.property.simulation import process
+from tests.property.simulation import run_statistics
+from tests.property.simulation import world as worlds
+
+NODES = st.integers(0, 1)
+SLOTS = st.sampled_from(host.SLOTS)
+
+
+def _faults(kind, names, most):
+    return st.builds(
+        process.Trouble,
+        st.just(kind),
+        at=st.integers(0, most),
+        fault=st.sampled_from(names),
+        times=st.sampled_from((1, 2, 99)),
+    )
+
+
+TROUBLE = (
+    st.none()
+    | st.builds(process.Trouble, st.just('kill'), at=st.integers(0, 45))
+    | _faults('placement', process.PLACEMENT, 20)
+    | _faults('rest', process.REST, 9)
+    | st.builds(
+        process.Trouble,
+        st.just('meddle'),
+        at=st.integers(0, 45),
+        # The rule replaces the tuple by a function.
+        act=st.tuples(
+            st.sampled_from(('reserve', 'release', 'remove', 'take', 'pull')),
+            SLOTS,
+        ),
+    )
+)
+
+
+class _Reading(logging.Handler):
+    """Formats each message, so that an invalid one raises."""
+
+    def emit(self, record):
+        record.getMessage()
+
+
+class BaseMachine(stateful.RuleBasedStateMachine):
+    """State machine with two hosts that have the same slots and files."""
+
+    def __init__(self):
+        super().__init__()
+        objects.register_all()
+        self._undo = contextlib.ExitStack()
+        directory = tempfile.mkdtemp()
+        self._undo.callback(shutil.rmtree, directory, ignore_errors=True)
+        self.numbers = itertools.count(0xBEEF0000)
+        self._undo.enter_context(
+            mock.patch.object(
+                uuidutils,
+                'generate_uuid',
+                lambda dashed=True: placement.new_uuid(next(self.numbers)),
+            )
+        )
+        self._undo.enter_context(quiet())
+        self.world = worlds.World(directory)
+        self._started = time.monotonic()
+
+    def teardown(self):
+        for node in self.world.nodes:
+            node.crash()
+        run_statistics.TOTALS.add(
+            self.world.checked, time.monotonic() - self._started
+        )
+        self._undo.close()
+
+    def wait(self, node, wait):
+        """Run two cycles, which apply a changed file."""
+        if wait and node.compute:
+            node.compute.server.deaf = False
+            self.world.cycle(node)
+            self.checked_cycle(node)
+
+    def settle(self, node):
+        """Run three cycles without changes, and check the host."""
+        node.compute.server.deaf = False
+        node.compute.forget_providers()
+        for _ in range(3):
+            self.world.cycle(node)
+        checks.after_cycle(self.world, node)
+        checks.after_quiet(self.world, node)
+
+    def checked_cycle(self, node):
+        self.must_cycle(node)
+        checks.after_cycle(self.world, node)
+
+    def must_cycle(self, node):
+        self.world.require(
+            self.world.cycle(node),
+            'the next cycle mends it',
+            self.world.failure,
+        )
+
+    def running(self):
+        return [node for node in self.world.nodes if node.compute]
+
+    def there(self):
+        return [
+            i for i in self.world.instances if i.state in ('active', 'error')
+        ]
+
+    def built(self):
+        return [
+            i
+            for i in self.there()
+            if i.state == 'active'
+            and i.node.compute
+            and i.lpar in i.node.host.lpars
+        ]
+
+    def rows(self):
+        return [(n, r) for n in self.world.nodes for r in self.world.rows(n)]
+
+    def trouble(self, node, trouble):
+        """Fill in the action of a fault of the kind 'meddle'."""
+        if trouble is None or trouble.kind != 'meddle':
+            return trouble
+        what, index = trouble.act
+
+        def act():
+            self.world.placement.strict = node.host.strict = False
+            self._meddle(node, what, index)
+
+        return process.Trouble('meddle', trouble.at, act=act)
+
+    def _meddle(self, node, what, index):
+        if what == 'take':
+            node.host.take(index, host.VIOS)
+        elif what == 'pull':
+            node.host.change(index, card=None)
+        for row in self.world.rows(node):
+            if worlds.slot_of(row) == index:
+                if what == 'reserve':
+                    self.reserve(node, row)
+                elif what == 'release':
+                    self.release(node, row)
+                elif what == 'remove':
+                    self.remove(row)
+
+    def reserve(self, node, row):
+        if not row.offer or row.reserved:
+            return False
+        if placement.WITHDRAWN not in row.traits:
+            self.world.reserved.add(row.uuid)
+        self.world.placement.reserve(row, 1)
+        return True
+
+    def release(self, node, row):
+        if not row.reserved:
+            return False
+        key = (node.name, worlds.slot_of(row))
+        self.world.placement.reserve(row, 0)
+        self.world.reserved.discard(row.uuid)
+        self.world.used.discard(key)
+        self.world.touched.discard(key)
+        return True
+
+    def remove(self, row):
+        if self.world.placement.holders(row.uuid):
+            return False
+        del self.world.placement.rows[row.uuid]
+        self.world.forget(row)
+        return True
+
+    def done(self, rule, node=None, trouble=None):
+        if trouble and trouble.done:
+            run_statistics.TOTALS.fault(trouble)
+        run_statistics.TOTALS.rule(rule)
+        self.world.check()
+
+
+def pick(data, found):
+    return found[data.draw(st.integers(0, len(found) - 1))]
+
+
+@contextlib.contextmanager
+def quiet():
+    """Format all log messages without showing them."""
+    root = logging.getLogger()
+    before = root.handlers, root.level
+    root.handlers, root.level = [_Reading()], logging.INFO
+    try:
+        yield
+    finally:
+        root.handlers, root.level = before

@@ -1,0 +1,247 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Rules of operators, of Cyborg, and of changes to hosts and files."""
+
+from hypothesis import stateful
+from hypothesis import strategies as st
+
+from nova_powervm.devices import names
+from tests.property.simulation import base_machine
+from tests.property.simulation import host
+from tests.property.simulation import inventory
+from tests.property.simulation import placement
+from tests.property.simulation import run_statistics
+from tests.property.simulation import world as worlds
+
+_OPERATORS = 'CUSTOM_OPERATOR'
+_CHANGES = st.fixed_dictionaries(
+    {},
+    optional={
+        'resource_class': st.sampled_from(inventory.CLASSES),
+        'traits': st.frozensets(st.sampled_from(inventory.TRAITS)),
+        'once': st.booleans(),
+    },
+)
+
+
+class ProviderRules(base_machine.BaseMachine):
+    """Rules that change providers in Placement."""
+
+    @stateful.rule(number=base_machine.NODES)
+    def renew_foreign(self, number):
+        """Delete Cyborg's provider and create another one."""
+        node = self.world.nodes[number]
+        gone = [
+            uuid
+            for uuid in self.world.foreign
+            if self.world.placement.rows[uuid].parent == node.root
+            and not self.world.placement.holders(uuid)
+        ]
+        for uuid in gone:
+            del self.world.foreign[uuid], self.world.placement.rows[uuid]
+        if node.root in self.world.placement.rows:
+            self.add_foreign(node)
+        self.done('foreign providers')
+
+    def add_foreign(self, node):
+        record = {'total': 1, 'max_unit': 1, 'reserved': 0, 'min_unit': 1}
+        for owner in ('OWNER_CYBORG', 'OWNER_SOMEBODY'):
+            name = f'{node.name} {owner}'
+            if any(r.name == name for r in self.world.placement.rows.values()):
+                continue
+            row = placement.Row(
+                placement.new_uuid(next(self.numbers)),
+                name,
+                node.root,
+                {'CUSTOM_GPU': record | {'step_size': 1}},
+                frozenset({owner}),
+                frozenset({placement.new_uuid(0xA66)}),
+            )
+            self.world.placement.rows[row.uuid] = row
+            self.world.foreign[row.uuid] = row.state
+
+    @stateful.precondition(lambda self: self.rows())
+    @stateful.rule(
+        data=st.data(),
+        what=st.sampled_from(('reserve', 'release', 'mark', 'remove')),
+    )
+    def operate(self, data, what):
+        node, row = base_machine.pick(data, self.rows())
+        if what == 'remove' and data.draw(st.booleans()):
+            # Its slot disappears as well.
+            node.host.change(worlds.slot_of(row), reported=False)
+        done = {
+            'reserve': lambda: self.reserve(node, row),
+            'release': lambda: self.release(node, row),
+            'mark': lambda: self._mark(row),
+            'remove': lambda: self.remove(row),
+        }[what]()
+        if done:
+            self.wait(node, data.draw(st.booleans()))
+            self.done(f'provider: {what}')
+
+    @stateful.precondition(lambda self: self._burned())
+    @stateful.rule(data=st.data())
+    def clean(self, data):
+        """Release a burned device, as after a cleaning."""
+        node, row = base_machine.pick(data, self._burned())
+        self.release(node, row)
+        self.wait(node, data.draw(st.booleans()))
+        self.done('provider: clean')
+
+    @stateful.precondition(lambda self: self._without_twin())
+    @stateful.rule(data=st.data())
+    def make_twin(self, data):
+        """Create a second provider for a slot, with the other form of name."""
+        node, row = base_machine.pick(data, self._without_twin())
+        twin = placement.Row(
+            placement.new_uuid(next(self.numbers)),
+            names.provider_name('', worlds.slot_of(row), 'spec'),
+            node.root,
+            {name: dict(record) for name, record in row.offer.items()},
+            row.traits,
+        )
+        self.world.placement.rows[twin.uuid] = twin
+        node.compute.forget_providers()
+        self.checked_cycle(node)
+        self.done('provider: twin')
+
+    def _without_twin(self):
+        """Return the providers that can get a twin."""
+        names_there = {r.name for r in self.world.placement.rows.values()}
+        return [
+            (node, row)
+            for node, row in self.rows()
+            if node.compute
+            and row.offer
+            and not row.reserved
+            and (node.name, worlds.slot_of(row)) not in self.world.used
+            and names.provider_name('', worlds.slot_of(row), 'spec')
+            not in names_there
+        ]
+
+    def _mark(self, row):
+        row.traits |= {_OPERATORS}
+        row.aggregates |= {placement.new_uuid(0xA66)}
+        row.generation += 1
+        self.world.set_traits[row.uuid] = {_OPERATORS}
+        self.world.set_aggregates[row.uuid] = row.aggregates
+        return True
+
+    def _burned(self):
+        return [
+            (node, row)
+            for node, row in self.rows()
+            if row.reserved and worlds.ONCE in row.traits
+        ]
+
+    @stateful.precondition(lambda self: self._deserted())
+    @stateful.rule(data=st.data())
+    def delete_service(self, data):
+        """Delete the compute service, and with it all providers."""
+        node = base_machine.pick(data, self._deserted())
+        self.world.delete_service(node)
+        self.done('delete service')
+
+    def _deserted(self):
+        """Return the nodes whose service can be deleted."""
+        return [
+            node
+            for node in self.world.nodes
+            if not node.compute
+            and node.root in self.world.placement.rows
+            and not any(
+                i.node is node and i.state != 'gone'
+                for i in self.world.instances
+            )
+        ]
+
+
+class HostRules(base_machine.BaseMachine):
+    """Rules that change slots and files."""
+
+    @stateful.rule(
+        number=base_machine.NODES,
+        vendor=st.sampled_from((inventory.GPU, inventory.GPU, inventory.CARD)),
+        changes=_CHANGES,
+        wait=st.booleans(),
+    )
+    def edit(self, number, vendor, changes, wait):
+        file = self.world.nodes[number].file
+        file.write(file.good.changed(vendor, **changes))
+        for change in changes or ['paragraph']:
+            run_statistics.TOTALS.note(f'edit: {change}')
+        self.wait(self.world.nodes[number], wait)
+        self.done('edit')
+
+    @stateful.rule(
+        number=base_machine.NODES,
+        how=st.sampled_from(('without', 'deny', *inventory.BROKEN)),
+        index=base_machine.SLOTS,
+        wait=st.booleans(),
+    )
+    def spoil_file(self, number, how, index, wait):
+        file = self.world.nodes[number].file
+        content = {
+            'without': lambda: file.good.without(inventory.GPU),
+            'deny': lambda: file.good.denying(file.good.denied ^ {index}),
+        }.get(how, lambda: file.good.breaking(how))()
+        file.write(content)
+        self.wait(self.world.nodes[number], wait)
+        self.done(f'file: {how}')
+
+    @stateful.rule(
+        number=base_machine.NODES,
+        index=base_machine.SLOTS,
+        change=st.sampled_from(
+            (
+                ('card', None),
+                ('card', host.GPU),
+                ('card', host.CARD),
+                ('reported', False),
+                ('reported', True),
+                ('sriov', True),
+                ('sriov', False),
+            )
+        ),
+        wait=st.booleans(),
+    )
+    def change_slot(self, number, index, change, wait):
+        what, value = change
+        self.world.nodes[number].host.change(index, **{what: value})
+        self.wait(self.world.nodes[number], wait)
+        self.done(f'slot: {what} {value}')
+
+    @stateful.rule(
+        number=base_machine.NODES,
+        index=base_machine.SLOTS,
+        owner=st.sampled_from((None, host.VIOS, host.ARCHIVE)),
+    )
+    def change_owner(self, number, index, owner):
+        if self.world.nodes[number].host.take(index, owner):
+            self.done('slot: owner')
+
+    @stateful.rule(
+        number=base_machine.NODES, once=st.booleans(), wait=st.booleans()
+    )
+    def repair(self, number, once, wait):
+        """Restore the slots and the file of a host."""
+        node = self.world.nodes[number]
+        for index in host.SLOTS:
+            state = node.host.slots[index]
+            node.host.change(index, card=host.GPU, reported=True, sriov=False)
+            if state.owner in (host.VIOS, host.ARCHIVE):
+                node.host.take(index, None)
+        node.file.write(inventory.Content().changed(inventory.GPU, once=once))
+        self.wait(node, wait)
+        self.done('repair')

@@ -1,0 +1,93 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+import os
+import pathlib
+import shlex
+import unittest
+from unittest import mock
+
+from nova_powervm.demo import command_guide
+
+_STATE_DIR = pathlib.Path('/a state')
+
+
+def _guide(flavor='gpu.one', paragraphs=()):
+    return command_guide.Guide(
+        _STATE_DIR, pathlib.Path('/prefix'), flavor, paragraphs
+    )
+
+
+def _commands(text):
+    """Return the indented lines as a shell would split them."""
+    lines = [line for line in text.splitlines() if line.startswith('  ')]
+    joined = '\n'.join(lines).replace('\\\n', '')
+    commands = (shlex.split(c, comments=True) for c in joined.splitlines())
+    return [command for command in commands if command]
+
+
+class TestGuide(unittest.TestCase):
+    def test_operator_commands_use_the_configuration_of_the_cloud(self):
+        commands = _commands(_guide().for_running_cloud())
+
+        self.assertEqual(['.', '/a state/openrc'], commands[0])
+        found = {
+            (os.path.basename(command[0]), *command[3:])
+            for command in commands
+            if command[1:3] == ['--config-file', '/a state/etc/nova.conf']
+        }
+        self.assertLessEqual(
+            {
+                ('nova-powervm-inventory', 'validate'),
+                ('nova-powervm-inventory', 'show'),
+                ('nova-powervm-inventory', 'diff'),
+                ('nova-powervm-inventory', 'flavor', 'lint', '--cloud'),
+                ('nova-powervm-status', 'upgrade', 'check'),
+            },
+            found,
+        )
+
+    def test_server_is_created_with_the_existing_flavor(self):
+        text = _guide().for_running_cloud()
+
+        self.assertIn('server create --flavor gpu.one ', text)
+        self.assertNotIn('flavor create', text)
+
+    def test_flavor_is_created_from_first_paragraph_of_the_user(self):
+        commands = _commands(
+            _guide(None, ['my gpus', 'other']).for_running_cloud()
+        )
+
+        created = [c for c in commands if c[-1] == '--apply']
+        self.assertEqual(
+            ['--paragraph', 'my gpus', '--apply'], created[0][-3:]
+        )
+
+    def test_inventory_without_paragraphs_gives_flavor_without_devices(self):
+        text = _guide(None, []).for_running_cloud()
+
+        self.assertIn('flavor create --ram', text)
+        self.assertNotIn('--apply', text)
+
+    def test_next_run_is_kept_in_the_state_directory_of_the_commands(self):
+        commands = _commands(_guide().for_next_run())
+
+        self.assertEqual(
+            ['--keep', '--state-dir', '/a state'], commands[0][-3:]
+        )
+        self.assertEqual(['.', '/a state/openrc'], commands[1])
+
+    def test_script_that_started_the_demonstration_is_named(self):
+        with mock.patch.dict(
+            os.environ, NOVA_POWERVM_DEMO_SCRIPT='tools/demo.sh'
+        ):
+            self.assertEqual('tools/demo.sh', command_guide.demo_command())

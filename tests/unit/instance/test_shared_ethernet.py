@@ -1,0 +1,142 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+import unittest
+
+from nova_powervm import exception
+from nova_powervm.instance import network
+from nova_powervm.instance import shared_ethernet
+
+
+def port(**changes):
+    values = {
+        'id': 'port-1',
+        'mac': 'fa:16:3e:00:00:01',
+        'vif_type': shared_ethernet.VIF_TYPE,
+        'vlan': 100,
+    }
+    return network.Port(**values | changes)
+
+
+def bridge(name='b1', switch='ETHERNET0', pvid=1, vlans=()):
+    return shared_ethernet.Bridge(
+        name, switch, pvid, frozenset((pvid, *vlans))
+    )
+
+
+class ConnectTest(unittest.TestCase):
+    def refused(self, wanted, bridges, mappings):
+        with self.assertRaises(exception.PortRefused) as caught:
+            shared_ethernet.connect(wanted, bridges, mappings)
+        self.assertEqual('port-1', caught.exception.fields['port'])
+        return caught.exception.fields['reason']
+
+    def test_single_bridge_serves_every_network(self):
+        for name in (None, 'default', 'other'):
+            with self.subTest(name):
+                wanted = port(physical_network=name)
+                made = shared_ethernet.connect(wanted, [bridge()], {})
+                self.assertEqual(
+                    shared_ethernet.Adapter(
+                        'fa:16:3e:00:00:01', 100, 'ETHERNET0'
+                    ),
+                    made.adapter,
+                )
+                self.assertFalse(made.is_provisioned)
+
+    def test_carried_vlan_is_provisioned(self):
+        made = shared_ethernet.connect(port(), [bridge(vlans=[100])], {})
+        self.assertTrue(made.is_provisioned)
+
+    def test_flat_network_uses_pvid_of_bridge(self):
+        made = shared_ethernet.connect(port(vlan=None), [bridge(pvid=7)], {})
+        self.assertEqual(7, made.vlan)
+        self.assertTrue(made.is_provisioned)
+
+    def test_mapping_chooses_bridge_by_switch(self):
+        bridges = [bridge(), bridge('b2', 'ETHERNET1')]
+        mappings = {
+            'front': shared_ethernet.BridgeName('ETHERNET0'),
+            'back': shared_ethernet.BridgeName('ETHERNET1'),
+        }
+        for name, expected in (('front', 'b1'), ('back', 'b2')):
+            with self.subTest(name):
+                made = shared_ethernet.connect(
+                    port(physical_network=name), bridges, mappings
+                )
+                self.assertEqual(expected, made.bridge.uuid)
+
+    def test_mapping_chooses_bridge_by_pvid(self):
+        bridges = [bridge(), bridge('b2', pvid=2)]
+        mappings = {'back': shared_ethernet.BridgeName('ETHERNET0', 2)}
+        made = shared_ethernet.connect(
+            port(physical_network='back'), bridges, mappings
+        )
+        self.assertEqual('b2', made.bridge.uuid)
+
+    def test_connect_refuses_unmapped_network_if_mappings_exist(self):
+        mappings = {'front': shared_ethernet.BridgeName('ETHERNET0')}
+        for name in (None, 'back'):
+            with self.subTest(name):
+                reason = self.refused(
+                    port(physical_network=name), [bridge()], mappings
+                )
+                self.assertIn(f"'{name}' is none of", reason)
+                self.assertIn('bridge_mappings (front)', reason)
+
+    def test_connect_refuses_mapping_to_unknown_bridge(self):
+        mappings = {'front': shared_ethernet.BridgeName('ETHERNET9')}
+        reason = self.refused(
+            port(physical_network='front'), [bridge()], mappings
+        )
+        self.assertIn('no Shared Ethernet bridge for front', reason)
+        self.assertIn('ETHERNET0/1', reason)
+
+    def test_connect_refuses_host_without_bridge(self):
+        reason = self.refused(port(), [], {})
+        self.assertIn('there are: none', reason)
+
+    def test_connect_refuses_several_bridges_without_mapping(self):
+        reason = self.refused(
+            port(), [bridge(), bridge('b2', 'ETHERNET1')], {}
+        )
+        self.assertIn('2 Shared Ethernet bridges', reason)
+        self.assertIn('SWITCH/PVID in [powervm]bridge_mappings', reason)
+
+    def test_connect_refuses_vlan_of_other_bridge_on_switch(self):
+        bridges = [bridge(), bridge('b2', pvid=2, vlans=[100])]
+        mappings = {'front': shared_ethernet.BridgeName('ETHERNET0', 1)}
+        for vlan in (100, 2):
+            with self.subTest(vlan):
+                reason = self.refused(
+                    port(physical_network='front', vlan=vlan),
+                    bridges,
+                    mappings,
+                )
+                self.assertIn(f'VLAN {vlan} belongs to', reason)
+                self.assertIn('ETHERNET0/2', reason)
+
+    def test_connect_accepts_vlan_of_bridge_on_other_switch(self):
+        bridges = [bridge(), bridge('b2', 'ETHERNET1', vlans=[100])]
+        mappings = {'front': shared_ethernet.BridgeName('ETHERNET0')}
+        made = shared_ethernet.connect(
+            port(physical_network='front'), bridges, mappings
+        )
+        self.assertEqual('b1', made.bridge.uuid)
+
+
+class RoomTest(unittest.TestCase):
+    def test_each_trunk_adapter_carries_twenty_vlans(self):
+        self.assertEqual(300, shared_ethernet.room_of([]))
+        self.assertEqual(280 + 13, shared_ethernet.room_of([7]))
+        self.assertEqual(0, shared_ethernet.room_of([20] * 15))
+        self.assertEqual(0, shared_ethernet.room_of([21] * 16))

@@ -1,0 +1,109 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+import unittest
+
+from pypowervm.wrappers import logical_partition
+from pypowervm.wrappers import managed_system
+from pypowervm.wrappers import network as pvm_network
+from pypowervm.wrappers import virtual_io_server
+
+from nova_powervm import exception
+from nova_powervm.conf import powervm as options
+from nova_powervm.emulator import fixture
+from nova_powervm.powervm import session
+from nova_powervm.powervm import system
+from nova_powervm.powervm.vif import virtual_ethernet
+
+
+class VirtualEthernetTest(unittest.TestCase):
+    """A host whose virtual Ethernet is not as one expects."""
+
+    def setUp(self):
+        super().setUp()
+        emulator = fixture.Emulator()
+        emulator.start()
+        self.addCleanup(emulator.stop)
+        server = options.Server(
+            url=emulator.url,
+            username=emulator.username,
+            password=emulator.password,
+            connect_timeout=0,
+        )
+        self.adapter = session.connect(server)
+        self.addCleanup(self.adapter.session.close)
+        self.networks = virtual_ethernet.VirtualEthernet(
+            self.adapter, system.RestSystem(self.adapter, server)
+        )
+
+    def bridge(self):
+        """Read the one bridge with pypowervm."""
+        (managed,) = managed_system.System.get(self.adapter)
+        (found,) = pvm_network.NetBridge.get(self.adapter, parent=managed)
+        return found
+
+    def test_the_bridge_of_the_host(self):
+        (found,) = self.networks.bridges()
+        self.assertEqual(
+            ('ETHERNET0', 1, frozenset([1])),
+            (found.switch, found.pvid, found.vlans),
+        )
+
+    def test_a_vlan_comes_and_goes_and_takes_room_meanwhile(self):
+        def read():
+            (found,) = self.networks.bridges()
+            return found.vlans, found.room
+
+        (bridge,) = self.networks.bridges()
+        before = read()
+
+        self.networks.provision(bridge, [100, 200])
+        self.assertEqual((frozenset([1, 100, 200]), 298), read())
+
+        for _ in range(2):
+            self.networks.withdraw(bridge, 100)
+        self.assertEqual((frozenset([1, 200]), 299), read())
+        self.networks.withdraw(bridge, 200)
+        self.assertEqual(before, read())
+        self.assertEqual(300, bridge.room)
+
+    def test_client_adapters_of_all_partitions_occupy_vlans(self):
+        (lpar,) = logical_partition.LPAR.search(self.adapter, name='archive')
+        (vios,) = virtual_io_server.VIOS.get(self.adapter)
+        (switch,) = pvm_network.VSwitch.get(
+            self.adapter, parent=managed_system.System.get(self.adapter)[0]
+        )
+        for parent, vlan, tagged in (
+            (lpar, 100, [30, 31]),
+            (vios, 200, None),
+        ):
+            pvm_network.CNA.bld(
+                self.adapter,
+                vlan,
+                switch.related_href,
+                addl_tagged_vlans=tagged,
+            ).create(parent=parent)
+
+        self.assertEqual(
+            {('ETHERNET0', vlan) for vlan in (100, 30, 31, 200)},
+            set(self.networks.occupied()),
+        )
+
+    def test_a_bridge_without_an_adapter_is_passed_over(self):
+        bridge = self.bridge()
+        bridge.seas.remove(bridge.seas[0])
+        self.assertIsNone(self.networks._describe(bridge))
+
+    def test_a_switch_that_the_host_does_not_list(self):
+        with self.assertRaises(exception.RestError) as caught:
+            self.networks._switch(7)
+        self.assertIn('virtual switch 7', str(caught.exception))

@@ -1,0 +1,176 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The results of single checks of nova-powervm-status."""
+
+import os
+import unittest
+
+import fixtures
+
+from nova_powervm.devices import names
+from nova_powervm.devices import policy as policies
+from nova_powervm.tool import upgrade_checks
+from nova_powervm.tool.rules import placement_tree
+from tests.unit.devices import values
+
+ONE_TIME = policies.Policy(
+    (policies.Paragraph('gpus', {'vendor_id': '10DE'}, one_time_use=True),)
+)
+
+
+def node(devices):
+    """Make a compute node with so many GPUs."""
+    root = placement_tree.PlacementProvider('root', 'host1', None, 0)
+    return placement_tree.Tree(
+        'host1',
+        root,
+        tuple(
+            placement_tree.PlacementProvider(
+                f'uuid{number}',
+                names.provider_name('host1', number),
+                'root',
+                0,
+                {'CUSTOM_GPU': values.record()},
+            )
+            for number in range(devices)
+        ),
+    )
+
+
+class UpgradeChecksTest(unittest.TestCase):
+    def assert_result(self, code, words, result):
+        self.assertEqual(code, result.code)
+        self.assertIn(words, result.details or '')
+
+    def test_inventory_file_without_devices_is_a_warning(self):
+        self.assert_result(
+            upgrade_checks.Code.WARNING,
+            'no device is offered',
+            upgrade_checks.check_inventory_file(
+                policies.Policy(source='none.yaml')
+            ),
+        )
+
+    def test_host_that_does_not_report_owners_is_a_warning(self):
+        self.assert_result(
+            upgrade_checks.Code.WARNING,
+            'ioslot_owner_assignment_capable',
+            upgrade_checks.check_slot_ownership(
+                upgrade_checks.HostSummary(3, 'host', False)
+            ),
+        )
+
+    def test_placement_older_than_14_is_a_failure(self):
+        self.assert_result(
+            upgrade_checks.Code.FAILURE,
+            'older than 14.0',
+            upgrade_checks.check_placement_release('1.36', ONE_TIME),
+        )
+
+    def test_unknown_placement_release_is_a_warning_for_one_time_use(self):
+        def missing(name):
+            raise upgrade_checks.importlib.metadata.PackageNotFoundError(name)
+
+        patch = fixtures.MockPatch('importlib.metadata.version', missing)
+        with patch:
+            self.assert_result(
+                upgrade_checks.Code.WARNING,
+                'pip show openstack-placement',
+                upgrade_checks.check_placement_release('1.39', ONE_TIME),
+            )
+            self.assert_result(
+                upgrade_checks.Code.SUCCESS,
+                'does not tell the release',
+                upgrade_checks.check_placement_release(
+                    '1.39', policies.Policy()
+                ),
+            )
+            self.assert_result(
+                upgrade_checks.Code.SUCCESS,
+                'before the inventory file can be read',
+                upgrade_checks.check_placement_release('1.39', None),
+            )
+
+    def test_service_version_below_73_is_a_warning(self):
+        self.assert_result(
+            upgrade_checks.Code.WARNING,
+            '73',
+            upgrade_checks.check_compute_versions(72),
+        )
+        self.assert_result(
+            upgrade_checks.Code.SUCCESS,
+            '',
+            upgrade_checks.check_compute_versions(73),
+        )
+        self.assert_result(
+            upgrade_checks.Code.SUCCESS,
+            '',
+            upgrade_checks.check_compute_versions(0),
+        )
+
+    def test_short_provider_names_are_a_warning(self):
+        long = [names.provider_name('host1', 1)]
+        self.assert_result(
+            upgrade_checks.Code.SUCCESS,
+            '',
+            upgrade_checks.check_provider_names(long, 'node'),
+        )
+        self.assert_result(
+            upgrade_checks.Code.WARNING,
+            '= spec',
+            upgrade_checks.check_provider_names(long, 'spec'),
+        )
+        short = [names.provider_name('', i, 'spec') for i in range(5)]
+        self.assert_result(
+            upgrade_checks.Code.WARNING,
+            'and 2 more',
+            upgrade_checks.check_provider_names(long + short, 'node'),
+        )
+
+    def test_missing_candidate_limits_are_a_warning(self):
+        self.assert_result(
+            upgrade_checks.Code.SUCCESS,
+            '',
+            upgrade_checks.check_candidate_limits(node(7), ()),
+        )
+        self.assert_result(
+            upgrade_checks.Code.WARNING,
+            'cannot be read here',
+            upgrade_checks.check_candidate_limits(node(8), ()),
+        )
+        directory = fixtures.TempDir()
+        with directory:
+            path = os.path.join(directory.path, 'placement.conf')
+            limit = '[placement]\nmax_allocation_candidates = 100\n'
+            breadth = (
+                'allocation_candidates_generation_strategy = breadth-first\n'
+            )
+            wide = '[workarounds]\noptimize_for_wide_provider_trees = true\n'
+            for text, missing in (
+                ('', 'sets no limit; the strategy is depth-first; optimize'),
+                (limit + wide, 'the strategy is depth-first'),
+                (limit + breadth, 'optimize_for_wide_provider_trees is not'),
+                (f'[placement]\n{breadth}{wide}', 'sets no limit'),
+                (limit + breadth + wide, None),
+            ):
+                with open(path, 'w') as file:
+                    file.write(text)
+                result = upgrade_checks.check_candidate_limits(node(8), [path])
+                with self.subTest(text):
+                    self.assert_result(
+                        upgrade_checks.Code.WARNING
+                        if missing
+                        else upgrade_checks.Code.SUCCESS,
+                        missing or '',
+                        result,
+                    )

@@ -1,0 +1,99 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+import testtools
+
+from nova_powervm import exception
+from nova_powervm.conf import powervm as options
+from nova_powervm.powervm import disk
+from nova_powervm.powervm import vif
+from nova_powervm.powervm.disk import localdisk
+from nova_powervm.powervm.vif import sea
+from nova_powervm.virt import drivers
+from tests import example_drivers
+
+
+def disk_context(**settings):
+    return disk.Context(None, None, options.Settings(**settings))
+
+
+class DriversTest(testtools.TestCase):
+    """The entry points of this package, and those of an example."""
+
+    def setUp(self):
+        super().setUp()
+        self.useFixture(example_drivers.InstalledDrivers())
+
+    def test_vif_drivers_of_all_packages_are_loaded(self):
+        context = vif.Context(None, None, options.Settings(), None)
+
+        loaded = drivers.load_vif_drivers(context)
+
+        self.assertEqual({'pvm_sea', 'example'}, set(loaded))
+        self.assertIsInstance(loaded['pvm_sea'], sea.SeaVifDriver)
+        self.assertIs(context, loaded['example'].context)
+
+    def test_option_chooses_disk_driver(self):
+        context = disk_context(disk_driver='example')
+
+        loaded = drivers.load_disk_driver(context)
+
+        self.assertIsInstance(loaded, example_drivers.ExampleDisks)
+        self.assertIs(context, loaded.context)
+        self.assertIsNone(loaded.unavailable)
+
+    def test_localdisk_without_volume_group_offers_no_disks(self):
+        loaded = drivers.load_disk_driver(disk_context())
+
+        self.assertIn('[powervm]volume_group_name', loaded.unavailable)
+        self.assertEqual(0, loaded.capacity().total_gb)
+        error = self.assertRaises(
+            exception.ConfigurationError, loaded.check, config_drive=False
+        )
+        self.assertIn('[powervm]volume_group_name', str(error))
+
+    def test_localdisk_with_volume_group_offers_disks(self):
+        context = disk.Context(
+            FakeAdapter(), None, options.Settings(volume_group='datavg')
+        )
+
+        loaded = drivers.load_disk_driver(context)
+
+        self.assertIsInstance(loaded, localdisk.LocalDisk)
+        self.assertIsNone(loaded.unavailable)
+
+    def test_unknown_disk_driver_is_refused_with_the_known_ones(self):
+        error = self.assertRaises(
+            exception.ConfigurationError,
+            drivers.load_disk_driver,
+            disk_context(disk_driver='ssp'),
+        )
+
+        self.assertIn("[powervm]disk_driver = 'ssp'", str(error))
+        self.assertIn('example, localdisk', str(error))
+
+    def test_driver_that_can_not_be_imported_is_named(self):
+        error = self.assertRaises(
+            exception.ConfigurationError,
+            drivers.load_disk_driver,
+            disk_context(disk_driver='broken'),
+        )
+
+        self.assertIn("the driver 'broken'", str(error))
+        self.assertIn('there_is_no_such_driver', str(error))
+
+
+class FakeAdapter:
+    """An adapter that nothing is asked of."""
+
+    class session:
+        changes = None
