@@ -15,29 +15,20 @@
 import pathlib
 import sys
 
-from sphinx_feature_classification import support_matrix
-
 sys.path.insert(0, str(pathlib.Path(__file__).parent / '_ext'))
 
 extensions = [
     'cliff.sphinxext',
+    'diagrams_page',
     'emulator_coverage_page',
     'inventory_reference_page',
     'openstackdocstheme',
     'oslo_config.sphinxconfiggen',
     'oslo_config.sphinxext',
     'promises_page',
-    'sphinx_feature_classification.support_matrix',
+    'release_notes_page',
+    'support_matrix_page',
 ]
-
-# Without this it shows the sections of operations only.
-support_matrix.FEATURE_PREFIX = (
-    'operation.',
-    'guest.',
-    'console.',
-    'storage.',
-    'device.',
-)
 
 project = 'nova-powervm'
 copyright = '2026, nova-powervm developers'
@@ -47,6 +38,16 @@ modindex_common_prefix = ['nova_powervm.']
 pygments_style = 'native'
 
 html_theme = 'openstackdocs'
+html_theme_options = {
+    # Readers of this project's documents are not OpenStack's to count.
+    'analytics_tracking_code': '',
+    # It tells of releases of OpenStack, and is fetched from its site.
+    'display_badge': False,
+    'sidebar_search': True,
+}
+html_static_path = ['_static']
+html_css_files = ['nova-powervm.css']
+html_last_updated_fmt = '%Y-%m-%d'
 openstackdocs_auto_name = False
 # A version comes from a tag of git, and there may be none.
 openstackdocs_auto_version = False

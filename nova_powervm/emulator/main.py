@@ -59,7 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise
         return _fail(
             f'the Python module {error.name} is missing; install the '
-            "emulator's packages: pip install '.[emulator]' in a checkout of "
+            "emulator's packages: pip install -c constraints.txt ./packages/emulator in a checkout of "
             'nova-powervm'
         )
 

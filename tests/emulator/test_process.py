@@ -241,7 +241,10 @@ class MissingPackageTest(unittest.TestCase):
                 self.assertEqual(1, done.returncode)
                 (line,) = done.stderr.splitlines()
                 self.assertIn(f'module {module}', line)
-                self.assertIn("pip install '.[emulator]' in a checkout", line)
+                self.assertIn(
+                    'pip install -c constraints.txt ./packages/emulator in a checkout',
+                    line,
+                )
                 self.assertEqual('', done.stdout)
 
     def test_version_needs_no_package(self):

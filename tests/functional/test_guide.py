@@ -18,6 +18,7 @@ Commands that can't be run here are listed, so that none is skipped unnoticed.
 import contextlib
 import io
 import os
+import pathlib
 import re
 import shlex
 import textwrap
@@ -42,6 +43,14 @@ NOT_RUN = (
     'curl',
     'pip',
     'tools/',  # the demonstration and the tests themselves
+    # In a shell of the demonstration.
+    '. <state directory>',
+    'export PATH=',
+    'nova-powervm-inventory --config-file <state directory>',
+    # In a guest.
+    'mount',
+    'python3 -m json.tool',
+    'grep -ls',
     'clean_and_release.py',  # tests.unit.tools.test_clean_and_release
     'source',  # tests.unit.tool.inventory.test_app
     'nova-powervm-inventory complete',  # the same
@@ -64,6 +73,8 @@ class GuideTestCase(test_commands.CommandTestCase):
     """An operator's terminal with the openstack command."""
 
     inventory = one_time_use.ONE_TIME_USE_GPUS
+    #: The request that made the last server.
+    request = ''
 
     def setUp(self):
         super().setUp()
@@ -123,6 +134,7 @@ class GuideTestCase(test_commands.CommandTestCase):
                 )
                 self.assertEqual(expected, code, f'{line}\n{out}')
                 self.assert_shown(shown, out)
+                self.wait_after(line)
 
     def assert_shown(self, shown, out):
         """Assert that the output has the lines that a page shows."""
@@ -138,8 +150,23 @@ class GuideTestCase(test_commands.CommandTestCase):
             # One of those may have had it.
             if one_time_use.INDEX not in self.waiting():
                 self._delete_server(self.boot(DEVICE))
+        if line.startswith('nova-powervm-inventory generate'):
+            # Another page may have had it written.
+            pathlib.Path(self.directory, 'new.yaml').unlink(missing_ok=True)
         if line.startswith('nova-powervm-inventory flavor create gpu.two'):
             self._create_flavor(name='gpu.two', disk=0, ephemeral=0)
+
+    def wait_after(self, line):
+        """Let as many cycles pass as a page tells to wait."""
+        if line.startswith('openstack resource provider delete'):
+            for _ in range(2):
+                self._run_periodics()
+        if line.startswith('openstack compute service set --disable'):
+            # Another page needs it. Its own next example says so, too.
+            self.openstack(
+                *('compute', 'service', 'set', '--enable'),
+                *('host1', 'nova-compute'),
+            )
 
     def waiting(self):
         """Return the DRC indexes of devices that need cleaning."""
@@ -174,10 +201,12 @@ class GuideTestCase(test_commands.CommandTestCase):
         ]
         return {
             'compute node uuid': self._get_provider_uuid_by_host('host1'),
+            'host': 'host1',
             # No server of an example has the last one.
             'slot provider uuid': providers[max(of_class)]['uuid'],
             'image': self.image,
             'network': 'none',
+            'request id': self.request,
         }[words]
 
     def run_words(self, words, given):
@@ -227,7 +256,7 @@ class GuideTestCase(test_commands.CommandTestCase):
         if argv[:2] == ('server', 'create'):
             # It would look for image and network in services of their own.
             flavor = argv[argv.index('--flavor') + 1]
-            return 0, self.create_server(flavor)
+            return 0, self.create_server(flavor, argv[-1])
         out, err = io.StringIO(), io.StringIO()
         with (
             contextlib.redirect_stdout(out),
@@ -240,12 +269,17 @@ class GuideTestCase(test_commands.CommandTestCase):
         """Create a server with a flavor and assert that it is running."""
         (found,) = [f for f in self.api.get_flavors() if f['name'] == flavor]
         body = self._build_server(
-            image_uuid=self.image, flavor_id=found['id'], networks='none'
+            name=name,
+            image_uuid=self.image,
+            flavor_id=found['id'],
+            networks='none',
         )
         server = self.api.post_server({'server': body})
         server = self._wait_until_built(server['id'])
         self.assertEqual('ACTIVE', server['status'], server.get('fault'))
         self.assertTrue(self.allocated_slots(server))
+        (action,) = self.api.get_instance_actions(server['id'])
+        self.request = action['request_id']
         return ''
 
 

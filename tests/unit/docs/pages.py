@@ -26,9 +26,12 @@ FOLLOWED = (
     'admin/devices',
     'admin/one-time-use',
     'admin/troubleshooting',
+    'admin/upgrade',
     'admin/watching',
     'cli/nova-powervm-inventory',
     'contributor/novalink-checklist',
+    'install/quickstart',
+    'user/devices',
 )
 
 _BLOCK = re.compile(
