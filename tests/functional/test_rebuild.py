@@ -113,7 +113,7 @@ class RefusedRebuildTest(complete_servers.CompleteServerTestCase):
 
     def story_rebuild_refuses_to_preserve_ephemeral_disk(self):
         self.assertIn(
-            'ephemeral disk is to be preserved',
+            'asks to preserve an ephemeral disk',
             self.refuse(preserve_ephemeral=True),
         )
 
