@@ -60,7 +60,7 @@ class Stopwatch:
         return taken
 
 
-class Measuring:
+class MeasuringMixin:
     """Mixed into one of nova's functional test cases.
 
     A subclass has ``driver_parts``: an object and the names of its methods
@@ -72,7 +72,7 @@ class Measuring:
     repeats = 5
     outcome = None
 
-    def test_measure(self):
+    def test_measure_everything(self):
         """Measure everything into ``outcome``: figure to values."""
         self.outcome.clear()
         self.stopwatch = Stopwatch()

@@ -38,7 +38,7 @@ def main(name, devices, repeats, path):
     case = _case(name)
     case.devices, case.repeats, case.outcome = int(devices), int(repeats), {}
     result = unittest.TextTestRunner(stream=sys.stderr).run(
-        case('test_measure')
+        case('test_measure_everything')
     )
     if not result.wasSuccessful():
         return 1

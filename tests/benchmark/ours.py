@@ -37,7 +37,7 @@ def world(devices):
     return document
 
 
-class Ours(measuring.Measuring, base.PowerVMTestCase):
+class Ours(measuring.MeasuringMixin, base.PowerVMTestCase):
     """The default options."""
 
     skipping = False

@@ -34,7 +34,7 @@ _SLOTS_OF_A_BUS = 32
 
 
 class Theirs(
-    measuring.Measuring, test_pci_in_placement.PlacementPCIReportingTests
+    measuring.MeasuringMixin, test_pci_in_placement.PlacementPCIReportingTests
 ):
     """``[pci]report_in_placement`` with the libvirt driver."""
 

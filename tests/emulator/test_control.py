@@ -34,7 +34,7 @@ from nova_powervm.emulator import worlds
 from tests.emulator import base
 
 
-class ControlVerbs:
+class ControlVerbsMixin:
     """Tests that run against the control plane in process and over HTTP."""
 
     def test_state_shows_slots_and_partitions(self):
@@ -271,11 +271,11 @@ class ControlVerbs:
         self.assertEqual({}, self.control.journal_counts())
 
 
-class ControlInProcessTest(ControlVerbs, base.EmulatorTestCase):
+class ControlInProcessTest(ControlVerbsMixin, base.EmulatorTestCase):
     """The control object, called in the same process."""
 
 
-class ControlOverHttpTest(ControlVerbs, base.EmulatorTestCase):
+class ControlOverHttpTest(ControlVerbsMixin, base.EmulatorTestCase):
     """The HTTP client of the control plane, and the server's errors."""
 
     def setUp(self):

@@ -143,7 +143,7 @@ class DiskTestCase(base.PowerVMTestCase):
         return self._get_provider_usages(root)['DISK_GB']
 
 
-class RootDisks(DiskTestCase):
+class RootDiskTest(DiskTestCase):
     """A server boots from a disk that holds its image."""
 
     def setUp(self):
@@ -153,7 +153,7 @@ class RootDisks(DiskTestCase):
     def test_boots_and_rebuilds(self):
         self.tell_stories()
 
-    def story_the_disk_holds_the_image_and_is_mapped_to_the_lpar(self):
+    def story_boot_disk_holds_image_and_is_mapped_to_lpar(self):
         # Of no round size, and of more than one chunk.
         data = bytes(range(256)) * 1000 + b'end'
         server = self.boot({}, image=self.create_image(data), disk=3)
@@ -162,14 +162,14 @@ class RootDisks(DiskTestCase):
         self.assertEqual(3, disk['capacity'])
         self.assertTrue(disk['name'].endswith('r'))
 
-    def story_a_flavor_without_a_disk_gets_one_of_the_images_size(self):
+    def story_flavor_without_disk_gets_disk_of_image_size(self):
         server = self.boot({})
 
         disk = self.assert_boots_from(server, self.image_data)
         self.assertEqual(1, disk['capacity'])
         self.assertTrue(disk['name'].endswith('x'))
 
-    def story_the_images_size_is_rounded_up(self):
+    def story_image_size_is_rounded_up_to_whole_gigabytes(self):
         data = images.qcow2(GIB + 512)
         image = self.create_image(data, disk_format='qcow2')
 
@@ -194,14 +194,14 @@ class RootDisks(DiskTestCase):
         disk = self.assert_boots_from(server, b'another image')
         self.assertNotEqual(old['udid'], disk['udid'])
 
-    def story_an_image_crosses_the_network_once(self):
+    def story_boot_downloads_image_once(self):
         self.boot({}, disk=1)
         self.assertEqual(1, self.downloads.count)
 
         self.boot({}, disk=1)
         self.assertEqual(2, self.downloads.count)
 
-    def story_a_rebuild_reads_an_image_whole_that_is_not_known(self):
+    def story_rebuild_downloads_unknown_image_twice(self):
         server = self.boot({}, disk=1)
         self._rebuild_server(server, self.image)
         self.assertEqual(2, self.downloads.count)
@@ -210,7 +210,7 @@ class RootDisks(DiskTestCase):
         self._rebuild_server(server, image)
         self.assertEqual(4, self.downloads.count)
 
-    def story_an_image_without_a_hash(self):
+    def story_rebuild_downloads_image_without_hash_twice(self):
         image = self.create_image(
             b'no hash', os_hash_algo=None, os_hash_value=None
         )
@@ -221,7 +221,7 @@ class RootDisks(DiskTestCase):
         self._rebuild_server(server, image)
         self.assertEqual(3, self.downloads.count)
 
-    def story_an_image_of_old_is_known_by_its_checksum(self):
+    def story_rebuild_recognizes_image_without_hash_by_its_checksum(self):
         data = b'of an old Glance'
         image = self.create_image(
             data,
@@ -236,7 +236,7 @@ class RootDisks(DiskTestCase):
         self.assertEqual(2, self.downloads.count)
 
 
-class Qcow2(DiskTestCase):
+class Qcow2ImageTest(DiskTestCase):
     """The host unpacks qcow2 images; they are sent as they are."""
 
     def setUp(self):
@@ -263,7 +263,7 @@ class Qcow2(DiskTestCase):
         self.assertEqual('QCOW2', self.format_of(disk).upper())
         self.assertEqual(2, disk['capacity'])
 
-    def story_a_raw_image_is_sent_as_raw(self):
+    def story_raw_image_is_uploaded_as_raw(self):
         server = self.boot({})
 
         disk = self.assert_boots_from(server, self.image_data)
@@ -291,14 +291,14 @@ class Qcow2(DiskTestCase):
         self.assertIn('says its format is qcow2', message)
         self.assertIn('bytes are raw', message)
 
-    def story_a_backing_file_is_refused(self):
+    def story_image_with_backing_file_is_refused(self):
         image = self.create_image(
             images.qcow2(GIB, backing=b'/etc/shadow'), disk_format='qcow2'
         )
 
         self.assertIn('backing_file', self.refuse_boot(image=image))
 
-    def story_a_data_file_is_refused(self):
+    def story_image_with_data_file_is_refused(self):
         image = self.create_image(
             images.qcow2(GIB, features=images.DATA_FILE), disk_format='qcow2'
         )
@@ -313,7 +313,7 @@ class Qcow2(DiskTestCase):
         self.assertIn('unknown_features', self.refuse_boot(image=image))
 
 
-class BadImages(DiskTestCase):
+class RefusedImageTest(DiskTestCase):
     """An image that is not what Glance says never becomes a disk."""
 
     def setUp(self):
@@ -361,17 +361,17 @@ class BadImages(DiskTestCase):
         self.assertIn('does not say its size', self.refuse_boot(image=image))
         self.assertEqual(0, self.downloads.count)
 
-    def story_a_hash_that_nobody_knows(self):
+    def story_image_with_unknown_hash_algorithm_is_refused(self):
         image = self.create_image(b'some', os_hash_algo='rot13')
 
         self.assertIn("'rot13' is not known", self.refuse_boot(image=image))
 
-    def story_an_empty_image(self):
+    def story_empty_image_is_refused(self):
         message = self.refuse_boot(image=self.create_image(b''))
 
         self.assertIn('it is empty', message)
 
-    def story_a_download_that_broke_off_is_tried_again(self):
+    def story_interrupted_download_is_tried_again(self):
         self.downloads.meddle(1, lambda data, _: data.write(b'half'))
 
         server = self.boot({})
@@ -395,7 +395,7 @@ class BadImages(DiskTestCase):
 
         self.assertIn('its bytes are qcow2', self.fail_boot())
 
-    def story_an_image_that_is_gone(self):
+    def story_image_missing_in_glance_is_refused(self):
         def gone(_data, _download):
             raise nova_exception.ImageNotFound(image_id='it')
 
@@ -403,7 +403,7 @@ class BadImages(DiskTestCase):
 
         self.assertIn('could not be found', self.refuse_boot())
 
-    def story_a_bad_signature_is_refused_at_once(self):
+    def story_image_with_bad_signature_is_downloaded_once_and_refused(self):
         def refuse(data, download):
             download()
             raise cursive_exception.SignatureVerificationError(reason='bad')
@@ -461,7 +461,7 @@ class BadImages(DiskTestCase):
             self.downloads.meddle(nth, broken)
 
 
-class Uploads(DiskTestCase):
+class UploadTest(DiskTestCase):
     """The disk ends with the image's bytes, or there is none."""
 
     def setUp(self):
@@ -471,7 +471,7 @@ class Uploads(DiskTestCase):
     def test_failing_uploads(self):
         self.tell_stories()
 
-    def story_the_session_ended_before_the_upload(self):
+    def story_upload_logs_on_again_after_session_ended(self):
         self.control().add_fault(match='File.upload', status=401)
 
         server = self.boot({})
@@ -496,31 +496,31 @@ class Uploads(DiskTestCase):
 
         self.assert_boots_from(server, self.image_data)
 
-    def story_a_session_that_always_ends_at_the_upload_fails_the_build(self):
+    def story_build_fails_if_session_ends_at_every_upload(self):
         self.control().add_fault(match='File.upload', status=401, every=True)
 
         self.assertIn('the session ended', self.fail_boot())
 
-    def story_an_error_of_the_server_is_the_servers_fault(self):
+    def story_upload_error_is_shown_in_server_fault(self):
         self.control().add_fault(
             match='File.upload', status=500, message='No more.'
         )
 
         self.assertIn('No more.', self.fail_boot())
 
-    def story_a_dropped_connection_is_tried_again(self):
+    def story_upload_is_tried_again_after_dropped_connection(self):
         self.control().add_fault(match='File.upload', drop=True)
 
         server = self.boot({})
 
         self.assert_boots_from(server, self.image_data)
 
-    def story_a_server_that_always_drops_the_connection_fails_the_build(self):
+    def story_build_fails_if_every_upload_connection_is_dropped(self):
         self.control().add_fault(match='File.upload', drop=True, every=True)
 
         self.assertIn('uploading', self.fail_boot())
 
-    def story_a_lost_answer_is_made_good(self):
+    def story_build_survives_lost_answers_of_disk_and_file_requests(self):
         for request in ('VolumeGroup.update', 'File.create', 'File.upload'):
             self.control().add_fault(match=request, drop=True, phase='after')
 
@@ -528,7 +528,7 @@ class Uploads(DiskTestCase):
 
         self.assert_boots_from(server, self.image_data)
 
-    def story_a_description_that_can_not_be_removed_fails_nothing(self):
+    def story_build_survives_failed_removal_of_file_description(self):
         self.control().add_fault(match='File.delete', status=500)
 
         server = self.boot({})
@@ -536,7 +536,7 @@ class Uploads(DiskTestCase):
         self.assertEqual('ACTIVE', server['status'])
         self.assertEqual(1, len(self.hosts['host1'].reader.files()))
 
-    def story_a_mapping_that_is_refused_leaves_nothing(self):
+    def story_build_with_refused_mapping_leaves_nothing(self):
         self.control().add_fault(
             match='VirtualIOServer.update', status=500, message='No slot.'
         )
@@ -544,7 +544,7 @@ class Uploads(DiskTestCase):
         self.assertIn('No slot.', self.fail_boot())
 
 
-class Space(DiskTestCase):
+class DiskSpaceTest(DiskTestCase):
     """What Placement is told of the volume group, and its end."""
 
     def start_with(self, **group):
@@ -572,7 +572,7 @@ class Space(DiskTestCase):
 
         self.assertEqual((99, 0), (record['total'], record['reserved']))
 
-    def test_a_flavors_disk_is_used_and_not_reserved(self):
+    def test_disk_of_flavor_is_used_and_not_reserved(self):
         self.start_with(capacity=100, free=90)
 
         server = self.boot({}, disk=20)
@@ -585,7 +585,7 @@ class Space(DiskTestCase):
         self.assertEqual(10, self.disk_inventory()['reserved'])
         self.assertEqual(0, self.disk_usage())
 
-    def test_a_disk_of_a_flavor_without_one_is_reserved(self):
+    def test_disk_of_flavor_without_disk_is_reserved(self):
         self.start_with(capacity=100, free=90)
 
         server = self.boot({})
@@ -597,13 +597,13 @@ class Space(DiskTestCase):
         self._run_periodics()
         self.assertEqual(10, self.disk_inventory()['reserved'])
 
-    def test_the_operators_reserve_is_added(self):
+    def test_reserved_host_disk_mb_is_added_to_reserved(self):
         self.flags(reserved_host_disk_mb=2048)
         self.start_with(capacity=100, free=90)
 
         self.assertEqual(12, self.disk_inventory()['reserved'])
 
-    def test_a_server_that_does_not_fit_is_not_scheduled(self):
+    def test_server_larger_than_free_space_is_not_scheduled(self):
         self.start_with(capacity=100, free=90)
 
         server = self.boot({}, expected='ERROR', disk=91)
@@ -617,7 +617,7 @@ class Space(DiskTestCase):
 
         self.assertIn('0.5 GB free', message)
 
-    def test_a_media_repository_in_the_same_group_is_reserved(self):
+    def test_media_repository_in_disk_volume_group_is_reserved(self):
         self.start_host(
             world=world_with(('image_pool', {'capacity': 100, 'free': 100})),
             media_volume_group_name='image_pool',
@@ -630,7 +630,7 @@ class Space(DiskTestCase):
         self.assertEqual(4, self.disk_inventory()['reserved'])
 
 
-class Repository(DiskTestCase):
+class MediaRepositoryTest(DiskTestCase):
     """A Virtual I/O Server has one media repository."""
 
     def boot_with_medium(self):
@@ -719,10 +719,10 @@ class Repository(DiskTestCase):
         self.assertEqual(['other'], [m['name'] for m in self.media()])
 
 
-class Groups(DiskTestCase):
+class VolumeGroupTest(DiskTestCase):
     """Which volume group the disks are made in."""
 
-    def test_a_name_that_two_servers_have_is_refused(self):
+    def test_start_refuses_volume_group_name_of_two_vioses(self):
         error = self.assertRaises(
             nova_exception.InvalidConfiguration,
             self.start_host,
@@ -731,7 +731,7 @@ class Groups(DiskTestCase):
 
         self.assertIn('vios1/image_pool, vios2/image_pool', str(error))
 
-    def test_the_servers_name_chooses(self):
+    def test_vios_name_selects_one_of_two_volume_groups(self):
         self.start_host(
             world=two_servers(), volume_group_name='vios2/image_pool'
         )
@@ -747,7 +747,7 @@ class Groups(DiskTestCase):
         vios2 = self._partition('vios2')
         self.assertEqual([], vios2['volume_groups'][1]['disks'])
 
-    def test_a_server_that_has_no_such_group(self):
+    def test_start_refuses_volume_group_of_unknown_vios(self):
         error = self.assertRaises(
             nova_exception.InvalidConfiguration,
             self.start_host,
@@ -765,7 +765,7 @@ class Groups(DiskTestCase):
 
         self.assertIn('[powervm]volume_group_name', message)
 
-    def test_a_disk_driver_that_is_not_installed(self):
+    def test_start_refuses_disk_driver_that_is_not_installed(self):
         error = self.assertRaises(
             nova_exception.InvalidConfiguration,
             self.start_host,
@@ -775,7 +775,7 @@ class Groups(DiskTestCase):
         self.assertIn("disk_driver = 'ssp'", str(error))
         self.assertIn('localdisk', str(error))
 
-    def test_a_group_that_was_made_anew_is_found_again(self):
+    def test_recreated_volume_group_is_found_by_name(self):
         self.start_host()
         self.boot({}, disk=1)
         old = self.volume_group()['uuid']
@@ -791,7 +791,7 @@ class Groups(DiskTestCase):
         self.assertEqual(300, self.disk_inventory()['total'])
 
 
-class Leftovers(DiskTestCase):
+class LeftoverDiskTest(DiskTestCase):
     """What an interrupted build has left is never used."""
 
     def setUp(self):
@@ -819,7 +819,7 @@ class Leftovers(DiskTestCase):
         )
         self.assertEqual('running', self.lpar(server).state)
 
-    def story_a_running_lpar_is_refused_and_left_alone(self):
+    def story_spawn_refuses_and_keeps_running_lpar(self):
         server = self.boot({}, disk=1)
         self.control().clear_journal()
 
@@ -831,7 +831,7 @@ class Leftovers(DiskTestCase):
         self.assertEqual([], self.changes())
         self.assert_boots_from(server, self.image_data)
 
-    def story_a_disk_that_outlived_its_lpar_goes_with_the_server(self):
+    def story_delete_removes_disk_without_lpar(self):
         server = self.boot({}, disk=1)
         self.delete_lpar(server)
         self.assertEqual(1, len(self.disks()))
@@ -840,7 +840,7 @@ class Leftovers(DiskTestCase):
 
         self.assert_nothing_left(server)
 
-    def story_a_disk_that_outlived_its_lpar_is_made_anew(self):
+    def story_spawn_replaces_disk_without_lpar(self):
         server = self.boot({}, disk=1)
         self.delete_lpar(server)
         (old,) = self.disks()
@@ -887,7 +887,7 @@ class Leftovers(DiskTestCase):
         instance.host = 'host1'
         instance.save()
 
-    def story_a_disk_of_no_instance_goes_at_a_start(self):
+    def story_start_removes_disk_of_instance_on_another_host(self):
         server = self.boot({}, disk=1)
         lpar = self.lpar(server).uuid
         self.delete_lpar(server)
@@ -909,7 +909,7 @@ class Leftovers(DiskTestCase):
         instance.host = 'host1'
         instance.save()
 
-    def story_an_interrupted_removal_is_done_again(self):
+    def story_second_delete_completes_interrupted_removal(self):
         server = self.boot({}, disk=1, request={'config_drive': True})
         self.control().add_fault(match='VolumeGroup.update', status=500)
         self.api.delete_server(server['id'])

@@ -19,7 +19,7 @@ from tests.functional.networks import SWITCH
 EXAMPLE = {'binding:vif_type': example_drivers.VIF_TYPE}
 
 
-class InstalledDrivers(networks.NetworkTestCase):
+class InstalledDriversTest(networks.NetworkTestCase):
     """One host with the smallest drivers that work."""
 
     def setUp(self):

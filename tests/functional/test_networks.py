@@ -24,10 +24,10 @@ from tests.functional.networks import SWITCH
 from tests.functional.networks import world
 
 
-class Boot(networks.NetworkTestCase):
+class BootWithPortsTest(networks.NetworkTestCase):
     """A host with one bridge, as most have."""
 
-    def test_a_port_is_an_adapter_and_a_new_vlan_goes_onto_the_bridge(self):
+    def test_boot_creates_adapter_and_adds_new_vlan_to_bridge(self):
         self.start_host()
         port = self.make_port(vlan=100)
 
@@ -59,7 +59,7 @@ class Boot(networks.NetworkTestCase):
         ):
             self.assertTrue(any(step in line for line in lines), step)
 
-    def test_a_vlan_that_the_bridge_carries_is_left_alone(self):
+    def test_boot_does_not_update_bridge_that_carries_vlan(self):
         self.start_host(world=world((SWITCH, 1, [100, 200])))
 
         server = self.boot_with(self.make_port(vlan=100))
@@ -68,7 +68,7 @@ class Boot(networks.NetworkTestCase):
         self.assertEqual(0, self.count('POST NetworkBridge.update'))
         self.assertEqual(100, self.adapters(server)[0]['vlan'])
 
-    def test_two_ports_of_one_new_vlan(self):
+    def test_boot_updates_bridge_once_for_two_ports_of_same_vlan(self):
         self.start_host()
         ports = [self.make_port(vlan=100) for _ in range(2)]
 
@@ -81,7 +81,7 @@ class Boot(networks.NetworkTestCase):
         self.assertEqual([100], self.vlans())
         self.assertEqual(1, self.count('POST NetworkBridge.update'))
 
-    def test_two_ports_of_two_vlans(self):
+    def test_boot_updates_bridge_once_for_two_ports_of_different_vlans(self):
         self.start_host()
         ports = [self.make_port(vlan=vlan) for vlan in (200, 100)]
 
@@ -97,7 +97,7 @@ class Boot(networks.NetworkTestCase):
         self.assertEqual([100, 200], self.vlans())
         self.assertEqual(1, self.count('POST NetworkBridge.update'))
 
-    def test_a_flat_network_is_the_pvid_of_the_bridge(self):
+    def test_flat_network_uses_pvid_of_bridge(self):
         self.start_host(world=world((SWITCH, 7, [])))
         port = self.make_port(vlan=None)
 
@@ -124,7 +124,7 @@ class Boot(networks.NetworkTestCase):
         self.assertNotIn(port['mac_address'], macs)
         self.assertEqual([], self.vlans())
 
-    def test_the_mac_of_a_foreign_lpar_fails_the_build(self):
+    def test_build_fails_if_foreign_lpar_has_mac_address(self):
         self.flags(max_attempts=1, group='scheduler')
         self.start_host(world=other_tool.world())
         before = other_tool.resources_of_others(self.host_state())
@@ -142,7 +142,7 @@ class Boot(networks.NetworkTestCase):
         )
         self.assertEqual(before, other_tool.resources_of_others(state))
 
-    def test_a_tagged_port_is_in_the_device_metadata(self):
+    def test_device_metadata_lists_tagged_port(self):
         self.start_host()
         ports = [self.make_port() for _ in range(2)]
 
@@ -187,7 +187,7 @@ class Boot(networks.NetworkTestCase):
         self.assertIn(bad['id'], message)
 
 
-class Bridges(networks.NetworkTestCase):
+class BridgeChoiceTest(networks.NetworkTestCase):
     """Which of a host's bridges serves which physical network."""
 
     def start_host(self, world=None, bridge_mappings=(), provision_vlans=True):
@@ -258,7 +258,7 @@ class Bridges(networks.NetworkTestCase):
 
         self.assertEqual([[], [200]], [self.vlans(0), self.vlans(1)])
 
-    def story_a_vlan_is_never_taken_from_another_bridge(self):
+    def story_vlan_carried_by_another_bridge_is_refused(self):
         self.start_host(
             world=world((SWITCH, 1, []), (SWITCH, 2, [200])),
             bridge_mappings=['front:ETHERNET0/1', 'back:ETHERNET0/2'],
@@ -270,7 +270,7 @@ class Bridges(networks.NetworkTestCase):
         self.assertIn('ETHERNET0/2', message)
         self.assertEqual([[], [200]], [self.vlans(0), self.vlans(1)])
 
-    def story_the_untagged_vlan_of_another_bridge_is_refused(self):
+    def story_untagged_vlan_of_another_bridge_is_refused(self):
         self.start_host(
             world=world((SWITCH, 1, []), (SWITCH, 2, [])),
             bridge_mappings=['front:ETHERNET0/1', 'back:ETHERNET0/2'],
@@ -280,7 +280,7 @@ class Bridges(networks.NetworkTestCase):
 
         self.assertIn('VLAN 2 belongs to', message)
 
-    def story_two_bridges_without_mappings_are_refused(self):
+    def story_port_is_refused_on_two_bridges_without_mappings(self):
         self.start_host(world=world((SWITCH, 1, []), (SECOND, 1, [])))
 
         message = self.refused(self.make_port())
@@ -288,7 +288,7 @@ class Bridges(networks.NetworkTestCase):
         self.assertIn('2 Shared Ethernet bridges could carry', message)
         self.assertIn('[powervm]bridge_mappings', message)
 
-    def story_a_switch_that_has_two_bridges_needs_the_pvid(self):
+    def story_mapping_without_pvid_is_refused_on_switch_with_two_bridges(self):
         self.start_host(
             world=world((SWITCH, 1, []), (SWITCH, 2, [])),
             bridge_mappings=['front:ETHERNET0'],
@@ -299,7 +299,7 @@ class Bridges(networks.NetworkTestCase):
         self.assertIn('ETHERNET0/1, ETHERNET0/2', message)
         self.assertIn('name one as SWITCH/PVID', message)
 
-    def story_an_unknown_physical_network_is_refused(self):
+    def story_unknown_physical_network_is_refused(self):
         self.start_host(bridge_mappings=['front:ETHERNET0'])
 
         message = self.refused(self.port_of('elsewhere'))
@@ -307,14 +307,14 @@ class Bridges(networks.NetworkTestCase):
         self.assertIn("'elsewhere' is none of", message)
         self.assertIn('[powervm]bridge_mappings (front)', message)
 
-    def story_a_host_without_a_bridge_refuses(self):
+    def story_port_is_refused_on_host_without_bridge(self):
         self.start_host(world=world())
 
         message = self.refused(self.make_port())
 
         self.assertIn('no Shared Ethernet bridge', message)
 
-    def story_a_host_without_a_bridge_builds_servers_without_ports(self):
+    def story_host_without_bridge_builds_server_without_ports(self):
         self.start_host(world=world())
 
         server = self.boot({})
@@ -333,7 +333,7 @@ class Bridges(networks.NetworkTestCase):
         self.assertEqual([100], self.vlans())
 
 
-class Plugged(networks.NetworkTestCase):
+class VifPluggedEventTest(networks.NetworkTestCase):
     """Nova waits for Neutron's word before it starts a server."""
 
     def setUp(self):
@@ -460,7 +460,7 @@ class Plugged(networks.NetworkTestCase):
         self.assertEqual('running', self.lpar(server).state)
 
 
-class Interfaces(networks.SharedTestCase):
+class AttachInterfaceTest(networks.SharedTestCase):
     """Ports come and go while the server is there."""
 
     def prepare(self):
@@ -505,7 +505,7 @@ class Interfaces(networks.SharedTestCase):
     def test_ports_come_and_go(self):
         self.tell_stories()
 
-    def story_a_stopped_server_gets_and_loses_a_port(self):
+    def story_stopped_server_gets_and_loses_port(self):
         self._stop_server(self.server)
 
         self.come_and_go()
@@ -524,12 +524,12 @@ class Interfaces(networks.SharedTestCase):
             [1] * 3, [fault['applied'] for fault in self.control().faults()]
         )
 
-    def story_a_running_server_with_rmc_gets_and_loses_a_port(self):
+    def story_running_server_with_rmc_gets_and_loses_port(self):
         self.set_rmc('active')
 
         self.come_and_go()
 
-    def story_a_running_server_without_rmc_gets_no_port(self):
+    def story_attach_is_refused_by_running_server_without_rmc(self):
         self.set_rmc('inactive')
 
         error = self.assertRaises(
@@ -550,7 +550,7 @@ class Interfaces(networks.SharedTestCase):
         self.assertEqual('ACTIVE', server['status'])
         self.assertEqual('running', self.lpar(server).state)
 
-    def story_a_port_that_can_not_be_connected_is_not_attached(self):
+    def story_attach_refuses_unsupported_vif_type(self):
         self._stop_server(self.server)
         port = self.make_port(**{'binding:vif_type': 'ovs'})
 
@@ -564,7 +564,7 @@ class Interfaces(networks.SharedTestCase):
         self.assertEqual([self.port['mac_address']], self.macs())
         self.assertIn("its VIF type is 'ovs'", self.logged())
 
-    def story_a_running_server_without_rmc_keeps_its_port(self):
+    def story_detach_fails_on_running_server_without_rmc(self):
         self.set_rmc('inactive')
 
         self.api.detach_interface(self.server['id'], self.port['id'])
@@ -575,7 +575,7 @@ class Interfaces(networks.SharedTestCase):
         self.assertEqual([self.port['mac_address']], self.macs())
         self.assertEqual([self.port['id']], self.ports_of_nova())
 
-    def story_a_port_whose_adapter_is_gone_is_detached(self):
+    def story_detach_succeeds_without_adapter(self):
         self._stop_server(self.server)
         self.remove_adapters()
 
@@ -584,7 +584,7 @@ class Interfaces(networks.SharedTestCase):
         self.assertEqual([], self.macs())
         self.assertEqual([], self.ports_of_nova())
 
-    def story_a_port_is_detached_once(self):
+    def story_second_detach_fails_and_keeps_server_state(self):
         self._stop_server(self.server)
         self._detach_interface(self.server, self.port['id'])
 
@@ -601,7 +601,7 @@ class Interfaces(networks.SharedTestCase):
         """Let another management tool take the server's adapters away."""
         self.other.delete_adapters(self.lpar(self.server).uuid)
 
-    def story_a_starting_service_puts_back_what_is_missing(self):
+    def story_start_recreates_missing_adapter(self):
         self._stop_server(self.server)
         self.remove_adapters()
         self.assertEqual([], self.macs())
@@ -613,7 +613,7 @@ class Interfaces(networks.SharedTestCase):
             self.connected(self.server),
         )
 
-    def story_a_starting_service_adds_nothing_that_is_there(self):
+    def story_start_creates_no_adapter_that_exists(self):
         self.control().clear_journal()
 
         self.restart_host()
@@ -622,7 +622,7 @@ class Interfaces(networks.SharedTestCase):
         self.assertEqual(0, self.count('GET NetworkBridge.feed'))
         self.assertEqual([self.port['mac_address']], self.macs())
 
-    def story_a_running_server_without_rmc_does_not_stop_the_service(self):
+    def story_service_starts_with_running_server_without_rmc(self):
         self._stop_server(self.server)
         self.remove_adapters()
         self.control().set_partition(
@@ -638,7 +638,7 @@ class Interfaces(networks.SharedTestCase):
         self.assertEqual([], self.macs())
         self.boot({})
 
-    def story_an_unreadable_lpar_does_not_stop_the_service(self):
+    def story_service_starts_if_adapters_of_lpar_are_unreadable(self):
         self.control().add_fault(
             match='ClientNetworkAdapter', every=True, drop=True
         )

@@ -46,13 +46,13 @@ class VlanTestCase(networks.SharedTestCase):
         return self.count('POST NetworkBridge.update')
 
 
-class Removal(VlanTestCase):
+class VlanRemovalTest(VlanTestCase):
     """What goes, when, and what stays."""
 
     def test_removal_of_vlans(self):
         self.tell_stories()
 
-    def story_a_vlan_goes_with_the_last_server_on_it(self):
+    def story_vlan_is_removed_with_last_server_on_it(self):
         first, second = (
             self.boot_with(self.make_port(vlan=100)) for _ in range(2)
         )
@@ -64,7 +64,7 @@ class Removal(VlanTestCase):
         self.delete(second)
         self.assertEqual([50], self.vlans())
 
-    def story_a_vlan_of_somebody_else_stays(self):
+    def story_vlan_added_by_other_tool_stays(self):
         server = self.boot_with(self.make_port(vlan=50))
         self.assertEqual([], self.marks(server))
 
@@ -74,7 +74,7 @@ class Removal(VlanTestCase):
         self.assertEqual([50], self.vlans())
         self.assertEqual(0, self.changes_of_bridges())
 
-    def story_a_vlan_that_was_added_meanwhile_is_not_the_drivers(self):
+    def story_vlan_added_by_other_tool_during_build_stays(self):
         ops = self.computes['host1'].manager.driver._running.network
         connect = ops.connect
 
@@ -92,7 +92,7 @@ class Removal(VlanTestCase):
 
         self.assertEqual([50, 100], self.vlans())
 
-    def story_a_port_that_is_detached_takes_its_vlan_away(self):
+    def story_detach_removes_vlan_of_port(self):
         server = self.boot_with(self.make_port(vlan=100))
         self._stop_server(server)
         port = self.make_port(vlan=200)
@@ -106,7 +106,7 @@ class Removal(VlanTestCase):
         self.assertEqual([50, 100], self.vlans())
         self.assertEqual([100], self.marks(server))
 
-    def story_a_build_that_fails_leaves_no_vlan(self):
+    def story_vlan_of_failed_build_is_removed(self):
         self.flags(max_attempts=1, group='scheduler')
         self.control().add_fault(
             match='ClientNetworkAdapter.create', status=500, every=True
@@ -119,7 +119,7 @@ class Removal(VlanTestCase):
 
         self.assertEqual([50], self.vlans())
 
-    def story_a_started_service_knows_what_it_has_added(self):
+    def story_restarted_service_removes_vlan_it_had_added(self):
         server = self.boot_with(self.make_port(vlan=100))
         self.restart_host()
 
@@ -127,7 +127,7 @@ class Removal(VlanTestCase):
 
         self.assertEqual([50], self.vlans())
 
-    def story_the_mark_is_on_each_server_that_uses_it(self):
+    def story_vlan_is_marked_on_every_server_on_it(self):
         first, second = (
             self.boot_with(self.make_port(vlan=100)) for _ in range(2)
         )
@@ -139,7 +139,7 @@ class Removal(VlanTestCase):
 
         self.assertEqual([50], self.vlans())
 
-    def story_an_adapter_of_somebody_else_keeps_a_vlan(self):
+    def story_adapter_of_foreign_lpar_keeps_vlan(self):
         server = self.boot_with(self.make_port(vlan=100))
         for partition in self.host_state()['partitions']:
             if partition['name'] == 'archive':
@@ -153,7 +153,7 @@ class Removal(VlanTestCase):
 
         self.other.delete_adapters(archive)
 
-    def story_a_port_without_an_adapter_keeps_a_vlan(self):
+    def story_port_without_adapter_keeps_vlan(self):
         servers = [self.boot_with(self.make_port(vlan=100)) for _ in range(2)]
         self._stop_server(servers[0])
         self.other.delete_adapters(self.lpar(servers[0]).uuid)
@@ -162,7 +162,7 @@ class Removal(VlanTestCase):
 
         self.assertEqual([50, 100], self.vlans())
 
-    def story_a_failure_does_not_fail_the_delete(self):
+    def story_delete_survives_failed_removal_of_vlan(self):
         server = self.boot_with(self.make_port(vlan=100))
         self.control().add_fault(
             match='NetworkBridge.update', status=500, every=True
@@ -186,7 +186,7 @@ class Removal(VlanTestCase):
         self.assertEqual([50, 100], self.vlans())
         self.restart_host(provision_vlans=True)
 
-    def story_a_settled_host_is_asked_nothing(self):
+    def story_unchanged_host_is_not_asked_about_vlans(self):
         self.boot_with(self.make_port(vlan=100))
         for _ in range(2):
             self._run_periodics()
@@ -197,7 +197,7 @@ class Removal(VlanTestCase):
         self.assertEqual(0, self.count('GET NetworkBridge.feed'))
         self.assertEqual(0, self.count('GET ClientNetworkAdapter.feed'))
 
-    def story_a_build_waits_for_the_removal_of_its_vlan(self):
+    def story_build_waits_for_removal_of_its_vlan(self):
         first = self.boot_with(self.make_port(vlan=100))
         running = self.computes['host1'].manager.driver._running
         records = running.network._drivers['pvm_sea']._vlans._records
@@ -227,10 +227,10 @@ class Removal(VlanTestCase):
         self.assertEqual([100], self.marks(second))
 
 
-class Full(networks.NetworkTestCase):
+class FullBridgeTest(networks.NetworkTestCase):
     """A bridge has 15 trunk adapters for 20 VLANs each."""
 
-    def test_a_full_bridge_is_refused_and_warned_of_before(self):
+    def test_full_bridge_is_warned_of_and_then_refuses_new_vlan(self):
         limit = shared_ethernet.TRUNKS * shared_ethernet.VLANS_PER_TRUNK
         self.start_host(
             world=world((SWITCH, 1, list(range(1000, 1000 + limit - 1))))

@@ -48,7 +48,7 @@ class LinkTest(unittest.TestCase):
                 with self.subTest(page=page, name=name):
                     self.assertTrue((ROOT / name).exists())
 
-    def test_no_page_installs_what_it_does_not_mean(self):
+    def test_pages_do_not_install_older_driver_or_extras_without_code(self):
         """No page installs the older driver, or extras without their code.
 
         Package indexes have another project's nova-powervm, and a wheel has

@@ -176,7 +176,7 @@ class WheelTest(DistributionTestCase):
         return set(listed.stdout.splitlines())
 
 
-class BesideStockNova(DistributionTestCase):
+class BesideStockNovaTest(DistributionTestCase):
     def test_build_install_load_uninstall(self):
         sdist, wheel = self.build_driver()
         self.make_environment()

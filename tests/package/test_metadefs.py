@@ -89,7 +89,7 @@ class MetadefsTest(unittest.TestCase):
                 with self.subTest(chosen['name']):
                     self.assertEqual('', lint(chosen, inventory))
 
-    def test_each_kind_of_device_is_offered(self):
+    def test_metadefs_offer_every_resource_class_of_devices(self):
         offered = {
             key.partition(':')[2]
             for key, _ in self.properties()

@@ -82,7 +82,7 @@ def _expected():
     )
 
 
-class TestAttachments(unittest.TestCase):
+class AttachmentsTest(unittest.TestCase):
     def test_document_is_as_expected(self):
         self.assertEqual(_expected(), _found().document())
 
@@ -117,7 +117,7 @@ class TestAttachments(unittest.TestCase):
         )
 
 
-class TestGuest(unittest.TestCase):
+class GuestImageTest(unittest.TestCase):
     def test_image_contents_are_reproducible(self):
         self.assertEqual(guest.make_image(), guest.make_image())
         self.assertEqual(2 * 1024 * 1024, len(guest.make_image()))

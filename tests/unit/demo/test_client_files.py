@@ -19,7 +19,7 @@ from nova_powervm.demo import client_files
 from tests.unit.demo import samples
 
 
-class TestClientFiles(unittest.TestCase):
+class ClientFilesTest(unittest.TestCase):
     def test_openrc_sets_credentials_in_shell(self):
         openrc = client_files.openrc(samples.a_stack())
 

@@ -35,7 +35,7 @@ def _commands(text):
     return [command for command in commands if command]
 
 
-class TestGuide(unittest.TestCase):
+class CommandGuideTest(unittest.TestCase):
     def test_operator_commands_use_the_configuration_of_the_cloud(self):
         commands = _commands(_guide().for_running_cloud())
 

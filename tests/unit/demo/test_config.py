@@ -26,7 +26,7 @@ def _parsed(render):
     return parser
 
 
-class TestFiles(unittest.TestCase):
+class ConfigFilesTest(unittest.TestCase):
     def test_files_parse_without_duplicate_sections(self):
         for name, render in config.FILES.items():
             with self.subTest(name):

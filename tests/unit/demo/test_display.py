@@ -44,7 +44,7 @@ CHILD = _provider(
 )
 
 
-class TestTables(unittest.TestCase):
+class TablesTest(unittest.TestCase):
     def test_table_aligns_columns(self):
         self.assertEqual(
             ['a    long', 'bcd  e'],
@@ -71,7 +71,7 @@ class TestTables(unittest.TestCase):
         )
 
 
-class TestTree(unittest.TestCase):
+class ProviderTreeTest(unittest.TestCase):
     def test_tree_draws_root_and_children(self):
         self.assertEqual(
             [
@@ -89,7 +89,7 @@ class TestTree(unittest.TestCase):
         )
 
 
-class TestServer(unittest.TestCase):
+class ServerTest(unittest.TestCase):
     SERVER = cloud.Server('id', 'one-gpu', 'instance-1', 'ACTIVE', '')
 
     def test_server_shows_slots_of_its_lpar_only(self):

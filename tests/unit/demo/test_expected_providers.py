@@ -28,7 +28,7 @@ GPU = samples.a_slot(
 )
 
 
-class TestParagraphs(unittest.TestCase):
+class ParagraphsTest(unittest.TestCase):
     def setUp(self):
         super().setUp()
         self.gpus, self.other = expected_providers.read_paragraphs(
@@ -65,7 +65,7 @@ class TestParagraphs(unittest.TestCase):
         self.assertIn('gpus', names)
 
 
-class TestProviders(unittest.TestCase):
+class ExpectedProvidersTest(unittest.TestCase):
     def test_provider_has_a_trait_per_property(self):
         providers = expected_providers.providers(
             expected_providers.read_paragraphs(samples.INVENTORY),
@@ -110,7 +110,7 @@ class TestProviders(unittest.TestCase):
         self.assertEqual(5, len(traits))
 
 
-class TestNames(unittest.TestCase):
+class ExpectedNamesTest(unittest.TestCase):
     def test_partition_uuid_has_first_bit_cleared(self):
         tail = '1dc2d3-0000-4000-8000-00000000ABCD'
         for first, expected in (('f0', '70'), ('70', '70'), ('80', '00')):

@@ -106,7 +106,7 @@ class _Silent(werkzeug.serving.WSGIRequestHandler):
         pass
 
 
-class TestHost(unittest.TestCase):
+class HostClientTest(unittest.TestCase):
     """The client against a server with prepared answers."""
 
     def setUp(self):

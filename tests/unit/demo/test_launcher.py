@@ -35,7 +35,7 @@ def _state(**groups):
     return {'systems': [{'partitions': [{'name': 'lpar'}, *partitions]}]}
 
 
-class TestVolumeGroup(unittest.TestCase):
+class VolumeGroupTest(unittest.TestCase):
     def test_volume_group_with_most_free_space_is_chosen(self):
         self.assertEqual(
             'disks',
@@ -56,7 +56,7 @@ class TestVolumeGroup(unittest.TestCase):
         self.assertIsNone(launcher.largest_volume_group(_state(vios1={})))
 
 
-class TestInventory(unittest.TestCase):
+class InventoryFileTest(unittest.TestCase):
     def setUp(self):
         super().setUp()
         directory = tempfile.TemporaryDirectory()
@@ -78,7 +78,7 @@ class TestInventory(unittest.TestCase):
         self.assertEqual(pathlib.Path.cwd() / 'mine.yaml', path)
 
 
-class TestEmulator(unittest.TestCase):
+class EmulatorTest(unittest.TestCase):
     def setUp(self):
         super().setUp()
         directory = tempfile.TemporaryDirectory()

@@ -23,7 +23,7 @@ from nova_powervm.demo import main
 from tests.unit.demo import samples
 
 
-class TestUsage(unittest.TestCase):
+class UsageTest(unittest.TestCase):
     """Command lines that are refused before anything starts."""
 
     def setUp(self):
@@ -70,7 +70,7 @@ class TestUsage(unittest.TestCase):
         self.assertIn('--json', err.getvalue())
 
 
-class TestParse(unittest.TestCase):
+class ParseArgumentsTest(unittest.TestCase):
     def test_defaults_run_the_steps_and_stop(self):
         arguments = main._parse([])
 
@@ -88,7 +88,7 @@ class TestParse(unittest.TestCase):
                 self.assertTrue(arguments.keep)
 
 
-class TestEnd(unittest.TestCase):
+class EndNoticeTest(unittest.TestCase):
     def test_ctrl_c_is_announced_to_delete_temporary_directory(self):
         text = main._what_ends(samples.a_stack(), is_temporary=True)
 

@@ -22,7 +22,7 @@ GOOD = report.Step('Good', {'a': 1}, {'a': 1}, ['to', '', 'see'])
 BAD = report.Step('Bad', {'a': 1, 'b': [2]}, {'b': [3], 'c': 4})
 
 
-class TestDifferences(unittest.TestCase):
+class DifferencesTest(unittest.TestCase):
     def test_differences_of_equal_values_are_none(self):
         self.assertEqual([], report.differences({'a': [1]}, {'a': [1]}))
 
@@ -53,7 +53,7 @@ class TestDifferences(unittest.TestCase):
         )
 
 
-class TestShow(unittest.TestCase):
+class ShowReportTest(unittest.TestCase):
     def _shown(self, step):
         out = io.StringIO()
         report.show(step, 3, out)
@@ -74,7 +74,7 @@ class TestShow(unittest.TestCase):
         )
 
 
-class TestWrite(unittest.TestCase):
+class WriteReportTest(unittest.TestCase):
     def test_write_creates_list_of_documents(self):
         with tempfile.TemporaryDirectory() as directory:
             path = pathlib.Path(directory) / 'steps.json'

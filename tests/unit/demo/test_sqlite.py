@@ -63,7 +63,7 @@ class Placement(fixtures.PlacementFixture):
         )
 
 
-class TestPlacement(testtools.TestCase):
+class PlacementTest(testtools.TestCase):
     """Placement, which nests transactions."""
 
     def setUp(self):
@@ -114,7 +114,7 @@ class TestPlacement(testtools.TestCase):
         return identifier
 
 
-class TestSerializeWriters(unittest.TestCase):
+class SerializeWritersTest(unittest.TestCase):
     def test_transactions_that_read_first_all_write(self):
         with tempfile.TemporaryDirectory() as directory:
             self.addCleanup(_remove_listeners)

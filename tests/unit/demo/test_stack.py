@@ -24,7 +24,7 @@ def _mode(path):
     return stat.S_IMODE(path.stat().st_mode)
 
 
-class TestStateDir(unittest.TestCase):
+class StateDirTest(unittest.TestCase):
     def setUp(self):
         super().setUp()
         directory = tempfile.TemporaryDirectory()
@@ -64,7 +64,7 @@ class TestStateDir(unittest.TestCase):
         self.assertEqual(wanted, stack.load(self.parent))
 
 
-class TestStack(unittest.TestCase):
+class StackTest(unittest.TestCase):
     def test_repr_has_no_secrets(self):
         self.assertNotIn('secret', repr(samples.a_stack()))
 
@@ -75,7 +75,7 @@ class TestStack(unittest.TestCase):
         self.assertEqual(10, len({*first.values(), *second.values()}))
 
 
-class TestFreePorts(unittest.TestCase):
+class FreePortsTest(unittest.TestCase):
     def test_port_in_use_is_skipped(self):
         with socket.socket() as taken, socket.socket() as other:
             taken.bind((stack.ADDRESS, 0))

@@ -55,7 +55,7 @@ def _context(slots=(), cloud=None):
     return step_context.Context(samples.a_stack(), cloud, _Host(slots))
 
 
-class TestRunSteps(unittest.TestCase):
+class RunStepsTest(unittest.TestCase):
     """The steps that need no cloud."""
 
     def test_too_few_gpus_end_the_steps(self):
@@ -82,7 +82,7 @@ class TestRunSteps(unittest.TestCase):
         self.assertEqual('ConnectionError: refused', step.observed)
 
 
-class TestFlavors(unittest.TestCase):
+class FlavorsTest(unittest.TestCase):
     """The flavors of the demonstration pass the project's own lint."""
 
     def setUp(self):

@@ -19,7 +19,7 @@ import unittest
 from nova_powervm.demo import supervisor
 
 
-class TestSupervisor(unittest.TestCase):
+class SupervisorTest(unittest.TestCase):
     """The supervisor, with modules of the standard library as services."""
 
     def setUp(self):
@@ -96,7 +96,7 @@ class TestSupervisor(unittest.TestCase):
         self.assertEqual(output, self.supervisor.log('nova'))
 
 
-class TestLastErrors(unittest.TestCase):
+class LastErrorsTest(unittest.TestCase):
     def setUp(self):
         super().setUp()
         directory = tempfile.TemporaryDirectory()

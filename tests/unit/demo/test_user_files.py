@@ -25,7 +25,7 @@ not these:
 """
 
 
-class TestUserFiles(unittest.TestCase):
+class UserFilesTest(unittest.TestCase):
     def setUp(self):
         super().setUp()
         directory = tempfile.TemporaryDirectory()

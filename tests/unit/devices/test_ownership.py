@@ -44,7 +44,7 @@ class SlotsOfCyborgTest(unittest.TestCase):
     ):
         self.assertEqual(expected, ownership.slots_of_cyborg(name, traits))
 
-    def test_each_slot_is_mapped_to_the_name_of_cyborgs_provider(self):
+    def test_cyborg_slots_map_drc_index_to_provider_name(self):
         card = slot_providers.Provider('rp', 'card', traits={TRAIT})
 
         self.assertEqual({0x21010020: 'card'}, ownership.cyborg_slots([card]))

@@ -71,7 +71,7 @@ class PageTest(unittest.TestCase):
         super().setUp()
         self.lines = list(support_matrix_text.page(FEATURES))
 
-    def test_each_state_has_its_own_sign_and_word(self):
+    def test_states_have_distinct_signs_and_roles(self):
         self.assertEqual(3, len(set(support_matrix_text.SYMBOLS.values())))
         for state, sign in support_matrix_text.SYMBOLS.items():
             self.assertIn(f'     - :support-{state}:`{sign}`', self.lines)

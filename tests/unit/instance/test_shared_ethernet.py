@@ -33,14 +33,14 @@ def bridge(name='b1', switch='ETHERNET0', pvid=1, vlans=()):
     )
 
 
-class Connect(unittest.TestCase):
+class ConnectTest(unittest.TestCase):
     def refused(self, wanted, bridges, mappings):
         with self.assertRaises(exception.PortRefused) as caught:
             shared_ethernet.connect(wanted, bridges, mappings)
         self.assertEqual('port-1', caught.exception.fields['port'])
         return caught.exception.fields['reason']
 
-    def test_the_only_bridge_serves_every_network(self):
+    def test_sole_bridge_serves_every_network(self):
         for name in (None, 'default', 'other'):
             with self.subTest(name):
                 wanted = port(physical_network=name)
@@ -53,11 +53,11 @@ class Connect(unittest.TestCase):
                 )
                 self.assertFalse(made.is_provisioned)
 
-    def test_a_carried_vlan_is_provisioned(self):
+    def test_carried_vlan_is_provisioned(self):
         made = shared_ethernet.connect(port(), [bridge(vlans=[100])], {})
         self.assertTrue(made.is_provisioned)
 
-    def test_a_flat_network_is_the_pvid(self):
+    def test_flat_network_uses_pvid(self):
         made = shared_ethernet.connect(port(vlan=None), [bridge(pvid=7)], {})
         self.assertEqual(7, made.vlan)
         self.assertTrue(made.is_provisioned)
@@ -83,7 +83,7 @@ class Connect(unittest.TestCase):
         )
         self.assertEqual('b2', made.bridge.uuid)
 
-    def test_a_mapped_host_does_not_guess(self):
+    def test_unmapped_network_is_refused_on_host_with_mappings(self):
         mappings = {'front': shared_ethernet.BridgeName('ETHERNET0')}
         for name in (None, 'back'):
             with self.subTest(name):
@@ -112,7 +112,7 @@ class Connect(unittest.TestCase):
         self.assertIn('2 Shared Ethernet bridges', reason)
         self.assertIn('SWITCH/PVID in [powervm]bridge_mappings', reason)
 
-    def test_a_vlan_of_a_switch_has_one_bridge(self):
+    def test_vlan_of_another_bridge_of_switch_is_refused(self):
         bridges = [bridge(), bridge('b2', pvid=2, vlans=[100])]
         mappings = {'front': shared_ethernet.BridgeName('ETHERNET0', 1)}
         for vlan in (100, 2):
@@ -125,7 +125,7 @@ class Connect(unittest.TestCase):
                 self.assertIn(f'VLAN {vlan} belongs to', reason)
                 self.assertIn('ETHERNET0/2', reason)
 
-    def test_a_vlan_of_another_switch_is_another_vlan(self):
+    def test_same_vlan_on_another_switch_is_accepted(self):
         bridges = [bridge(), bridge('b2', 'ETHERNET1', vlans=[100])]
         mappings = {'front': shared_ethernet.BridgeName('ETHERNET0')}
         made = shared_ethernet.connect(

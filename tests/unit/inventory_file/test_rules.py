@@ -255,7 +255,7 @@ class LimitsTest(refusals.RefusalTestCase):
     def test_mebibyte_of_text_is_parsed_in_seconds(self, line):
         self.check_time(line * (1048576 // len(line)))
 
-    def test_many_invalid_traits_are_parsed_in_seconds(self):
+    def test_parser_reads_20000_invalid_traits_in_seconds(self):
         traits = ''.join(f'  - HW_CPU_X86_Z{i}\n' for i in range(20000))
         self.check_time(f'p:\n{GOOD}  traits:\n{traits}')
 

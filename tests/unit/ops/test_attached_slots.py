@@ -52,7 +52,7 @@ class GiveTest(unittest.TestCase):
                 [partition.SlotAssignment(values.INDEX)],
             )
 
-    def test_what_is_for_one_use_is_burned_first(self):
+    def test_give_burns_one_time_use_device_before_assigning_slot(self):
         self.give()
         names = [name for name, _, _ in self.calls.mock_calls]
         self.assertLess(
@@ -60,7 +60,7 @@ class GiveTest(unittest.TestCase):
         )
         self.calls.claims.burn.assert_called_once_with(INSTANCE, [CLAIM])
 
-    def test_what_can_not_be_burned_is_not_given(self):
+    def test_slot_is_not_given_if_burn_fails(self):
         self.calls.claims.burn.side_effect = exception.ClaimFailed(
             instance=INSTANCE, reason='no answer'
         )

@@ -58,21 +58,21 @@ class CheckTest(unittest.TestCase):
         self.assertEqual(set(), self.placement.burned)
         return caught.exception.summary
 
-    def test_nothing_is_asked_about_nothing(self):
+    def test_check_without_claims_asks_nothing(self):
         self.assertEqual([], self.check('i'))
 
-    def test_one_request_for_all_and_nothing_is_burned(self):
+    def test_check_sends_one_request_for_all_claims_and_burns_nothing(self):
         uuid = CLAIM.provider_uuid
         self.assertEqual(['i'], self.check('i', CLAIM, CLAIM, held=[uuid]))
         self.assertEqual(set(), self.placement.burned)
 
-    def test_a_device_of_somebody_else_is_refused(self):
+    def test_check_refuses_device_not_allocated_to_instance(self):
         self.assertIn(
             'slot 21010020 is for one use and not allocated to it',
             self.refused('i', CLAIM),
         )
 
-    def test_nobody_knows(self):
+    def test_check_refuses_if_placement_does_not_answer(self):
         self.assertIn('503', self.refused('unknown', CLAIM))
 
 
@@ -82,17 +82,17 @@ class BurnTest(unittest.TestCase):
         burn.BurnOps(self.placement).burn('i', wanted)
         return self.placement.asked
 
-    def test_each_is_burned(self):
+    def test_burn_reserves_and_logs_device(self):
         with self.assertLogs(burn.LOG.logger, 'INFO') as logs:
             self.burn(CLAIM)
         self.assertIn('21010020 is for one use and burned', logs.output[0])
         self.assertEqual({CLAIM.provider_uuid}, self.placement.burned)
 
-    def test_what_is_burned_already_is_fine(self):
+    def test_burn_accepts_burned_device_silently(self):
         uuid = CLAIM.provider_uuid
         with self.assertNoLogs(burn.LOG.logger, 'INFO'):
             self.assertEqual([uuid], self.burn(CLAIM, burned=[uuid]))
 
-    def test_a_burn_that_nobody_confirms_is_refused(self):
+    def test_burn_fails_if_placement_does_not_answer(self):
         with self.assertRaisesRegex(exception.ClaimFailed, '503'):
             self.burn(claims.Claim('silent', INDEX))

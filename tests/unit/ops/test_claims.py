@@ -46,7 +46,7 @@ class OneTimeUseTest(unittest.TestCase):
         view = values.view(io_slots=(values.slot(),))
         return host_ops.Snapshot(view, host.DiskCapacity())
 
-    def test_what_is_for_one_use_is_burned_from_the_start_on(self):
+    def test_burn_uses_one_time_use_flag_of_file_before_first_update(self):
         ops = self.claims(one_time_use=True)
         ops.check_file(self.snapshot())
         ops.burn('i', [OF_CYBORG])
@@ -54,7 +54,7 @@ class OneTimeUseTest(unittest.TestCase):
         ops.burn('i', [CLAIM])
         self.assertEqual({CLAIM.provider_uuid}, self.placement.burned)
 
-    def test_what_an_update_found_to_be_for_one_use_is_burned(self):
+    def test_burn_uses_one_time_use_devices_of_last_update(self):
         ops = self.claims(one_time_use=True)
         ops.published = claim_ops.PublishedSlots(
             one_time_use=frozenset({values.INDEX})
@@ -62,7 +62,7 @@ class OneTimeUseTest(unittest.TestCase):
         ops.burn('i', [CLAIM])
         self.assertEqual({CLAIM.provider_uuid}, self.placement.burned)
 
-    def test_a_twin_is_burned_if_it_has_inventory(self):
+    def test_burn_includes_twin_provider_with_inventory(self):
         ops = self.claims(one_time_use=True)
         ops.check_file(self.snapshot())
         for name, classes in (('twin', {'CUSTOM_GPU'}), ('empty', ())):
@@ -74,7 +74,7 @@ class OneTimeUseTest(unittest.TestCase):
             ops.burn('i', [CLAIM])
         self.assertEqual({CLAIM.provider_uuid, 'twin'}, self.placement.burned)
 
-    def test_what_is_not_for_one_use_is_not_burned(self):
+    def test_burn_skips_reusable_device(self):
         ops = self.claims()
         ops.check_file(self.snapshot())
         ops.burn('i', [CLAIM])

@@ -108,7 +108,7 @@ class OpenTest(unittest.TestCase):
             image.Contents(len(DATA), 'raw', len(DATA)), reading.contents
         )
 
-    def test_a_qcow2_takes_its_virtual_size(self):
+    def test_qcow2_image_takes_virtual_size_on_disk(self):
         data = samples.qcow2(3 * samples.GIB)
         found = self.open(
             described(data, disk_format='qcow2'), Source(data)
@@ -116,7 +116,7 @@ class OpenTest(unittest.TestCase):
         self.assertEqual(len(data), found.size)
         self.assertEqual(3 * samples.GIB, found.disk_bytes)
 
-    def test_the_rest_is_not_read_before_it_is_wanted(self):
+    def test_open_reads_only_beginning_until_data_is_requested(self):
         data = bytes(2 * images.BEGINNING)
         source = Source(data)
         reading = self.open(described(data), source)
@@ -124,14 +124,14 @@ class OpenTest(unittest.TestCase):
         self.assertEqual(data, b''.join(reading()))
         self.assertEqual((1, 1), (source.opened, source.closed))
 
-    def test_a_stream_that_nobody_began_to_read_is_given_again(self):
+    def test_unread_stream_is_reused(self):
         source = Source(DATA)
         reading = self.open(described(), source)
         reading().close()
         self.assertEqual(DATA, b''.join(reading()))
         self.assertEqual(1, source.opened)
 
-    def test_a_stream_that_was_left_is_opened_anew(self):
+    def test_partly_read_stream_is_reopened(self):
         source = Source(DATA)
         reading = self.open(described(), source)
         stream = reading()
@@ -162,7 +162,7 @@ class OpenTest(unittest.TestCase):
         self.assertIn('no hash of image it', logs.output[0])
         self.assertEqual(DATA, b''.join(reading()))
 
-    def test_a_hash_in_upper_case(self):
+    def test_hash_in_upper_case_is_accepted(self):
         what = described(hash_value=described().hash_value.upper())
         self.assertEqual(DATA, b''.join(self.open(what, Source(DATA))()))
 
@@ -175,19 +175,19 @@ class OpenTest(unittest.TestCase):
     def test_empty_image_is_refused(self):
         self.assertIn('empty', self.refused(described(b''), Source(b'')))
 
-    def test_a_format_that_is_refused_is_not_read(self):
+    def test_image_of_refused_format_is_not_read(self):
         source = Source(DATA)
         self.refused(described(disk_format='iso'), source)
         self.assertEqual(0, source.opened)
 
-    def test_a_hash_that_nobody_knows(self):
+    def test_unknown_hash_algorithm_is_refused_without_reading(self):
         for name in ('rot13', 'shake_128'):
             source = Source(DATA)
             message = self.refused(described(hash_algorithm=name), source)
             self.assertIn(name, message)
             self.assertEqual(0, source.opened)
 
-    def test_a_refusal_of_the_source_is_raised(self):
+    def test_refusal_by_source_is_raised_without_retry(self):
         refusal = exception.ImageRefused(image='it', reason='gone')
         broken = Broken(refusal)
         with self.assertRaises(exception.ImageRefused) as caught:
@@ -195,7 +195,7 @@ class OpenTest(unittest.TestCase):
         self.assertIs(refusal, caught.exception)
         self.assertEqual(1, broken.opened)
 
-    def test_a_look_that_breaks_off_is_tried_once_more(self):
+    def test_interrupted_open_is_tried_once_more(self):
         broken = Broken(exception.ImageUnreadable(image='it', reason='x'))
         with self.assertRaises(exception.ImageUnreadable):
             self.ops.open(described(), broken)
@@ -258,7 +258,7 @@ class VerifyTest(unittest.TestCase):
         self.ops.verify(described(b'new'), source)
         self.assertEqual(1, source.opened)
 
-    def test_a_refused_image_is_not_remembered(self):
+    def test_damaged_image_is_not_remembered(self):
         for size in (1, 2):
             damaged = Source(bytes(len(DATA)))
             self.refused(described(), damaged, exception.ImageDamaged)
@@ -327,7 +327,7 @@ class FormatTest(unittest.TestCase):
         ['GPT', b'\0\0\x02\0\xee\xff\xff\xff\x01\0\0\0\xff\xff\xff\xff'],
         ['PReP boot', b'\x80\0\x21\0\x41\x03\x1b\x0b\0\x08\0\0\0\x20\0\0'],
     )
-    def test_a_partition_table_is_raw(self, partition):
+    def test_image_with_partition_table_is_raw(self, partition):
         data = bytes(446) + partition + bytes(48) + b'\x55\xaa' + bytes(1024)
         found = contents_of(described(data), data)
         self.assertEqual('raw', found.disk_format)
@@ -359,7 +359,7 @@ class FormatTest(unittest.TestCase):
     def test_qcow2_image_must_be_qcow2(self, data, reason):
         self.assertIn(reason, self.refused(data, 'qcow2'))
 
-    def test_a_disk_of_nothing_still_has_a_size(self):
+    def test_qcow2_image_of_zero_bytes_has_disk_size_of_zero(self):
         data = samples.qcow2(0)
         found = contents_of(described(data, disk_format='qcow2'), data)
         self.assertEqual(0, found.disk_bytes)

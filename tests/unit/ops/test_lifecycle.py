@@ -115,7 +115,7 @@ class TidyTest(unittest.TestCase):
     def tidy(self, *instances):
         self.ops.tidy(lambda: instances)
 
-    def test_what_was_left_goes_once_nova_has_it_elsewhere(self):
+    def test_leftover_lpar_is_removed_once_nova_moves_its_instance_away(self):
         self.leave()
 
         # Nova has not taken it from this host yet.
@@ -125,7 +125,7 @@ class TidyTest(unittest.TestCase):
 
         self.assertEqual(['remove disks', 'delete'], self.host.done)
 
-    def test_what_the_user_has_started_stays_for_good(self):
+    def test_leftover_lpar_started_by_user_is_kept(self):
         self.leave()
         self.host.state = 'running'
 
@@ -134,7 +134,7 @@ class TidyTest(unittest.TestCase):
 
         self.assertEqual(([], 'running'), (self.host.done, self.host.state))
 
-    def test_what_was_started_for_nobody_goes(self):
+    def test_running_leftover_lpar_without_instance_is_removed(self):
         self.leave()
         self.host.state = 'running'
 
@@ -142,7 +142,7 @@ class TidyTest(unittest.TestCase):
 
         self.assertIsNone(self.host.state)
 
-    def test_an_lpar_that_appears_late_goes(self):
+    def test_lpar_that_appears_late_is_removed(self):
         self.host.creation = SILENT
         self.assertIs(SILENT, self.fail_to_build())
         self.tidy()
@@ -154,7 +154,7 @@ class TidyTest(unittest.TestCase):
 
         self.assertIsNone(self.host.state)
 
-    def test_an_lpar_is_not_looked_for_for_ever(self):
+    def test_late_lpar_is_not_looked_for_after_limit(self):
         self.host.creation = SILENT
         self.fail_to_build()
         self.now += lifecycle.LATE_SECONDS

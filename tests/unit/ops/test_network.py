@@ -293,7 +293,7 @@ class SeveralTypesTest(NetworkOpsTest):
         others = {example_drivers.VIF_TYPE: self.example}
         return super().make_ops(**others, **options)
 
-    def test_each_driver_plugs_its_own_ports(self):
+    def test_drivers_plug_only_their_own_ports(self):
         wanted = [port(1), self.other, port(2)]
 
         connections = self.ops.connect(wanted)

@@ -53,7 +53,7 @@ class PipeTest(unittest.TestCase):
 
         self.assertEqual(data, b''.join(pipes.read(produce)))
 
-    def test_a_producer_that_stalls_is_given_up(self):
+    def test_stalled_producer_times_out(self):
         stalled = threading.Event()
         self.addCleanup(stalled.set)
 
@@ -83,7 +83,7 @@ class PipeTest(unittest.TestCase):
         self.assertEqual(len(data), sum(map(len, chunks)))
         self.assertLessEqual(max(map(len, chunks)), MIB)
 
-    def test_a_fast_producer_waits(self):
+    def test_fast_producer_waits_for_reader(self):
         written = []
 
         def produce(writer):
@@ -100,7 +100,7 @@ class PipeTest(unittest.TestCase):
             del written[:1]
         reader.close()
 
-    def test_a_slow_producer_is_waited_for(self):
+    def test_reader_waits_for_slow_producer(self):
         turns = threading.Semaphore(0)
 
         def produce(writer):
@@ -116,7 +116,7 @@ class PipeTest(unittest.TestCase):
         self.assertEqual([b'0', b'1', b'2'], read)
         self.assertEqual([], list(reader))
 
-    def test_an_error_comes_after_what_was_written(self):
+    def test_producer_error_is_raised_after_written_data(self):
         def produce(writer):
             writer.write(b'half')
             raise OSError('broken')
@@ -148,7 +148,7 @@ class PipeTest(unittest.TestCase):
         reader.close()
         self.assertTrue(ended.wait(10))
 
-    def test_a_producer_can_not_swallow_its_end(self):
+    def test_producer_cannot_swallow_end_of_reader(self):
         ended = threading.Event()
 
         def produce(writer):
@@ -166,7 +166,7 @@ class PipeTest(unittest.TestCase):
         reader.close()
         self.assertTrue(ended.wait(10))
 
-    def test_an_error_of_an_abandoned_producer_is_nobodys(self):
+    def test_error_of_abandoned_producer_is_dropped(self):
         started = threading.Event()
         go = threading.Event()
 

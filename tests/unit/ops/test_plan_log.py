@@ -55,13 +55,13 @@ class PlanLogTest(unittest.TestCase):
             self.log.log(allowed, plan)
         return [(r.levelno, r.getMessage()) for r in caught.records[1:]]
 
-    def test_a_decision_is_told_once(self):
+    def test_decision_is_logged_once(self):
         ((level, text),) = self.tell(GPUS)
         self.assertEqual(logging.INFO, level)
         self.assertIn('Offering slot 21010020', text)
         self.assertEqual([], self.tell(GPUS))
 
-    def test_no_paragraph_for_this_host(self):
+    def test_file_that_matches_no_device_is_warned_of_at_every_change(self):
         (level, text), (_, slot) = self.tell(ELSEWHERE, NOT_THERE)
         self.assertEqual(logging.WARNING, level)
         self.assertIn('No paragraph of /inv identifies a device', text)
@@ -72,7 +72,7 @@ class PlanLogTest(unittest.TestCase):
             [logging.WARNING], [level for level, _ in self.tell(ELSEWHERE)]
         )
 
-    def test_one_paragraph_for_other_hosts(self):
+    def test_paragraphs_for_other_hosts_are_logged_at_info(self):
         (level, text), (other, denying), _ = self.tell(
             GPUS, ELSEWHERE, NOT_THERE
         )
@@ -80,7 +80,7 @@ class PlanLogTest(unittest.TestCase):
         self.assertIn("paragraph 'elsewhere' (line 9) of /inv", text)
         self.assertIn("paragraph 'not there' (line 11) of /inv", denying)
 
-    def test_a_paragraph_that_denies_everything(self):
+    def test_paragraph_that_denies_every_slot_is_logged_at_info(self):
         everything = policy.Paragraph(
             'all', {'drc_name': '*'}, allow=False, line=1
         )
@@ -89,7 +89,7 @@ class PlanLogTest(unittest.TestCase):
         self.assertIn("taken away by paragraph 'all' (line 1)", text)
         self.assertIn("paragraph 'all' (line 1) of /inv denies it", slot)
 
-    def test_an_empty_slot_is_no_device(self):
+    def test_empty_slot_is_not_counted_as_device(self):
         levels = [
             level
             for level, _ in self.tell(
@@ -98,10 +98,10 @@ class PlanLogTest(unittest.TestCase):
         ]
         self.assertEqual([logging.WARNING, logging.INFO], levels)
 
-    def test_a_file_without_paragraphs_is_no_mistake(self):
+    def test_file_without_paragraphs_is_logged_at_info(self):
         self.assertEqual([logging.INFO], [level for level, _ in self.tell()])
 
-    def test_a_conflict_is_one_error(self):
+    def test_conflict_is_logged_as_single_error(self):
         provider = values.provider()
         ((level, text),) = self.tell(GPUS, BY_PLACE, providers=[provider])
         self.assertEqual(logging.ERROR, level)
@@ -114,7 +114,7 @@ class PlanLogTest(unittest.TestCase):
         # The provider was free, and is gone now.
         self.assertEqual([], self.tell(GPUS, BY_PLACE))
 
-    def test_a_conflict_of_an_allocated_device_names_the_instance(self):
+    def test_conflict_over_allocated_device_names_instance(self):
         ((level, text),) = self.tell(
             GPUS, BY_PLACE, providers=[values.provider()], consumers=['vm']
         )
@@ -122,14 +122,14 @@ class PlanLogTest(unittest.TestCase):
         self.assertIn(f"Provider '{values.NAME}' is withdrawn", text)
         self.assertIn('allocated to vm', text)
 
-    def test_a_conflict_of_a_reserved_device(self):
+    def test_conflict_over_reserved_device_says_provider_stays(self):
         ((level, text),) = self.tell(
             GPUS, BY_PLACE, providers=[values.provider(reserved=1)]
         )
         self.assertEqual(logging.ERROR, level)
         self.assertTrue(text.endswith('is withdrawn and stays.'), text)
 
-    def test_a_withdrawn_device(self):
+    def test_withdrawal_of_allocated_device_is_warned_of(self):
         ((level, text),) = self.tell(
             providers=[values.provider()], consumers=['vm']
         )
@@ -137,7 +137,7 @@ class PlanLogTest(unittest.TestCase):
         self.assertIn('Withdrawing slot 21010020', text)
         self.assertIn('It is allocated to vm: undo this, or delete', text)
 
-    def test_a_free_provider_is_removed(self):
+    def test_removal_of_free_provider_is_logged(self):
         ((level, text),) = self.tell(providers=[values.provider()])
         self.assertEqual(logging.INFO, level)
         self.assertIn(

@@ -99,7 +99,7 @@ class StatesTest(unittest.TestCase):
         ['starting', 'starting', []],
         ['failed', 'error', ['off hard', 'on']],
     )
-    def test_start(self, state, expected):
+    def test_power_on_depends_on_state(self, state, expected):
         self.assertEqual(expected, run(Host(state), 'power_on'))
 
     @ddt.data('suspended', 'not available', 'Unknown', 'of tomorrow')
@@ -148,7 +148,7 @@ class StatesTest(unittest.TestCase):
         ['not available', 'not available', ['off soft 60']],
         ['off', 'not activated', []],
     )
-    def test_stop(self, state, expected):
+    def test_power_off_depends_on_state(self, state, expected):
         host = Host(state)
         power.PowerOps(host, host, host).power_off(TENANT.lpar, 60)
         self.assertEqual(expected, host.done)
@@ -177,12 +177,12 @@ class SoftRebootTest(unittest.TestCase):
         host.soft_ends_in = ends_in
         return run(host, 'reboot', hard=False, timeout=timeout)
 
-    def test_a_guest_that_goes_on_is_restarted_hard(self):
+    def test_reboot_restarts_hard_if_guest_keeps_running(self):
         self.assertEqual(
             ['restart soft 60', 'restart hard'], self.reboot('running')
         )
 
-    def test_a_guest_that_went_down_late_is_started(self):
+    def test_reboot_starts_guest_that_shut_down_late(self):
         self.assertEqual(
             ['restart soft 60', 'on'], self.reboot('not activated')
         )
@@ -193,13 +193,13 @@ class SoftRebootTest(unittest.TestCase):
             self.reboot(None, changes=CHANGES),
         )
 
-    def test_a_guest_that_does_not_shut_down_is_stopped_hard(self):
+    def test_reboot_with_changes_stops_hard_if_guest_keeps_running(self):
         self.assertEqual(
             ['prepare', 'off soft 60', 'off hard', 'change', 'on'],
             self.reboot('running', changes=CHANGES),
         )
 
-    def test_no_time_means_a_hard_restart(self):
+    def test_reboot_with_zero_timeout_restarts_hard(self):
         self.assertEqual(['restart hard'], self.reboot('running', timeout=0))
 
 
@@ -217,7 +217,9 @@ class FailingAdaptersTest(unittest.TestCase):
         ],
         ['of what is off', 'not activated', 'change', ['prepare', 'change']],
     )
-    def test_a_failure(self, state, step, expected):
+    def test_reboot_with_failing_change_leaves_lpar_in_its_state(
+        self, state, step, expected
+    ):
         host = Host(state)
         host.changes = CHANGES
         host.fails_at = step
@@ -228,7 +230,7 @@ class FailingAdaptersTest(unittest.TestCase):
         self.assertIn('a VIOS is busy', str(caught.exception))
         self.assertEqual(expected, host.done)
 
-    def test_a_start_that_fails_too_does_not_hide_the_reason(self):
+    def test_failed_start_does_not_hide_first_error(self):
         host = Host('running')
         host.changes = CHANGES
         host.fails_at = 'change'
@@ -246,7 +248,7 @@ class FailingAdaptersTest(unittest.TestCase):
         self.assertIn('a VIOS is busy', str(caught.exception))
         self.assertIn('stays off', logged.output[-1])
 
-    def test_what_lacks_a_slot_stays_off(self):
+    def test_lpar_that_lacks_slot_stays_off(self):
         host = Host('running', [SLOT])
         host.changes = CHANGES
         host.fails_at = 'change'

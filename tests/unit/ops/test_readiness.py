@@ -55,29 +55,29 @@ class ReadinessTest(unittest.TestCase):
         readiness.Readiness(host, host).check()
         self.assertEqual(['a', 'b', 'c'], host.asked)
 
-    def test_a_host_without_instances(self):
+    def test_host_without_instances_is_ready_unasked(self):
         host = Host(foreign='not available')
         readiness.Readiness(host, host).check()
         self.assertEqual([], host.asked)
 
-    def test_what_is_not_available_is_named(self):
+    def test_refusal_names_unavailable_instances(self):
         message = self.refusal(
             Host(a='not available', b='running', c='unknown')
         )
         self.assertIn('vm-a, vm-c is unknown', message)
         self.assertIn('not available', message)
 
-    def test_an_error_for_one_is_no_state(self):
+    def test_failed_state_request_counts_as_unknown_state(self):
         message = self.refusal(Host(a='running', b=FAILED))
         self.assertIn('vm-b', message)
         self.assertIn('HTTP 500', message)
 
-    def test_a_host_that_is_silent_is_asked_once(self):
+    def test_silent_host_is_asked_once(self):
         host = Host(a=DOWN, b=DOWN, c=DOWN)
         self.assertIn('vm-a', self.refusal(host))
         self.assertEqual(['a'], host.asked)
 
-    def test_an_lpar_that_is_gone_has_no_state_to_wait_for(self):
+    def test_missing_lpar_is_not_waited_for(self):
         host = Host(a=exception.PartitionNotFound(uuid='a'))
         readiness.Readiness(host, host).check()
 
@@ -92,7 +92,7 @@ class ReadinessTest(unittest.TestCase):
                 with self.assertRaises(expected):
                     readiness.Readiness(host, host).check()
 
-    def test_one_that_stays_unknown_is_waited_for_a_short_while(self):
+    def test_single_unknown_lpar_is_waited_for_briefly(self):
         now = 0
         host = Host(a='not available', b='not available')
         ready = readiness.Readiness(host, host, lambda: now)

@@ -60,7 +60,7 @@ class CapturesTest(unittest.TestCase):
             captures.read([str(path) for path in paths], name)
         return str(caught.exception)
 
-    def test_the_capture_format_of_pypowervm(self):
+    def test_pypowervm_capture_is_read(self):
         path = emulated.folder() / 'sys_with_sriov.txt'
         capture = captures.read([str(path)])
         self.assertEqual(15, len(capture.view.io_slots))
@@ -68,7 +68,7 @@ class CapturesTest(unittest.TestCase):
         shared = [s.drc_index for s in capture.view.io_slots if s.sriov]
         self.assertEqual([0x21010020, 0x21010023], shared)
 
-    def test_an_atom_feed_and_an_atom_entry(self):
+    def test_atom_feed_and_atom_entry_are_read_alike(self):
         text = (emulated.folder() / 'sys_with_sriov.txt').read_bytes()
         feed = text.partition(b'BODY{')[2].partition(b'END OF SECTION')[0]
         entry = re.search(rb'<entry.*?</entry>', feed, re.DOTALL)
@@ -81,7 +81,7 @@ class CapturesTest(unittest.TestCase):
         one = self.write('entry.xml', found)
         self.assertEqual(expected, captures.read([one]))
 
-    def test_one_of_several_systems(self):
+    def test_system_name_selects_one_of_several_systems(self):
         path = emulated.folder() / 'managedsystem.txt'
         capture = captures.read([str(path)], 'HV4')
         self.assertTrue(capture.owners_known)
@@ -112,7 +112,7 @@ class CapturesTest(unittest.TestCase):
                 capture = captures.read([str(system), *paths])
                 self.assertEqual(expected, capture.owners_known)
 
-    def test_a_file_that_is_no_answer(self):
+    def test_file_without_rest_answer_is_refused(self):
         for content in (
             b'',
             b'BODY{',
@@ -135,7 +135,7 @@ class CapturesTest(unittest.TestCase):
                 self.assertIn(path, message)
                 self.assertIn('Store what a GET', message)
 
-    def test_a_file_that_can_not_be_read(self):
+    def test_unreadable_file_is_refused(self):
         message = self.refused(self.directory / 'missing')
         self.assertIn('can not be read', message)
         self.assertIn('can not be read', self.refused(self.directory))
@@ -144,13 +144,13 @@ class CapturesTest(unittest.TestCase):
 class SameTranslationTest(unittest.TestCase):
     """What a file says is what the server says."""
 
-    def test_of_a_host_that_reports_owners(self):
+    def test_capture_equals_live_reading_if_host_reports_owners(self):
         self.check(reported=True)
 
-    def test_of_a_host_whose_profiles_tell_owners(self):
+    def test_capture_equals_live_reading_if_profiles_name_owners(self):
         self.check(reported=False)
 
-    def test_of_a_host_that_names_owners_without_the_capability(self):
+    def test_capture_equals_live_reading_if_owners_lack_capability(self):
         self.check(reported=True, claimed=False)
 
     def check(self, reported, claimed=None):

@@ -40,13 +40,13 @@ class RetriedTest(unittest.TestCase):
         server = Server(DOWN, BUSY)
         self.assertEqual(3, errors.retried(server.ask)())
 
-    def test_three_times_at_most(self):
+    def test_retried_call_gives_up_after_three_tries(self):
         server = Server(DOWN, DOWN, DOWN)
         with self.assertRaises(exception.RestUnreachable):
             errors.retried(server.ask)()
         self.assertEqual(3, server.calls)
 
-    def test_an_error_that_stays_is_not_tried_again(self):
+    def test_permanent_error_is_not_tried_again(self):
         server = Server(FINAL)
         with self.assertRaises(exception.RestError):
             errors.retried(server.ask)()
@@ -56,7 +56,7 @@ class RetriedTest(unittest.TestCase):
 class ContendedTest(unittest.TestCase):
     """Somebody who is faster got on; an error did not."""
 
-    def test_many_may_be_faster(self):
+    def test_contended_call_is_repeated_after_every_conflict(self):
         server = Server(*[RACE] * 5)
         self.assertEqual(6, errors.contended(server.ask)())
 
@@ -70,13 +70,13 @@ class ContendedTest(unittest.TestCase):
             errors.contended(server.ask)()
         self.assertEqual(6, server.calls)
 
-    def test_an_error_that_stays_is_not_tried_again(self):
+    def test_permanent_error_is_not_tried_again(self):
         server = Server(RACE, FINAL)
         with self.assertRaises(exception.RestError):
             errors.contended(server.ask)()
         self.assertEqual(2, server.calls)
 
-    def test_each_call_has_its_own_tries(self):
+    def test_tries_are_counted_per_call(self):
         server = Server(DOWN, DOWN)
         ask = errors.contended(server.ask)
         self.assertEqual(3, ask())

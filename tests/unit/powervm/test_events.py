@@ -201,7 +201,7 @@ class ChangedLparsTest(unittest.TestCase):
     def changed(self, *event):
         return events.changed_lpars([Event(*event)])
 
-    def test_both_forms_of_an_lpars_uri_are_understood(self):
+    def test_lpar_uri_is_understood_in_both_forms(self):
         for path in (
             f'LogicalPartition/{LPAR}',
             f'ManagedSystem/{LPAR}/LogicalPartition/{LPAR}?group=None',
@@ -219,7 +219,7 @@ class ChangedLparsTest(unittest.TestCase):
             self.changed('MODIFY_URI', uri, 'ReferenceCode,Other')
         )
 
-    def test_other_resources_and_deletions_are_passed_over(self):
+    def test_events_of_other_resources_and_deletions_are_skipped(self):
         for event in (
             ('MODIFY_URI', f'{ROOT}VirtualIOServer/{LPAR}'),
             ('MODIFY_URI', f'{ROOT}LogicalPartition/{LPAR}/VirtualNetwork/x'),

@@ -39,7 +39,7 @@ class AssignTest(base.EmulatorTestCase):
         slots = [partition.SlotAssignment(index) for index in indexes]
         return self.partitions.assign(self.uuid, slots)
 
-    def test_the_rest_stays(self):
+    def test_assign_keeps_other_slots_and_memory(self):
         found = self.assign(base.NVME)
 
         expected = {base.GPUS[0]: False, base.NVME: True}
@@ -47,19 +47,19 @@ class AssignTest(base.EmulatorTestCase):
         self.assertEqual(expected, self.partitions.find(self.uuid).slots)
         self.assertEqual(2048, found.memory_mb)
 
-    def test_what_it_has_becomes_required(self):
+    def test_assign_makes_owned_slot_required(self):
         found = self.assign(base.GPUS[0])
 
         self.assertEqual({base.GPUS[0]: True}, found.slots)
 
-    def test_somebody_was_faster(self):
+    def test_assign_is_repeated_after_conflict(self):
         self.control.add_fault(
             method='POST', match='LogicalPartition.update', status=412, nth=1
         )
 
         self.assertIn(base.NVME, self.assign(base.NVME).slots)
 
-    def test_a_lost_answer(self):
+    def test_assign_survives_lost_answer(self):
         self.control.add_fault(
             method='POST',
             match='LogicalPartition.update',
@@ -70,18 +70,18 @@ class AssignTest(base.EmulatorTestCase):
 
         self.assertIn(base.NVME, self.assign(base.NVME).slots)
 
-    def test_an_owned_slot(self):
+    def test_assign_refuses_slot_of_another_lpar(self):
         with self.assertRaises(exception.RestError) as caught:
             self.assign(base.FOREIGN_SLOT)
         self.assertIn('database', str(caught.exception))
 
-    def test_no_such_lpar(self):
+    def test_assign_to_unknown_lpar_raises_not_found(self):
         with self.assertRaises(exception.PartitionNotFound):
             self.partitions.assign(self.uuid.replace('-', 'A', 1), [])
 
 
 class StateTest(unittest.TestCase):
-    def test_an_answer_that_is_no_state(self):
+    def test_state_refuses_malformed_answer(self):
         adapter = unittest.mock.Mock()
         adapter.read.return_value.body = '<html>'
 
@@ -103,7 +103,7 @@ class Clock:
 
 
 class RestartTest(base.EmulatorTestCase):
-    def test_a_job_that_takes_too_long_is_cancelled(self):
+    def test_restart_cancels_job_after_timeout(self):
         found = partitions.RestPartitions(self.adapter, None)
         made = self.create()
         self.control.set_partition(made.uuid, 'running')
@@ -130,7 +130,7 @@ class RestartTest(base.EmulatorTestCase):
 class RebuildTest(base.EmulatorTestCase):
     """Why pypowervm's way to change an LPAR is not used."""
 
-    def test_the_builder_drops_slots_that_it_is_not_given(self):
+    def test_rebuild_of_pypowervm_drops_slots_that_are_not_given(self):
         made = self.create(slots=base.GPUS[:2])
         builder = lpar_builder.LPARBuilder(
             self.adapter,
@@ -143,7 +143,7 @@ class RebuildTest(base.EmulatorTestCase):
         after = logical_partition.LPAR.get(self.adapter, uuid=made.uuid)
         self.assertEqual([], list(after.io_config.io_slots))
 
-    def test_this_project_never_calls_it(self):
+    def test_package_never_calls_rebuild_of_pypowervm(self):
         (package,) = nova_powervm.__path__
         found = [
             f'{path.name}:{node.lineno}'

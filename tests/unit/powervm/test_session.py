@@ -60,13 +60,13 @@ class ConnectTest(unittest.TestCase):
             adapter.session.close()
             self.assertEqual(0, emulator.control.state()['sessions'])
 
-    def test_nobody_listens(self):
+    def test_connect_without_listening_server_is_unreachable(self):
         url = f'http://127.0.0.1:{free_port()}'
         with self.assertRaises(exception.RestUnreachable) as caught:
             session.connect(server(url))
         self.assertIn(url, str(caught.exception))
 
-    def test_a_server_that_comes_late_is_waited_for(self):
+    def test_connect_waits_for_server_that_is_not_listening(self):
         port = free_port()
         url = f'http://127.0.0.1:{port}'
         tries = []
@@ -81,7 +81,7 @@ class ConnectTest(unittest.TestCase):
         adapter.session.close()
         self.assertEqual(2, len(tries))
 
-    def test_a_wrong_password_is_not_tried_twice(self):
+    def test_wrong_password_is_not_tried_twice(self):
         with fixture.Emulator() as emulator:
             with self.assertRaises(exception.RestRefusedLogin) as caught:
                 session.connect(
@@ -92,7 +92,7 @@ class ConnectTest(unittest.TestCase):
             )
         self.assertIn('rest_password', str(caught.exception))
 
-    def test_a_server_that_is_starting_is_waited_for(self):
+    def test_connect_waits_for_starting_server(self):
         with fixture.Emulator() as emulator:
             emulator.control.add_fault(match='Logon.create', status=503)
             adapter = session.connect(
@@ -125,20 +125,20 @@ class TlsTest(unittest.TestCase):
             fixture.Emulator(tls=(self.certificate, key))
         )
 
-    def test_an_unknown_authority_is_refused(self):
+    def test_unknown_certificate_authority_is_refused(self):
         with self.assertRaises(exception.ConfigurationError) as caught:
             session.connect(server(self.emulator.url))
         self.assertIn('rest_cafile', str(caught.exception))
         self.assertEqual({}, self.emulator.control.journal_counts())
 
-    def test_the_file_of_authorities(self):
+    def test_rest_cafile_is_trusted(self):
         adapter = session.connect(
             server(self.emulator.url, cafile=self.certificate)
         )
         self.assertEqual(1, len(adapter.read('ManagedSystem').feed.entries))
         adapter.session.close()
 
-    def test_a_variable_that_wins_over_the_file_is_named(self):
+    def test_variable_that_overrides_rest_cafile_is_logged(self):
         logger = self.enterContext(fixtures.FakeLogger(session.LOG.name))
         self.enterContext(
             fixtures.EnvironmentVariable('CURL_CA_BUNDLE', self.certificate)
@@ -149,7 +149,7 @@ class TlsTest(unittest.TestCase):
         adapter.session.close()
         self.assertIn('CURL_CA_BUNDLE', logger.output)
 
-    def test_each_request_is_verified(self):
+    def test_certificate_is_verified_for_every_request(self):
         adapter = session.connect(
             server(self.emulator.url, cafile=self.certificate)
         )
@@ -256,7 +256,7 @@ class RequestLogTest(unittest.TestCase):
 
 
 class MinuteLogTest(unittest.TestCase):
-    def test_one_line_a_minute(self):
+    def test_waiting_is_logged_once_per_minute(self):
         logger = self.enterContext(fixtures.FakeLogger(session.LOG.name))
         log = session._MinuteLog(server('http://a:1', connect_timeout=300))
         outcome = types.SimpleNamespace(exception=lambda: 'no route')
@@ -273,7 +273,7 @@ class MinuteLogTest(unittest.TestCase):
 
 
 class ThreadsTest(unittest.TestCase):
-    def test_an_expired_session_is_opened_once_for_all_threads(self):
+    def test_expired_session_is_opened_once_for_all_threads(self):
         with fixture.Emulator() as emulator:
             adapter = session.connect(server(emulator.url))
             emulator.control.expire_sessions()

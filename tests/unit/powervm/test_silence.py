@@ -91,7 +91,7 @@ class ReadTest(SilentTestCase):
         self.hang('ManagedSystem')
         self.adapter.session._read_timeout = SOON
 
-    def test_a_read_is_given_up_and_not_repeated(self):
+    def test_unanswered_read_is_not_repeated(self):
         with self.soon(), self.assertRaises(exception.RestSilent) as caught:
             self.managed.read()
 
@@ -119,7 +119,7 @@ class ReadTest(SilentTestCase):
         self.assertEqual(['silent'] * 5, outcomes)
         self.assertEqual(1, self.count('ManagedSystem.feed'))
 
-    def test_the_next_reading_asks_again(self):
+    def test_read_after_silence_asks_again(self):
         with self.assertRaises(exception.RestSilent):
             self.managed.read()
         self.control.clear_faults()
@@ -127,7 +127,7 @@ class ReadTest(SilentTestCase):
 
         self.assertTrue(self.managed.read().io_slots)
 
-    def test_a_logon_is_given_up(self):
+    def test_unanswered_logon_is_given_up(self):
         self.hang('Logon')
         hasty = dataclasses.replace(self.server, read_timeout=SOON)
 
@@ -160,7 +160,7 @@ class ReadTest(SilentTestCase):
                 # As pypowervm does
                 raise pvm.ConnectionError(str(error))  # noqa: B904
 
-    def test_a_broken_connection_is_tried_again(self):
+    def test_read_is_repeated_after_dropped_connection(self):
         self.adapter.session._read_timeout = READ
         self.control.add_fault(match='LogicalPartition', drop=True)
 
@@ -179,7 +179,7 @@ class WriteTest(SilentTestCase):
             unittest.mock.patch.object(session, 'ANSWER_SECONDS', SOON)
         )
 
-    def test_a_write_that_is_not_answered_is_not_repeated(self):
+    def test_unanswered_write_is_not_repeated(self):
         for label, write in (
             ('LogicalPartition.delete', self.partitions.delete),
             (
@@ -193,7 +193,7 @@ class WriteTest(SilentTestCase):
                     write(self.uuid)
                 self.assertEqual(1, self.count(label))
 
-    def test_an_adapter_that_may_be_made_still_is_not_made_again(self):
+    def test_unanswered_creation_of_adapter_is_not_repeated(self):
         networks = virtual_ethernet.VirtualEthernet(
             self.adapter, system.RestSystem(self.adapter, self.server)
         )
@@ -205,7 +205,7 @@ class WriteTest(SilentTestCase):
 
         self.assertEqual(1, self.count('ClientNetworkAdapter.create'))
 
-    def test_a_job_that_is_not_answered_is_not_repeated(self):
+    def test_unanswered_job_is_not_repeated(self):
         lpar = self.partitions.find(self.uuid)
         self.hang('LogicalPartition.job')
 
@@ -240,7 +240,9 @@ class LimitTest(SilentTestCase):
         ['logoff', 'DELETE', LOGON, {}, session.PARTING_SECONDS],
         ['again', 'GET', ROOT + 'x', {'timeout': (1, 2)}, 2],
     )
-    def test_limit(self, method, path, kwargs, expected):
+    def test_request_timeout_depends_on_kind_of_request(
+        self, method, path, kwargs, expected
+    ):
         adapter = self.connect()
         with unittest.mock.patch.object(
             pvm_adapter.Session, 'request'
@@ -263,7 +265,7 @@ class PartingTest(SilentTestCase):
         ):
             self.enterContext(unittest.mock.patch.object(module, name, SOON))
 
-    def test_logoff(self):
+    def test_close_gives_up_unanswered_logoff(self):
         adapter = self.connect()
         self.hang('Logon')
 
@@ -272,7 +274,7 @@ class PartingTest(SilentTestCase):
 
         self.assertEqual(2, len(self.control.journal()))
 
-    def test_a_thread_that_logs_on_is_not_waited_for(self):
+    def test_close_does_not_wait_for_logon_of_another_thread(self):
         adapter = self.connect()
         held, done = threading.Event(), threading.Event()
 
@@ -289,7 +291,7 @@ class PartingTest(SilentTestCase):
         done.set()
         thread.join()
 
-    def test_the_event_stream(self):
+    def test_stop_does_not_wait_for_silent_event_stream(self):
         adapter = self.connect()
         heard = threading.Event()
         watcher = unittest.mock.Mock(check=lambda *_: heard.set())

@@ -45,7 +45,7 @@ class VanishedTest(base.EmulatorTestCase):
         (found,) = self.control.state()['systems']
         return [slot['drc_index'] for slot in found['slots']]
 
-    def test_it_is_doubted_in_words(self):
+    def test_vanished_slots_are_reported_with_remaining_wait(self):
         self.vanish()
 
         with self.assertRaises(exception.SlotsVanished) as caught:
@@ -54,7 +54,7 @@ class VanishedTest(base.EmulatorTestCase):
         self.assertIn('none of its 14 I/O slots', str(caught.exception))
         self.assertIn('another 180 seconds', str(caught.exception))
 
-    def test_it_is_believed_when_full_readings_go_on_to_say_so(self):
+    def test_vanished_slots_are_believed_after_repeated_full_readings(self):
         self.vanish()
         for self.now in (0.0, 60.0, 120.0, 179.0):
             self.assertRaises(exception.SlotsVanished, self.system.read)
@@ -75,14 +75,14 @@ class VanishedTest(base.EmulatorTestCase):
         self.now = 182.0
         self.assertEqual((), tuple(self.system.read().io_slots))
 
-    def test_what_comes_back_is_believed_at_once(self):
+    def test_reappeared_slots_are_believed_at_once(self):
         self.vanish()
         self.assertRaises(exception.SlotsVanished, self.system.read)
         self.control.load_world(worlds.default())
 
         self.assertEqual(14, len(self.system.read().io_slots))
 
-    def test_each_doubt_has_its_own_time(self):
+    def test_wait_starts_anew_when_slots_vanish_again(self):
         self.vanish()
         self.assertRaises(exception.SlotsVanished, self.system.read)
         self.control.load_world(worlds.default())

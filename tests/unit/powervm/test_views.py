@@ -27,7 +27,7 @@ def adapter(mode, index='553713699'):
 
 
 class SriovTest(unittest.TestCase):
-    def test_what_is_not_clearly_dedicated_counts_as_shared(self):
+    def test_adapter_not_in_dedicated_mode_counts_as_shared(self):
         for mode, expected in (
             ('Sriov', [0x21010023]),
             ('unknown', [0x21010023]),
@@ -39,7 +39,7 @@ class SriovTest(unittest.TestCase):
                 config = types.SimpleNamespace(sriov_adapters=[adapter(mode)])
                 self.assertEqual(expected, list(views._sriov_indexes(config)))
 
-    def test_an_adapter_without_a_slot(self):
+    def test_adapter_without_slot_is_skipped(self):
         config = types.SimpleNamespace(sriov_adapters=[adapter('Sriov', None)])
         self.assertEqual([], list(views._sriov_indexes(config)))
 
@@ -122,11 +122,11 @@ class AssignableTest(unittest.TestCase):
         (slot,) = views._slots(described(inside), None)
         return slot.assignable
 
-    def test_a_host_that_says_nothing_of_it(self):
+    def test_slot_without_assignable_property_is_assignable(self):
         self.assertTrue(self.assignable())
         self.assertTrue(self.assignable('IOAdapter'))
 
-    def test_what_the_adapter_says(self):
+    def test_assignable_property_of_adapter_decides(self):
         for adapter in ('IOAdapter', 'PhysicalFibreChannelAdapter'):
             with self.subTest(adapter=adapter):
                 self.assertTrue(self.assignable(adapter, 'true'))

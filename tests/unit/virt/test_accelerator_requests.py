@@ -23,7 +23,7 @@ from nova_powervm.virt import accelerator_requests
 
 
 @ddt.ddt
-class Waiting(test.NoDBTestCase):
+class BindingWaitTest(test.NoDBTestCase):
     """Requests that Cyborg is still binding."""
 
     def setUp(self):
@@ -68,14 +68,14 @@ class Waiting(test.NoDBTestCase):
             self.slept.append,
         )
 
-    def test_one_that_is_bound_is_not_asked_for(self):
+    def test_bound_request_is_not_polled(self):
         (found,) = self.settled('Bound')
 
         self.assertEqual(0x21010020, found.drc_index)
         self.assertEqual(['Bound'], self.states)
         self.assertEqual([], self.slept)
 
-    def test_one_becomes_bound(self):
+    def test_starting_request_is_polled_until_bound(self):
         started = ['BindStarted'] * 4
 
         (found,) = self.settled('Initial', *started, 'Bound')
@@ -87,7 +87,7 @@ class Waiting(test.NoDBTestCase):
         ['fails', 'BindFailed', 1, 'is not bound, its state'],
         ['takes too long', 'BindStarted', 100, 'is not bound yet'],
     )
-    def test_one_that_does_not(self, state, seconds, words):
+    def test_unbound_request_is_refused_in_time(self, state, seconds, words):
         error = self.assertRaises(
             exception.AcceleratorRefused, self.settled, 'Initial', state
         )
@@ -96,7 +96,7 @@ class Waiting(test.NoDBTestCase):
         self.assertLessEqual(sum(self.slept), seconds + 10)
         self.assertLess(len(self.slept), 20)
 
-    def test_a_starting_service_does_not_wait(self):
+    def test_unbound_request_is_not_polled_without_wait(self):
         self.states = ['Initial']
 
         error = self.assertRaises(

@@ -28,7 +28,7 @@ from nova_powervm.virt import driver
 from nova_powervm.virt import unsupported
 
 
-class Facade(test.NoDBTestCase):
+class DriverTest(test.NoDBTestCase):
     """What nova's own helper says of the driver's shape."""
 
     def test_signatures_are_those_of_compute_driver(self):
@@ -36,14 +36,14 @@ class Facade(test.NoDBTestCase):
             nova_driver.ComputeDriver(None), driver.PowerVMDriver(None)
         )
 
-    def test_no_error_of_plugging_ends_a_starting_service(self):
+    def test_plug_vifs_logs_error_and_does_not_raise(self):
         started = driver.PowerVMDriver(None)
         # Not started: the first thing that it asks for is not there.
         started.plug_vifs(objects.Instance(uuid=uuids.instance), [])
 
         self.assertIn('can not be checked', self.stdlog.logger.output)
 
-    def test_a_power_state_that_is_unknown_is_the_recorded_one(self):
+    def test_get_info_returns_recorded_state_if_power_state_is_unknown(self):
         asked = driver.PowerVMDriver(None)
         instance = objects.Instance(uuid=uuids.instance)
         power = mock.Mock()
@@ -76,7 +76,7 @@ class Facade(test.NoDBTestCase):
                 with self.subTest(answer=answer, recorded=recorded):
                     self.assertEqual(expected, asked.get_info(instance).state)
 
-    def test_a_start_does_not_wait_for_a_silent_host_for_each_instance(self):
+    def test_start_asks_silent_host_once_for_all_instances(self):
         asked = driver.PowerVMDriver(None)
         asked._running = running = mock.Mock()
         silent = exception.RestSilent(server='it', reason='no answer')
@@ -101,7 +101,7 @@ class Facade(test.NoDBTestCase):
 
         self.assertEqual(2, running.power.state.call_count)
 
-    def test_an_lpar_that_is_gone_has_no_power_state(self):
+    def test_get_info_raises_instance_not_found_for_missing_lpar(self):
         asked = driver.PowerVMDriver(None)
         asked._running = mock.Mock()
         asked._running.power.state.side_effect = exception.PartitionNotFound(
@@ -142,11 +142,11 @@ class Facade(test.NoDBTestCase):
                 )
                 self.assertEqual(0 if first else 1, removal.call_count)
 
-    def test_every_known_capability_is_declared(self):
+    def test_capabilities_declare_every_capability_of_nova(self):
         known = set(nova_driver.ComputeDriver.capabilities)
         self.assertEqual(known, set(driver.PowerVMDriver.capabilities))
 
-    def test_only_what_is_done_is_declared(self):
+    def test_capabilities_declare_only_supported_features(self):
         # What this version leaves out must not be scheduled to it.
         declared = {
             name
@@ -168,7 +168,7 @@ class Facade(test.NoDBTestCase):
             self.assertIn(method, vars(driver.PowerVMDriver))
 
 
-class Unsupported(test.NoDBTestCase):
+class UnsupportedMethodsTest(test.NoDBTestCase):
     """What Nova may call is done, refused in words, or left to Nova."""
 
     #: Nova goes another way when these raise NotImplementedError.
@@ -206,7 +206,7 @@ class Unsupported(test.NoDBTestCase):
         }
     )
 
-    def test_no_method_is_forgotten(self):
+    def test_unimplemented_methods_are_all_listed(self):
         left = {
             name
             for name, method in inspect.getmembers(
@@ -218,7 +218,7 @@ class Unsupported(test.NoDBTestCase):
 
         self.assertEqual(self.LEFT_TO_NOVA | self.NEVER_CALLED, left)
 
-    def test_each_says_what_is_not_supported(self):
+    def test_unsupported_methods_say_what_is_unsupported(self):
         refuser = driver.PowerVMDriver(None)
         instance = objects.Instance(
             context.get_admin_context(),
@@ -251,7 +251,7 @@ class Unsupported(test.NoDBTestCase):
                 )
         self.assertIn('[DEFAULT]reboot_timeout', self.stdlog.logger.output)
 
-    def test_what_another_driver_has_moved_is_not_rolled_back(self):
+    def test_finish_migration_of_another_driver_is_not_rolled_back(self):
         # Nova would show a server that has no disk here as ACTIVE.
         error = self.assertRaises(
             nova_exception.NovaException,
@@ -261,7 +261,7 @@ class Unsupported(test.NoDBTestCase):
 
         self.assertNotIsInstance(error, nova_exception.InstanceFaultRollback)
 
-    def test_a_guest_is_not_stopped_in_vain(self):
+    def test_power_off_is_refused_for_unsupported_tasks(self):
         for state in (
             task_states.SHELVING,
             task_states.SHELVING_OFFLOADING,
@@ -278,7 +278,7 @@ class Unsupported(test.NoDBTestCase):
             )
             self.assertIn('is not supported yet', str(error))
 
-    def test_a_guest_is_stopped_for_the_rest(self):
+    def test_power_off_is_allowed_for_supported_tasks(self):
         for state in (
             None,
             task_states.POWERING_OFF,

@@ -16,7 +16,7 @@ from nova_powervm.virt import driver
 
 
 class AddressTest(test.NoDBTestCase):
-    def test_it_is_that_of_novas_options(self):
+    def test_get_host_ip_addr_returns_my_ip(self):
         self.flags(my_ip='192.0.2.7')
 
         address = driver.PowerVMDriver(None).get_host_ip_addr()

@@ -85,20 +85,20 @@ class HoldingsTest(test.TestCase):
             instance.save()
             self.assertEqual({}, records.running([self.lpar], 'host1'))
 
-    def test_what_was_stored_when_it_was_claimed(self):
+    def test_holdings_contain_resources_stored_at_claim(self):
         self.assertIsNone(self.holdings())
         self.instance(HERE)
         self.assertEqual({HERE}, self.holdings())
 
-    def test_nothing_was(self):
+    def test_instance_without_resources_holds_nothing(self):
         self.instance()
         self.assertEqual(set(), self.holdings())
 
-    def test_a_deleted_one_holds_nothing(self):
+    def test_deleted_instance_holds_nothing(self):
         self.instance(HERE).destroy()
         self.assertEqual(set(), self.holdings())
 
-    def test_one_whose_build_failed_holds_nothing(self):
+    def test_instance_of_failed_build_holds_nothing(self):
         # Nova leaves its resources as they were.
         instance = self.instance(HERE)
         instance.host = None

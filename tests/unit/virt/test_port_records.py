@@ -57,10 +57,10 @@ class MarksTest(unittest.TestCase):
 
         self.assertEqual({OURS}, marks(instance))
 
-    def test_an_instance_without_its_metadata_has_none(self):
+    def test_instance_without_metadata_has_no_marks(self):
         self.assertEqual(set(), marks(Instance()))
 
-    def test_a_mark_that_can_not_be_written_fails_nothing(self):
+    def test_unwritable_mark_is_logged_and_not_raised(self):
         instance = Instance({})
         self.enterContext(
             unittest.mock.patch.object(
@@ -103,7 +103,7 @@ class RecordTest(unittest.TestCase):
         self.saved += 1
         self.recorded = dict(self.last.system_metadata)
 
-    def test_a_mark_is_written_once(self):
+    def test_mark_is_written_once(self):
         record = port_records.NovaInstanceMarks(self.loaded, 'host1')
 
         for _ in range(2):
@@ -130,7 +130,7 @@ class RecordTest(unittest.TestCase):
         self.assertEqual({'system_metadata'}, self.loaded.obj_what_changed())
         self.assertEqual({OURS}, marks(self.loaded))
 
-    def test_a_mark_is_taken_from_what_is_recorded_now(self):
+    def test_remove_mark_keeps_metadata_written_since(self):
         port_records.NovaInstanceMarks(self.loaded, 'host1').add({OURS})
         records = port_records.NovaPortRecords('host1')
         self.recorded['written_later'] = 'yes'

@@ -45,19 +45,19 @@ class SilenceTest(unittest.TestCase):
                 failed += 1
         return failed
 
-    def test_many_instances_do_not_wait_in_turn(self):
+    def test_silent_host_is_asked_twice_for_200_instances(self):
         self.assertEqual(200, self.ask(200))
         self.assertEqual(2, self.asked)
         self.assertEqual(2 * READ, self.now)
 
-    def test_one_wait_may_be_a_passing_thing(self):
+    def test_single_silence_does_not_stop_further_requests(self):
         for _ in range(2):
             self.answers = False
             self.assertEqual(1, self.ask())
             self.answers = True
             self.assertEqual(0, self.ask(5))
 
-    def test_it_is_asked_again_after_a_pause(self):
+    def test_silent_host_is_asked_again_after_pause(self):
         self.ask(3)
         self.now += silent_host.PAUSE_SECONDS
         self.ask(3)

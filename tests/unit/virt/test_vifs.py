@@ -49,24 +49,24 @@ class PortTest(unittest.TestCase):
             found,
         )
 
-    def test_a_vlan_may_be_text(self):
+    def test_vlan_may_be_text(self):
         self.assertEqual(100, vifs.port(vif({'vlan': '100'})).vlan)
 
-    def test_a_flat_network_has_no_vlan(self):
+    def test_flat_network_has_no_vlan(self):
         for details in ({}, {'vlan': None}, None):
             with self.subTest(details):
                 self.assertIsNone(vifs.port(vif(details)).vlan)
 
-    def test_the_bindings_physical_network_goes_first(self):
+    def test_physical_network_of_binding_takes_precedence(self):
         found = vifs.port(
             vif({'physical_network': 'own'}, {'physical_network': 'first'})
         )
         self.assertEqual('own', found.physical_network)
 
-    def test_an_unknown_physical_network(self):
+    def test_physical_network_is_none_if_unknown(self):
         self.assertIsNone(vifs.port(vif()).physical_network)
 
-    def test_an_unbound_port_is_no_error_here(self):
+    def test_unbound_port_is_read_without_error(self):
         found = vifs.port(vif(type=None, vnic_type=None))
         self.assertEqual(
             ('unbound', 'normal'), (found.vif_type, found.vnic_type)
@@ -76,6 +76,6 @@ class PortTest(unittest.TestCase):
         self.assertEqual((), vifs.ports(None))
         self.assertEqual((), vifs.ports(model.NetworkInfo()))
 
-    def test_the_order_is_novas(self):
+    def test_ports_keep_order_of_nova(self):
         found = vifs.ports([vif(id='b'), vif(id='a')])
         self.assertEqual(['b', 'a'], [port.id for port in found])

@@ -148,14 +148,14 @@ class RootTest(unittest.TestCase):
         self.make(DATA)
         self.assertEqual(2, len(self.shown()))
 
-    def test_a_group_that_was_made_anew_is_read_again(self):
+    def test_recreated_volume_group_is_read_again(self):
         self.make(DATA)
         self.disks.remove(LPAR)
         self.control.add_fault(match='VolumeGroup.update', status=404)
         self.make(DATA)
         self.assertEqual(1, len(self.shown()))
 
-    def test_a_lost_answer_makes_no_second_disk(self):
+    def test_lost_answer_creates_no_second_disk(self):
         self.control.add_fault(
             match='VolumeGroup.update', drop=True, phase='after'
         )
@@ -168,7 +168,7 @@ class RootTest(unittest.TestCase):
         methods = {record['method'] for record in self.control.journal()}
         self.assertEqual({'GET'}, methods)
 
-    def test_a_disk_that_placement_counts_reserves_nothing(self):
+    def test_disk_counted_by_placement_reserves_nothing(self):
         self.start(
             capacity=5.9, free=3.9, disks=[{'name': NAME, 'capacity': 2}]
         )
@@ -178,7 +178,7 @@ class RootTest(unittest.TestCase):
             self.disks.capacity(),
         )
 
-    def test_a_group_of_large_units_rounds_up(self):
+    def test_volume_group_of_large_units_rounds_up(self):
         self.start(unit=4)
         self.make(DATA, size=10)
         (disk,) = self.shown()
@@ -217,7 +217,7 @@ class RootTest(unittest.TestCase):
         self.addCleanup(sleep.stop)
         return waits
 
-    def test_a_source_with_a_broken_pipe_ends_at_once(self):
+    def test_broken_pipe_of_source_is_raised_as_unreadable_image(self):
         # The HTTP library would take it for the server's.
         self.control.clear_journal()
         with self.assertRaises(exception.ImageUnreadable) as caught:
@@ -263,13 +263,13 @@ class RootTest(unittest.TestCase):
         with self.assertRaises(exception.NoRoom):
             self.disks.check_room(self.lpar_named('archive'), 2, None)
 
-    def test_a_group_of_large_units_needs_more_room(self):
+    def test_volume_group_of_large_units_needs_more_room(self):
         self.start(capacity=12, free=11, unit=4)
         self.disks.check_room(LPAR, 8, None)
         with self.assertRaises(exception.NoRoom):
             self.disks.check_room(LPAR, 9, None)
 
-    def test_a_medium_needs_room_in_the_repository(self):
+    def test_medium_needs_room_in_media_repository(self):
         self.disks.check_room(LPAR, 1, 1024)
         self.disks.make_medium('nv4b1c2d3e0f00.iso', b'iso')
         self.disks.check_room(LPAR, 1, storage.GIB)

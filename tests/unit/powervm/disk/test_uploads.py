@@ -157,7 +157,7 @@ class UploadTest(unittest.TestCase):
         self.control.add_fault(match='File.create', drop=True)
         self.refused(exception.RestUnreachable, DATA)
 
-    def test_three_uploads_run_at_a_time(self):
+    def test_uploads_run_three_at_a_time(self):
         together = threading.Barrier(3)
         lock = threading.Lock()
         sending = []

@@ -241,7 +241,7 @@ class KillTest(unittest.TestCase):
             service.world.plug_by_hand(instance[1])
 
     @hypothesis.given(ACTIONS)
-    def test_all_added_vlans_are_removed_without_a_kill(self, actions):
+    def test_added_vlans_are_all_removed_without_kill(self, actions):
         world = World()
         service = Service(world)
         for action, instance in actions:

@@ -200,7 +200,7 @@ class PlacementTest(base.ToolTestCase):
         self.assertIn('no longer reports the slot', row.reason)
         self.assertEqual(values.INDEX, row.drc_index)
 
-    def test_two_providers_of_a_slot_have_two_rows(self):
+    def test_slot_with_two_providers_has_two_rows(self):
         short = provider(uuid='p2', name='PowerVM IOSlot 21010020')
         found = list(
             slot_rows.make_rows(

@@ -212,7 +212,7 @@ class FlavorLintTest(unittest.TestCase):
         )
         self.assertIn('resources1:CUSTOM_GPU=1', finding.hint)
 
-    def test_many_equal_groups_and_devices_are_a_warning(self):
+    def test_flavor_with_4_equal_groups_for_32_devices_is_warned_of(self):
         offers = flavor_lint.DeviceOffers(
             frozenset({'CUSTOM_GPU'}), devices=(GPU,) * 32
         )
@@ -238,7 +238,7 @@ class FlavorLintTest(unittest.TestCase):
         self.assertEqual((), flavor_lint.lint_flavor(many(2), offers))
         self.assertEqual((), flavor_lint.lint_flavor(many(4), CLOUD))
 
-    def test_many_groups_are_a_warning_on_hosts_of_unknown_size(self):
+    def test_flavor_with_3_equal_groups_for_unknown_devices_is_warned_of(self):
         self.assertEqual((), flavor_lint.lint_flavor(many(2), FILE))
         self.assert_found(
             'warning',
@@ -249,7 +249,7 @@ class FlavorLintTest(unittest.TestCase):
             many(3),
         )
 
-    def test_three_groups_are_a_warning_on_a_host_of_256_devices(self):
+    def test_flavor_with_3_equal_groups_for_256_devices_is_warned_of(self):
         offers = flavor_lint.DeviceOffers(
             frozenset({'CUSTOM_GPU'}), devices=(GPU,) * 256
         )

@@ -57,7 +57,7 @@ class Answer:
 
 
 class ConsumersTest(unittest.TestCase):
-    def test_it_counts_as_allocated(self):
+    def test_provider_without_answer_counts_as_allocated(self):
         lost = nova_exception.ResourceProviderAllocationRetrievalFailed(
             rp_uuid='u', error='503'
         )
@@ -126,7 +126,7 @@ class BurnTest(unittest.TestCase):
         virtapi = types.SimpleNamespace(reportclient=row)
         return placement.ReportClientPlacement(virtapi).burn('uuid', classes)
 
-    def test_it_is_written_and_read_back(self):
+    def test_burn_is_written_and_read_back(self):
         row = Row()
         self.assertTrue(self.burn(row))
         self.assertEqual(['GET', 'PUT', 'GET'], row.asked)
@@ -134,24 +134,24 @@ class BurnTest(unittest.TestCase):
         # Nova must not write what it knew before.
         self.assertEqual([('uuid', True)], row.invalidated)
 
-    def test_what_is_burned_is_not_written_again(self):
+    def test_burned_provider_is_not_written_again(self):
         row = Row()
         self.burn(row)
         row.asked.clear()
         self.assertFalse(self.burn(row))
         self.assertEqual(['GET'], row.asked)
 
-    def test_a_lost_answer_is_read_back(self):
+    def test_burn_is_read_back_after_lost_answer(self):
         row = Row('lost')
         self.assertTrue(self.burn(row))
         self.assertEqual(['GET', 'PUT', 'GET'], row.asked)
 
-    def test_somebody_who_was_faster_is_heeded(self):
+    def test_burn_succeeds_after_conflict(self):
         row = Row('conflict')
         self.assertTrue(self.burn(row))
         self.assertEqual({'CUSTOM_GPU': values.record(1)}, row.inventories)
 
-    def test_a_write_that_does_nothing_fails_the_burn(self):
+    def test_burn_fails_if_write_changes_nothing(self):
         row = Row(*['ignored'] * 9)
         with self.assertRaisesRegex(
             exception.PlacementUnanswered, 'has not reserved'
@@ -164,13 +164,13 @@ class BurnTest(unittest.TestCase):
             self.burn(row)
         self.assertEqual({'CUSTOM_GPU': values.record()}, row.inventories)
 
-    def test_a_provider_without_inventory_can_not_be_burned(self):
+    def test_burn_refuses_provider_without_inventory(self):
         with self.assertRaisesRegex(
             exception.PlacementUnanswered, 'no inventory'
         ):
             self.burn(Row(classes=()))
 
-    def test_only_the_given_classes_count(self):
+    def test_burn_reserves_only_given_resource_classes(self):
         row = Row(classes=('CUSTOM_GPU', 'CUSTOM_BY_NOVA'))
         self.assertTrue(self.burn(row, {'CUSTOM_GPU'}))
         self.assertEqual(

@@ -24,7 +24,7 @@ from nova_powervm.instance import supported_features
 class DecidedTest(unittest.TestCase):
     """Nova can't learn anything new that nobody here has decided on."""
 
-    def test_each_extra_spec_that_nova_documents(self):
+    def test_extra_specs_of_nova_each_have_rule(self):
         for name in validators.VALIDATORS:
             key = re.sub(r'\{\w+\}', '1', name)
             with self.subTest(key):
@@ -32,7 +32,7 @@ class DecidedTest(unittest.TestCase):
                     supported_features.rule_of_extra_spec(key)
                 )
 
-    def test_each_image_property_that_nova_documents(self):
+    def test_image_properties_of_nova_each_have_exactly_one_rule(self):
         known = set(image_meta.ImageMetaProps.fields)
         decided = [
             n for rule in supported_features.RULES for n in rule.properties
