@@ -361,7 +361,7 @@ class ReleaseTest(CommandTestCase):
         self.assertEqual(1, self.reserved(burned))
         self.assertNotIn(' released', out.replace('not released', ''))
 
-    def test_release_tells_for_each_slot_what_was_done_if_one_fails(self):
+    def test_release_reports_result_per_slot_if_one_fails(self):
         self.start_host()
         first, second, *_ = sorted(self.slot_providers())
         burned = {self.burn(first): 0, self.burn(second): 1}

@@ -99,7 +99,7 @@ class ConfigDriveContentsTest(ConfigDriveTestCase):
         super().setUp()
         self.start_host()
 
-    def test_config_drive_holds_what_nova_puts_on_it(self):
+    def test_config_drive_holds_metadata_and_files_of_nova(self):
         self.tell_stories()
 
     def story_config_drive_is_iso_labelled_config_2(self):

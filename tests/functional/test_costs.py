@@ -145,7 +145,7 @@ class RestartCostTest(CostTestCase):
 class DeletedProviderTest(CostTestCase):
     skipping = False
 
-    def test_provider_that_somebody_deleted_is_made_anew(self):
+    def test_deleted_provider_is_created_again(self):
         self.start_host(skip_free_provider_reads=self.skipping)
         uuid = self.slot_providers()[0x21010020]['uuid']
         self.placement.delete(f'/resource_providers/{uuid}')
@@ -174,7 +174,7 @@ class SkipFreeReadsTest(CostTestCase):
             self.client().get_allocations_for_provider_tree(context, 'host1'),
         )
 
-    def test_four_requests_whatever_the_number_of_devices(self):
+    def test_cycle_sends_four_requests_for_any_number_of_devices(self):
         self.start_host(skip_free_provider_reads=True)
 
         asked, sent = self.cycle()

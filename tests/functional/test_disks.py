@@ -251,7 +251,7 @@ class Qcow2ImageTest(DiskTestCase):
         )
         return formats[disk['name']]
 
-    def test_qcow2_images(self):
+    def test_images_are_uploaded_in_their_format(self):
         self.tell_stories()
 
     def story_qcow2_is_sent_with_its_format(self):
@@ -468,7 +468,7 @@ class UploadTest(DiskTestCase):
         super().setUp()
         self.start_host()
 
-    def test_failing_uploads(self):
+    def test_uploads_are_repeated_or_fail_build(self):
         self.tell_stories()
 
     def story_upload_logs_on_again_after_session_ended(self):
@@ -801,7 +801,7 @@ class LeftoverDiskTest(DiskTestCase):
     def test_leftovers_of_builds(self):
         self.tell_stories()
 
-    def story_lpar_disk_medium_and_mappings_are_made_anew(self):
+    def story_spawn_replaces_stopped_lpar_disk_medium_and_mappings(self):
         server = self.boot({}, disk=1, request={'config_drive': True})
         old = self.disks() + self.media()
         self.control().set_partition(

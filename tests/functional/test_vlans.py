@@ -176,7 +176,7 @@ class VlanRemovalTest(VlanTestCase):
         self._run_periodics()
         self.assertEqual([50], self.vlans())
 
-    def story_bridges_that_others_provision_stay_as_they_are(self):
+    def story_vlans_are_kept_without_provisioning(self):
         server = self.boot_with(self.make_port(vlan=100))
         self.restart_host(provision_vlans=False)
 

@@ -141,7 +141,7 @@ class WatchTest(unittest.TestCase):
                 self.assertTrue(after.policy.paragraphs)
 
     @given(stories)
-    def test_news_follow_change_of_file(self, story):
+    def test_outcome_follows_change_of_file(self, story):
         for before, _, looked, _, news, after in story.cycles:
             if news is ReadOutcome.REFUSED:
                 self.assertNotEqual(before.judged, looked.look)

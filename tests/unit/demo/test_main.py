@@ -110,7 +110,7 @@ class EndNoticeTest(unittest.TestCase):
                 path.with_name('state-2'), main._next_state_dir(path)
             )
 
-    def test_keep_prints_commands_and_what_ctrl_c_does(self):
+    def test_keep_prints_commands_and_effect_of_ctrl_c(self):
         with tempfile.TemporaryDirectory() as directory:
             stack = dataclasses.replace(
                 samples.a_stack(), state_dir=pathlib.Path(directory)

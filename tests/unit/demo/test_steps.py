@@ -58,7 +58,7 @@ def _context(slots=(), cloud=None):
 class RunStepsTest(unittest.TestCase):
     """The steps that need no cloud."""
 
-    def test_too_few_gpus_end_the_steps(self):
+    def test_steps_end_if_gpus_are_too_few(self):
         slots = [samples.a_slot('21010020')]
 
         (step,) = steps.run_steps(_context(slots))

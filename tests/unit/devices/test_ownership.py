@@ -60,7 +60,7 @@ class WithholdTest(unittest.TestCase):
         )
         return verdict
 
-    def test_withhold_keeps_slot_of_nobody_else(self):
+    def test_slot_of_unrelated_cyborg_provider_is_offered(self):
         self.assertTrue(self.judge(cyborgs={1: 'x'}).offered)
 
     def test_cyborg_reason_names_both_configurations(self):

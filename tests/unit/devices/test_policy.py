@@ -74,7 +74,7 @@ class IdentificationTest(unittest.TestCase):
             'class': '0302',
         }))  # fmt: skip
 
-    def test_zero_matches(self):
+    def test_zero_id_matches_0000(self):
         self.assertTrue(
             identifies(slot(subsys_device_id=0), subsys_device_id='0000')
         )

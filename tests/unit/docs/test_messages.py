@@ -155,9 +155,11 @@ class WatchingPageTest(unittest.TestCase):
 
     def test_page_shows_every_warning_and_error_line(self):
         found = 0
-        for path in sorted((pages.ROOT / 'nova_powervm').rglob('*.py')):
+        package = pages.ROOT / 'nova_powervm'
+        for path in sorted(package.rglob('*.py')):
             # These are not run as services.
-            if not {'emulator', 'demo', 'tool'} & set(path.parts):
+            inside = path.relative_to(package).parts
+            if inside[0] not in ('emulator', 'demo', 'tool'):
                 for message in lines_of_the_log(path):
                     found += 1
                     with self.subTest(file=path.name):

@@ -64,5 +64,5 @@ class DifferencesTest(unittest.TestCase):
         self.assertFalse(kept & {adapter.mac for adapter in found.surplus})
 
     @hypothesis.given(ADAPTERS)
-    def test_without_ports_all_adapters_are_surplus(self, adapters):
+    def test_adapters_are_all_surplus_without_ports(self, adapters):
         self.assertEqual(adapters, list(compare([], adapters).surplus))

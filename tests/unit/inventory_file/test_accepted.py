@@ -135,7 +135,7 @@ class AcceptedTest(unittest.TestCase):
             self.assertIs(expected, paragraph.one_time_use, word)
             self.assertIs(True, paragraph.allow)
 
-    def test_quoted_name_is_text_whatever_it_looks_like(self):
+    def test_quoted_name_is_always_text(self):
         for name in ('<<', '1', 'yes', '*'):
             (paragraph,) = inventory_file.parse(
                 f"'{name}': {{identification: {{class: ABCD}}}}", 'x'

@@ -63,10 +63,10 @@ class LostAllocationTest(unittest.TestCase):
     def lost(self):
         return self.ops.read().lost
 
-    def test_provider_that_somebody_holds_is_allocated(self):
+    def test_provider_with_consumer_is_not_lost(self):
         self.assertEqual(frozenset(), self.lost())
 
-    def test_provider_of_an_owned_slot_that_nobody_holds_is_lost(self):
+    def test_provider_of_owned_slot_without_consumer_is_lost(self):
         self.host.vacant = {'p', 'q'}
 
         # The LPAR does not own the slot of the other provider.

@@ -118,7 +118,7 @@ class StatesTest(unittest.TestCase):
         ['failed', 'error', ['off hard', 'on']],
         ['suspended', 'suspended', ['off hard', 'on']],
     )
-    def test_hard_reboot(self, state, expected):
+    def test_hard_reboot_depends_on_state(self, state, expected):
         self.assertEqual(
             expected, run(Host(state), 'reboot', hard=True, timeout=60)
         )
@@ -129,13 +129,13 @@ class StatesTest(unittest.TestCase):
         ['failed', 'error', ['off hard', 'on']],
         ['suspended', 'suspended', ['off hard', 'on']],
     )
-    def test_soft_reboot(self, state, expected):
+    def test_soft_reboot_depends_on_state(self, state, expected):
         self.assertEqual(
             expected, run(Host(state), 'reboot', hard=False, timeout=60)
         )
 
     @ddt.data(True, False)
-    def test_reboot_of_what_the_host_does_not_know_is_refused(self, hard):
+    def test_reboot_of_unavailable_lpar_is_refused(self, hard):
         host = Host('not available')
         with self.assertRaises(exception.PartitionNotStartable):
             run(host, 'reboot', hard=hard, timeout=60)
@@ -153,7 +153,7 @@ class StatesTest(unittest.TestCase):
         power.PowerOps(host, host, host).power_off(TENANT.lpar, 60)
         self.assertEqual(expected, host.done)
 
-    def test_missing_slots_are_given_back_while_it_is_off(self):
+    def test_reboot_gives_missing_slots_back_while_lpar_is_off(self):
         for state, hard, expected in (
             ('running', False, ['off soft 60', 'give', 'on']),
             ('error', False, ['off hard', 'give', 'on']),
@@ -187,7 +187,7 @@ class SoftRebootTest(unittest.TestCase):
             ['restart soft 60', 'on'], self.reboot('not activated')
         )
 
-    def test_adapters_are_changed_after_it_was_shut_down(self):
+    def test_reboot_changes_adapters_after_shutdown(self):
         self.assertEqual(
             ['prepare', 'off soft 60', 'change', 'on'],
             self.reboot(None, changes=CHANGES),

@@ -53,7 +53,7 @@ def free_port():
 
 
 class ConnectTest(unittest.TestCase):
-    def test_log_on(self):
+    def test_connect_opens_session_until_close(self):
         with fixture.Emulator() as emulator:
             adapter = session.connect(server(emulator.url))
             self.assertEqual('PVM', adapter.session.mc_type)

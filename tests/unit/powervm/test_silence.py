@@ -134,7 +134,7 @@ class ReadTest(SilentTestCase):
         with self.soon(), self.assertRaises(exception.RestUnreachable):
             session.connect(hasty)
 
-    def test_silence_in_the_middle_of_an_answer(self):
+    def test_silence_in_middle_of_answer_is_told_as_silence(self):
         listening = self.enterContext(
             contextlib.closing(socket.create_server(('127.0.0.1', 0)))
         )

@@ -88,19 +88,19 @@ class OwnerTest(unittest.TestCase):
         (slot,) = views._slots(described(inside, capability), owners)
         return slot.owner and slot.owner.name
 
-    def test_named_without_the_capability(self):
+    def test_named_owner_is_believed_without_capability(self):
         self.assertEqual('named', self.owner(NAMED, owners={}))
 
-    def test_named_before_what_a_profile_has(self):
+    def test_named_owner_takes_precedence_over_profile(self):
         owners = {0x21010020: IN_PROFILE}
         self.assertEqual('named', self.owner(NAMED, owners=owners))
 
-    def test_profiles_add_to_what_is_named(self):
+    def test_profile_names_owner_of_slot_without_named_owner(self):
         owners = {0x21010020: IN_PROFILE}
         self.assertEqual('in profile', self.owner(owners=owners))
         self.assertIsNone(self.owner(owners={1: IN_PROFILE}))
 
-    def test_with_the_capability(self):
+    def test_slot_without_named_owner_is_free_with_capability(self):
         self.assertEqual('named', self.owner(NAMED, CAPABILITY))
         self.assertIsNone(self.owner('', CAPABILITY))
 

@@ -114,7 +114,7 @@ class DriverTest(test.NoDBTestCase):
             objects.Instance(uuid=uuids.instance, flavor=objects.Flavor()),
         )
 
-    def test_disks_of_nobody_are_looked_for_in_the_first_cycle_only(self):
+    def test_orphaned_disks_are_removed_in_first_cycle_only(self):
         for first in (None, ValueError('it')):
             asked = driver.PowerVMDriver(None)
             asked._node_uuid = uuids.node

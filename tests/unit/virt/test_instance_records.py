@@ -105,7 +105,7 @@ class HoldingsTest(test.TestCase):
         instance.save()
         self.assertEqual(set(), self.holdings())
 
-    def test_while_it_moves_it_holds_what_it_has_on_both_hosts(self):
+    def test_moving_instance_holds_resources_of_both_hosts(self):
         # An evacuation, or a resize that is not confirmed.
         for old, new in ((HERE, THERE), (THERE, HERE)):
             self.uuid = uuidutils.generate_uuid()

@@ -112,7 +112,7 @@ class RootTest(unittest.TestCase):
         with self.assertRaises(exception.ImageDamaged):
             self.make(DATA[:5], DAMAGED)
 
-    def test_leftover_disk_is_made_anew(self):
+    def test_make_root_replaces_leftover_disk(self):
         lpar = self.lpar_named('archive')
         name = storage.root_disk_name(lpar, 1)
         for size in (1, 2):

@@ -359,7 +359,7 @@ class ProvisionedVlansTest(unittest.TestCase):
 
         self.assertIn('has room for 19 more VLANs', logs.output[0])
 
-    def test_without_provisioning_nothing_is_removed(self):
+    def test_delete_keeps_vlan_without_provisioning(self):
         self.service.build(('a', 100))
         self.service.ops = vlans.ProvisionedVlans(
             self.world, self.world, provision=False

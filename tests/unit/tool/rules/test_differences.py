@@ -82,7 +82,7 @@ class DifferencesTest(unittest.TestCase):
     def test_matching_state_has_no_difference(self):
         self.assertEqual((), compare([offered()]))
 
-    def test_in_step_with_an_instance_that_has_its_device(self):
+    def test_instance_with_its_device_has_no_difference(self):
         self.assertEqual(
             (),
             compare(
@@ -98,7 +98,7 @@ class DifferencesTest(unittest.TestCase):
         self.assertEqual(values.INDEX, found.drc_index)
         self.assertIsNone(found.uuid)
 
-    def test_stale_and_free(self):
+    def test_free_provider_of_empty_slot_is_stale(self):
         found = self.assert_one(
             'stale',
             'the slot is empty',
@@ -106,7 +106,7 @@ class DifferencesTest(unittest.TestCase):
         )
         self.assertIn('nova-compute', found.cure)
 
-    def test_stale_and_allocated(self):
+    def test_allocated_provider_without_paragraph_is_stale(self):
         found = self.assert_one(
             'stale',
             'no paragraph of none.yaml identifies it: lacks '
@@ -134,7 +134,7 @@ class DifferencesTest(unittest.TestCase):
             ),
         )
 
-    def test_changed_traits(self):
+    def test_provider_with_wrong_traits_is_changed(self):
         traits = offered().traits - {'OWNER_NOVA'} | {
             'CUSTOM_POWERVM_IOSLOT_CLASS_0200'
         }
@@ -144,14 +144,14 @@ class DifferencesTest(unittest.TestCase):
             compare([offered(traits=traits)]),
         )
 
-    def test_changed_class(self):
+    def test_provider_with_wrong_resource_class_is_changed(self):
         self.assert_one(
             'changed',
             'has inventory of PGPU; lacks inventory of CUSTOM_GPU',
             compare([offered(inventory={'PGPU': values.record()})]),
         )
 
-    def test_changed_reserved(self):
+    def test_provider_with_wrong_reserved_is_changed(self):
         marked = offered().traits | {names.WITHDRAWN_TRAIT}
         self.assert_one(
             'changed',
@@ -178,7 +178,7 @@ class DifferencesTest(unittest.TestCase):
             ),
         )
 
-    def test_foreign_of_cyborg_for_the_same_slot(self):
+    def test_cyborg_provider_of_same_slot_is_foreign(self):
         for changes in (
             {'name': 'host1_21010020'},
             {
@@ -202,14 +202,14 @@ class DifferencesTest(unittest.TestCase):
                 self.assertEqual(values.INDEX, found.drc_index)
                 self.assertTrue(found.counts)
 
-    def test_foreign_that_could_be_taken_for_a_slot(self):
+    def test_provider_with_class_of_slots_is_foreign(self):
         other = offered(uuid='other', name='fpga', traits=frozenset())
         found = self.assert_one(
             'foreign', 'with the class CUSTOM_GPU', compare([offered(), other])
         )
         self.assertIn('traitN:OWNER_NOVA=required', found.cure)
 
-    def test_foreign_that_does_no_harm_does_not_count(self):
+    def test_unrelated_foreign_provider_does_not_count(self):
         other = offered(
             uuid='other',
             name='bandwidth',
@@ -228,7 +228,7 @@ class DifferencesTest(unittest.TestCase):
             compare([offered(parent_uuid='elsewhere')]),
         )
 
-    def test_leaked_allocation_without_an_lpar(self):
+    def test_allocation_without_lpar_is_leaked(self):
         found = self.assert_one(
             'leaked',
             f'allocated to {INSTANCE}, which has no LPAR',
@@ -236,14 +236,14 @@ class DifferencesTest(unittest.TestCase):
         )
         self.assertIn(f'allocation delete {INSTANCE}', found.cure)
 
-    def test_leaked_allocation_whose_lpar_does_not_hold_the_slot(self):
+    def test_allocation_of_slot_that_lpar_lacks_is_leaked(self):
         self.assert_one(
             'leaked',
             'but the slot is free',
             compare([offered(consumers=held())]),
         )
 
-    def test_leaked_is_not_said_of_lpars_that_nobody_listed(self):
+    def test_allocation_is_not_leaked_if_lpars_are_unknown(self):
         found = compare(
             [offered(consumers=held())],
             [values.slot(owner=values.client())],
@@ -251,7 +251,7 @@ class DifferencesTest(unittest.TestCase):
         )
         self.assertEqual((), found)
 
-    def test_leaked_slot_that_was_not_allocated_to_its_lpar(self):
+    def test_slot_of_lpar_without_allocation_is_leaked(self):
         here = dataclasses.replace(ROOT, consumers={INSTANCE: {'VCPU': 1}})
         slots = [values.slot(owner=values.client(name='vm1'))]
         tree = placement_tree.Tree('host1', here, (offered(),))

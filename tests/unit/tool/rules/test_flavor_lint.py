@@ -231,7 +231,7 @@ class FlavorLintTest(unittest.TestCase):
         ):
             self.assertIn(option, finding.hint)
 
-    def test_few_groups_or_few_devices_are_no_finding(self):
+    def test_flavor_with_few_groups_or_devices_has_no_finding(self):
         offers = flavor_lint.DeviceOffers(
             frozenset({'CUSTOM_GPU'}), devices=(GPU,) * 32
         )
@@ -287,7 +287,7 @@ class PlacementCostTest(unittest.TestCase):
             'many hours', str(placement_cost.PlacementCost('X', 8, 32))
         )
 
-    def test_more_groups_than_devices_cost_no_time(self):
+    def test_cost_is_low_for_more_groups_than_devices(self):
         self.assertFalse(placement_cost.PlacementCost('X', 4, 3).high)
 
     def test_groups_of_different_kinds_are_counted_apart(self):
