@@ -86,18 +86,25 @@ class ProviderTreeUpdater:
         self._claims.published = _published(assessment.facts, plan, providers)
 
     def recover_deleted(self, root: str) -> None:
-        """Have Nova read its tree anew if somebody deleted a provider of ours.
+        """Have Nova read its tree again if providers are gone in Placement.
 
-        Nova asks for the allocations of each provider that it remembers
-        before it calls the driver. Placement does not know one that was
-        deleted behind its back, and the cycle ends there, for up to
-        ``[compute]resource_provider_association_refresh`` seconds. This never
+        Nova asks for the allocations of each provider that it has cached
+        before it calls the driver. If an operator deleted one of them, the
+        cycle ends there, for up to
+        ``[compute]resource_provider_association_refresh`` seconds. As long as
+        no update has succeeded, it is unknown what Nova has cached. This never
         raises.
 
         :param root: Uuid of the compute node's provider.
         """
+        published = self._claims.published
+        if not published.is_complete:
+            stale_providers.forget_all(self._client, root)
+            return
         stale_providers.forget_deleted(
-            self._client, root, self._claims.published.providers
+            self._client,
+            root,
+            published.providers.keys() | published.others.strangers,
         )
 
     def _assess(
