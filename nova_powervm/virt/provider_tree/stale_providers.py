@@ -131,8 +131,9 @@ def check_read(
     """
     for provider in providers:
         if (
-            tree.data(provider.uuid).inventory
+            provider.inventory
             or names.slot_of_provider(provider.name) is None
+            or tree.data(provider.uuid).inventory
         ):
             continue
         answer = placement.ask(

@@ -58,6 +58,8 @@ class ProviderTreeUpdater:
         self._additions = additions
         self._claims = slot_claims
         self._log = plan_log.PlanLog()
+        # What the last update had left when the last cycle began.
+        self._left: claim_ops.PublishedSlots | None = None
 
     def update(
         self, tree: Any, nodename: str, snapshot: host_ops.Snapshot
@@ -91,13 +93,17 @@ class ProviderTreeUpdater:
         Nova asks for the allocations of each provider that it has cached
         before it calls the driver. If an operator deleted one of them, the
         cycle ends there, for up to
-        ``[compute]resource_provider_association_refresh`` seconds. As long as
-        no update has succeeded, it is unknown what Nova has cached. This never
+        ``[compute]resource_provider_association_refresh`` seconds. So this
+        asks Placement if the last cycle has made no update. As long as no
+        update has succeeded, it is unknown what Nova has cached. It never
         raises.
 
         :param root: Uuid of the compute node's provider.
         """
         published = self._claims.published
+        is_stuck, self._left = published is self._left, published
+        if not is_stuck:
+            return
         if not published.is_complete:
             stale_providers.forget_all(self._client, root)
             return
@@ -160,7 +166,7 @@ def _published(
                 if provider.is_cyborgs
             ),
             strangers=frozenset(provider.uuid for provider in facts.below)
-            - providers.keys(),
+            - {entry.uuid for entry in plan.entries},
         ),
         one_time_use=plan.one_time_use,
     )

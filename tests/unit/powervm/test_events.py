@@ -224,6 +224,7 @@ class ChangedLparsTest(unittest.TestCase):
             ('MODIFY_URI', f'{ROOT}VirtualIOServer/{LPAR}'),
             ('MODIFY_URI', f'{ROOT}LogicalPartition/{LPAR}/VirtualNetwork/x'),
             ('MODIFY_URI', None),
+            ('ADD_URI', f'{ROOT}LogicalPartition/{LPAR}'),
             ('DELETE_URI', f'{ROOT}LogicalPartition/{LPAR}'),
             ('CUSTOM_CLIENT_EVENT', 'whatever'),
         ):
