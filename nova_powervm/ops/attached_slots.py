@@ -12,49 +12,20 @@
 
 """Slots of an existing LPAR: exactly those of its instance, or none starts."""
 
-import dataclasses
 from collections.abc import Iterable
-from collections.abc import Mapping
 from collections.abc import Sequence
 
 from oslo_log import log as logging
 
 from nova_powervm import exception
-from nova_powervm.devices import accelerators
 from nova_powervm.devices import claims
 from nova_powervm.instance import partition
 from nova_powervm.ops import claims as claim_ops
 from nova_powervm.ops import host as host_ops
+from nova_powervm.ops import instance_spec
 from nova_powervm.ops import interfaces
-from nova_powervm.ops import network as network_ops
 
 LOG = logging.getLogger(__name__)
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Tenant:
-    """An instance that has an LPAR, as Nova knows it.
-
-    :param instance: The instance's uuid.
-    :param extra_specs: Extra specs of its flavor.
-    :param remembered: Slot providers that Nova stored with the instance.
-    :param requests: Its accelerator requests.
-    :param ports: Its ports; None if they are not known, and the adapters of
-        its LPAR are to stay as they are.
-    """
-
-    instance: str
-    extra_specs: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    remembered: Mapping[str, claims.SlotProvider] = dataclasses.field(
-        default_factory=dict
-    )
-    requests: Sequence[accelerators.Request] = ()
-    ports: network_ops.InstancePorts | None = None
-
-    @property
-    def lpar(self) -> str:
-        """Upper-case uuid of its LPAR."""
-        return partition.lpar_uuid(self.instance)
 
 
 class AttachedSlotOps:
@@ -80,7 +51,7 @@ class AttachedSlotOps:
         self._claims = slot_claims
 
     def missing(
-        self, tenant: Tenant, lpar: partition.Partition
+        self, instance: instance_spec.InstanceSpec, lpar: partition.Partition
     ) -> tuple[partition.SlotAssignment, ...]:
         """Find the slots that an LPAR has to be given; nothing is changed.
 
@@ -93,25 +64,27 @@ class AttachedSlotOps:
         :raises exception.ClaimFailed: A missing slot is not free, or Nova
             stored less than the flavor asks for.
         """
-        wanted = self._wanted(tenant)
+        wanted = self._wanted(instance)
         gaps = [
             claim for claim in wanted if not lpar.slots.get(claim.drc_index)
         ]
         if set(lpar.slots) - {claim.drc_index for claim in wanted}:
-            raise _differ(tenant, lpar, wanted)
+            raise _differ(instance, lpar, wanted)
         if not gaps:
             return ()
         absent = {claim.drc_index for claim in gaps} - set(lpar.slots)
         self._claims.refuse_novas(
-            tenant.instance,
-            [r for r in tenant.requests if r.drc_index in absent],
+            instance.uuid,
+            [r for r in instance.requests if r.drc_index in absent],
         )
         return self._claims.assignments(
-            tenant.instance, tenant.lpar, gaps, self._host.view()
+            instance.uuid, instance.lpar, gaps, self._host.view()
         )
 
     def give(
-        self, tenant: Tenant, slots: Sequence[partition.SlotAssignment]
+        self,
+        instance: instance_spec.InstanceSpec,
+        slots: Sequence[partition.SlotAssignment],
     ) -> partition.Partition:
         """Give missing slots to a stopped LPAR and read it back.
 
@@ -125,22 +98,22 @@ class AttachedSlotOps:
             'LPAR %(lpar)s of instance %(instance)s lacks %(slots)s; giving '
             'them back.',
             {
-                'lpar': tenant.lpar,
-                'instance': tenant.instance,
+                'lpar': instance.lpar,
+                'instance': instance.uuid,
                 'slots': _indexes(slot.drc_index for slot in slots),
             },
         )
-        wanted = self._wanted(tenant)
+        wanted = self._wanted(instance)
         given = {slot.drc_index for slot in slots}
         self._claims.burn(
-            tenant.instance, [c for c in wanted if c.drc_index in given]
+            instance.uuid, [c for c in wanted if c.drc_index in given]
         )
-        lpar = self._partitions.assign(tenant.lpar, slots)
+        lpar = self._partitions.assign(instance.lpar, slots)
         if lpar.slots != dict.fromkeys((c.drc_index for c in wanted), True):
-            raise _differ(tenant, lpar, wanted)
+            raise _differ(instance, lpar, wanted)
         return lpar
 
-    def audit(self, tenant: Tenant) -> None:
+    def audit(self, instance: instance_spec.InstanceSpec) -> None:
         """Log what a running instance lacks, by the last reading.
 
         For a service that starts: it changes nothing and sends no request.
@@ -150,47 +123,51 @@ class AttachedSlotOps:
             for slot in self._host.last.view.io_slots
             if slot.owner
             and slot.owner.uuid
-            and slot.owner.uuid.upper() == tenant.lpar
+            and slot.owner.uuid.upper() == instance.lpar
         }
-        lost = {p.drc_index for p in tenant.remembered.values()} - owned
+        lost = {p.drc_index for p in instance.stored_slots.values()} - owned
         if lost:
             LOG.error(
                 'Instance %(instance)s was allocated %(slots)s, but its LPAR '
                 'does not have them. Reboot it hard, or start it: what is '
                 'free is given back then.',
-                {'instance': tenant.instance, 'slots': _indexes(lost)},
+                {'instance': instance.uuid, 'slots': _indexes(lost)},
             )
 
-    def slots_of(self, tenant: Tenant) -> tuple[int, ...]:
+    def slots_of(
+        self, instance: instance_spec.InstanceSpec
+    ) -> tuple[int, ...]:
         """Give the slots that an instance has, or was allocated.
 
         A host that does not answer leaves those that Nova knows of.
         """
-        known = {p.drc_index for p in tenant.remembered.values()}
+        known = {p.drc_index for p in instance.stored_slots.values()}
         try:
-            lpar = self._partitions.find(tenant.lpar)
+            lpar = self._partitions.find(instance.lpar)
         except exception.PowerVMError as error:
-            LOG.warning('LPAR %s can not be read: %s', tenant.lpar, error)
+            LOG.warning('LPAR %s can not be read: %s', instance.lpar, error)
             lpar = None
         return tuple(sorted(known | set(lpar.slots if lpar else ())))
 
-    def _wanted(self, tenant: Tenant) -> tuple[claims.Claim, ...]:
+    def _wanted(
+        self, instance: instance_spec.InstanceSpec
+    ) -> tuple[claims.Claim, ...]:
         return self._claims.stored_claims(
-            tenant.instance,
-            tenant.extra_specs,
-            tenant.remembered,
-            tenant.requests,
+            instance.uuid,
+            instance.extra_specs,
+            instance.stored_slots,
+            instance.requests,
         )
 
 
 def _differ(
-    tenant: Tenant,
+    instance: instance_spec.InstanceSpec,
     lpar: partition.Partition,
     wanted: Iterable[claims.Claim],
 ) -> exception.SlotsDiffer:
     indexes = {claim.drc_index for claim in wanted}
     return exception.SlotsDiffer(
-        instance=tenant.instance,
+        instance=instance.uuid,
         name=lpar.name,
         wanted=_indexes(indexes),
         found=_indexes(lpar.slots),

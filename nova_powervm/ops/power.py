@@ -22,6 +22,7 @@ from nova_powervm import exception
 from nova_powervm.instance import lpar_state
 from nova_powervm.instance import partition
 from nova_powervm.ops import attached_slots
+from nova_powervm.ops import instance_spec
 from nova_powervm.ops import interfaces
 from nova_powervm.ops import network
 
@@ -57,7 +58,7 @@ class PowerOps:
         """
         return lpar_state.power(self._partitions.state(uuid))
 
-    def power_on(self, tenant: attached_slots.Tenant) -> None:
+    def power_on(self, instance: instance_spec.InstanceSpec) -> None:
         """Start an instance's LPAR; one that runs already is fine.
 
         It starts with exactly its slots, and the adapters of its ports. One
@@ -72,25 +73,25 @@ class PowerOps:
         :raises exception.PortRefused: A missing adapter can't be made.
         :raises exception.PortsUnknown: It can't be told which there must be.
         """
-        lpar = self._find(tenant.lpar)
-        power = _known(tenant, lpar)
+        lpar = self._find(instance.lpar)
+        power = _known(instance, lpar)
         if power is lpar_state.Power.SUSPENDED:
             raise exception.PartitionNotStartable(
                 name=lpar.name,
-                instance=tenant.instance,
+                instance=instance.uuid,
                 state=lpar.state,
                 reason='a start would lose what its guest has in memory. '
                 'Resume it on the host, or reboot the server hard to start '
                 'it anew',
             )
-        missing = self._slots.missing(tenant, lpar)
-        with self._networks.compared(lpar.uuid, tenant.ports) as changes:
+        missing = self._slots.missing(instance, lpar)
+        with self._networks.compared(lpar.uuid, instance.ports) as changes:
             if power is not lpar_state.Power.RUNNING:
-                self._start(tenant, lpar, missing, changes)
+                self._start(instance, lpar, missing, changes)
                 return
             if missing:
                 raise exception.SlotsMissing(
-                    instance=tenant.instance,
+                    instance=instance.uuid,
                     name=lpar.name,
                     slots=', '.join(f'{s.drc_index:08X}' for s in missing),
                 )
@@ -99,7 +100,7 @@ class PowerOps:
 
     def _start(
         self,
-        tenant: attached_slots.Tenant,
+        instance: instance_spec.InstanceSpec,
         lpar: partition.Partition,
         missing: Sequence[partition.SlotAssignment],
         changes: network.Changes,
@@ -120,7 +121,7 @@ class PowerOps:
         else:
             self._networks.carry_out(lpar, changes)
         if missing:
-            lpar = self._slots.give(tenant, missing)
+            lpar = self._slots.give(instance, missing)
         self._partitions.power_on(lpar)
 
     @contextlib.contextmanager
@@ -176,7 +177,7 @@ class PowerOps:
         self._partitions.power_off(lpar, hard=True)
 
     def reboot(
-        self, tenant: attached_slots.Tenant, *, hard: bool, timeout: int
+        self, instance: instance_spec.InstanceSpec, *, hard: bool, timeout: int
     ) -> None:
         """Restart an instance's LPAR; one that does not run is started.
 
@@ -198,22 +199,22 @@ class PowerOps:
         :raises exception.PortsUnknown: It can't be told which adapters there
             must be; the LPAR runs on.
         """
-        lpar = self._find(tenant.lpar)
-        power = _known(tenant, lpar)
-        missing = self._slots.missing(tenant, lpar)
-        with self._networks.compared(lpar.uuid, tenant.ports) as changes:
+        lpar = self._find(instance.lpar)
+        power = _known(instance, lpar)
+        missing = self._slots.missing(instance, lpar)
+        with self._networks.compared(lpar.uuid, instance.ports) as changes:
             if missing or changes or power is not lpar_state.Power.RUNNING:
                 self._start(
-                    tenant, lpar, missing, changes, 0 if hard else timeout
+                    instance, lpar, missing, changes, 0 if hard else timeout
                 )
             elif hard:
                 self._partitions.restart(lpar, hard=True)
             else:
-                self._restart(tenant, lpar, timeout)
+                self._restart(instance, lpar, timeout)
 
     def _restart(
         self,
-        tenant: attached_slots.Tenant,
+        instance: instance_spec.InstanceSpec,
         lpar: partition.Partition,
         timeout: int,
     ) -> None:
@@ -221,7 +222,7 @@ class PowerOps:
         if self._restart_softly(lpar, timeout):
             return
         # It may have gone down too late, and does not come up again.
-        lpar = self._find(tenant.lpar)
+        lpar = self._find(instance.lpar)
         if _is_active(lpar):
             self._partitions.restart(lpar, hard=True)
         else:
@@ -261,14 +262,14 @@ class PowerOps:
 
 
 def _known(
-    tenant: attached_slots.Tenant, lpar: partition.Partition
+    instance: instance_spec.InstanceSpec, lpar: partition.Partition
 ) -> lpar_state.Power:
     """Give an LPAR's power state; the host has to know it."""
     power = lpar_state.power(lpar.state)
     if power is lpar_state.Power.UNKNOWN:
         raise exception.PartitionNotStartable(
             name=lpar.name,
-            instance=tenant.instance,
+            instance=instance.uuid,
             state=lpar.state,
             reason='the host does not know whether it runs, so it is neither '
             'started nor stopped. Try again when `pvmctl lpar list` shows '

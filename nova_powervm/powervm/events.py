@@ -34,21 +34,16 @@ LOG = logging.getLogger(__name__)
 
 _EventType = event.EventType
 
-#: Types whose EventData is the URI of a resource that appeared or changed.
-_OF_URI = frozenset(
-    (
-        _EventType.ADD_URI,
-        _EventType.MODIFY_URI,
-        _EventType.INVALID_URI,
-        _EventType.VISIBLE_URI,
-    )
-)
+#: Types whose EventData is the URI of a resource that changed.
+_OF_URI = frozenset((_EventType.MODIFY_URI, _EventType.INVALID_URI))
 #: Types that stop no LPAR.
 _IRRELEVANT = frozenset(
     (
+        _EventType.ADD_URI,
         _EventType.CUSTOM_CLIENT_EVENT,
         _EventType.DELETE_URI,
         _EventType.HIDDEN_URI,
+        _EventType.VISIBLE_URI,
     )
 )
 _LPAR = 'LogicalPartition'

@@ -38,7 +38,8 @@ from nova_powervm.devices import slots
 from nova_powervm.instance import lpar_state
 from nova_powervm.instance import partition
 from nova_powervm.ops import host as host_ops
-from nova_powervm.ops import lifecycle
+from nova_powervm.ops import instance_spec
+from nova_powervm.ops import network
 from nova_powervm.virt import accelerator_requests
 from nova_powervm.virt import config_drives
 from nova_powervm.virt import device_tags
@@ -205,9 +206,9 @@ class PowerVMDriver(unsupported.Unsupported):
             takes no orders yet, so no build is under way, and has made sure
             that it is the host that it was.
         """
-        jobs = [('LPARs', running.lifecycle.tidy)]
+        jobs = [('LPARs', running.removal.remove_leftovers)]
         if with_orphans:
-            jobs.append(('Disks', running.lifecycle.remove_orphans))
+            jobs.append(('Disks', running.removal.remove_orphan_disks))
         hosted = functools.partial(running.records.hosted, self._name())
         for what, job in jobs:
             try:
@@ -360,7 +361,7 @@ class PowerVMDriver(unsupported.Unsupported):
             instance.device_metadata = device_tags.metadata(
                 context, instance, network_info
             )
-            build = self._build(
+            build = self._describe_build(
                 context,
                 instance,
                 image_meta,
@@ -371,7 +372,7 @@ class PowerVMDriver(unsupported.Unsupported):
                 accelerator_requests.given(instance, self._name(), accel_info),
                 power_on=power_on,
             )
-            with self._ops().network.using(build.ports):
+            with self._ops().network.using(build.known_ports):
                 self._ops().lifecycle.spawn(build)
         except exception.PowerVMError as error:
             raise errors.of_build(error, instance.uuid) from error
@@ -407,7 +408,9 @@ class PowerVMDriver(unsupported.Unsupported):
             server goes on as it was.
         :raises nova.exception.InstanceDeployFailure: It is an evacuation.
         """
-        try:
+        with self._refused.translated(
+            context, instance, allocations, evacuate=evacuate
+        ):
             builds.check(
                 instance,
                 image_meta,
@@ -416,36 +419,24 @@ class PowerVMDriver(unsupported.Unsupported):
                 preserve_ephemeral=preserve_ephemeral,
             )
             if not evacuate:
-                self._ops().lifecycle.check(
-                    self._build(
-                        context,
-                        instance,
-                        image_meta,
-                        injected_files,
-                        admin_password,
-                        allocations,
-                        network_info,
-                        # Nova asks for them when the old instance is gone.
-                        accelerator_requests.fetched(
-                            context, instance, self._name()
-                        ),
-                    )
+                build = self._describe_build(
+                    context,
+                    instance,
+                    image_meta,
+                    injected_files,
+                    admin_password,
+                    allocations,
+                    network_info,
+                    # Nova asks for them when the old instance is gone.
+                    accelerator_requests.fetched(
+                        context, instance, self._name()
+                    ),
                 )
-        except Exception as error:
-            if not evacuate:
-                raise self._refused.refuse(
-                    context, instance, allocations, error
-                ) from error
-            if isinstance(error, exception.PowerVMError):
-                raise nova_exception.InstanceDeployFailure(
-                    reason=error.summary
-                ) from error
-            raise
-        if not evacuate:
-            self._refused.begin(context, instance, allocations)
+                self._ops().lifecycle.check(build)
+                self._refused.begin(context, instance, allocations)
         raise NotImplementedError()
 
-    def _build(
+    def _describe_build(
         self,
         context: Any,
         instance: Any,
@@ -457,16 +448,21 @@ class PowerVMDriver(unsupported.Unsupported):
         requests: Sequence[accelerators.Request],
         *,
         power_on: bool = True,
-    ) -> lifecycle.Build:
-        """Say what is to be made of an instance."""
-        glance = images.GlanceImage(context, image_meta.id)
-        return translation.build(
+    ) -> instance_spec.InstanceSpec:
+        """Describe an instance that is to be built."""
+        ports = vifs.ports(network_info)
+        return translation.describe_instance(
             instance,
-            allocations,
-            translation.root(instance, glance),
+            allocations=allocations,
+            root=translation.root_disk(
+                instance, images.GlanceImage(context, image_meta.id)
+            ),
             requests=requests,
-            ports=vifs.ports(network_info),
-            marks=port_records.NovaInstanceMarks(instance, self._name()),
+            ports=network.InstancePorts(
+                known=ports,
+                ask=lambda: ports,
+                marks=port_records.NovaInstanceMarks(instance, self._name()),
+            ),
             config_drive=_config_drive(
                 instance, network_info, injected_files, admin_password
             ),
@@ -530,7 +526,9 @@ class PowerVMDriver(unsupported.Unsupported):
         )
         ports = instance_ports.given(instance, network_info, self._name())
         self._ops().power.power_on(
-            translation.tenant(instance, requests, ports)
+            translation.describe_instance(
+                instance, requests=requests, ports=ports
+            )
         )
 
     def power_off(
@@ -574,7 +572,9 @@ class PowerVMDriver(unsupported.Unsupported):
             )
             ports = instance_ports.given(instance, network_info, self._name())
             self._ops().power.reboot(
-                translation.tenant(instance, requests, ports),
+                translation.describe_instance(
+                    instance, requests=requests, ports=ports
+                ),
                 hard=reboot_type == 'HARD',
                 timeout=translation.shutdown_timeout(instance),
             )
@@ -603,7 +603,9 @@ class PowerVMDriver(unsupported.Unsupported):
         )
         ports = instance_ports.fetched(instance, self._name())
         self._ops().power.power_on(
-            translation.tenant(instance, requests, ports)
+            translation.describe_instance(
+                instance, requests=requests, ports=ports
+            )
         )
 
     # Live migration
@@ -638,7 +640,9 @@ class PowerVMDriver(unsupported.Unsupported):
             stays as it is.
         """
         raise live_migration.refusal(
-            self._ops().attached_slots.slots_of(translation.tenant(instance))
+            self._ops().attached_slots.slots_of(
+                translation.describe_instance(instance)
+            )
         )
 
     # Networks
@@ -657,7 +661,9 @@ class PowerVMDriver(unsupported.Unsupported):
             if ports:
                 with self._patience():
                     self._ops().network.complete(_lpar(instance), ports)
-            self._ops().attached_slots.audit(translation.tenant(instance))
+            self._ops().attached_slots.audit(
+                translation.describe_instance(instance)
+            )
         except exception.PowerVMError as error:
             LOG.error(
                 'The network adapters can not be checked: %s',

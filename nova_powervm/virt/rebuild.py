@@ -93,6 +93,38 @@ class RefusedRebuilds:
         # What Nova handed over for a rebuild that goes on, by instance.
         self._begun: dict[str, tuple[Any, Any]] = {}
 
+    @contextlib.contextmanager
+    def translated(
+        self,
+        context: Any,
+        instance: Any,
+        allocations: Any,
+        *,
+        evacuate: bool,
+    ) -> Iterator[None]:
+        """Refuse the rebuild that this block checks, if the check fails.
+
+        :param context: Of the request.
+        :param instance: nova.objects.Instance.
+        :param allocations: As Nova handed them to rebuild.
+        :param evacuate: Whether it is an evacuation, which has no old LPAR to
+            go on with.
+        :raises nova.exception.InstanceFaultRollback: It is no evacuation.
+        :raises nova.exception.InstanceDeployFailure: It is one.
+        """
+        try:
+            yield
+        except Exception as error:
+            if not evacuate:
+                raise self.refuse(
+                    context, instance, allocations, error
+                ) from error
+            if isinstance(error, exception.PowerVMError):
+                raise nova_exception.InstanceDeployFailure(
+                    reason=error.summary
+                ) from error
+            raise
+
     def begin(self, context: Any, instance: Any, allocations: Any) -> None:
         """Note that Nova takes the first step of a rebuild now.
 

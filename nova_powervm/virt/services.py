@@ -35,6 +35,7 @@ from nova_powervm.ops import lifecycle
 from nova_powervm.ops import network
 from nova_powervm.ops import power
 from nova_powervm.ops import readiness
+from nova_powervm.ops import removal
 from nova_powervm.ops import stopped_lpars
 from nova_powervm.powervm import disk
 from nova_powervm.powervm import events
@@ -60,6 +61,7 @@ class Services:
     :param claims: Finds the slots of instances.
     :param provider_tree: Updates Nova's provider tree.
     :param lifecycle: Makes and removes LPARs.
+    :param removal: Removes LPARs, and what builds left behind.
     :param power: Runs and stops them.
     :param attached_slots: Verifies the slots of LPARs that exist.
     :param network: Connects them.
@@ -74,6 +76,7 @@ class Services:
     claims: claims.ClaimOps
     provider_tree: updating.ProviderTreeUpdater
     lifecycle: lifecycle.LifecycleOps
+    removal: removal.RemovalOps
     power: power.PowerOps
     attached_slots: attached_slots.AttachedSlotOps
     network: network.NetworkOps
@@ -176,6 +179,7 @@ def _assemble(
         lpars,
     )
     slots = attached_slots.AttachedSlotOps(lpars, reader, slot_claims)
+    removals = removal.RemovalOps(lpars, disks)
     return Services(
         host=reader,
         inventory=inventory,
@@ -195,8 +199,10 @@ def _assemble(
             images.ImageOps(),
             disks,
             networks,
+            removals,
             settings.proc_units_factor,
         ),
+        removal=removals,
         power=power.PowerOps(lpars, slots, networks),
         attached_slots=slots,
         network=networks,

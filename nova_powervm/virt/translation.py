@@ -12,8 +12,6 @@
 
 """Nova's objects to the driver's values, and back."""
 
-from collections.abc import Mapping
-from collections.abc import Sequence
 from typing import Any
 
 import nova.conf
@@ -23,13 +21,9 @@ from nova.objects import fields
 from nova.virt import hardware
 from oslo_utils import timeutils
 
-from nova_powervm.devices import accelerators
-from nova_powervm.devices import claims
 from nova_powervm.instance import lpar_state
-from nova_powervm.ops import attached_slots
 from nova_powervm.ops import host as host_ops
-from nova_powervm.ops import lifecycle
-from nova_powervm.ops import network
+from nova_powervm.ops import instance_spec
 from nova_powervm.virt import images
 from nova_powervm.virt import instance_records
 
@@ -75,12 +69,14 @@ def shutdown_timeout(instance: Any) -> int:
     )
 
 
-def root(instance: Any, glance: images.GlanceImage) -> lifecycle.Root:
-    """Say what the root disk of an instance is made of.
+def root_disk(
+    instance: Any, glance: images.GlanceImage
+) -> instance_spec.RootDisk:
+    """Describe the root disk that a build makes.
 
     :raises exception.ImageRefused: Glance does not show the image.
     """
-    return lifecycle.Root(
+    return instance_spec.RootDisk(
         image=glance.describe(),
         source=glance.read,
         flavor_gb=instance.flavor.root_gb,
@@ -88,59 +84,24 @@ def root(instance: Any, glance: images.GlanceImage) -> lifecycle.Root:
     )
 
 
-def build(
-    instance: Any,
-    allocations: Any,
-    disk: lifecycle.Root,
-    **rest: Any,
-) -> lifecycle.Build:
-    """Say what is to be made of an instance.
+def describe_instance(
+    instance: Any, **rest: Any
+) -> instance_spec.InstanceSpec:
+    """Describe an instance for an operation.
 
-    :param instance: nova.objects.Instance.
-    :param allocations: As Nova hands them to spawn.
-    :param disk: Its root disk.
-    :param rest: Further fields of the build.
+    :param instance: nova.objects.Instance; its resources are loaded if they
+        are not there.
+    :param rest: Further fields of the specification.
     """
-    return lifecycle.Build(
-        instance=instance.uuid,
+    return instance_spec.InstanceSpec(
+        uuid=instance.uuid,
         name=instance.name,
         memory_mb=instance.flavor.memory_mb,
         vcpus=instance.flavor.vcpus,
-        extra_specs=_extra_specs(instance),
-        allocations=allocations,
-        remembered=_remembered(instance),
-        root=disk,
+        extra_specs=dict(instance.flavor.extra_specs or {}),
+        stored_slots=instance_records.stored_slots(instance.resources),
         **rest,
     )
-
-
-def tenant(
-    instance: Any,
-    requests: Sequence[accelerators.Request] = (),
-    ports: network.InstancePorts | None = None,
-) -> attached_slots.Tenant:
-    """Say which slots and adapters an existing instance has to have.
-
-    :param instance: nova.objects.Instance.
-    :param requests: Its accelerator requests.
-    :param ports: Its ports; None to leave its adapters alone.
-    """
-    return attached_slots.Tenant(
-        instance=instance.uuid,
-        extra_specs=_extra_specs(instance),
-        remembered=_remembered(instance),
-        requests=requests,
-        ports=ports,
-    )
-
-
-def _extra_specs(instance: Any) -> dict[str, str]:
-    return dict(instance.flavor.extra_specs or {})
-
-
-def _remembered(instance: Any) -> Mapping[str, claims.SlotProvider]:
-    """Read what Nova stored when it claimed; loaded if it is not there."""
-    return instance_records.stored_slots(instance.resources)
 
 
 def available_resource(

@@ -46,7 +46,10 @@ def main():
     print(*report.table(runs), sep='\n')
     print(*report.policy_table(rows), sep='\n')
     print('\ntargets')
-    met = [_print_target(*target) for target in report.targets(runs, rows)]
+    met = [_print_target(*target) for target in report.targets(runs)]
+    print('\nother figures, with what is worth a look')
+    for other in report.other_ratios(runs, rows):
+        _print_target(*other, words=('', 'LOOK'))
     print(f'\nload at the end {os.getloadavg()[0]:.1f}')
     with open(options.output, 'w') as file:
         json.dump({'runs': runs, 'policies': rows}, file, indent=2)
@@ -105,12 +108,9 @@ def _policies():
     return policies.measure()
 
 
-def _print_target(name, value, limit):
+def _print_target(name, value, limit, words=('met', 'MISSED')):
     met = value <= limit
-    print(
-        f'  {"met" if met else "MISSED":8}{name:52}{value:10.3f}'
-        f'  (at most {limit:g})'
-    )
+    print(f'  {words[not met]:8}{name:52}{value:10.3f}  (at most {limit:g})')
     return met
 
 

@@ -122,11 +122,13 @@ class MeasuringMixin:
         started = time.monotonic()
         yield
         seconds = time.monotonic() - started
+        requests, changed = self.host_requests()
         found = {
             'seconds': seconds,
             'driver': self.stopwatch.take(),
             'placement': len(self.recorder.take()),
-            'host': self.host_requests(),
+            'host': requests,
+            'host_changed': changed,
         }
         self.outcome.setdefault(figure, []).append(found)
 

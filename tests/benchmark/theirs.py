@@ -96,4 +96,4 @@ class Theirs(
         return self.api.post_server({'server': body})['id']
 
     def host_requests(self):
-        return 0
+        return 0, 0

@@ -20,6 +20,7 @@ from nova.compute import vm_states
 from oslo_log import log as logging
 
 from nova_powervm.instance import partition
+from nova_powervm.ops import stopped_lpars
 from nova_powervm.powervm import partitions
 from tests.functional import base
 from tests.functional import complete_servers
@@ -107,6 +108,10 @@ class FaultSweepTest(complete_servers.CompleteServerTestCase):
 
     def setUp(self):
         super().setUp()
+        # Nova takes the server for running while the tests stop and start it.
+        self.stub_out(
+            f'{stopped_lpars.__name__}.StoppedLpars.check', lambda *_: None
+        )
         self.start_shared_host()
         self.server, self.port = self.boot_complete_server(vlan=_VLAN)
         self.destroy(self.server)
@@ -395,6 +400,10 @@ class InterruptedBuildTest(complete_servers.CompleteServerTestCase):
 
     def setUp(self):
         super().setUp()
+        # Nova takes the server for running while the tests stop and start it.
+        self.stub_out(
+            f'{stopped_lpars.__name__}.StoppedLpars.check', lambda *_: None
+        )
         self.start_shared_host()
         self.server, self.port = self.boot_complete_server()
 

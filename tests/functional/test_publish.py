@@ -162,7 +162,7 @@ class ProviderTreeTest(base.PowerVMTestCase):
 
         root = self._get_provider_uuid_by_host('host1')
         self.assertNotIn('DISK_GB', self._get_provider_inventory(root))
-        self.assertIn('offers no DISK_GB', self.stdlog.logger.output)
+        self.assertIn('This host has no DISK_GB', self.stdlog.logger.output)
 
     def test_second_update_changes_nothing(self):
         self.start_host()

@@ -179,7 +179,7 @@ class DevstackTest(unittest.TestCase):
         config = cfg.ConfigOpts()
         conf.register_opts(config)
         config(['--config-file', str(self.directory / 'nova.conf')])
-        return conf.powervm.take(config.powervm)
+        return conf.powervm.read_settings(config.powervm)
 
 
 class EmulatorPageTest(unittest.TestCase):

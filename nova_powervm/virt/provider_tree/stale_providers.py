@@ -73,16 +73,25 @@ def refresh(
     return bool(stale)
 
 
-def forget_deleted(client: Any, root: str, published: Collection[str]) -> None:
-    """Have Nova read its tree anew if somebody deleted providers in Placement.
+def forget_all(client: Any, root: str) -> None:
+    """Have Nova read all of its providers again in the next update.
+
+    :param client: nova-compute's report client.
+    :param root: Uuid of the compute node's provider.
+    """
+    client.invalidate_resource_provider(root, cacheonly=True)
+
+
+def forget_deleted(client: Any, root: str, known: Collection[str]) -> None:
+    """Have Nova read its tree again if providers are gone in Placement.
 
     Never raises: an update that fails for this reason is tried again.
 
     :param client: nova-compute's report client.
     :param root: Uuid of the compute node's provider.
-    :param published: Uuids of the providers that the last update left.
+    :param known: Uuids of the providers that the last update left.
     """
-    if not published:
+    if not known:
         return
     try:
         found = {provider['uuid'] for provider in _providers(client, root)}
@@ -93,14 +102,14 @@ def forget_deleted(client: Any, root: str, published: Collection[str]) -> None:
             {'error': error},
         )
         return
-    deleted = set(published) - found
+    deleted = set(known) - found
     if deleted:
         LOG.warning(
-            'Somebody has deleted providers of this host in Placement: '
-            '%(uuids)s. Those of slots are made anew.',
+            'Placement no longer has these providers of the host: %(uuids)s. '
+            'Providers of slots are created again.',
             {'uuids': ', '.join(sorted(deleted))},
         )
-        client.invalidate_resource_provider(root, cacheonly=True)
+        forget_all(client, root)
 
 
 def check_read(
@@ -122,8 +131,9 @@ def check_read(
     """
     for provider in providers:
         if (
-            tree.data(provider.uuid).inventory
+            provider.inventory
             or names.slot_of_provider(provider.name) is None
+            or tree.data(provider.uuid).inventory
         ):
             continue
         answer = placement.ask(

@@ -58,6 +58,8 @@ class ProviderTreeUpdater:
         self._additions = additions
         self._claims = slot_claims
         self._log = plan_log.PlanLog()
+        # What the last update had left when the last cycle began.
+        self._left: claim_ops.PublishedSlots | None = None
 
     def update(
         self, tree: Any, nodename: str, snapshot: host_ops.Snapshot
@@ -86,18 +88,29 @@ class ProviderTreeUpdater:
         self._claims.published = _published(assessment.facts, plan, providers)
 
     def recover_deleted(self, root: str) -> None:
-        """Have Nova read its tree anew if somebody deleted a provider of ours.
+        """Have Nova read its tree again if providers are gone in Placement.
 
-        Nova asks for the allocations of each provider that it remembers
-        before it calls the driver. Placement does not know one that was
-        deleted behind its back, and the cycle ends there, for up to
-        ``[compute]resource_provider_association_refresh`` seconds. This never
+        Nova asks for the allocations of each provider that it has cached
+        before it calls the driver. If an operator deleted one of them, the
+        cycle ends there, for up to
+        ``[compute]resource_provider_association_refresh`` seconds. So this
+        asks Placement if the last cycle has made no update. As long as no
+        update has succeeded, it is unknown what Nova has cached. It never
         raises.
 
         :param root: Uuid of the compute node's provider.
         """
+        published = self._claims.published
+        is_stuck, self._left = published is self._left, published
+        if not is_stuck:
+            return
+        if not published.is_complete:
+            stale_providers.forget_all(self._client, root)
+            return
         stale_providers.forget_deleted(
-            self._client, root, self._claims.published.providers
+            self._client,
+            root,
+            published.providers.keys() | published.others.strangers,
         )
 
     def _assess(
@@ -153,7 +166,7 @@ def _published(
                 if provider.is_cyborgs
             ),
             strangers=frozenset(provider.uuid for provider in facts.below)
-            - providers.keys(),
+            - {entry.uuid for entry in plan.entries},
         ),
         one_time_use=plan.one_time_use,
     )

@@ -23,8 +23,7 @@ from nova_powervm.devices import accelerators
 from nova_powervm.devices import names
 from nova_powervm.instance import image
 from nova_powervm.instance import partition
-from nova_powervm.ops import attached_slots
-from nova_powervm.ops import lifecycle
+from nova_powervm.ops import instance_spec
 from nova_powervm.virt import instance_records
 from tests.property.simulation import compute
 from tests.property.simulation import host
@@ -33,7 +32,7 @@ from tests.property.simulation import placement
 from tests.property.simulation import process
 
 _BYTES = b'\x01boot sector' + bytes(1012)
-_ROOT = lifecycle.Root(
+_ROOT = instance_spec.RootDisk(
     image=image.Image('image', 'raw', len(_BYTES)),
     source=lambda: (chunk for chunk in (_BYTES,)),
     flavor_gb=1,
@@ -137,28 +136,24 @@ class Instance:
             specs[accelerators.PROFILE] = 'fpga'
         return specs
 
-    def tenant(self):
-        """Give it as the power operations take it."""
-        return attached_slots.Tenant(
-            self.uuid,
-            self.extra_specs,
-            instance_records.stored_slots(self.resources),
-            self.requests,
-        )
-
-    def build(self, allocations, resources):
-        """Give it as spawn takes it."""
-        return lifecycle.Build(
-            instance=self.uuid,
+    def describe(self, resources=None, **rest):
+        """Describe it as an operation takes it."""
+        return instance_spec.InstanceSpec(
+            uuid=self.uuid,
             name=self.name,
             memory_mb=512,
             vcpus=1,
             extra_specs=self.extra_specs,
-            allocations=allocations,
-            remembered=instance_records.stored_slots(resources),
-            root=_ROOT,
+            stored_slots=instance_records.stored_slots(
+                resources or self.resources
+            ),
             requests=self.requests,
+            **rest,
         )
+
+    def build(self, allocations, resources):
+        """Describe it as spawn takes it."""
+        return self.describe(resources, allocations=allocations, root=_ROOT)
 
 
 class Nova:
@@ -272,7 +267,7 @@ class Nova:
                     self.attempt(
                         node,
                         lambda i=instance: (
-                            node.compute.services.power.power_on(i.tenant())
+                            node.compute.services.power.power_on(i.describe())
                         ),
                     )
 
@@ -458,10 +453,10 @@ class Nova:
         """Call 'on', 'off' or 'reboot' for an instance."""
         services = instance.node.compute.services
         work = {
-            'on': lambda: services.power.power_on(instance.tenant()),
+            'on': lambda: services.power.power_on(instance.describe()),
             'off': lambda: services.power.power_off(instance.lpar),
             'reboot': lambda: services.power.reboot(
-                instance.tenant(), hard=True, timeout=60
+                instance.describe(), hard=True, timeout=60
             ),
         }[method]
         with self.troubled(instance.node, trouble), self.serving(instance):

@@ -35,6 +35,7 @@ from nova_powervm.ops import images
 from nova_powervm.ops import lifecycle
 from nova_powervm.ops import network
 from nova_powervm.ops import power
+from nova_powervm.ops import removal
 from nova_powervm.virt import driver
 from nova_powervm.virt import services
 from nova_powervm.virt.provider_tree import placement as virt_placement
@@ -137,6 +138,7 @@ class Compute:
         slot_claims = claims.ClaimOps(self._inventory, placement)
         networks = network.NetworkOps({}, server)
         slots = attached_slots.AttachedSlotOps(server, reader, slot_claims)
+        removals = removal.RemovalOps(server, server)
         return services.Services(
             host=reader,
             inventory=self._inventory,
@@ -156,8 +158,10 @@ class Compute:
                 images.ImageOps(),
                 server,
                 networks,
+                removals,
                 0.5,
             ),
+            removal=removals,
             power=power.PowerOps(server, slots, networks),
             attached_slots=slots,
             network=networks,

@@ -21,6 +21,7 @@ from nova_powervm.instance import partition
 from nova_powervm.ops import attached_slots
 from nova_powervm.ops import claims as claim_ops
 from nova_powervm.ops import host
+from nova_powervm.ops import instance_spec
 from nova_powervm.ops import interfaces
 from tests.unit.devices import values
 
@@ -48,7 +49,7 @@ class GiveTest(unittest.TestCase):
     def give(self):
         with self.assertLogs(level='WARNING'):
             self.ops.give(
-                attached_slots.Tenant(INSTANCE),
+                instance_spec.InstanceSpec(INSTANCE),
                 [partition.SlotAssignment(values.INDEX)],
             )
 

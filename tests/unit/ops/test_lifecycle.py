@@ -18,6 +18,7 @@ import unittest.mock
 from nova_powervm import exception
 from nova_powervm.instance import partition
 from nova_powervm.ops import lifecycle
+from nova_powervm.ops import removal
 from tests.emulator import base
 
 INSTANCE = '5487ce1e-af19-422a-99b8-a714e61a441c'
@@ -74,6 +75,9 @@ class TidyTest(unittest.TestCase):
         base.quieten(self)
         self.host = Host()
         self.now = 0
+        self.removal = removal.RemovalOps(
+            self.host, self.host, clock=lambda: self.now
+        )
         self.ops = lifecycle.LifecycleOps(
             self.host,
             unittest.mock.Mock(),
@@ -81,8 +85,8 @@ class TidyTest(unittest.TestCase):
             unittest.mock.Mock(),
             self.host,
             unittest.mock.Mock(),
+            self.removal,
             0.5,
-            clock=lambda: self.now,
         )
         spec = partition.PartitionSpec(
             self.host.uuid, 'vm1', 512, 1, 0.1, slots=()
@@ -100,7 +104,7 @@ class TidyTest(unittest.TestCase):
         )
 
     def fail_to_build(self):
-        build = unittest.mock.MagicMock(instance=INSTANCE)
+        build = unittest.mock.MagicMock(uuid=INSTANCE)
         with self.assertRaises(exception.PowerVMError) as caught:
             self.ops.spawn(build)
         self.host.done.clear()
@@ -113,7 +117,7 @@ class TidyTest(unittest.TestCase):
         self.host.deletion = None
 
     def tidy(self, *instances):
-        self.ops.tidy(lambda: instances)
+        self.removal.remove_leftovers(lambda: instances)
 
     def test_leftover_lpar_is_removed_once_nova_moves_its_instance_away(self):
         self.leave()
@@ -146,7 +150,7 @@ class TidyTest(unittest.TestCase):
         self.host.creation = SILENT
         self.assertIs(SILENT, self.fail_to_build())
         self.tidy()
-        self.now += lifecycle.LATE_SECONDS - 1
+        self.now += removal.LATE_SECONDS - 1
         self.tidy()
         self.host.state = 'not activated'
 
@@ -157,7 +161,7 @@ class TidyTest(unittest.TestCase):
     def test_late_lpar_is_not_looked_for_after_limit(self):
         self.host.creation = SILENT
         self.fail_to_build()
-        self.now += lifecycle.LATE_SECONDS
+        self.now += removal.LATE_SECONDS
         self.tidy()
         self.host.done.clear()
 
@@ -166,8 +170,8 @@ class TidyTest(unittest.TestCase):
         self.assertEqual([], self.host.done)
 
     def test_nova_is_asked_only_where_something_was_left(self):
-        self.ops.tidy(self.fail)
+        self.removal.remove_leftovers(self.fail)
         self.host.creation = FAILED
         self.fail_to_build()
 
-        self.ops.tidy(self.fail)
+        self.removal.remove_leftovers(self.fail)

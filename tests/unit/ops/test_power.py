@@ -20,11 +20,11 @@ import ddt
 from nova_powervm import exception
 from nova_powervm.instance import partition
 from nova_powervm.instance import shared_ethernet
-from nova_powervm.ops import attached_slots
+from nova_powervm.ops import instance_spec
 from nova_powervm.ops import network
 from nova_powervm.ops import power
 
-TENANT = attached_slots.Tenant('f0000000-0000-4000-8000-000000000001')
+INSTANCE = instance_spec.InstanceSpec('f0000000-0000-4000-8000-000000000001')
 CHANGES = network.Changes(
     surplus=(shared_ethernet.Adapter('fa:16:3e:00:00:01', 100, 'ETHERNET0'),)
 )
@@ -45,12 +45,12 @@ class Host:
     def find(self, uuid):
         return partition.Partition(uuid, 'vm1', self.state, 512, 1, 0.1, {})
 
-    def missing(self, tenant, lpar):
+    def missing(self, instance, lpar):
         return self.slots
 
-    def give(self, tenant, slots):
+    def give(self, instance, slots):
         self.done.append('give')
-        return self.find(tenant.lpar)
+        return self.find(instance.lpar)
 
     @contextlib.contextmanager
     def compared(self, lpar, ports):
@@ -87,7 +87,7 @@ class Host:
 def run(host, operation, **arguments):
     """Run an operation on a host; give what was done."""
     operations = power.PowerOps(host, host, host)
-    getattr(operations, operation)(TENANT, **arguments)
+    getattr(operations, operation)(INSTANCE, **arguments)
     return host.done
 
 
@@ -150,7 +150,7 @@ class StatesTest(unittest.TestCase):
     )
     def test_power_off_depends_on_state(self, state, expected):
         host = Host(state)
-        power.PowerOps(host, host, host).power_off(TENANT.lpar, 60)
+        power.PowerOps(host, host, host).power_off(INSTANCE.lpar, 60)
         self.assertEqual(expected, host.done)
 
     def test_reboot_gives_missing_slots_back_while_lpar_is_off(self):

@@ -132,7 +132,7 @@ class ListenerTest(EventsTestCase):
         self.control.set_partition('archive', **STATE)
         self.control.clear_faults()
         self.wait(lambda: self.watcher.told)
-        self.assertEqual(None, self.watcher.told[0])
+        self.assertIsNone(self.watcher.told[0])
 
     def faults_met(self):
         return any(
@@ -146,7 +146,7 @@ class ListenerTest(EventsTestCase):
         self.wait(lambda: len(self.watcher.told) == 1)
         self.control.emit_event('CUSTOM_CLIENT_EVENT')
         self.wait(lambda: len(self.watcher.told) > 1)
-        self.assertEqual(None, self.watcher.told[1])
+        self.assertIsNone(self.watcher.told[1])
 
     def test_poll_does_not_log_on_again(self):
         self.control.expire_sessions()
@@ -224,6 +224,7 @@ class ChangedLparsTest(unittest.TestCase):
             ('MODIFY_URI', f'{ROOT}VirtualIOServer/{LPAR}'),
             ('MODIFY_URI', f'{ROOT}LogicalPartition/{LPAR}/VirtualNetwork/x'),
             ('MODIFY_URI', None),
+            ('ADD_URI', f'{ROOT}LogicalPartition/{LPAR}'),
             ('DELETE_URI', f'{ROOT}LogicalPartition/{LPAR}'),
             ('CUSTOM_CLIENT_EVENT', 'whatever'),
         ):

@@ -124,8 +124,8 @@ class DriverTest(test.NoDBTestCase):
             )
             recovery = asked._running.provider_tree.recover_deleted
             recovery.side_effect = [first, None]
-            removal = asked._running.lifecycle.remove_orphans
-            tidying = asked._running.lifecycle.tidy
+            removal = asked._running.removal.remove_orphan_disks
+            tidying = asked._running.removal.remove_leftovers
             removal.side_effect = ValueError('This fails no cycle.')
             tidying.side_effect = ValueError('Nor does this.')
             with self.subTest(first=first):

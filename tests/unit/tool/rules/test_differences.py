@@ -179,25 +179,29 @@ class DifferencesTest(unittest.TestCase):
         )
 
     def test_cyborg_provider_of_same_slot_is_foreign(self):
-        for changes in (
-            {'name': 'host1_21010020'},
-            {
-                'name': 'gpu',
-                'traits': {
-                    'OWNER_CYBORG',
-                    'CUSTOM_POWERVM_IOSLOT_DRC_INDEX_21010020',
+        # nova-compute withdraws its own provider if a trait names the slot.
+        for withdrawn, changes in (
+            ([], {'name': 'host1_21010020'}),
+            (
+                ['stale'],
+                {
+                    'name': 'gpu',
+                    'traits': {
+                        'OWNER_CYBORG',
+                        'CUSTOM_POWERVM_IOSLOT_DRC_INDEX_21010020',
+                    },
                 },
-            },
+            ),
         ):
             other = offered(
                 uuid='other',
                 **{'traits': frozenset({'OWNER_CYBORG'}), **changes},
             )
             with self.subTest(changes):
+                *others, foreign = compare([offered(), other])
+                self.assertEqual(withdrawn, [str(d.kind) for d in others])
                 found = self.assert_one(
-                    'foreign',
-                    'of Cyborg, for the same slot',
-                    compare([offered(), other]),
+                    'foreign', 'of Cyborg, for the same slot', [foreign]
                 )
                 self.assertEqual(values.INDEX, found.drc_index)
                 self.assertTrue(found.counts)

@@ -1,0 +1,110 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""An instance as Nova describes it, for every operation that works on one."""
+
+import contextlib
+import dataclasses
+from collections.abc import Callable
+from collections.abc import Mapping
+from collections.abc import Sequence
+from typing import Any
+
+from nova_powervm.devices import accelerators
+from nova_powervm.devices import claims
+from nova_powervm.devices import slots
+from nova_powervm.instance import image
+from nova_powervm.instance import network
+from nova_powervm.instance import partition
+from nova_powervm.ops import interfaces
+from nova_powervm.ops import network as network_ops
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class RootDisk:
+    """The root disk that a build makes from an image.
+
+    :param image: The image as Glance describes it.
+    :param source: Gives the image's bytes.
+    :param flavor_gb: The flavor's ``root_gb``; 0 for the image's own size.
+    :param inspect: Whether the image's format must be the declared one.
+    """
+
+    image: image.Image
+    source: interfaces.Source
+    flavor_gb: int
+    inspect: bool = True
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class InstanceSpec:
+    """An instance as Nova describes it.
+
+    The fields from ``name`` to ``power_on`` count in a build only.
+
+    :param uuid: The instance's uuid.
+    :param extra_specs: Extra specs of its flavor.
+    :param stored_slots: Uuid to the slot providers that Nova stored with the
+        instance when it was claimed.
+    :param requests: Its accelerator requests.
+    :param ports: Its ports; None if they are not known, and the adapters of
+        its LPAR are left as they are.
+    :param name: Its name (``instance.name``, not the display name).
+    :param memory_mb: Memory of its flavor in MiB.
+    :param vcpus: vCPUs of its flavor.
+    :param allocations: As Nova hands them over.
+    :param root: Its root disk; a build needs one.
+    :param config_drive: Makes the contents of its config drive, given the
+        slots that it gets; None for no config drive.
+    :param plugging: The context that its ports are plugged in, which may wait
+        at its end.
+    :param power_on: Whether it is started.
+    """
+
+    uuid: str
+    extra_specs: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    stored_slots: Mapping[str, claims.SlotProvider] = dataclasses.field(
+        default_factory=dict
+    )
+    requests: Sequence[accelerators.Request] = ()
+    ports: network_ops.InstancePorts | None = None
+    name: str = ''
+    memory_mb: int = 0
+    vcpus: int = 0
+    allocations: Mapping[str, Mapping[str, Any]] | None = None
+    root: RootDisk | None = None
+    config_drive: Callable[[Sequence[slots.Slot]], bytes] | None = None
+    plugging: Callable[[], contextlib.AbstractContextManager[None]] = (
+        contextlib.nullcontext
+    )
+    power_on: bool = True
+
+    @property
+    def lpar(self) -> str:
+        """Upper-case uuid of its LPAR."""
+        return partition.lpar_uuid(self.uuid)
+
+    @property
+    def known_ports(self) -> Sequence[network.Port]:
+        """Its ports as Nova handed them over."""
+        return self.ports.known if self.ports else ()
+
+    @property
+    def marks(self) -> network_ops.InstanceMarks:
+        """The marks of VIF drivers in its record."""
+        return self.ports.marks if self.ports else network_ops.UNRECORDED
+
+    @property
+    def image_disk(self) -> RootDisk:
+        """The root disk of a build."""
+        assert self.root is not None  # noqa: S101  every build has one
+        return self.root
