@@ -244,7 +244,7 @@ class PortReconciliationTest(networks.NetworkTestCase):
         )
 
         self._wait_for_state_change(self.server, 'ACTIVE')
-        self.assertIn('is bound as ovs', self.logged())
+        self.assertIn("its VIF type is 'ovs'", self.logged())
         self.assert_exact(self.kept, self.lost)
         self.assertEqual(0, self.count('PUT LogicalPartition.job'))
 
