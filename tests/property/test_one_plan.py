@@ -34,7 +34,7 @@ from nova_powervm.devices import slot_providers
 from nova_powervm.instance import partition
 from nova_powervm.ops import claims as claim_ops
 from nova_powervm.ops import host as host_ops
-from nova_powervm.tool.inventory import plans
+from nova_powervm.tool.inventory import service_plan
 from nova_powervm.tool.rules import placement_tree
 from nova_powervm.virt.provider_tree import updating
 from tests.property import strategies
@@ -244,7 +244,7 @@ class OnePlanTest(unittest.TestCase):
     @given(clouds())
     def test_service_and_command_make_the_same_plan(self, cloud):
         file, host_slots, tree, _ = cloud
-        command = plans.of(
+        command = service_plan.plan_as_service(
             file, values.view(io_slots=host_slots), tree, 'host1', 'node'
         )
 

@@ -22,7 +22,7 @@ from nova_powervm.devices import slots
 from nova_powervm.tool.inventory import base
 from nova_powervm.tool.inventory import host_reader
 from nova_powervm.tool.inventory import placement_client
-from nova_powervm.tool.inventory import plans
+from nova_powervm.tool.inventory import service_plan
 from nova_powervm.tool.rules import differences
 
 #: Exit codes; 0 means that there are no differences.
@@ -92,7 +92,13 @@ class Diff(base.Lister):
             )
         tree = placement_client.read_tree(self.app, parsed_args)
         found = differences.compare(
-            plans.make(policy, reading.view, tree, self.app.config),
+            service_plan.plan_as_service(
+                policy,
+                reading.view,
+                tree,
+                tree.node,
+                self.app.config.settings.provider_names,
+            ),
             tree,
             reading.view.io_slots,
             reading.lpars,

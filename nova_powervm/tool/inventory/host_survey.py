@@ -26,7 +26,7 @@ from nova_powervm.devices import plan as planned
 from nova_powervm.devices import policy as policies
 from nova_powervm.tool.inventory import host_reader
 from nova_powervm.tool.inventory import placement_client
-from nova_powervm.tool.inventory import plans
+from nova_powervm.tool.inventory import service_plan
 from nova_powervm.tool.rules import placement_tree
 
 if TYPE_CHECKING:
@@ -73,7 +73,9 @@ def make_survey(
     :param node: Name of the compute node.
     :param names: ``[powervm]provider_names``.
     """
-    plan = plans.of(policy, reading.view, tree, node, names)
+    plan = service_plan.plan_as_service(
+        policy, reading.view, tree, node, names
+    )
     return Survey(policy, reading, node, tree, plan)
 
 

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The plan that the service would make of what is there now."""
+"""The plan that nova-compute would make of the facts as they are now."""
 
 from nova_powervm.devices import assessment
 from nova_powervm.devices import host
@@ -18,39 +18,21 @@ from nova_powervm.devices import names
 from nova_powervm.devices import plan as planned
 from nova_powervm.devices import policy as policies
 from nova_powervm.devices import slot_providers
-from nova_powervm.tool.inventory import config
 from nova_powervm.tool.rules import placement_tree
 
 
-def make(
-    policy: policies.Policy,
-    view: host.HostView,
-    tree: placement_tree.Tree,
-    configured: config.Config,
-) -> planned.Plan:
-    """Plan as nova-compute does in its next update.
-
-    The service asks Nova which LPARs are its own. Here those count whose
-    instance holds something on this host in Placement; one that an instance
-    left behind when it was deleted looks foreign.
-
-    :param policy: The inventory file.
-    :param view: A reading of the host.
-    :param tree: What Placement holds.
-    :param configured: Says how new providers are named.
-    """
-    style = configured.settings.provider_names
-    return of(policy, view, tree, tree.node, style)
-
-
-def of(
+def plan_as_service(
     policy: policies.Policy,
     view: host.HostView,
     tree: placement_tree.Tree | None,
     node: str,
     style: str,
 ) -> planned.Plan:
-    """Do as :func:`make`, also without Placement.
+    """Make the plan that nova-compute makes in its next update.
+
+    The service asks Nova which LPARs belong to instances. Here an LPAR belongs
+    to an instance if Placement knows the instance as a consumer on this host;
+    one that a deleted instance left behind looks foreign.
 
     :param policy: The inventory file.
     :param view: A reading of the host.
