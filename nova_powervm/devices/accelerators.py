@@ -31,10 +31,10 @@ SLOT_KEY = 'drc_index'
 
 _BOUND = 'Bound'
 # Those of a request that becomes bound, or fails to, without anybody's help.
-_ON_THE_WAY = frozenset({'Initial', 'BindStarted'})
-_SLOT = 'PCI'
+_BINDING = frozenset({'Initial', 'BindStarted'})
+_PCI_HANDLE = 'PCI'
 # Cyborg's fake driver makes these (specification, "Developer impact").
-_PRETENDED = 'TEST_PCI'
+_TEST_HANDLE = 'TEST_PCI'
 _DRC_INDEX = re.compile('[0-9A-Fa-f]{8}')
 
 
@@ -86,7 +86,7 @@ def parse(
             problems.append(f'{label} {found[0]}')
         else:
             requests.append(_request(item))
-    problems += _doubles(requests)
+    problems += _duplicates(requests)
     if problems:
         raise exception.AcceleratorRefused(
             instance=instance, reason='; '.join(problems)
@@ -94,8 +94,8 @@ def parse(
     return tuple(requests)
 
 
-def claimed(requests: Iterable[Request]) -> tuple[claims.Claim, ...]:
-    """Give the claims of requests; one of type TEST_PCI gives none."""
+def to_claims(requests: Iterable[Request]) -> tuple[claims.Claim, ...]:
+    """Return the claims of requests; one of type TEST_PCI gives none."""
     return tuple(
         claims.Claim(
             provider_uuid=request.provider_uuid,
@@ -108,8 +108,8 @@ def claimed(requests: Iterable[Request]) -> tuple[claims.Claim, ...]:
     )
 
 
-def unsettled(accel_info: Sequence[Any] | None) -> bool:
-    """Whether Cyborg is still binding requests, and has failed with none.
+def is_binding(accel_info: Sequence[Any] | None) -> bool:
+    """Return whether Cyborg is still binding requests, and has failed with none.
 
     :param accel_info: As Nova hands it over, or as Cyborg's API tells it.
     """
@@ -118,10 +118,10 @@ def unsettled(accel_info: Sequence[Any] | None) -> bool:
         for item in accel_info or ()
         if isinstance(item, Mapping)
     }
-    return bool(states & _ON_THE_WAY) and states <= {_BOUND, *_ON_THE_WAY}
+    return bool(states & _BINDING) and states <= {_BOUND, *_BINDING}
 
 
-def refuse_novas(
+def refuse_nova_devices(
     instance: str,
     requests: Iterable[Request],
     providers: Iterable[claims.SlotProvider],
@@ -183,7 +183,7 @@ def _problems(item: object, instance: str, nodename: str) -> Iterator[str]:
         yield f'is none: {item!r:.80}'
         return
     state = item.get('state')
-    if state in _ON_THE_WAY:
+    if state in _BINDING:
         yield (
             f"is not bound yet, its state is '{state}'. Try again when it "
             "is; see Cyborg's log if it stays so"
@@ -202,12 +202,12 @@ def _problems(item: object, instance: str, nodename: str) -> Iterator[str]:
 
 
 def _handle_problems(kind: object, info: object) -> Iterator[str]:
-    if kind == _PRETENDED:
+    if kind == _TEST_HANDLE:
         return
-    if kind != _SLOT:
+    if kind != _PCI_HANDLE:
         yield (
             f"has an attach handle of type '{kind}'; PowerVM has no such "
-            f'devices, only {_SLOT} can be attached'
+            f'devices, only {_PCI_HANDLE} can be attached'
         )
     elif not isinstance(info, Mapping) or SLOT_KEY not in info:
         yield (
@@ -228,13 +228,13 @@ def _request(item: Mapping[str, Any]) -> Request:
         provider_uuid=str(provider) if provider else None,
         drc_index=(
             None
-            if item['attach_handle_type'] == _PRETENDED
+            if item['attach_handle_type'] == _TEST_HANDLE
             else int(str(item['attach_handle_info'][SLOT_KEY]), 16)
         ),
     )
 
 
-def _doubles(requests: Sequence[Request]) -> Iterator[str]:
+def _duplicates(requests: Sequence[Request]) -> Iterator[str]:
     first: dict[int, str] = {}
     for request in requests:
         index = request.drc_index

@@ -37,7 +37,7 @@ class Facts:
     :param holdings: Upper-case uuid of each LPAR that belongs to an instance
         to the uuids of the providers that the instance was allocated. None if
         nobody can tell which LPARs belong to instances.
-    :param below: All providers below the compute node's provider, without
+    :param descendants: All providers below the compute node's provider, without
         what Nova's provider.yaml adds to them.
     :param lost: Uuids of providers that nobody holds an allocation of although
         an LPAR of an instance owns their slots.
@@ -46,7 +46,7 @@ class Facts:
     policy: policies.Policy
     io_slots: tuple[slots.Slot, ...] = ()
     holdings: Mapping[str, Collection[str]] | None = None
-    below: tuple[slot_providers.Provider, ...] = ()
+    descendants: tuple[slot_providers.Provider, ...] = ()
     lost: frozenset[str] = frozenset()
 
     @property
@@ -54,8 +54,8 @@ class Facts:
         """The providers that may be ours: direct children, not Cyborg's."""
         return tuple(
             provider
-            for provider in self.below
-            if provider.is_direct and not provider.is_cyborgs
+            for provider in self.descendants
+            if provider.is_direct and not provider.is_owned_by_cyborg
         )
 
     @property
@@ -85,10 +85,10 @@ class Assessment:
     @property
     def questions(self) -> tuple[slot_providers.Provider, ...]:
         """The providers whose allocations decide what happens to them."""
-        return self.pairing.questionable
+        return self.pairing.undecided
 
     @property
-    def volatile(self) -> tuple[slot_providers.Provider, ...]:
+    def to_refresh(self) -> tuple[slot_providers.Provider, ...]:
         """The providers that have to be up to date before a plan is made.
 
         Nova deletes a provider without checking whether it has changed, and a
@@ -106,14 +106,16 @@ def assess(facts: Facts) -> Assessment:
     verdicts = ownership.withhold(
         matching.judge(facts.policy, facts.io_slots, facts.holdings),
         ownership.cyborg_slots(
-            provider for provider in facts.below if provider.is_cyborgs
+            provider for provider in facts.descendants if provider.is_owned_by_cyborg
         ),
-        ownership.unallocated(facts.io_slots, candidates, facts.allocated),
+        ownership.find_unallocated(
+            facts.io_slots, candidates, facts.allocated
+        ),
         str(facts.policy.source),
     )
     return Assessment(
         facts=facts,
         verdicts=verdicts,
         pairing=slot_providers.pair(matching.devices(verdicts), candidates),
-        held=ownership.held(facts.io_slots, facts.holdings or ()),
+        held=ownership.find_owned_slots(facts.io_slots, facts.holdings or ()),
     )

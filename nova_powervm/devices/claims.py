@@ -88,15 +88,15 @@ class SlotProvider:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Others:
+class OtherProviders:
     """Providers below the compute node that are not ours.
 
     :param accelerators: Uuids of those that Cyborg owns.
     :param strangers: Uuids of all of them.
     """
 
-    accelerators: frozenset[str] = frozenset()
-    strangers: frozenset[str] = frozenset()
+    cyborg: frozenset[str] = frozenset()
+    uuids: frozenset[str] = frozenset()
 
 
 def requested_amounts(extra_specs: Mapping[str, str]) -> dict[str, int]:
@@ -120,7 +120,7 @@ def resolve(
     allocations: Mapping[str, Mapping[str, Any]] | None,
     providers: Mapping[str, SlotProvider],
     requested: Mapping[str, int],
-    others: Others | None = None,
+    others: OtherProviders | None = None,
     device_classes: Collection[str] = (),
     bound: Collection[str | None] = (),
 ) -> tuple[Claim, ...]:
@@ -151,11 +151,11 @@ def resolve(
             'which devices belong to the instance. See the nova-compute log '
             'for the failed request to Placement.',
         )
-    _refuse_others(
+    _refuse_other_providers(
         instance,
         {uuid: r for uuid, r in allocations.items() if uuid not in bound},
         requested,
-        others or Others(),
+        others or OtherProviders(),
     )
     granted = [
         (providers[uuid], resource_class, int(amount))
@@ -166,12 +166,12 @@ def resolve(
     _check_amounts(
         instance,
         granted,
-        _of_devices(requested, providers.values(), device_classes),
+        _device_amounts(requested, providers.values(), device_classes),
     )
-    return in_order({provider.claim for provider, _, _ in granted})
+    return sort_by_slot({provider.claim for provider, _, _ in granted})
 
 
-def stored(
+def resolve_stored(
     instance: str,
     remembered: Mapping[str, SlotProvider],
     requested: Mapping[str, int],
@@ -193,9 +193,9 @@ def stored(
             for provider in remembered.values()
             for resource_class in provider.resource_classes
         ],
-        _of_devices(requested, remembered.values(), device_classes),
+        _device_amounts(requested, remembered.values(), device_classes),
     )
-    return in_order(provider.claim for provider in remembered.values())
+    return sort_by_slot(provider.claim for provider in remembered.values())
 
 
 def describe(claims: Iterable[Claim]) -> str:
@@ -203,12 +203,12 @@ def describe(claims: Iterable[Claim]) -> str:
     return ', '.join(f'{claim} ({claim.source})' for claim in claims)
 
 
-def in_order(claims: Iterable[Claim]) -> tuple[Claim, ...]:
+def sort_by_slot(claims: Iterable[Claim]) -> tuple[Claim, ...]:
     """Sort claims by DRC index."""
     return tuple(sorted(claims, key=lambda claim: claim.drc_index))
 
 
-def _of_devices(
+def _device_amounts(
     requested: Mapping[str, int],
     providers: Iterable[SlotProvider],
     device_classes: Collection[str],
@@ -220,18 +220,18 @@ def _of_devices(
     return {rc: amount for rc, amount in requested.items() if rc in ours}
 
 
-def _refuse_others(
+def _refuse_other_providers(
     instance: str,
     allocations: Mapping[str, Mapping[str, Any]],
     requested: Mapping[str, int],
-    others: Others,
+    others: OtherProviders,
 ) -> None:
     """Refuse devices that nobody would attach.
 
     What Neutron and Nova's PCI tracker keep below the compute node is asked
     for in other ways than by a flavor's groups, or is of standard classes.
     """
-    cyborgs = sorted(set(allocations) & others.accelerators)
+    cyborgs = sorted(set(allocations) & others.cyborg)
     if cyborgs:
         raise exception.ForeignDevice(
             instance=instance,
@@ -241,7 +241,7 @@ def _refuse_others(
         )
     strangers = sorted(
         uuid
-        for uuid in set(allocations) & others.strangers
+        for uuid in set(allocations) & others.uuids
         if any(
             rc in requested and policy.may_be_device(rc)
             for rc in allocations[uuid]['resources']

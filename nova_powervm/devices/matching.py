@@ -50,14 +50,14 @@ class _Group:
     )
 
     def find(self, slot: slots.Slot) -> Iterable[int]:
-        """Give the places of the paragraphs that identify a slot."""
+        """Return the places of the paragraphs that identify a slot."""
         exact = self.exact(slot)
         candidates = self.candidates.get(exact)
         if candidates is None:
             return ()
         if not self.patterns:
             return [place for place, _ in candidates]
-        varying = tuple(pattern.of(slot) for pattern in self.patterns)
+        varying = tuple(pattern.value_in(slot) for pattern in self.patterns)
         found = self.known.get((exact, varying))
         if found is None:
             found = tuple(
@@ -91,7 +91,9 @@ class ParagraphIndex:
                 sorted(k for k in wanted if policies.has_wildcard(wanted[k]))
             )
             exact = tuple(sorted(k for k in wanted if k not in patterns))
-            values = [policies.PROPERTIES[k].meant(wanted[k]) for k in exact]
+            values = [
+                policies.PROPERTIES[k].slot_value(wanted[k]) for k in exact
+            ]
             if not wanted or None in values:
                 # It may not mean every slot, and what no slot can have is
                 # not what a slot does not report.
@@ -104,7 +106,7 @@ class ParagraphIndex:
         self._groups = tuple(groups.values())
 
     def identifying(self, slot: slots.Slot) -> tuple[policies.Paragraph, ...]:
-        """Give the paragraphs that identify a slot, in file order."""
+        """Return the paragraphs that identify a slot, in file order."""
         places: list[int] = []
         for group in self._groups:
             places += group.find(slot)

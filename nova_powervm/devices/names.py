@@ -98,21 +98,21 @@ def generated_traits(slot: slots.Slot) -> frozenset[str]:
     """
     traits = set()
     for key, prop in policy.PROPERTIES.items():
-        value = prop.of(slot)
+        value = prop.value_in(slot)
         if value:
             traits.add(property_trait(key, value))
     return frozenset(traits)
 
 
-def is_drivers(trait: str) -> bool:
-    """Whether a trait is one that only the driver sets and removes."""
+def is_driver_trait(trait: str) -> bool:
+    """Return whether a trait is one that only the driver sets and removes."""
     return trait in (OWNER_TRAIT, ONE_TIME_USE_TRAIT) or trait.startswith(
         policy.GENERATED_PREFIX
     )
 
 
-def is_of_slot(trait: str) -> bool:
-    """Whether a trait is one that describes a slot."""
+def is_slot_trait(trait: str) -> bool:
+    """Return whether a trait is one that describes a slot."""
     return trait.startswith(f'CUSTOM_{_TRAIT_PREFIX}')
 
 

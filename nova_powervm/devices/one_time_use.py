@@ -75,7 +75,7 @@ def expand_to_twins(
 
 
 def find_devices(verdicts: Iterable[matching.Verdict]) -> frozenset[int]:
-    """Give the DRC indexes of one-time-use devices, offered or not."""
+    """Return the DRC indexes of one-time-use devices, offered or not."""
     return frozenset(v.slot.drc_index for v in verdicts if v.one_time_use)
 
 
@@ -120,7 +120,7 @@ def slots_of(
     providers: Iterable[slot_providers.Provider],
     condition: Callable[[slot_providers.Provider], bool],
 ) -> frozenset[int]:
-    """Give the DRC indexes of the providers that meet a condition."""
+    """Return the DRC indexes of the providers that meet a condition."""
     found = (
         names.slot_of_provider(provider.name)
         for provider in providers

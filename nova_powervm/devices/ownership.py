@@ -74,7 +74,7 @@ def withhold(
 
     :param verdicts: Of the file and the host.
     :param cyborgs: DRC index to the provider of Cyborg's that has it.
-    :param unallocated: See :func:`unallocated`.
+    :param unallocated: See :func:`find_unallocated`.
     :param source: How messages call the inventory file.
     """
     return tuple(
@@ -110,7 +110,7 @@ def _reason(
     return None
 
 
-def unallocated(
+def find_unallocated(
     host_slots: Iterable[slots.Slot],
     providers: Iterable[slot_providers.Provider],
     holdings: Mapping[str, Collection[str]],
@@ -126,12 +126,12 @@ def unallocated(
     standing = _by_slot(providers)
     return {
         slot.drc_index: str(slot.owner)
-        for slot, lpar in _held(host_slots, holdings)
+        for slot, lpar in _slots_with_lpars(host_slots, holdings)
         if standing.get(slot.drc_index, set()).isdisjoint(holdings[lpar])
     }
 
 
-def allocated(
+def find_allocated(
     host_slots: Iterable[slots.Slot],
     providers: Iterable[slot_providers.Provider],
     holdings: Mapping[str, Collection[str]],
@@ -140,21 +140,21 @@ def allocated(
 
     :param host_slots: All slots of the host.
     :param providers: Direct children of the compute node's provider.
-    :param holdings: As for :func:`unallocated`.
+    :param holdings: As for :func:`find_unallocated`.
     :returns: Uuid of the provider to that of the LPAR that has its slot.
     """
     standing = _by_slot(providers)
     return {
         uuid: lpar
-        for slot, lpar in _held(host_slots, holdings)
+        for slot, lpar in _slots_with_lpars(host_slots, holdings)
         for uuid in standing.get(slot.drc_index, set()) & set(holdings[lpar])
     }
 
 
-def held(
+def find_owned_slots(
     host_slots: Iterable[slots.Slot], lpars: Collection[str]
 ) -> frozenset[int]:
-    """Give the DRC indexes of the slots that LPARs of instances own.
+    """Return the DRC indexes of the slots that LPARs of instances own.
 
     :param host_slots: All slots of the host.
     :param lpars: Upper-case uuids of the LPARs of instances.
@@ -177,7 +177,7 @@ def _by_slot(
     return standing
 
 
-def _held(
+def _slots_with_lpars(
     host_slots: Iterable[slots.Slot], holdings: Mapping[str, object]
 ) -> Iterator[tuple[slots.Slot, str]]:
     """Pick the slots that instances have, each with its LPAR."""

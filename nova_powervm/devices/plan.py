@@ -95,7 +95,7 @@ class Plan:
     entries: tuple[Entry, ...] = ()
     verdicts: tuple[matching.Verdict, ...] = ()
 
-    def of(self, *actions: Action) -> tuple[Entry, ...]:
+    def entries_with(self, *actions: Action) -> tuple[Entry, ...]:
         """Pick the entries with one of these actions."""
         return tuple(e for e in self.entries if e.action in actions)
 
@@ -250,7 +250,7 @@ def _keep_classes(
             f'its resource class stays {old} while it is allocated; it '
             f'becomes {wanted} when it is free'
         ),
-        consumers=allocations.of(provider),
+        consumers=allocations.consumers_of(provider),
     )
 
 
@@ -273,7 +273,11 @@ def _remove(
         )
         quarantine = slots.Reason('reserved', f'{reason}, but {holder}')
         entry = _withdraw(
-            provider, index, quarantine, allocations.of(provider), used
+            provider,
+            index,
+            quarantine,
+            allocations.consumers_of(provider),
+            used,
         )
         # Nova's copy may not have that reserve yet. It is not the driver's.
         return dataclasses.replace(
@@ -287,7 +291,9 @@ def _remove(
             uuid=provider.uuid,
             reason=reason.text,
         )
-    return _withdraw(provider, index, reason, allocations.of(provider), used)
+    return _withdraw(
+        provider, index, reason, allocations.consumers_of(provider), used
+    )
 
 
 def _withdraw(
@@ -333,7 +339,7 @@ def _withdraw(
 
 
 def _whole(record: Mapping[str, Any], reserved: int) -> dict[str, Any]:
-    """Give a record of an existing provider with another reserve."""
+    """Return a record of an existing provider with another reserve."""
     return {**_record(0), **record, 'reserved': reserved}
 
 

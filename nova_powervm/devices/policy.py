@@ -57,17 +57,17 @@ class Property:
     digits: int | None
     meaning: str
 
-    def of(self, slot: slots.Slot) -> str | None:
-        """Give the slot's value in the form that the file uses."""
+    def value_in(self, slot: slots.Slot) -> str | None:
+        """Return the slot's value in the form that the file uses."""
         value = getattr(slot, self.attribute)
         if value is None:
             return None
         if self.digits is None:
             return str(value)
-        return self._written(value)
+        return self._format(value)
 
-    def meant(self, value: str) -> int | str | None:
-        """Give what a slot has if :meth:`of` gives this value.
+    def slot_value(self, value: str) -> int | str | None:
+        """Return what a slot has if :meth:`value_in` gives this value.
 
         :returns: None if there is no such slot.
         """
@@ -77,9 +77,9 @@ class Property:
             number = int(value, 16)
         except ValueError:
             return None
-        return number if self._written(number) == value else None
+        return number if self._format(number) == value else None
 
-    def _written(self, number: int) -> str:
+    def _format(self, number: int) -> str:
         return f'{number:0{self.digits}X}'
 
 
@@ -125,12 +125,12 @@ class Paragraph:
     line: int = 0
 
     def identifies(self, slot: slots.Slot) -> bool:
-        """Whether all keys match; an unreported property never does.
+        """Return whether all keys match; an unreported property never does.
 
         Without keys it identifies nothing: that may not mean every slot.
         """
         return bool(self.identification) and all(
-            value_matches(wanted, PROPERTIES[key].of(slot))
+            value_matches(wanted, PROPERTIES[key].value_in(slot))
             for key, wanted in self.identification.items()
         )
 
@@ -161,7 +161,7 @@ def normal_value(key: str, value: str) -> str:
 
 
 def has_wildcard(value: str) -> bool:
-    """Whether an identification value is a pattern."""
+    """Return whether an identification value is a pattern."""
     return '*' in value or '?' in value
 
 
@@ -241,7 +241,7 @@ def problem_with_resource_class(name: str) -> str | None:
 
 
 def may_be_device(resource_class: str) -> bool:
-    """Whether a resource class can be that of a device."""
+    """Return whether a resource class can be that of a device."""
     return problem_with_resource_class(resource_class) is None
 
 

@@ -51,7 +51,7 @@ class Provider:
     is_direct: bool = True
 
     @property
-    def is_cyborgs(self) -> bool:
+    def is_owned_by_cyborg(self) -> bool:
         """Whether Cyborg owns it."""
         return os_traits.OWNER_CYBORG in self.traits
 
@@ -81,7 +81,7 @@ class Provider:
         )
 
     def other_classes(self, resource_class: str) -> tuple[str, ...]:
-        """Give the classes that it has inventory of, but for one."""
+        """Return the classes that it has inventory of, but for one."""
         return tuple(rc for rc in self.inventory if rc != resource_class)
 
 
@@ -97,7 +97,7 @@ class Additions:
     traits: frozenset[str] = frozenset()
 
     def remove_from(self, provider: Provider) -> Provider:
-        """Give a provider without what was added to it."""
+        """Return a provider without what was added to it."""
         return dataclasses.replace(
             provider,
             inventory={
@@ -106,14 +106,14 @@ class Additions:
                 if name not in self.classes
             },
             traits=provider.traits
-            - {t for t in self.traits if not names.is_drivers(t)},
+            - {t for t in self.traits if not names.is_driver_trait(t)},
         )
 
 
-def without_additions(
+def remove_additions(
     provider: Provider, additions: Mapping[str, Additions]
 ) -> Provider:
-    """Give a provider as the driver left it.
+    """Return a provider as the driver left it.
 
     :param provider: As Placement has it.
     :param additions: Uuid or name of a provider to what is added to it.
@@ -143,28 +143,28 @@ class Allocations:
         self._consumers = consumers
         self._reserved = frozenset(reserved)
 
-    def of(self, provider: Provider) -> tuple[str, ...]:
-        """Give the known consumers of a provider."""
+    def consumers_of(self, provider: Provider) -> tuple[str, ...]:
+        """Return the known consumers of a provider."""
         return tuple(sorted(self._consumers.get(provider.uuid, ())))
 
     def classes(self, provider: Provider) -> frozenset[str]:
-        """Give the classes of which a provider is, or may be, allocated."""
+        """Return the classes of which a provider is, or may be, allocated."""
         consumers = self._consumers.get(provider.uuid)
         if consumers is None:
             return frozenset(provider.inventory)
         return frozenset().union(*consumers.values())
 
     def is_free(self, provider: Provider) -> bool:
-        """Whether Placement said that nobody holds the provider."""
+        """Return whether Placement said that nobody holds the provider."""
         consumers = self._consumers.get(provider.uuid)
         return consumers is not None and not consumers
 
     def in_use(self, provider: Provider) -> bool:
-        """Whether it is, or may be, allocated, or an operator reserved it."""
+        """Return whether it is, or may be, allocated, or an operator reserved it."""
         return not self.is_free(provider) or self.is_reserved(provider)
 
     def is_reserved(self, provider: Provider) -> bool:
-        """Whether somebody other than the driver has reserved it."""
+        """Return whether somebody other than the driver has reserved it."""
         return bool(provider.reserved) or (
             provider.uuid in self._reserved and not provider.is_withdrawn
         )
@@ -182,7 +182,7 @@ class Pairing:
     orphans: tuple[Provider, ...]
 
     @property
-    def questionable(self) -> tuple[Provider, ...]:
+    def undecided(self) -> tuple[Provider, ...]:
         """The providers whose allocations decide what may be done."""
         reclassed = tuple(
             provider

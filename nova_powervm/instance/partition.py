@@ -142,7 +142,7 @@ def lpar_uuid(instance_uuid: str) -> str:
 
 
 def instance_uuids(lpar: str) -> tuple[str, str]:
-    """Give the two instance uuids that an LPAR's uuid can come from."""
+    """Return the two instance uuids that an LPAR's uuid can come from."""
     low = lpar.lower()
     return low, f'{int(low[0], 16) | 8:x}{low[1:]}'
 

@@ -52,7 +52,7 @@ class Bridge:
     room: int = TRUNKS * VLANS_PER_TRUNK
 
     def keeps_from(self, other: 'Bridge', vlan: int) -> bool:
-        """Whether this bridge prevents another from carrying a VLAN.
+        """Return whether this bridge prevents another from carrying a VLAN.
 
         A VLAN of a virtual switch can be on one bridge only.
         """
@@ -91,7 +91,7 @@ class BridgeName:
     pvid: int | None = None
 
     def matches(self, bridge: Bridge) -> bool:
-        """Whether it names this bridge."""
+        """Return whether it names this bridge."""
         return self.switch == bridge.switch and self.pvid in (
             None,
             bridge.pvid,
@@ -118,7 +118,7 @@ class Adapter(network.Adapter):
     switch: str
 
     def serves(self, port: network.Port) -> bool:
-        """Whether it connects a port, apart from its MAC address.
+        """Return whether it connects a port, apart from its MAC address.
 
         A port without a VLAN is recognized by its address alone: it is on a
         flat network, or its binding was lost.
@@ -191,7 +191,7 @@ def connect(
 
 
 def room_of(trunks: Collection[int]) -> int:
-    """Give the number of VLANs that can still be added to a bridge.
+    """Return the number of VLANs that can still be added to a bridge.
 
     :param trunks: How many tagged VLANs each of its additional trunk adapters
         has.

@@ -25,7 +25,7 @@ _OURS = re.compile(r'nv[0-9a-f]{12}(r|x|\.iso)$')
 
 
 def stem(lpar_uuid: str) -> str:
-    """Give the common beginning of the names of all storage of an LPAR.
+    """Return the common beginning of the names of all storage of an LPAR.
 
     The name of a virtual disk has at most 15 characters, so only 48 bits of
     the uuid are used.
@@ -34,7 +34,7 @@ def stem(lpar_uuid: str) -> str:
 
 
 def stem_of(name: str) -> str:
-    """Give the stem of the name of one of our disks or media."""
+    """Return the stem of the name of one of our disks or media."""
     return base_name(name)[:_STEM]
 
 
@@ -54,7 +54,7 @@ def config_drive_name(lpar_uuid: str) -> str:
 
 
 def belongs_to(name: str, lpar_uuid: str) -> bool:
-    """Whether a virtual disk or medium is one of an LPAR's.
+    """Return whether a virtual disk or medium is one of an LPAR's.
 
     :param name: As the host reports it, with or without a path.
     """
@@ -62,18 +62,18 @@ def belongs_to(name: str, lpar_uuid: str) -> bool:
 
 
 def is_ours(name: str) -> bool:
-    """Whether a name is one that this driver gives to storage."""
+    """Return whether a name is one that this driver gives to storage."""
     return _OURS.match(base_name(name)) is not None
 
 
 def is_counted(name: str) -> bool:
-    """Whether a virtual disk's size was allocated in Placement."""
+    """Return whether a virtual disk's size was allocated in Placement."""
     found = _OURS.match(base_name(name))
     return found is not None and found[1] == 'r'
 
 
 def base_name(name: str) -> str:
-    """Give a storage element's name without its path."""
+    """Return a storage element's name without its path."""
     return name.rpartition('/')[2]
 
 

@@ -91,7 +91,7 @@ def _read(paths: Sequence[str], system_name: str | None) -> Capture:
     system = _choose(found['ManagedSystem'], system_name, where)
     reported = views.reports_owners(system)
     own = [
-        _of_system(found[kind], system.uuid)
+        _partitions_of(found[kind], system.uuid)
         for kind in ('VirtualIOServer', 'LogicalPartition')
     ]
     owners = (
@@ -111,7 +111,7 @@ def _read(paths: Sequence[str], system_name: str | None) -> Capture:
 
 
 def _wrappers(path: str) -> Iterator[tuple[str, Any]]:
-    """Give each resource of a file with its kind."""
+    """Return each resource of a file with its kind."""
     response = _response(path)
     entries = response.feed.entries if response.feed else [response.entry]
     for entry in entries:
@@ -171,7 +171,7 @@ def _choose(systems: Sequence[Any], name: str | None, where: str) -> Any:
     raise exception.ConfigurationError(reason=reason)
 
 
-def _of_system(partitions: Iterable[Any], uuid: str) -> list[Any]:
+def _partitions_of(partitions: Iterable[Any], uuid: str) -> list[Any]:
     """Leave out partitions of other systems, whose DRC indexes repeat."""
     return [
         partition

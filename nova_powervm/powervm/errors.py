@@ -33,7 +33,7 @@ _TRIES = 3
 #: How long a busy Virtual I/O Server is left alone, times the number of tries.
 BUSY_SECONDS = 5.0
 #: How often others may be faster. Each time one of them got on.
-_RACES = 60
+_CONFLICTS = 60
 #: The server is busy or restarting.
 _PASSING = (408, 429, 502, 503, 504)
 
@@ -54,7 +54,7 @@ def translated(
     try:
         yield
     except (pvm.ConnectionError, pvm.TimeoutError) as error:
-        raise unanswered(error)(
+        raise class_of_unanswered(error)(
             server=server, reason=f'{action}: {error}'
         ) from error
     except pvm.HttpUnauth as error:
@@ -65,15 +65,15 @@ def translated(
             'refused; it is tried again after a few minutes',
         ) from error
     except pvm.HttpError as error:
-        raise _of_status(error)(
+        raise _class_of_status(error)(
             action=action, reason=_reason(error)
         ) from error
     except (pvm.Error, lpar_builder.LPARBuilderException) as error:
         raise exception.RestError(action=action, reason=error) from error
 
 
-def unanswered(error: pvm.Error) -> type[exception.RestUnreachable]:
-    """Give the class of error that a request without an answer is.
+def class_of_unanswered(error: pvm.Error) -> type[exception.RestUnreachable]:
+    """Return the class of error that a request without an answer is.
 
     :param error: pypowervm's. To it a connection that is not made in time,
         or is silent in the middle of an answer, is a broken one; what it was
@@ -87,7 +87,7 @@ def unanswered(error: pvm.Error) -> type[exception.RestUnreachable]:
     return exception.RestUnreachable
 
 
-def _of_status(error: pvm.HttpError) -> type[exception.RestError]:
+def _class_of_status(error: pvm.HttpError) -> type[exception.RestError]:
     status = error.response.status
     if status == _PRECONDITION_FAILED:
         return exception.RestConflict
@@ -97,14 +97,14 @@ def _of_status(error: pvm.HttpError) -> type[exception.RestError]:
 
 
 def _reason(error: pvm.HttpError) -> str:
-    """Give the server's own words if it sent an HttpErrorResponse."""
+    """Return the server's own words if it sent an HttpErrorResponse."""
     status = error.response.status
     message = getattr(error.her_wrap, 'message', None)
     return f'HTTP {status}: {message}' if message else str(error)
 
 
-def _passes_soon(error: BaseException) -> bool:
-    """Whether to try again at once, rather than in the next cycle."""
+def _can_retry_now(error: BaseException) -> bool:
+    """Return whether to try again at once, rather than in the next cycle."""
     return getattr(error, 'retryable', False) and not isinstance(
         error, exception.RestSilent
     )
@@ -121,7 +121,7 @@ def retried(method: Callable[_P, _R]) -> Callable[_P, _R]:
     @functools.wraps(method)
     def retrying(*args: _P.args, **kwargs: _P.kwargs) -> _R:
         attempts = tenacity.Retrying(
-            retry=tenacity.retry_if_exception(_passes_soon),
+            retry=tenacity.retry_if_exception(_can_retry_now),
             stop=tenacity.stop_after_attempt(_TRIES),
             wait=_Wait(tenacity.wait_exponential(multiplier=0.25)),
             reraise=True,
@@ -131,7 +131,7 @@ def retried(method: Callable[_P, _R]) -> Callable[_P, _R]:
     return retrying
 
 
-def contended(method: Callable[_P, _R]) -> Callable[_P, _R]:
+def retried_on_conflict(method: Callable[_P, _R]) -> Callable[_P, _R]:
     """Try a read-change-write again for as long as others are faster.
 
     The server answers 412 to a write whose ETag is outdated; nothing was
@@ -143,8 +143,8 @@ def contended(method: Callable[_P, _R]) -> Callable[_P, _R]:
     @functools.wraps(method)
     def retrying(*args: _P.args, **kwargs: _P.kwargs) -> _R:
         attempts = tenacity.Retrying(
-            retry=tenacity.retry_if_exception(_passes_soon),
-            stop=_Patience(),
+            retry=tenacity.retry_if_exception(_can_retry_now),
+            stop=_StopAfterFailures(),
             wait=_Wait(
                 tenacity.wait_random_exponential(multiplier=0.02, max=1)
             ),
@@ -170,7 +170,7 @@ class _Wait:
         return self._usual(state)
 
 
-class _Patience:
+class _StopAfterFailures:
     """Ends the tries of one call of a contended method."""
 
     def __init__(self) -> None:
@@ -179,6 +179,6 @@ class _Patience:
     def __call__(self, state: tenacity.RetryCallState) -> bool:
         error = state.outcome.exception() if state.outcome else None
         if isinstance(error, exception.RestConflict):
-            return state.attempt_number >= _RACES
+            return state.attempt_number >= _CONFLICTS
         self._failures += 1
         return self._failures >= _TRIES

@@ -35,7 +35,7 @@ LOG = logging.getLogger(__name__)
 _EventType = event.EventType
 
 #: Types whose EventData is the URI of a resource that appeared or changed.
-_OF_URI = frozenset(
+_RESOURCE_EVENTS = frozenset(
     (
         _EventType.ADD_URI,
         _EventType.MODIFY_URI,
@@ -94,7 +94,7 @@ def changed_lpars(events: Sequence[event.Event]) -> frozenset[str] | None:
     for item in events:
         if item.etype in _IRRELEVANT:
             continue
-        if item.etype not in _OF_URI:
+        if item.etype not in _RESOURCE_EVENTS:
             return None
         # Nouns and uuids take turns in a path.
         *_, noun, identifier = ['', '', *_path(item.data).split('/')]

@@ -58,14 +58,14 @@ class RestPartitions:
         self._managed = managed
 
     def names(self) -> Mapping[str, str]:
-        """Give upper-case uuid to name of all but the VIOSes.
+        """Return upper-case uuid to name of all but the VIOSes.
 
         The management partition is left out, too.
         """
         return {lpar.uuid.upper(): lpar.name for lpar in self._clients()}
 
     def states(self) -> Mapping[str, str]:
-        """Give upper-case uuid to the host's word for the state of each LPAR.
+        """Return upper-case uuid to the host's word for the state of each LPAR.
 
         The LPARs are those of :meth:`names`.
         """
@@ -91,7 +91,7 @@ class RestPartitions:
 
     @errors.retried
     def state(self, uuid: str) -> str:
-        """Give the host's word for an LPAR's state.
+        """Return the host's word for an LPAR's state.
 
         It costs one small request (quick property ``PartitionState``).
 
@@ -177,7 +177,7 @@ class RestPartitions:
             for slot in slots
         ]
 
-    @errors.contended
+    @errors.retried_on_conflict
     def assign(
         self, uuid: str, slots: Collection[partition.SlotAssignment]
     ) -> partition.Partition:
@@ -297,7 +297,7 @@ def _partition(lpar: Any) -> partition.Partition:
 
 
 def _processors(config: Any) -> tuple[int, float]:
-    """Give virtual processors and processing units."""
+    """Return virtual processors and processing units."""
     if config.has_dedicated:
         whole = config.dedicated_proc_cfg.desired
         return whole, float(whole)

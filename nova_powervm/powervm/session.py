@@ -113,7 +113,7 @@ class Session(pvm_adapter.Session):
     def _limits(
         self, method: str, path: str, kwargs: Mapping[str, Any]
     ) -> tuple[float, float]:
-        """Give the seconds to connect within, and to answer within.
+        """Return the seconds to connect within, and to answer within.
 
         A read, and a logon, is answered soon or not at all. A write may take
         as long as the host works on it, and so may the job that is polled.
@@ -187,7 +187,7 @@ def _logged(method: str, path: str) -> Iterator[types.SimpleNamespace]:
 
 
 def _loggable(path: str) -> str:
-    """Give a request's path with no part of its query but the groups."""
+    """Return a request's path with no part of its query but the groups."""
     path, _, query = path.partition('?')
     groups = [item for item in query.split('&') if item.startswith('group=')]
     return '?'.join([path, *groups[:1]])

@@ -86,7 +86,7 @@ class RestSystem:
         :raises exception.RestError: The server answered with an error.
         :raises exception.RestUnreachable: It did not answer.
         """
-        with self._alone():
+        with self._exclusively():
             self._fetch()
             if not self._reports_owners:
                 self._fetch_partitions()
@@ -101,7 +101,7 @@ class RestSystem:
             return self._view
 
     @contextlib.contextmanager
-    def _alone(self) -> Iterator[None]:
+    def _exclusively(self) -> Iterator[None]:
         """Keep other threads from reading meanwhile.
 
         Who had to wait for a reading that got no answer does not ask again:
@@ -143,7 +143,7 @@ class RestSystem:
 
     @errors.retried
     def uptime(self) -> int:
-        """Give the seconds since the management partition was booted.
+        """Return the seconds since the management partition was booted.
 
         :returns: 0 if the host does not report it (REST element ``Uptime``).
         """
@@ -250,5 +250,5 @@ class _Feed:
 
 
 def _are_same(some: list[Any], others: list[Any]) -> bool:
-    """Whether two lists hold the same objects."""
+    """Return whether two lists hold the same objects."""
     return [id(item) for item in some] == [id(item) for item in others]

@@ -36,7 +36,7 @@ _ASSIGNABLE = 'LogicalPartitionAssignmentCapable'
 
 
 def reports_owners(system: managed_system.System) -> bool:
-    """Whether a slot without a reported owner has none."""
+    """Return whether a slot without a reported owner has none."""
     return bool(system.get_capability('ioslot_owner_assignment_capable'))
 
 
@@ -119,7 +119,7 @@ def _reported_owner(wrapper: Any) -> slots.Owner | None:
 
 
 def _assignable(slot: Any) -> bool:
-    """Whether a partition can get a slot, as far as the host says.
+    """Return whether a partition can get a slot, as far as the host says.
 
     Hosts that say nothing of it are the rule; pypowervm does not read it.
     """

@@ -28,7 +28,7 @@ ROUNDING_GB = 0.01
 
 
 def capacity(group: pvm_storage.VG) -> host.DiskCapacity:
-    """Give a group's size and how much of it is taken, in whole GiB.
+    """Return a group's size and how much of it is taken, in whole GiB.
 
     Less is promised rather than more.
     """

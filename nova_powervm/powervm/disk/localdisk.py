@@ -76,7 +76,7 @@ class LocalDisk:
         """Say that this host offers disks."""
 
     def capacity(self) -> host.DiskCapacity:
-        """Give the group's size and how much of it is taken, in whole GiB.
+        """Return the group's size and how much of it is taken, in whole GiB.
 
         Less is promised rather than more.
 
@@ -197,7 +197,7 @@ class LocalDisk:
         self._mappings.attach(self._groups.vios, lpar, elements)
 
     def stems(self) -> frozenset[str]:
-        """Give the beginnings of the names of our disks, one for each LPAR."""
+        """Return the beginnings of the names of our disks, one for each LPAR."""
         return frozenset(
             storage.stem_of(disk.name)
             for disk in self._groups.read().virtual_disks

@@ -43,7 +43,7 @@ class ScsiMappings:
         # Spares the threads of this service from outdating each other.
         self._changing = threading.Lock()
 
-    @errors.contended
+    @errors.retried_on_conflict
     def attach(self, vios: str, lpar: str, elements: Iterable[Any]) -> None:
         """Map storage of a VIOS to an LPAR; mapped storage is fine.
 
@@ -71,7 +71,7 @@ class ScsiMappings:
         self._detach(lpar, found)
         return found
 
-    @errors.contended
+    @errors.retried_on_conflict
     def _detach(self, lpar: str, found: set[str]) -> None:
         action = f'unmapping the storage of LPAR {lpar}'
         with self._changing, errors.translated(action):
@@ -79,7 +79,7 @@ class ScsiMappings:
                 doomed = [
                     mapping
                     for mapping in server.scsi_mappings
-                    if _is_of(mapping, lpar)
+                    if _is_mapped_to(mapping, lpar)
                 ]
                 for mapping in doomed:
                     server.scsi_mappings.remove(mapping)
@@ -92,8 +92,8 @@ class ScsiMappings:
         return _VIOS.get(self._adapter, uuid=vios, xag=[const.XAG.VIO_SMAP])
 
 
-def _is_of(mapping: virtual_io_server.VSCSIMapping, lpar: str) -> bool:
-    """Whether a mapping is an LPAR's, even one that outlived it."""
+def _is_mapped_to(mapping: virtual_io_server.VSCSIMapping, lpar: str) -> bool:
+    """Return whether a mapping is an LPAR's, even one that outlived it."""
     client = util.get_req_path_uuid(mapping.client_lpar_href or '')
     if client and client.upper() == lpar.upper():
         return True

@@ -36,7 +36,7 @@ class NoDisks:
         return f'{self._missing} is not set'
 
     def capacity(self) -> host.DiskCapacity:
-        """Give a capacity of 0."""
+        """Return a capacity of 0."""
         return host.DiskCapacity()
 
     def prepare(self) -> None:
@@ -83,7 +83,7 @@ class NoDisks:
         """Do nothing: no disk was made."""
 
     def stems(self) -> frozenset[str]:
-        """Give none: no disk was made."""
+        """Return none: no disk was made."""
         return frozenset()
 
     def remove_stems(self, stems: Collection[str]) -> None:

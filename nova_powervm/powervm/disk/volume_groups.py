@@ -97,9 +97,9 @@ class VolumeGroups:
         :param vios: Its uuid; None for the one that has this group.
         """
         with errors.translated(f'reading the volume groups beside {self}'):
-            return self._of(vios or self.vios)
+            return self._read_groups(vios or self.vios)
 
-    @errors.contended
+    @errors.retried_on_conflict
     def change(
         self, edit: Callable[[storage.VG], bool], uuid: str | None = None
     ) -> storage.VG:
@@ -138,7 +138,7 @@ class VolumeGroups:
                 action=f'changing {self}', reason='it was made anew'
             ) from error
 
-    @errors.contended
+    @errors.retried_on_conflict
     def change_all(
         self, edit: Callable[[storage.VG], bool], vios: str | None = None
     ) -> None:
@@ -184,7 +184,7 @@ class VolumeGroups:
             if server not in ('', vios.name):
                 continue
             try:
-                groups = self._of(vios.uuid)
+                groups = self._read_groups(vios.uuid)
             except pvm.HttpError as error:
                 # The other one of two servers may be enough.
                 LOG.warning(
@@ -201,18 +201,18 @@ class VolumeGroups:
                 action=f'looking for {self}', reason=silent
             )
         if len(found) != 1:
-            raise exception.ConfigurationError(reason=self._lost(found))
+            raise exception.ConfigurationError(reason=self._not_found(found))
         vios, group = found[0]
         self._vios = vios.uuid
         return group
 
-    def _of(self, vios: str) -> list[storage.VG]:
+    def _read_groups(self, vios: str) -> list[storage.VG]:
         groups = storage.VG.get(
             self._adapter, parent_type=_VIOS, parent_uuid=vios
         )
         return list(groups)
 
-    def _lost(
+    def _not_found(
         self, found: list[tuple[virtual_io_server.VIOS, storage.VG]]
     ) -> str:
         option = f"[powervm]volume_group_name = '{self._name}'"
@@ -233,7 +233,7 @@ class VolumeGroups:
 
 
 def unit_gb(group: storage.VG) -> float:
-    """Give the unit of which a group's disks are whole multiples.
+    """Return the unit of which a group's disks are whole multiples.
 
     pypowervm does not know the element ``MinimumAllocationSize``.
 

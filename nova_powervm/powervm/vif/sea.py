@@ -120,7 +120,7 @@ class SeaVifDriver:
     def serves(
         self, adapter: shared_ethernet.Adapter, port: network.Port
     ) -> bool:
-        """Whether an adapter is on the VLAN of a port."""
+        """Return whether an adapter is on the VLAN of a port."""
         return adapter.serves(port)
 
     def plug(

@@ -96,7 +96,7 @@ class VirtualEthernet:
         """
         self._provision(bridge, sorted(vlans))
 
-    @errors.contended
+    @errors.retried_on_conflict
     def _provision(
         self, bridge: shared_ethernet.Bridge, vlans: Sequence[int]
     ) -> None:
@@ -105,7 +105,7 @@ class VirtualEthernet:
                 self._adapter, self._managed.wrapper.uuid, bridge.uuid, vlans
             )
 
-    @errors.contended
+    @errors.retried_on_conflict
     def withdraw(self, bridge: shared_ethernet.Bridge, vlan: int) -> None:
         """Remove a VLAN from a bridge; one that it does not carry is fine.
 
@@ -163,9 +163,9 @@ class VirtualEthernet:
         :raises exception.PartitionNotFound: There is no such LPAR.
         """
         with errors.translated(f'reading the adapters of LPAR {lpar}'):
-            return [self._seen(adapter) for adapter in self._read(lpar)]
+            return [self._to_adapter(adapter) for adapter in self._read(lpar)]
 
-    def _seen(self, adapter: pvm_network.CNA) -> shared_ethernet.Adapter:
+    def _to_adapter(self, adapter: pvm_network.CNA) -> shared_ethernet.Adapter:
         return shared_ethernet.Adapter(
             mac=_with_colons(adapter.mac),
             vlan=adapter.pvid,
@@ -213,7 +213,7 @@ class VirtualEthernet:
             try:
                 for adapter in self._read(lpar):
                     if _with_colons(adapter.mac) == mac.lower() and (
-                        only is None or self._seen(adapter) == only
+                        only is None or self._to_adapter(adapter) == only
                     ):
                         adapter.delete()
             except (pvm.HttpNotFound, exception.PartitionNotFound):
@@ -229,7 +229,7 @@ class VirtualEthernet:
         return list(found)
 
     def _switch(self, number: int) -> pvm_network.VSwitch:
-        """Give a virtual switch; an unknown number makes it read them all."""
+        """Return a virtual switch; an unknown number makes it read them all."""
         if number not in self._switches:
             self._read_switches()
         if number not in self._switches:

@@ -66,8 +66,8 @@ class ProvisionedVlans:
         self._tidying = threading.Lock()
         # Guards what follows, and tells of its changes.
         self._changed = threading.Condition()
-        self._users: collections.Counter[int] = collections.Counter()
-        self._leaving: frozenset[int] = frozenset()
+        self._in_use: collections.Counter[int] = collections.Counter()
+        self._removing: frozenset[int] = frozenset()
         self._added: set[shared_ethernet.Vlan] = set()
         self._loading = threading.Lock()
         self._loaded = False
@@ -85,8 +85,8 @@ class ProvisionedVlans:
         """
         numbers = [port.vlan for port in ports if port.vlan is not None]
         with self._changed:
-            self._changed.wait_for(lambda: self._leaving.isdisjoint(numbers))
-            self._users.update(numbers)
+            self._changed.wait_for(lambda: self._removing.isdisjoint(numbers))
+            self._in_use.update(numbers)
         try:
             yield
         except BaseException:
@@ -94,7 +94,7 @@ class ProvisionedVlans:
             raise
         finally:
             with self._changed:
-                self._users.subtract(numbers)
+                self._in_use.subtract(numbers)
 
     def provide(
         self,
@@ -115,7 +115,9 @@ class ProvisionedVlans:
         with self._adding:
             if missing:
                 self._add(missing, marks.instance)
-            ours = {each.on_bridge for each in connections} & self._ours()
+            ours = {
+                each.on_bridge for each in connections
+            } & self._added_vlans()
         if ours:
             marks.add([_mark(vlan) for vlan in ours])
 
@@ -188,8 +190,8 @@ class ProvisionedVlans:
                 )
             _warn_of_little_room(now, len(new))
 
-    def _ours(self) -> frozenset[shared_ethernet.Vlan]:
-        """Give the VLANs that the driver has added, from marks and memory."""
+    def _added_vlans(self) -> frozenset[shared_ethernet.Vlan]:
+        """Return the VLANs that the driver has added, from marks and memory."""
         if not self.provision or self._records is None:
             return frozenset()
         with self._loading:
@@ -200,35 +202,35 @@ class ProvisionedVlans:
             return frozenset(self._added)
 
     def _remove_idle(self) -> None:
-        ours = self._ours()
+        ours = self._added_vlans()
         if not ours or self._records is None:
             return
         try:
             with self._changed:
-                self._leaving = frozenset(
+                self._removing = frozenset(
                     vlan.number
                     for vlan in ours
-                    if self._users[vlan.number] <= 0
+                    if self._in_use[vlan.number] <= 0
                 )
             # No build begins to use one of them from here on.
-            self._stay(
+            self._keep(
                 {
                     port.vlan
                     for port in self._records.ports()
                     if port.vlan is not None
                 }
             )
-            idle = [vlan for vlan in ours if vlan.number in self._leaving]
+            idle = [vlan for vlan in ours if vlan.number in self._removing]
             if idle:
                 # A VLAN that can't be removed must not block the others.
                 idle.sort(key=lambda vlan: (vlan in self._failed, vlan))
                 self._remove(idle, self._records)
         finally:
-            self._stay(self._leaving)
+            self._keep(self._removing)
 
-    def _stay(self, numbers: Collection[int]) -> None:
+    def _keep(self, numbers: Collection[int]) -> None:
         with self._changed:
-            self._leaving -= frozenset(numbers)
+            self._removing -= frozenset(numbers)
             self._changed.notify_all()
 
     def _remove(
@@ -274,7 +276,7 @@ def _mark(vlan: shared_ethernet.Vlan) -> str:
 
 
 def _vlans(marks: Collection[str]) -> Iterator[shared_ethernet.Vlan]:
-    """Give the VLANs of those marks that are marks of VLANs."""
+    """Return the VLANs of those marks that are marks of VLANs."""
     for mark in marks:
         prefix, _, rest = mark.partition(':')
         bridge, _, number = rest.rpartition(':')

@@ -51,7 +51,7 @@ class IdentificationTest(unittest.TestCase):
     def test_properties_read_slot_in_order_of_specification(self):
         self.assertEqual(
             list(VALUES.items()),
-            [(key, p.of(SLOT)) for key, p in policy.PROPERTIES.items()],
+            [(key, p.value_in(SLOT)) for key, p in policy.PROPERTIES.items()],
         )
 
     def test_single_property_identifies_slot(self):
