@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""From an instance's allocations to the slots that it gets."""
+"""Claims: the slots that an instance gets for its allocations."""
 
 import dataclasses
 import enum
@@ -42,9 +42,10 @@ class Claim:
     :param provider_uuid: The slot's provider, ours or Cyborg's.
     :param drc_index: The slot.
     :param source: Who manages the device.
-    :param request: The accelerator request that gives it; None if Nova does.
-    :param resource_classes: The driver's own of the provider; Nova may have
-        added others. Empty if they are not known.
+    :param request: Uuid of the accelerator request that provides the slot;
+        None if Nova allocated it.
+    :param resource_classes: The provider's resource classes, without those
+        that provider.yaml adds. Empty if they are unknown.
     """
 
     provider_uuid: str | None
@@ -60,19 +61,19 @@ class Claim:
 
     @property
     def origin(self) -> str:
-        """How the instance came to it, in words."""
+        """The source of the claim, in words."""
         if self.source is Source.ACCELERATOR:
-            return f'accelerator request {self.request} gives it slot {self}'
+            return f'accelerator request {self.request} provides slot {self}'
         return f'slot {self} was allocated to it'
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class SlotProvider:
-    """A provider of ours, as the last update left it.
+    """A provider of the driver's own, as the last update left it.
 
-    :param uuid: Placement's uuid of it.
+    :param uuid: Its uuid in Placement.
     :param drc_index: The slot it stands for.
-    :param resource_classes: Classes that it has inventory of.
+    :param resource_classes: The classes that it has inventory of.
     """
 
     uuid: str
@@ -81,7 +82,7 @@ class SlotProvider:
 
     @property
     def claim(self) -> Claim:
-        """The claim of an instance that was allocated it."""
+        """The claim of an instance that this provider is allocated to."""
         return Claim(
             self.uuid, self.drc_index, resource_classes=self.resource_classes
         )
@@ -89,10 +90,10 @@ class SlotProvider:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class OtherProviders:
-    """Providers below the compute node that are not ours.
+    """Providers below the compute node that are not the driver's own.
 
-    :param accelerators: Uuids of those that Cyborg owns.
-    :param strangers: Uuids of all of them.
+    :param cyborg: Uuids of those that Cyborg owns.
+    :param uuids: Uuids of all of them.
     """
 
     cyborg: frozenset[str] = frozenset()
@@ -100,11 +101,11 @@ class OtherProviders:
 
 
 def requested_amounts(extra_specs: Mapping[str, str]) -> dict[str, int]:
-    """Add up what a flavor's resource groups ask for.
+    """Add up the amounts that a flavor's resource groups ask for.
 
     :param extra_specs: The flavor's extra specs.
-    :returns: Resource class to the sum over all groups. An amount that is
-        no number asks for nothing; Nova's API refuses such a flavor.
+    :returns: Resource class to the sum over all groups. An amount that is not
+        a number counts as 0; Nova's API refuses such a flavor.
     """
     amounts: dict[str, int] = {}
     for key, value in extra_specs.items():
@@ -126,23 +127,24 @@ def resolve(
 ) -> tuple[Claim, ...]:
     """Find the slots that an instance was allocated on this host.
 
-    Only providers of this host's tree count: while an instance is being
-    evacuated its allocations name those of the source host, too.
+    Only providers in this host's tree count: during an evacuation, the
+    allocations also include providers of the source host.
 
     :param instance: The instance's uuid, for messages.
-    :param allocations: Provider uuid to ``{'resources': {class: amount}}``,
-        as Nova hands them over. Nova hands over None or {} when Placement
-        did not answer, which is no reason to build without devices.
+    :param allocations: Provider uuid to ``{'resources': {class: amount}}``, as
+        Nova passes them. Nova passes None or {} if Placement did not answer;
+        the instance must not be built without its devices then.
     :param providers: Provider uuid to provider, of this host.
     :param requested: Resource class to the amount that the flavor asks for.
-    :param others: The host's providers that are not ours.
-    :param device_classes: Classes of the inventory file. What is asked for
-        of these has to be a slot of this host, known provider or not.
-    :param bound: Providers that an accelerator request stands for.
+    :param others: The host's providers that are not the driver's own.
+    :param device_classes: Classes of the inventory file. A request for one of
+        these must be met by a slot of this host.
+    :param bound: Uuids of the providers that accelerator requests are bound
+        to.
     :returns: The claims, by DRC index.
-    :raises exception.ClaimFailed: The allocations are missing, don't cover
-        what the flavor asks for, or name a device of Cyborg's that no
-        accelerator request stands for.
+    :raises exception.ClaimFailed: The allocations are missing, do not cover
+        what the flavor asks for, or include a Cyborg device without an
+        accelerator request.
     """
     if not allocations:
         raise exception.ClaimFailed(
@@ -177,14 +179,15 @@ def resolve_stored(
     requested: Mapping[str, int],
     device_classes: Collection[str] = (),
 ) -> tuple[Claim, ...]:
-    """Find the slots that an instance has, where Nova says no allocations.
+    """Find the slots of an instance when Nova passes no allocations.
 
     :param instance: The instance's uuid, for messages.
     :param remembered: Slot providers that Nova stored with the instance.
     :param requested: Resource class to the amount that the flavor asks for.
     :param device_classes: Classes of the inventory file.
     :returns: The claims, by DRC index.
-    :raises exception.ClaimFailed: Nova stored less than the flavor asks for.
+    :raises exception.ClaimFailed: Nova stored fewer slots than the flavor asks
+        for.
     """
     _check_amounts(
         instance,
@@ -199,7 +202,7 @@ def resolve_stored(
 
 
 def describe(claims: Iterable[Claim]) -> str:
-    """List slots with their sources, for people."""
+    """List slots with their sources, for log lines and messages."""
     return ', '.join(f'{claim} ({claim.source})' for claim in claims)
 
 
@@ -213,7 +216,7 @@ def _device_amounts(
     providers: Iterable[SlotProvider],
     device_classes: Collection[str],
 ) -> dict[str, int]:
-    """Pick what is asked for of the classes that slots of this host have."""
+    """Return the requested amounts of the classes that slots here have."""
     ours = set(device_classes).union(
         *(provider.resource_classes for provider in providers)
     )
@@ -226,16 +229,16 @@ def _refuse_other_providers(
     requested: Mapping[str, int],
     others: OtherProviders,
 ) -> None:
-    """Refuse devices that nobody would attach.
+    """Refuse allocated devices that neither Nova nor Cyborg would attach.
 
-    What Neutron and Nova's PCI tracker keep below the compute node is asked
-    for in other ways than by a flavor's groups, or is of standard classes.
+    Providers of Neutron and of Nova's PCI tracker are not affected: they are
+    not requested by the groups of a flavor, or have standard classes.
     """
     cyborgs = sorted(set(allocations) & others.cyborg)
     if cyborgs:
         raise exception.ForeignDevice(
             instance=instance,
-            reason='its flavor took a device that Cyborg manages. Add '
+            reason='it was allocated a device that Cyborg manages. Add '
             "traitN:OWNER_NOVA=required to the flavor's groups, or use a "
             f'device profile. Provider: {", ".join(cyborgs)}',
         )
@@ -250,9 +253,9 @@ def _refuse_other_providers(
     if strangers:
         raise exception.ForeignDevice(
             instance=instance,
-            reason='its flavor took a device that this driver did not '
-            "publish. Add traitN:OWNER_NOVA=required to the flavor's groups. "
-            f'Provider: {", ".join(strangers)}',
+            reason='it was allocated a device that this driver did '
+            'not publish. Add traitN:OWNER_NOVA=required to the groups of '
+            f'its flavor. Provider: {", ".join(strangers)}',
         )
 
 

@@ -401,7 +401,9 @@ class CyborgConflictTest(AcceleratorTestCase):
         )
         # The request is not known yet, but an LPAR holds the slot.
         self.assertEqual(OURS, self.offered())
-        self.assertIn('no allocation of its', self.stdlog.logger.output)
+        self.assertIn(
+            'its instance has no allocation', self.stdlog.logger.output
+        )
 
         self._reboot_server(holder, hard=True)
         self.forget_tree()

@@ -99,10 +99,10 @@ class ParseRequestsTest(unittest.TestCase):
         self.assertIsNone(found.provider_uuid)
 
     @ddt.named_data(
-        ['text', 'junk', 'is none'],
-        ['nothing', None, 'is none'],
-        ['number', 7, 'is none'],
-        ['no uuid', {'state': 'Bound'}, 'is none'],
+        ['text', 'junk', 'is not a valid request'],
+        ['nothing', None, 'is not a valid request'],
+        ['number', 7, 'is not a valid request'],
+        ['no uuid', {'state': 'Bound'}, 'is not a valid request'],
         ['initial', arq(state='Initial'), "bound yet, its state is 'Initial'"],
         ['started', arq(state='BindStarted'), 'not bound yet'],
         ['failed', arq(state='BindFailed'), "'BindFailed'"],
