@@ -26,15 +26,15 @@ from nova_powervm.devices import slots
 
 #: The flavor's extra spec that names a device profile of Cyborg's.
 PROFILE = 'accel:device_profile'
-#: Where an attach handle of type PCI says which slot it is.
+#: The key of the slot in the information of a PCI attach handle.
 SLOT_KEY = 'drc_index'
 
 _BOUND = 'Bound'
-# Those of a request that becomes bound, or fails to, without anybody's help.
-_ON_THE_WAY = frozenset({'Initial', 'BindStarted'})
-_SLOT = 'PCI'
-# Cyborg's fake driver makes these (specification, "Developer impact").
-_PRETENDED = 'TEST_PCI'
+# The states of a request that Cyborg is still working on.
+_BINDING = frozenset({'Initial', 'BindStarted'})
+_PCI_HANDLE = 'PCI'
+# Cyborg's fake driver creates these (specification, "Developer impact").
+_TEST_HANDLE = 'TEST_PCI'
 _DRC_INDEX = re.compile('[0-9A-Fa-f]{8}')
 
 
@@ -42,10 +42,10 @@ _DRC_INDEX = re.compile('[0-9A-Fa-f]{8}')
 class Request:
     """An accelerator request that is bound to an instance.
 
-    :param uuid: Cyborg's uuid of it.
-    :param provider_uuid: The provider that it was bound to, if Cyborg says.
-    :param drc_index: The slot that it gives; None for one of type TEST_PCI,
-        which gives nothing.
+    :param uuid: Its uuid in Cyborg.
+    :param provider_uuid: The provider it is bound to, if Cyborg reports one.
+    :param drc_index: The slot that it provides; None for a request of type
+        TEST_PCI, which provides nothing.
     """
 
     uuid: str
@@ -62,20 +62,21 @@ def parse(
     """Read the requests of an instance.
 
     :param instance: The instance's uuid.
-    :param nodename: The compute node's name. DRC indexes repeat from host to
-        host, so a request that is bound elsewhere says nothing here.
-    :param profile: The device profile that the flavor names, if it does.
-    :param accel_info: As Nova hands it over; None and an empty list alike.
-    :returns: One for each request, in the order given.
-    :raises exception.AcceleratorRefused: It lists each request that can't be
-        used, and why. Also if there is none although the flavor has a
-        profile: no instance runs without what it was promised.
+    :param nodename: The compute node's name. DRC indexes are not unique across
+        hosts, so a request that is bound on another host is refused.
+    :param profile: The device profile that the flavor names, or None.
+    :param accel_info: As Nova passes it; None and an empty list are the same.
+    :returns: One object for each request, in the order given.
+    :raises exception.AcceleratorRefused: A request cannot be used; the message
+        gives the reason for each. Also raised if there is no request although
+        the flavor has a profile: no instance runs without the devices that it
+        was promised.
     """
     if profile and not accel_info:
         raise exception.AcceleratorRefused(
             instance=instance,
             reason=f"its flavor names device profile '{profile}', but Nova "
-            'handed over no accelerator request of it',
+            'passed no accelerator request for it',
         )
     requests: list[Request] = []
     problems: list[str] = []
@@ -86,7 +87,7 @@ def parse(
             problems.append(f'{label} {found[0]}')
         else:
             requests.append(_request(item))
-    problems += _doubles(requests)
+    problems += _duplicates(requests)
     if problems:
         raise exception.AcceleratorRefused(
             instance=instance, reason='; '.join(problems)
@@ -94,8 +95,8 @@ def parse(
     return tuple(requests)
 
 
-def claimed(requests: Iterable[Request]) -> tuple[claims.Claim, ...]:
-    """Give the claims of requests; one of type TEST_PCI gives none."""
+def to_claims(requests: Iterable[Request]) -> tuple[claims.Claim, ...]:
+    """Return the claims of requests, without those of type TEST_PCI."""
     return tuple(
         claims.Claim(
             provider_uuid=request.provider_uuid,
@@ -108,35 +109,35 @@ def claimed(requests: Iterable[Request]) -> tuple[claims.Claim, ...]:
     )
 
 
-def unsettled(accel_info: Sequence[Any] | None) -> bool:
-    """Whether Cyborg is still binding requests, and has failed with none.
+def is_binding(accel_info: Sequence[Any] | None) -> bool:
+    """Return whether Cyborg is still binding requests and none has failed.
 
-    :param accel_info: As Nova hands it over, or as Cyborg's API tells it.
+    :param accel_info: As Nova passes it, or as Cyborg's API returns it.
     """
     states = {
         item.get('state')
         for item in accel_info or ()
         if isinstance(item, Mapping)
     }
-    return bool(states & _ON_THE_WAY) and states <= {_BOUND, *_ON_THE_WAY}
+    return bool(states & _BINDING) and states <= {_BOUND, *_BINDING}
 
 
-def refuse_novas(
+def refuse_nova_devices(
     instance: str,
     requests: Iterable[Request],
     providers: Iterable[claims.SlotProvider],
 ) -> None:
-    """Refuse requests for what Nova manages.
+    """Refuse requests for devices that Nova manages.
 
-    One that is bound to a provider of ours comes of a device profile that
-    asks for no more than a class: the scheduler gave it a device of Nova's,
-    which the instance would get beside the one of Cyborg's.
+    A request is bound to one of the driver's own providers if its device
+    profile asks for a resource class only: the scheduler then picked a device
+    that Nova manages.
 
     :param instance: The instance's uuid, for messages.
     :param requests: Its accelerator requests.
-    :param providers: Ours, on this host.
-    :raises exception.AcceleratorRefused: It names both sides of each
-        conflict, after the cure.
+    :param providers: The driver's own providers on this host.
+    :raises exception.AcceleratorRefused: For each conflict, the message has
+        the remedy and then both sides.
     """
     by_slot: dict[int | None, claims.SlotProvider] = {}
     by_uuid: dict[str | None, claims.SlotProvider] = {}
@@ -145,7 +146,7 @@ def refuse_novas(
     conflicts = []
     for request in requests:
         if ours := by_uuid.get(request.provider_uuid):
-            # Nova cuts what it tells the user after 255 characters.
+            # Nova truncates faults, so the remedy comes first.
             conflicts.append(
                 'without "trait:CUSTOM_<mark>=required" its device profile '
                 f"takes Nova's devices: {_name(request.uuid)} is bound to "
@@ -154,9 +155,9 @@ def refuse_novas(
             )
         elif ours := by_slot.get(request.drc_index):
             conflicts.append(
-                f'{_name(request.uuid)} gives it {_place(ours)}, but Nova '
-                "manages that, too. Take it out of Cyborg's configuration or "
-                'out of the inventory file'
+                f'{_name(request.uuid)} provides {_place(ours)}, but Nova '
+                "manages it, too. Remove it from Cyborg's configuration or "
+                'from the inventory file'
             )
     if conflicts:
         raise exception.AcceleratorRefused(
@@ -178,12 +179,12 @@ def _label(item: object) -> str:
 
 
 def _problems(item: object, instance: str, nodename: str) -> Iterator[str]:
-    """Say why a request can't be used; the first reason is the plainest."""
+    """Yield the reasons why a request cannot be used, the plainest first."""
     if not isinstance(item, Mapping) or not item.get('uuid'):
-        yield f'is none: {item!r:.80}'
+        yield f'is not a valid request: {item!r:.80}'
         return
     state = item.get('state')
-    if state in _ON_THE_WAY:
+    if state in _BINDING:
         yield (
             f"is not bound yet, its state is '{state}'. Try again when it "
             "is; see Cyborg's log if it stays so"
@@ -202,17 +203,17 @@ def _problems(item: object, instance: str, nodename: str) -> Iterator[str]:
 
 
 def _handle_problems(kind: object, info: object) -> Iterator[str]:
-    if kind == _PRETENDED:
+    if kind == _TEST_HANDLE:
         return
-    if kind != _SLOT:
+    if kind != _PCI_HANDLE:
         yield (
             f"has an attach handle of type '{kind}'; PowerVM has no such "
-            f'devices, only {_SLOT} can be attached'
+            f'devices, only {_PCI_HANDLE} can be attached'
         )
     elif not isinstance(info, Mapping) or SLOT_KEY not in info:
         yield (
-            f'has an attach handle without {SLOT_KEY}; it was not made by a '
-            "driver of Cyborg's for PowerVM"
+            f'has an attach handle without {SLOT_KEY}; no Cyborg '
+            'driver for PowerVM created it'
         )
     elif not _DRC_INDEX.fullmatch(str(info[SLOT_KEY])):
         yield (
@@ -228,13 +229,13 @@ def _request(item: Mapping[str, Any]) -> Request:
         provider_uuid=str(provider) if provider else None,
         drc_index=(
             None
-            if item['attach_handle_type'] == _PRETENDED
+            if item['attach_handle_type'] == _TEST_HANDLE
             else int(str(item['attach_handle_info'][SLOT_KEY]), 16)
         ),
     )
 
 
-def _doubles(requests: Sequence[Request]) -> Iterator[str]:
+def _duplicates(requests: Sequence[Request]) -> Iterator[str]:
     first: dict[int, str] = {}
     for request in requests:
         index = request.drc_index

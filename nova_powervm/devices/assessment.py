@@ -10,10 +10,10 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""From facts to an assessment: what is offered, and what has to be asked.
+"""The assessment of the facts: what is offered, and what is left to ask.
 
-nova-compute and ``nova-powervm-inventory`` gather the same facts in different
-ways, and decide by the same two functions: :func:`assess`, and with the
+nova-compute and ``nova-powervm-inventory`` collect the same facts in different
+ways and use the same two functions to decide: :func:`assess`, and with the
 answers to its questions :func:`nova_powervm.devices.plan.make_plan`.
 """
 
@@ -30,37 +30,37 @@ from nova_powervm.devices import slots
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Facts:
-    """All that the plan for one compute node depends on.
+    """Everything that the plan for one compute node depends on.
 
     :param policy: What the inventory file allows.
     :param io_slots: All I/O slots of the host, with their owners.
     :param holdings: Upper-case uuid of each LPAR that belongs to an instance
         to the uuids of the providers that the instance was allocated. None if
-        nobody can tell which LPARs belong to instances.
-    :param below: All providers below the compute node's provider, without
-        what Nova's provider.yaml adds to them.
-    :param lost: Uuids of providers that nobody holds an allocation of although
-        an LPAR of an instance owns their slots.
+        it is unknown which LPARs belong to instances.
+    :param descendants: All providers below the compute node's provider,
+        without what Nova's provider.yaml adds to them.
+    :param lost: Uuids of providers without an allocation whose slots are owned
+        by LPARs of instances.
     """
 
     policy: policies.Policy
     io_slots: tuple[slots.Slot, ...] = ()
     holdings: Mapping[str, Collection[str]] | None = None
-    below: tuple[slot_providers.Provider, ...] = ()
+    descendants: tuple[slot_providers.Provider, ...] = ()
     lost: frozenset[str] = frozenset()
 
     @property
     def candidates(self) -> tuple[slot_providers.Provider, ...]:
-        """The providers that may be ours: direct children, not Cyborg's."""
+        """The direct children, except those that Cyborg owns."""
         return tuple(
             provider
-            for provider in self.below
-            if provider.is_direct and not provider.is_cyborgs
+            for provider in self.descendants
+            if provider.is_direct and not provider.is_owned_by_cyborg
         )
 
     @property
     def allocated(self) -> Mapping[str, frozenset[str]]:
-        """``holdings`` without what is lost."""
+        """``holdings`` without lost allocations."""
         return {
             lpar: frozenset(uuids) - self.lost
             for lpar, uuids in (self.holdings or {}).items()
@@ -71,10 +71,10 @@ class Facts:
 class Assessment:
     """What the facts mean for each slot and provider.
 
-    :param facts: What it was made from.
-    :param verdicts: One for each slot, with why it is not offered.
+    :param facts: The facts that were assessed.
+    :param verdicts: One for each slot, with the reason if it is not offered.
     :param pairing: The offered devices with their providers, and orphans.
-    :param held: DRC indexes of the slots that LPARs of instances own.
+    :param held: DRC indexes of the slots that are owned by LPARs of instances.
     """
 
     facts: Facts
@@ -84,15 +84,15 @@ class Assessment:
 
     @property
     def questions(self) -> tuple[slot_providers.Provider, ...]:
-        """The providers whose allocations decide what happens to them."""
-        return self.pairing.questionable
+        """The providers for which the plan depends on their allocations."""
+        return self.pairing.undecided
 
     @property
-    def volatile(self) -> tuple[slot_providers.Provider, ...]:
-        """The providers that have to be up to date before a plan is made.
+    def to_refresh(self) -> tuple[slot_providers.Provider, ...]:
+        """The providers that must be current before a plan is made.
 
-        Nova deletes a provider without checking whether it has changed, and a
-        burn or a release must not be overwritten.
+        Nova deletes a provider without checking whether it has changed, and an
+        update must not overwrite a burn or a release.
         """
         return self.pairing.one_time_use + self.questions
 
@@ -100,20 +100,24 @@ class Assessment:
 def assess(facts: Facts) -> Assessment:
     """Decide which slots are offered, and find the provider of each.
 
-    :param facts: What is known of file, host, Placement and Nova.
+    :param facts: The facts about the file, the host, Placement and Nova.
     """
     candidates = facts.candidates
     verdicts = ownership.withhold(
         matching.judge(facts.policy, facts.io_slots, facts.holdings),
         ownership.cyborg_slots(
-            provider for provider in facts.below if provider.is_cyborgs
+            provider
+            for provider in facts.descendants
+            if provider.is_owned_by_cyborg
         ),
-        ownership.unallocated(facts.io_slots, candidates, facts.allocated),
+        ownership.find_unallocated(
+            facts.io_slots, candidates, facts.allocated
+        ),
         str(facts.policy.source),
     )
     return Assessment(
         facts=facts,
         verdicts=verdicts,
         pairing=slot_providers.pair(matching.devices(verdicts), candidates),
-        held=ownership.held(facts.io_slots, facts.holdings or ()),
+        held=ownership.find_owned_slots(facts.io_slots, facts.holdings or ()),
     )

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""From an instance's allocations to the slots that it gets."""
+"""Claims: the slots that an instance gets for its allocations."""
 
 import dataclasses
 import enum
@@ -42,9 +42,10 @@ class Claim:
     :param provider_uuid: The slot's provider, ours or Cyborg's.
     :param drc_index: The slot.
     :param source: Who manages the device.
-    :param request: The accelerator request that gives it; None if Nova does.
-    :param resource_classes: The driver's own of the provider; Nova may have
-        added others. Empty if they are not known.
+    :param request: Uuid of the accelerator request that provides the slot;
+        None if Nova allocated it.
+    :param resource_classes: The provider's resource classes, without those
+        that provider.yaml adds. Empty if they are unknown.
     """
 
     provider_uuid: str | None
@@ -60,19 +61,19 @@ class Claim:
 
     @property
     def origin(self) -> str:
-        """How the instance came to it, in words."""
+        """The source of the claim, in words."""
         if self.source is Source.ACCELERATOR:
-            return f'accelerator request {self.request} gives it slot {self}'
+            return f'accelerator request {self.request} provides slot {self}'
         return f'slot {self} was allocated to it'
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class SlotProvider:
-    """A provider of ours, as the last update left it.
+    """A provider of the driver's own, as the last update left it.
 
-    :param uuid: Placement's uuid of it.
+    :param uuid: Its uuid in Placement.
     :param drc_index: The slot it stands for.
-    :param resource_classes: Classes that it has inventory of.
+    :param resource_classes: The classes that it has inventory of.
     """
 
     uuid: str
@@ -81,30 +82,30 @@ class SlotProvider:
 
     @property
     def claim(self) -> Claim:
-        """The claim of an instance that was allocated it."""
+        """The claim of an instance that this provider is allocated to."""
         return Claim(
             self.uuid, self.drc_index, resource_classes=self.resource_classes
         )
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Others:
-    """Providers below the compute node that are not ours.
+class OtherProviders:
+    """Providers below the compute node that are not the driver's own.
 
-    :param accelerators: Uuids of those that Cyborg owns.
-    :param strangers: Uuids of all of them.
+    :param cyborg: Uuids of those that Cyborg owns.
+    :param uuids: Uuids of all of them.
     """
 
-    accelerators: frozenset[str] = frozenset()
-    strangers: frozenset[str] = frozenset()
+    cyborg: frozenset[str] = frozenset()
+    uuids: frozenset[str] = frozenset()
 
 
 def requested_amounts(extra_specs: Mapping[str, str]) -> dict[str, int]:
-    """Add up what a flavor's resource groups ask for.
+    """Add up the amounts that a flavor's resource groups ask for.
 
     :param extra_specs: The flavor's extra specs.
-    :returns: Resource class to the sum over all groups. An amount that is
-        no number asks for nothing; Nova's API refuses such a flavor.
+    :returns: Resource class to the sum over all groups. An amount that is not
+        a number counts as 0; Nova's API refuses such a flavor.
     """
     amounts: dict[str, int] = {}
     for key, value in extra_specs.items():
@@ -120,29 +121,30 @@ def resolve(
     allocations: Mapping[str, Mapping[str, Any]] | None,
     providers: Mapping[str, SlotProvider],
     requested: Mapping[str, int],
-    others: Others | None = None,
+    others: OtherProviders | None = None,
     device_classes: Collection[str] = (),
     bound: Collection[str | None] = (),
 ) -> tuple[Claim, ...]:
     """Find the slots that an instance was allocated on this host.
 
-    Only providers of this host's tree count: while an instance is being
-    evacuated its allocations name those of the source host, too.
+    Only providers in this host's tree count: during an evacuation, the
+    allocations also include providers of the source host.
 
     :param instance: The instance's uuid, for messages.
-    :param allocations: Provider uuid to ``{'resources': {class: amount}}``,
-        as Nova hands them over. Nova hands over None or {} when Placement
-        did not answer, which is no reason to build without devices.
+    :param allocations: Provider uuid to ``{'resources': {class: amount}}``, as
+        Nova passes them. Nova passes None or {} if Placement did not answer;
+        the instance must not be built without its devices then.
     :param providers: Provider uuid to provider, of this host.
     :param requested: Resource class to the amount that the flavor asks for.
-    :param others: The host's providers that are not ours.
-    :param device_classes: Classes of the inventory file. What is asked for
-        of these has to be a slot of this host, known provider or not.
-    :param bound: Providers that an accelerator request stands for.
+    :param others: The host's providers that are not the driver's own.
+    :param device_classes: Classes of the inventory file. A request for one of
+        these must be met by a slot of this host.
+    :param bound: Uuids of the providers that accelerator requests are bound
+        to.
     :returns: The claims, by DRC index.
-    :raises exception.ClaimFailed: The allocations are missing, don't cover
-        what the flavor asks for, or name a device of Cyborg's that no
-        accelerator request stands for.
+    :raises exception.ClaimFailed: The allocations are missing, do not cover
+        what the flavor asks for, or include a Cyborg device without an
+        accelerator request.
     """
     if not allocations:
         raise exception.ClaimFailed(
@@ -151,11 +153,11 @@ def resolve(
             'which devices belong to the instance. See the nova-compute log '
             'for the failed request to Placement.',
         )
-    _refuse_others(
+    _refuse_other_providers(
         instance,
         {uuid: r for uuid, r in allocations.items() if uuid not in bound},
         requested,
-        others or Others(),
+        others or OtherProviders(),
     )
     granted = [
         (providers[uuid], resource_class, int(amount))
@@ -166,25 +168,26 @@ def resolve(
     _check_amounts(
         instance,
         granted,
-        _of_devices(requested, providers.values(), device_classes),
+        _device_amounts(requested, providers.values(), device_classes),
     )
-    return in_order({provider.claim for provider, _, _ in granted})
+    return sort_by_slot({provider.claim for provider, _, _ in granted})
 
 
-def stored(
+def resolve_stored(
     instance: str,
     remembered: Mapping[str, SlotProvider],
     requested: Mapping[str, int],
     device_classes: Collection[str] = (),
 ) -> tuple[Claim, ...]:
-    """Find the slots that an instance has, where Nova says no allocations.
+    """Find the slots of an instance when Nova passes no allocations.
 
     :param instance: The instance's uuid, for messages.
     :param remembered: Slot providers that Nova stored with the instance.
     :param requested: Resource class to the amount that the flavor asks for.
     :param device_classes: Classes of the inventory file.
     :returns: The claims, by DRC index.
-    :raises exception.ClaimFailed: Nova stored less than the flavor asks for.
+    :raises exception.ClaimFailed: Nova stored fewer slots than the flavor asks
+        for.
     """
     _check_amounts(
         instance,
@@ -193,55 +196,55 @@ def stored(
             for provider in remembered.values()
             for resource_class in provider.resource_classes
         ],
-        _of_devices(requested, remembered.values(), device_classes),
+        _device_amounts(requested, remembered.values(), device_classes),
     )
-    return in_order(provider.claim for provider in remembered.values())
+    return sort_by_slot(provider.claim for provider in remembered.values())
 
 
 def describe(claims: Iterable[Claim]) -> str:
-    """List slots with their sources, for people."""
+    """List slots with their sources, for log lines and messages."""
     return ', '.join(f'{claim} ({claim.source})' for claim in claims)
 
 
-def in_order(claims: Iterable[Claim]) -> tuple[Claim, ...]:
+def sort_by_slot(claims: Iterable[Claim]) -> tuple[Claim, ...]:
     """Sort claims by DRC index."""
     return tuple(sorted(claims, key=lambda claim: claim.drc_index))
 
 
-def _of_devices(
+def _device_amounts(
     requested: Mapping[str, int],
     providers: Iterable[SlotProvider],
     device_classes: Collection[str],
 ) -> dict[str, int]:
-    """Pick what is asked for of the classes that slots of this host have."""
+    """Return the requested amounts of the classes that slots here have."""
     ours = set(device_classes).union(
         *(provider.resource_classes for provider in providers)
     )
     return {rc: amount for rc, amount in requested.items() if rc in ours}
 
 
-def _refuse_others(
+def _refuse_other_providers(
     instance: str,
     allocations: Mapping[str, Mapping[str, Any]],
     requested: Mapping[str, int],
-    others: Others,
+    others: OtherProviders,
 ) -> None:
-    """Refuse devices that nobody would attach.
+    """Refuse allocated devices that neither Nova nor Cyborg would attach.
 
-    What Neutron and Nova's PCI tracker keep below the compute node is asked
-    for in other ways than by a flavor's groups, or is of standard classes.
+    Providers of Neutron and of Nova's PCI tracker are not affected: they are
+    not requested by the groups of a flavor, or have standard classes.
     """
-    cyborgs = sorted(set(allocations) & others.accelerators)
+    cyborgs = sorted(set(allocations) & others.cyborg)
     if cyborgs:
         raise exception.ForeignDevice(
             instance=instance,
-            reason='its flavor took a device that Cyborg manages. Add '
+            reason='it was allocated a device that Cyborg manages. Add '
             "traitN:OWNER_NOVA=required to the flavor's groups, or use a "
             f'device profile. Provider: {", ".join(cyborgs)}',
         )
     strangers = sorted(
         uuid
-        for uuid in set(allocations) & others.strangers
+        for uuid in set(allocations) & others.uuids
         if any(
             rc in requested and policy.may_be_device(rc)
             for rc in allocations[uuid]['resources']
@@ -250,9 +253,9 @@ def _refuse_others(
     if strangers:
         raise exception.ForeignDevice(
             instance=instance,
-            reason='its flavor took a device that this driver did not '
-            "publish. Add traitN:OWNER_NOVA=required to the flavor's groups. "
-            f'Provider: {", ".join(strangers)}',
+            reason='it was allocated a device that this driver did '
+            'not publish. Add traitN:OWNER_NOVA=required to the groups of '
+            f'its flavor. Provider: {", ".join(strangers)}',
         )
 
 

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""A managed system as the driver sees it, and what it offers Nova."""
+"""A managed system as the driver sees it."""
 
 import dataclasses
 import math
@@ -20,12 +20,13 @@ from nova_powervm.devices import slots
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class DiskCapacity:
-    """The storage that instances' disks are made on, in whole GiB.
+    """The size and use of the storage for instances' disks, in whole GiB.
 
     :param total_gb: Its size.
-    :param used_gb: What is taken of it, by whomever.
-    :param reserved_gb: What is taken by something that Placement does not
-        count: other people's disks, media, and disks of flavors without one.
+    :param used_gb: How much of it is used, by anybody.
+    :param reserved_gb: How much is used by things that Placement does not
+        count: disks of others, media, and disks of flavors without a root disk
+        size.
     """
 
     total_gb: int = 0
@@ -86,10 +87,10 @@ class HostView:
 def overcommitment(
     view: HostView, factor: float, allocation_ratio: float
 ) -> str | None:
-    """Say in words if Placement may promise more than the machine has.
+    """Describe an allocation ratio that promises more than the host has.
 
-    Virtual processors share, so an allocation ratio above one is fine as
-    long as the processing units behind them are there.
+    Virtual processors share processors, so an allocation ratio above 1 is fine
+    as long as there are enough processing units.
 
     :param view: The host.
     :param factor: Processing units per virtual processor.

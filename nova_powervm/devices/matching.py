@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Which slots the inventory file offers, and why the others are not."""
+"""Decides which slots the inventory file offers, and why others are not."""
 
 import dataclasses
 import operator
@@ -25,7 +25,7 @@ from nova_powervm.devices import policy as policies
 from nova_powervm.devices import slots
 
 _Values = tuple[str | None, ...]
-#: A paragraph's place in the file and its patterns, in the group's order.
+#: A paragraph's position in the file, and its patterns in the group's order.
 _Candidate = tuple[int, tuple[str, ...]]
 
 
@@ -33,11 +33,13 @@ _Candidate = tuple[int, tuple[str, ...]]
 class _Group:
     """Paragraphs with the same keys.
 
-    :param exact: Gives what a slot has for the keys whose values have no
-        wildcards, to be looked up.
-    :param patterns: The properties of the keys whose values have.
-    :param candidates: What ``exact`` gives to the paragraphs that have it.
-    :param known: Which candidates have turned out to match which values.
+    :param exact: Returns a slot's values for the keys without wildcards; they
+        are looked up in ``candidates``.
+    :param patterns: The properties of the keys whose values have wildcards.
+    :param candidates: A result of ``exact`` to the paragraphs with these
+        values.
+    :param known: A cache: the positions of the candidates that match certain
+        values.
     """
 
     exact: Callable[[slots.Slot], Any]
@@ -50,14 +52,14 @@ class _Group:
     )
 
     def find(self, slot: slots.Slot) -> Iterable[int]:
-        """Give the places of the paragraphs that identify a slot."""
+        """Return the positions of the paragraphs that identify a slot."""
         exact = self.exact(slot)
         candidates = self.candidates.get(exact)
         if candidates is None:
             return ()
         if not self.patterns:
             return [place for place, _ in candidates]
-        varying = tuple(pattern.of(slot) for pattern in self.patterns)
+        varying = tuple(pattern.value_in(slot) for pattern in self.patterns)
         found = self.known.get((exact, varying))
         if found is None:
             found = tuple(
@@ -75,9 +77,9 @@ class ParagraphIndex:
     :meth:`.policy.Paragraph.identifies` is the definition; the index gives
     the same result without trying each paragraph.
 
-    Those without wildcards are looked up, however many there are, and slots
-    are looked up as they are: to write their numbers as the file does takes
-    longer. Patterns are tried once for each value that the host reports.
+    Paragraphs without wildcards are looked up by the slot's own numbers,
+    because formatting these as the file does would take longer. Patterns are
+    tried once for each value that the host reports.
 
     :param paragraphs: In the order of the file.
     """
@@ -91,10 +93,12 @@ class ParagraphIndex:
                 sorted(k for k in wanted if policies.has_wildcard(wanted[k]))
             )
             exact = tuple(sorted(k for k in wanted if k not in patterns))
-            values = [policies.PROPERTIES[k].meant(wanted[k]) for k in exact]
+            values = [
+                policies.PROPERTIES[k].slot_value(wanted[k]) for k in exact
+            ]
             if not wanted or None in values:
-                # It may not mean every slot, and what no slot can have is
-                # not what a slot does not report.
+                # A paragraph without keys identifies nothing. A value that no
+                # slot can have must not match an unreported property.
                 continue
             if (exact, patterns) not in groups:
                 groups[exact, patterns] = _group(exact, patterns)
@@ -104,7 +108,7 @@ class ParagraphIndex:
         self._groups = tuple(groups.values())
 
     def identifying(self, slot: slots.Slot) -> tuple[policies.Paragraph, ...]:
-        """Give the paragraphs that identify a slot, in file order."""
+        """Return the paragraphs that identify a slot, in file order."""
         places: list[int] = []
         for group in self._groups:
             places += group.find(slot)
@@ -125,12 +129,12 @@ def _no_values(_: slots.Slot) -> tuple[()]:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Verdict:
-    """What the inventory file and the host's state mean for one slot.
+    """The decision about one slot, from the inventory file and the host.
 
     :param slot: The slot.
-    :param paragraphs: The allowing paragraphs that identify it, in file
-        order.
-    :param reason: Why it is not offered; None if it is.
+    :param paragraphs: The allowing paragraphs that identify it, in the order
+        of the file.
+    :param reason: Why it is not offered; None if it is offered.
     :param denials: The denying paragraphs that identify it.
     """
 
@@ -146,23 +150,23 @@ class Verdict:
 
     @property
     def one_time_use(self) -> bool:
-        """Whether its device is for one use, be it offered or not."""
+        """Whether it holds a one-time-use device, offered or not."""
         return any(paragraph.one_time_use for paragraph in self.paragraphs)
 
     @property
     def conflicting(self) -> bool:
-        """Whether more than one allowing paragraph takes the device."""
+        """Whether more than one allowing paragraph identifies the device."""
         return len(self.paragraphs) > 1
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Device:
-    """A slot that is offered, with what its provider shall say.
+    """An offered slot, and the content of its provider.
 
     :param slot: The slot.
-    :param resource_class: Class of its one unit of inventory.
-    :param traits: Generated ones, the owner's and the file's.
-    :param one_time_use: Whether it is kept back once it was used.
+    :param resource_class: The class of its single unit of inventory.
+    :param traits: The generated traits, the owner's and the file's.
+    :param one_time_use: Whether it is withheld after its first use.
     """
 
     slot: slots.Slot
@@ -176,13 +180,13 @@ def judge(
     host_slots: Collection[slots.Slot],
     instance_lpars: Collection[str] | None = None,
 ) -> tuple[Verdict, ...]:
-    """Hold the inventory file against the host's slots.
+    """Apply the inventory file to the host's slots.
 
     :param policy: What the operator allows.
     :param host_slots: All slots of the host.
-    :param instance_lpars: Upper-case uuids of LPARs that belong to
-        instances of Nova; a slot that one of them owns stays offered. None
-        if nobody told which they are: whatever has an owner is taken then.
+    :param instance_lpars: Upper-case uuids of LPARs that belong to instances
+        of Nova; a slot that one of them owns stays offered. None if they are
+        unknown: then every slot with an owner is in use.
     :returns: One verdict for each slot, in the order given.
     """
     duplicated = slots.duplicated_indexes(host_slots)
@@ -200,8 +204,9 @@ def _judge_slot(
     instance_lpars: Collection[str] | None,
     duplicated: Collection[int],
 ) -> Verdict:
-    # Two paragraphs for one device are an error of the file, whatever is
-    # denied. An empty slot holds no device: a file may well cover it twice.
+    # Two paragraphs for one device are an error, even if another paragraph
+    # denies it. An empty slot holds no device, so two paragraphs may identify
+    # it.
     identified = () if slot.is_empty else index.identifying(slot)
     allowing = tuple(p for p in identified if p.allow)
     denying = tuple(p for p in identified if not p.allow)
@@ -263,23 +268,23 @@ def _conflict(paragraphs: Iterable[policies.Paragraph]) -> str:
 
 
 def conflicts(verdicts: Iterable[Verdict]) -> tuple[Verdict, ...]:
-    """Pick the devices that more than one paragraph takes."""
+    """Return the verdicts on devices that several paragraphs identify."""
     return tuple(verdict for verdict in verdicts if verdict.conflicting)
 
 
 def unused(
     policy: policies.Policy, host_slots: Collection[slots.Slot]
 ) -> tuple[policies.Paragraph, ...]:
-    """Pick the paragraphs that have nothing to do on this host.
+    """Return the paragraphs that have no effect on this host.
 
-    That is no error: a file may be meant for many hosts, or for a card that
-    is not there yet. It is worth a warning, though, for a value with a typing
-    error looks like this.
+    This is no error: a file may be for many hosts, or for a card that is not
+    installed yet. It is worth a warning, because a mistyped value has the same
+    effect.
 
     :param policy: What the operator allows.
     :param host_slots: All slots of the host. An empty one holds no device.
     :returns: In the order of the file: allowing paragraphs that identify no
-        device, and denying ones that take none away from an allowing one.
+        device, and denying paragraphs that withhold none.
     """
     verdicts = judge(policy, host_slots)
     return tuple(
@@ -296,7 +301,7 @@ def _serves(paragraph: policies.Paragraph, verdict: Verdict) -> bool:
 
 
 def devices(verdicts: Iterable[Verdict]) -> tuple[Device, ...]:
-    """Turn the offered slots into what is to be published of them."""
+    """Return the devices to publish for the offered slots."""
     return tuple(
         _device(verdict.slot, verdict.paragraphs[0])
         for verdict in verdicts

@@ -25,12 +25,12 @@ from nova_powervm.devices import slots
 PROVIDER_PREFIX = 'PowerVM IOSlot '
 #: Placement's limit on the length of a provider's name.
 PROVIDER_NAME_LIMIT = 200
-#: On every provider of ours, so that a flavor can tell it from Cyborg's.
+#: On every provider of the driver's own; tells it from a provider of Cyborg's.
 OWNER_TRAIT = os_traits.OWNER_NOVA
 #: On a provider whose inventory the driver itself has reserved.
 WITHDRAWN_TRAIT = 'CUSTOM_POWERVM_WITHDRAWN'
-#: On a provider whose device is kept back once it was used. The
-#: specification's HW_ONE_TIME_USE is called so in os-traits.
+#: On a provider of a one-time-use device. This is os-traits' name for the
+#: specification's HW_ONE_TIME_USE.
 ONE_TIME_USE_TRAIT = os_traits.HW_PCI_ONE_TIME_USE
 
 _TRAIT_PREFIX = 'POWERVM_IOSLOT_'
@@ -43,15 +43,15 @@ _OURS = re.compile(
 def provider_name(nodename: str, drc_index: int, style: str = 'node') -> str:
     """Name the provider of a slot.
 
-    The specification's name is ``PowerVM IOSlot 1C0FFEE1``. Names of
-    providers are unique in a whole Placement service while DRC indexes
-    repeat from host to host, so the second host of a cloud would lose its
-    whole update to a 409. The node's name therefore stands between the
-    prefix and the index; the specification's two rules (the prefix, the last
-    eight characters) still find the slot.
+    The specification's name is ``PowerVM IOSlot 1C0FFEE1``. Provider names are
+    unique in a Placement service, but DRC indexes repeat from host to host.
+    With that name, Placement would answer 409 to the whole update of a second
+    host. The node's name therefore stands between the prefix and the index;
+    the specification's two rules (the prefix, the last eight characters) still
+    find the slot.
 
-    :param nodename: The compute node's hypervisor_hostname. One that would
-        make the name longer than 200 characters is cut and given a digest.
+    :param nodename: The compute node's hypervisor_hostname. If the name would
+        exceed 200 characters, it is cut and gets a digest.
     :param drc_index: The slot's DRC index.
     :param style: 'node', or 'spec' for the specification's short form.
     :returns: The name, at most 200 characters.
@@ -64,9 +64,9 @@ def provider_name(nodename: str, drc_index: int, style: str = 'node') -> str:
 
 
 def namer(nodename: str, style: str) -> Callable[[int], str]:
-    """Make the function that names the providers of a node's slots.
+    """Return a function that names the providers of a node's slots.
 
-    :param nodename: As for :func:`provider_name`, and so is ``style``.
+    :param nodename: See :func:`provider_name`, also for ``style``.
     :returns: A function from DRC index to name.
     """
     return lambda drc_index: provider_name(nodename, drc_index, style)
@@ -80,47 +80,47 @@ def _fit(text: str, room: int) -> str:
 
 
 def slot_of_provider(name: str) -> int | None:
-    """Find the DRC index in the name of a provider of ours.
+    """Return the DRC index in the name of a provider of the driver's own.
 
-    Only direct children of the compute node's provider are ours; the caller
-    sees to that.
+    Only direct children of the compute node's provider are the driver's own;
+    the caller must check this.
 
-    :returns: The DRC index, or None if the name is not of our form.
+    :returns: The DRC index, or None if the name has another form.
     """
     match = _OURS.fullmatch(name)
     return int(match.group(1), 16) if match else None
 
 
 def generated_traits(slot: slots.Slot) -> frozenset[str]:
-    """Make the traits that describe a slot (specification, "Generated").
+    """Return the traits that describe a slot (specification, "Generated").
 
-    A property that the host does not report gives no trait.
+    There is no trait for a property that the host does not report.
     """
     traits = set()
     for key, prop in policy.PROPERTIES.items():
-        value = prop.of(slot)
+        value = prop.value_in(slot)
         if value:
             traits.add(property_trait(key, value))
     return frozenset(traits)
 
 
-def is_drivers(trait: str) -> bool:
-    """Whether a trait is one that only the driver sets and removes."""
+def is_driver_trait(trait: str) -> bool:
+    """Return whether only the driver sets and removes a trait."""
     return trait in (OWNER_TRAIT, ONE_TIME_USE_TRAIT) or trait.startswith(
         policy.GENERATED_PREFIX
     )
 
 
-def is_of_slot(trait: str) -> bool:
-    """Whether a trait is one that describes a slot."""
+def is_slot_trait(trait: str) -> bool:
+    """Return whether a trait describes a slot."""
     return trait.startswith(f'CUSTOM_{_TRAIT_PREFIX}')
 
 
 def property_trait(key: str, value: str) -> str:
-    """Make the trait that says one property of a slot.
+    """Return the trait for one property of a slot.
 
     :param key: One of :data:`.policy.PROPERTIES`.
-    :param value: Its value in the form that the file uses.
+    :param value: Its value, in the form of the inventory file.
     """
     name = f'{_TRAIT_PREFIX}{key.upper()}_{value}'
     full: str = os_traits.normalize_name(name)

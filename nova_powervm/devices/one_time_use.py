@@ -10,13 +10,13 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The rule for one-time-use devices: which are burned, and what stays burned.
+"""The rules for one-time-use devices: which are burned, and which stay so.
 
-A device is *burned* when all inventory of its provider is reserved. Placement
-holds that and nothing else does (specification "One-time-use devices"). The
-burn itself is one step, :meth:`nova_powervm.ops.burn.BurnOps.burn`, just
-before an LPAR gets the slot. A plan only repairs: a slot that an LPAR of an
-instance owns has been used. Only an operator releases a device.
+A device is *burned* when the whole inventory of its provider is reserved. This
+is recorded in Placement only (specification "One-time-use devices"). The burn
+is a single step, :meth:`nova_powervm.ops.burn.BurnOps.burn`, just before an
+LPAR gets the slot. A plan only repairs a missing burn: a slot that an LPAR of
+an instance owns has been used. Only an operator releases a device.
 """
 
 import dataclasses
@@ -36,7 +36,7 @@ def select_claims(
 ) -> list[claims.Claim]:
     """Select the claims whose devices are burned before use.
 
-    Cyborg looks after the devices of accelerator requests.
+    Cyborg takes care of the devices of accelerator requests.
 
     :param wanted: Claims of one instance.
     :param one_time_use: DRC indexes of the host's one-time-use devices.
@@ -53,11 +53,11 @@ def expand_to_twins(
     burning: Iterable[claims.Claim],
     providers: Mapping[str, claims.SlotProvider],
 ) -> list[claims.Claim]:
-    """Add the other providers of the slots that are to be burned.
+    """Add the other providers of the slots to burn.
 
     A slot can have two providers, one of them with the specification's short
-    name: both have to say that the device was used. A provider without
-    inventory offers nothing and is left out.
+    name: both must show that the device was used. A provider without inventory
+    offers nothing and is left out.
 
     :param burning: Claims from :func:`select_claims`.
     :param providers: Uuid to each slot provider of the host.
@@ -75,7 +75,7 @@ def expand_to_twins(
 
 
 def find_devices(verdicts: Iterable[matching.Verdict]) -> frozenset[int]:
-    """Give the DRC indexes of one-time-use devices, offered or not."""
+    """Return the DRC indexes of one-time-use devices, offered or not."""
     return frozenset(v.slot.drc_index for v in verdicts if v.one_time_use)
 
 
@@ -87,12 +87,12 @@ def find_used(
 ) -> frozenset[int]:
     """Find the one-time-use devices that have been used.
 
-    What one provider of a slot says of its device holds for the other.
+    If a slot has two providers, one that shows the use counts for both.
 
     :param devices: DRC indexes from :func:`find_devices`.
     :param held: DRC indexes of the slots that LPARs of instances own.
-    :param orphans: Providers that stand for no offered device.
-    :param allocations: Placement's answer about the orphans.
+    :param orphans: Providers of devices that are not offered.
+    :param allocations: The allocations of the orphans.
     """
     reserved = slots_of(orphans, allocations.is_reserved)
     return frozenset(devices) & {*held, *reserved}
@@ -110,7 +110,7 @@ def drop_stale_trait(
 
 
 def kept_trait(provider: slot_providers.Provider) -> frozenset[str]:
-    """Keep the trait of a burned device, whatever its paragraph says now."""
+    """Return the trait if a device is burned, whatever the file says."""
     if not provider.reserved:
         return frozenset()
     return frozenset({names.ONE_TIME_USE_TRAIT}) & provider.traits
@@ -120,7 +120,7 @@ def slots_of(
     providers: Iterable[slot_providers.Provider],
     condition: Callable[[slot_providers.Provider], bool],
 ) -> frozenset[int]:
-    """Give the DRC indexes of the providers that meet a condition."""
+    """Return the DRC indexes of the providers that satisfy a predicate."""
     found = (
         names.slot_of_provider(provider.name)
         for provider in providers

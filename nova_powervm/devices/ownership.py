@@ -10,10 +10,10 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Who else has a slot that the inventory file offers.
+"""Other owners of slots that the inventory file offers.
 
-A slot that Cyborg manages, too, and one that an instance holds without an
-allocation of it, are not offered: the scheduler would give them away twice.
+A slot that Cyborg also manages, and a slot that an instance has without an
+allocation, are not offered: the scheduler would allocate them twice.
 """
 
 import dataclasses
@@ -28,7 +28,7 @@ from nova_powervm.devices import names
 from nova_powervm.devices import slot_providers
 from nova_powervm.devices import slots
 
-#: Codes of the reasons.
+#: Codes of the reasons for withholding a slot.
 CYBORG = 'cyborg'
 HELD = 'held'
 
@@ -36,12 +36,12 @@ _SLOT_TRAIT = re.compile(r'CUSTOM_POWERVM_IOSLOT_DRC_INDEX_([0-9A-F]{8})')
 
 
 def slots_of_cyborg(name: str, traits: Iterable[str]) -> frozenset[int]:
-    """Find the slots that a provider of Cyborg's stands for.
+    """Find the slots that one of Cyborg's providers represents.
 
-    :param name: Its name. One in the form of our own says the slot.
+    :param name: Its name. A name in the driver's own form contains the slot.
     :param traits: Its traits. ``CUSTOM_POWERVM_IOSLOT_DRC_INDEX_21010020``
-        says the slot, too.
-    :returns: DRC indexes; none if neither says anything.
+        also names a slot.
+    :returns: DRC indexes; empty if neither names a slot.
     """
     matches = map(_SLOT_TRAIT.fullmatch, traits)
     found = {int(match.group(1), 16) for match in matches if match}
@@ -54,7 +54,7 @@ def cyborg_slots(
 ) -> dict[int, str]:
     """Find the slots that Cyborg manages.
 
-    :param providers: Those that Cyborg owns.
+    :param providers: The providers that Cyborg owns.
     :returns: DRC index to the name of Cyborg's provider.
     """
     return {
@@ -70,12 +70,12 @@ def withhold(
     unallocated: Mapping[int, str],
     source: str,
 ) -> tuple[matching.Verdict, ...]:
-    """Take back what may not be offered although file and host allow it.
+    """Withhold slots of other owners, although file and host allow them.
 
-    :param verdicts: Of the file and the host.
-    :param cyborgs: DRC index to the provider of Cyborg's that has it.
-    :param unallocated: See :func:`unallocated`.
-    :param source: How messages call the inventory file.
+    :param verdicts: The decisions from file and host alone.
+    :param cyborgs: DRC index to the name of Cyborg's provider.
+    :param unallocated: See :func:`find_unallocated`.
+    :param source: The name of the inventory file in messages.
     """
     return tuple(
         dataclasses.replace(verdict, reason=reason)
@@ -96,65 +96,66 @@ def _reason(
     if index in cyborgs:
         return slots.Reason(
             CYBORG,
-            f'{verdict.paragraphs[0]} of {source} gives it to Nova, and '
-            f"Cyborg manages it, too (provider '{cyborgs[index]}'). Take it "
-            "out of the file, or out of Cyborg's configuration",
+            f'{verdict.paragraphs[0]} of {source} gives it to Nova, but '
+            f"Cyborg manages it, too (provider '{cyborgs[index]}'). Remove "
+            "it from the file or from Cyborg's configuration",
         )
     if index in unallocated:
         return slots.Reason(
             HELD,
-            f'{unallocated[index]} holds it, and no allocation of its '
-            'instance is for it. Delete the instance, or take the slot away '
+            f'{unallocated[index]} owns it, but its instance has no '
+            'allocation for it. Delete the instance, or remove the slot '
             'from the partition with pvmctl',
         )
     return None
 
 
-def unallocated(
+def find_unallocated(
     host_slots: Iterable[slots.Slot],
     providers: Iterable[slot_providers.Provider],
     holdings: Mapping[str, Collection[str]],
 ) -> dict[int, str]:
-    """Find the slots that instances hold without an allocation of them.
+    """Find the slots that instances have without an allocation.
 
     :param host_slots: All slots of the host.
     :param providers: Direct children of the compute node's provider.
     :param holdings: Upper-case uuid of each LPAR of an instance to the
         providers whose resources Nova stored with the instance.
-    :returns: DRC index to the holder in words.
+    :returns: DRC index to the owner, in words.
     """
     standing = _by_slot(providers)
     return {
         slot.drc_index: str(slot.owner)
-        for slot, lpar in _held(host_slots, holdings)
+        for slot, lpar in _slots_with_lpars(host_slots, holdings)
         if standing.get(slot.drc_index, set()).isdisjoint(holdings[lpar])
     }
 
 
-def allocated(
+def find_allocated(
     host_slots: Iterable[slots.Slot],
     providers: Iterable[slot_providers.Provider],
     holdings: Mapping[str, Collection[str]],
 ) -> dict[str, str]:
-    """Find the providers whose slots are with whom Nova gave them to.
+    """Find the providers whose slots are owned as Nova allocated them.
 
     :param host_slots: All slots of the host.
     :param providers: Direct children of the compute node's provider.
-    :param holdings: As for :func:`unallocated`.
-    :returns: Uuid of the provider to that of the LPAR that has its slot.
+    :param holdings: As for :func:`find_unallocated`.
+    :returns: Uuid of each such provider to that of the LPAR that owns its
+        slot.
     """
     standing = _by_slot(providers)
     return {
         uuid: lpar
-        for slot, lpar in _held(host_slots, holdings)
+        for slot, lpar in _slots_with_lpars(host_slots, holdings)
         for uuid in standing.get(slot.drc_index, set()) & set(holdings[lpar])
     }
 
 
-def held(
+def find_owned_slots(
     host_slots: Iterable[slots.Slot], lpars: Collection[str]
 ) -> frozenset[int]:
-    """Give the DRC indexes of the slots that LPARs of instances own.
+    """Return the DRC indexes of the slots that given LPARs own.
 
     :param host_slots: All slots of the host.
     :param lpars: Upper-case uuids of the LPARs of instances.
@@ -177,10 +178,10 @@ def _by_slot(
     return standing
 
 
-def _held(
+def _slots_with_lpars(
     host_slots: Iterable[slots.Slot], holdings: Mapping[str, object]
 ) -> Iterator[tuple[slots.Slot, str]]:
-    """Pick the slots that instances have, each with its LPAR."""
+    """Yield the slots that LPARs of instances own, each with its LPAR."""
     for slot in host_slots:
         lpar = ((slot.owner and slot.owner.uuid) or '').upper()
         if lpar in holdings:

@@ -12,8 +12,8 @@
 
 """The plan: what happens to each slot provider of a compute node, and why.
 
-The service applies it to Nova's provider tree, the log and the operator's
-commands print it, the tests compare it.
+The service applies the plan to Nova's provider tree; the log and the
+operator's commands print it.
 """
 
 import dataclasses
@@ -52,11 +52,11 @@ class Entry:
     :param action: What is done.
     :param drc_index: The slot it stands for.
     :param name: The provider's name.
-    :param uuid: Its uuid; None if it is yet to be made.
+    :param uuid: Its uuid; None if it is to be created.
     :param inventory: The inventory that it has afterwards.
     :param traits: The traits that it has afterwards.
-    :param reason: Why, in words; empty where nothing needs to be said.
-    :param consumers: Who is known to hold an allocation of it.
+    :param reason: The reason in words, or empty.
+    :param consumers: Uuids of the known consumers of its allocations.
     """
 
     action: Action
@@ -72,36 +72,36 @@ class Entry:
 
     @property
     def burned(self) -> bool:
-        """Whether its device was used once and waits for its release."""
+        """Whether its one-time-use device is burned and not yet released."""
         return names.ONE_TIME_USE_TRAIT in self.traits and any(
             record['reserved'] for record in self.inventory.values()
         )
 
     @property
     def resource_classes(self) -> tuple[str, ...]:
-        """The classes that the provider has inventory of afterwards."""
+        """The resource classes of its inventory afterwards."""
         return tuple(sorted(self.inventory))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Plan:
-    """All that is to happen to the slot providers of one compute node.
+    """Everything that happens to the slot providers of one compute node.
 
-    :param entries: One for each provider that is, or is to be made.
-    :param verdicts: One for each slot of the host, with why it is not
-        offered.
+    :param entries: One for each provider that exists or is to be created.
+    :param verdicts: One for each slot of the host, with the reason if it is
+        not offered.
     """
 
     entries: tuple[Entry, ...] = ()
     verdicts: tuple[matching.Verdict, ...] = ()
 
-    def of(self, *actions: Action) -> tuple[Entry, ...]:
-        """Pick the entries with one of these actions."""
+    def entries_with(self, *actions: Action) -> tuple[Entry, ...]:
+        """Return the entries with one of these actions."""
         return tuple(e for e in self.entries if e.action in actions)
 
     @property
     def contested(self) -> frozenset[int]:
-        """DRC indexes of what the file offers and Cyborg manages."""
+        """DRC indexes of the slots that the file offers and Cyborg manages."""
         return frozenset(
             verdict.slot.drc_index
             for verdict in self.verdicts
@@ -110,7 +110,7 @@ class Plan:
 
     @property
     def in_use_by_both(self) -> tuple[Entry, ...]:
-        """Entries of what is allocated through us and managed by Cyborg."""
+        """Entries of slots that Nova allocated and Cyborg manages."""
         contested = self.contested
         return tuple(
             entry
@@ -120,7 +120,7 @@ class Plan:
 
     @property
     def one_time_use(self) -> frozenset[int]:
-        """DRC indexes of the devices that are, or were, for one use."""
+        """DRC indexes of current and former one-time-use devices."""
         return frozenset(
             entry.drc_index
             for entry in self.entries
@@ -135,12 +135,12 @@ def make_plan(
 ) -> Plan:
     """Decide what happens to each slot provider.
 
-    A plan burns nothing but what an LPAR holds already: a device is burned
-    just before its LPAR gets it, and a plan only repairs that.
+    A device is burned just before its LPAR gets it. A plan burns only devices
+    that LPARs already own, which repairs a missing burn.
 
-    :param assessment: What the facts mean.
+    :param assessment: The assessment of the facts.
     :param allocations: Placement's answers to ``assessment.questions``.
-    :param name_of: Makes the name of a new provider from a DRC index.
+    :param name_of: Returns the name of a new provider for a DRC index.
     """
     pairing, verdicts = assessment.pairing, assessment.verdicts
     used = one_time_use.find_used(
@@ -178,7 +178,7 @@ def _publish_or_withdraw(
 ) -> Entry:
     """Publish a device, unless another provider of its slot is in use.
 
-    A slot with two providers must not be given away twice.
+    A slot with two providers must not be allocated twice.
     """
     index = device.slot.drc_index
     if provider is None or index not in taken:
@@ -233,7 +233,7 @@ def _keep_classes(
 ) -> Entry:
     """Keep the allocated classes of a provider, and offer no other.
 
-    Placement would refuse to drop them, and a class more would offer the
+    Placement would refuse to remove them, and another class would offer the
     slot a second time.
     """
     ((wanted, record),) = entry.inventory.items()
@@ -250,7 +250,7 @@ def _keep_classes(
             f'its resource class stays {old} while it is allocated; it '
             f'becomes {wanted} when it is free'
         ),
-        consumers=allocations.of(provider),
+        consumers=allocations.consumers_of(provider),
     )
 
 
@@ -265,7 +265,7 @@ def _remove(
         'gone', 'the host no longer reports the slot'
     )
     if allocations.is_reserved(provider):
-        # Deleting it would forget that somebody took the device out of use.
+        # The reserve records that the device was taken out of use.
         holder = (
             'its device was used once'
             if provider.is_one_time_use
@@ -273,9 +273,13 @@ def _remove(
         )
         quarantine = slots.Reason('reserved', f'{reason}, but {holder}')
         entry = _withdraw(
-            provider, index, quarantine, allocations.of(provider), used
+            provider,
+            index,
+            quarantine,
+            allocations.consumers_of(provider),
+            used,
         )
-        # Nova's copy may not have that reserve yet. It is not the driver's.
+        # Nova's copy may not have this reserve yet; the driver did not set it.
         return dataclasses.replace(
             entry, traits=entry.traits - {names.WITHDRAWN_TRAIT}
         )
@@ -287,7 +291,9 @@ def _remove(
             uuid=provider.uuid,
             reason=reason.text,
         )
-    return _withdraw(provider, index, reason, allocations.of(provider), used)
+    return _withdraw(
+        provider, index, reason, allocations.consumers_of(provider), used
+    )
 
 
 def _withdraw(
@@ -297,13 +303,13 @@ def _withdraw(
     consumers: tuple[str, ...],
     used: Collection[int],
 ) -> Entry:
-    """Keep a provider from being allocated, as far as that can be undone.
+    """Prevent new allocations of a provider, in a way that can be undone.
 
-    Nova writes inventory before traits. So the mark goes first, and what is
-    reserved is raised when the mark is found there: a reserve whose mark was
-    lost would count as an operator's, and hide the device for ever. Of a
-    one-time-use device any reserve is a burn, so none is raised, unless an
-    LPAR has it.
+    Nova writes inventory before traits. So one update sets the mark, and the
+    inventory is reserved when a later update finds the mark: a reserve without
+    a mark would count as the operator's and withhold the device for good. For
+    a one-time-use device every reserve is a burn, so it is reserved only if an
+    LPAR owns its slot.
     """
     mark = {names.WITHDRAWN_TRAIT}
     reserved = provider.reserved
@@ -333,12 +339,12 @@ def _withdraw(
 
 
 def _whole(record: Mapping[str, Any], reserved: int) -> dict[str, Any]:
-    """Give a record of an existing provider with another reserve."""
+    """Return the record of an existing provider with another reserve."""
     return {**_record(0), **record, 'reserved': reserved}
 
 
 def _record(reserved: int) -> dict[str, Any]:
-    # Placement resets what a record leaves out, so it is always whole.
+    # Placement resets missing values, so a record always has all of them.
     return {
         'total': slot_providers.TOTAL,
         'reserved': reserved,

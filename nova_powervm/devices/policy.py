@@ -10,10 +10,10 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What inventory.yaml says, as values, and the rules for each value.
+"""The content of inventory.yaml, and the rules for its values.
 
-The words of the file are in :mod:`nova_powervm.inventory_file`; this module
-knows which values are good and which slot a paragraph identifies.
+:mod:`nova_powervm.inventory_file` has the keywords of the file; this module
+    knows which values are valid and which slots a paragraph identifies.
 """
 
 import dataclasses
@@ -48,7 +48,7 @@ _LONGEST_NAME = 255
 class Property:
     """One key of an identification section.
 
-    :param attribute: The attribute of :class:`~.slots.Slot` it is about.
+    :param attribute: The attribute of :class:`~.slots.Slot` that it compares.
     :param digits: Number of hex digits of the value; None for plain text.
     :param meaning: What the value is, in words.
     """
@@ -57,19 +57,19 @@ class Property:
     digits: int | None
     meaning: str
 
-    def of(self, slot: slots.Slot) -> str | None:
-        """Give the slot's value in the form that the file uses."""
+    def value_in(self, slot: slots.Slot) -> str | None:
+        """Return the slot's value, in the form of the inventory file."""
         value = getattr(slot, self.attribute)
         if value is None:
             return None
         if self.digits is None:
             return str(value)
-        return self._written(value)
+        return self._format(value)
 
-    def meant(self, value: str) -> int | str | None:
-        """Give what a slot has if :meth:`of` gives this value.
+    def slot_value(self, value: str) -> int | str | None:
+        """Return the attribute of a slot for which :meth:`value_in` is this.
 
-        :returns: None if there is no such slot.
+        :returns: None if no slot can have this value.
         """
         if self.digits is None:
             return value
@@ -77,9 +77,9 @@ class Property:
             number = int(value, 16)
         except ValueError:
             return None
-        return number if self._written(number) == value else None
+        return number if self._format(number) == value else None
 
-    def _written(self, number: int) -> str:
+    def _format(self, number: int) -> str:
         return f'{number:0{self.digits}X}'
 
 
@@ -106,13 +106,13 @@ PROPERTIES: Mapping[str, Property] = {
 class Paragraph:
     """One paragraph of the inventory file.
 
-    :param name: The paragraph's key; it only tells paragraphs apart.
+    :param name: The paragraph's key, unique in the file.
     :param identification: Property key to value or pattern; hex digits
         upper case. All of them must match (AND).
     :param resource_class: Class of the inventory of each device.
-    :param traits: Traits beside those that the driver generates.
-    :param allow: False if it denies what it identifies.
-    :param one_time_use: Whether a device is kept back once it was used.
+    :param traits: Traits in addition to those that the driver generates.
+    :param allow: False if it denies the devices that it identifies.
+    :param one_time_use: Whether a device is withheld after its first use.
     :param line: Line of the file at which the paragraph starts, from 1.
     """
 
@@ -125,12 +125,12 @@ class Paragraph:
     line: int = 0
 
     def identifies(self, slot: slots.Slot) -> bool:
-        """Whether all keys match; an unreported property never does.
+        """Return whether all keys match; an unreported property never matches.
 
-        Without keys it identifies nothing: that may not mean every slot.
+        A paragraph without keys identifies nothing, rather than every slot.
         """
         return bool(self.identification) and all(
-            value_matches(wanted, PROPERTIES[key].of(slot))
+            value_matches(wanted, PROPERTIES[key].value_in(slot))
             for key, wanted in self.identification.items()
         )
 
@@ -143,7 +143,7 @@ class Policy:
     """What the operator allows to be passed through on this host.
 
     :param paragraphs: In the order of the file.
-    :param source: Where it was read, for messages.
+    :param source: Path of the file, for messages.
     """
 
     paragraphs: tuple[Paragraph, ...] = ()
@@ -151,29 +151,29 @@ class Policy:
 
     @property
     def resource_classes(self) -> frozenset[str]:
-        """The classes that any paragraph gives to devices."""
+        """The resource classes of all paragraphs."""
         return frozenset(p.resource_class for p in self.paragraphs if p.allow)
 
 
 def normal_value(key: str, value: str) -> str:
-    """Bring an identification value into the form that is compared."""
+    """Return an identification value in the form that is compared."""
     return value.upper() if PROPERTIES[key].digits else value
 
 
 def has_wildcard(value: str) -> bool:
-    """Whether an identification value is a pattern."""
+    """Return whether an identification value has a wildcard."""
     return '*' in value or '?' in value
 
 
 def value_matches(wanted: str, value: str | None) -> bool:
-    """Hold an identification value against what the host reports.
+    """Compare an identification value with the value that the host reports.
 
-    ``*`` stands for any characters, none included, and ``?`` for one;
-    nothing else is special. The whole value has to match.
+    ``*`` stands for any characters, or none, and ``?`` for one character;
+    nothing else is special. The whole value must match.
 
     :param wanted: The file's value or pattern, in its normal form.
-    :param value: The slot's, in the same form; None, which matches nothing,
-        if the host does not report it.
+    :param value: The slot's value in the same form; None if the host does not
+        report it, which matches nothing.
     """
     if value is None:
         return False
@@ -190,17 +190,17 @@ def _pattern(wanted: str) -> re.Pattern[str]:
     )
     if not others:
         return re.compile(first, re.DOTALL)
-    # Each part between two stars is taken where it first fits, for good
-    # (an atomic group): many stars would make matching very slow otherwise.
+    # Each part between two stars is matched at its first position only (an
+    # atomic group): backtracking would make many stars very slow.
     middle = ''.join(f'(?>.*?{part})' for part in others[:-1])
     return re.compile(f'{first}{middle}.*{others[-1]}', re.DOTALL)
 
 
 def problem_with_value(key: str, value: str) -> str | None:
-    """Say what is wrong with an identification value, or None.
+    """Return what is wrong with an identification value, or None.
 
     :param key: One of :data:`PROPERTIES`.
-    :param value: The value as text, which may have wildcards.
+    :param value: The value as text, possibly with wildcards.
     """
     digits = PROPERTIES[key].digits
     if digits is None:
@@ -218,17 +218,17 @@ def problem_with_value(key: str, value: str) -> str | None:
 def _problem_with_text(key: str, value: str) -> str | None:
     if not value.strip():
         return f'{key} is empty'
-    # Nothing that the host reports would ever be equal to such a value.
+    # No value that the host reports could be equal.
     if value != value.strip() or not value.isprintable():
         return (
-            f'{key} {value!r} has white space at an end or characters that '
-            'are not printable'
+            f'{key} {value!r} has leading or trailing white space, or '
+            'characters that are not printable'
         )
     return None
 
 
 def problem_with_resource_class(name: str) -> str | None:
-    """Say why a paragraph can't have this resource class, or None."""
+    """Return why a paragraph cannot have this resource class, or None."""
     if _is_custom(name) or name in DEVICE_CLASSES:
         return None
     accepted = 'use CUSTOM_ and capital letters, digits or _; PGPU; or FPGA'
@@ -237,29 +237,29 @@ def problem_with_resource_class(name: str) -> str | None:
             f'resource class {name} would let a slot satisfy requests for '
             f'{name}; {accepted}'
         )
-    return f"'{name}' is no resource class for a device: {accepted}"
+    return f"'{name}' is not a resource class for a device: {accepted}"
 
 
 def may_be_device(resource_class: str) -> bool:
-    """Whether a resource class can be that of a device."""
+    """Return whether a device can have this resource class."""
     return problem_with_resource_class(resource_class) is None
 
 
 def problem_with_trait(name: str) -> str | None:
-    """Say why the file can't set this trait, or None."""
+    """Return why the file cannot set this trait, or None."""
     if name.startswith(GENERATED_PREFIX):
         return (
-            f'trait {name} belongs to the driver: it generates everything '
-            f'that begins with {GENERATED_PREFIX}'
+            f'trait {name} belongs to the driver: it generates all traits '
+            f'that begin with {GENERATED_PREFIX}'
         )
     if name.startswith('OWNER_'):
         return f'trait {name} belongs to the driver: it says who owns a device'
     if name in RESERVED_TRAITS:
-        return f'trait {name} can not be set here: {RESERVED_TRAITS[name]}'
+        return f'trait {name} cannot be set here: {RESERVED_TRAITS[name]}'
     if name.startswith(('COMPUTE_', 'MISC_SHARES_')):
         return (
-            f'trait {name} can not be set here: it is about a compute node or '
-            'a shared provider, and would change what is scheduled to it'
+            f'trait {name} cannot be set here: it describes a compute node or '
+            'a sharing provider, and would change what is scheduled to it'
         )
     if _is_custom(name) or name in _standard_traits():
         return None

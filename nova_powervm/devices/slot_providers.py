@@ -10,10 +10,10 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The providers that exist, and the devices that they stand for.
+"""The existing providers, and the devices that they represent.
 
-What Placement says of them, and which device each belongs to: all that a
-plan is made from.
+A plan is based on what Placement has for each provider, and on the device that
+it belongs to.
 """
 
 import dataclasses
@@ -27,7 +27,7 @@ import os_traits
 from nova_powervm.devices import matching
 from nova_powervm.devices import names
 
-#: One unit; step, minimum and maximum one (specification, "Inventory").
+#: One unit; step, minimum and maximum are 1 (specification, "Inventory").
 TOTAL = 1
 
 Inventory = Mapping[str, Mapping[str, Any]]
@@ -35,13 +35,14 @@ Inventory = Mapping[str, Mapping[str, Any]]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Provider:
-    """A provider below the compute node's, as Nova's tree has it.
+    """A provider below the compute node's provider, as in Nova's tree.
 
-    :param uuid: Placement's uuid of it.
+    :param uuid: Its uuid in Placement.
     :param name: Its name.
     :param inventory: Resource class to inventory record.
     :param traits: Names of its traits.
-    :param is_direct: Whether it is a direct child of the compute node's.
+    :param is_direct: Whether it is a direct child of the compute node's
+        provider.
     """
 
     uuid: str
@@ -51,25 +52,25 @@ class Provider:
     is_direct: bool = True
 
     @property
-    def is_cyborgs(self) -> bool:
+    def is_owned_by_cyborg(self) -> bool:
         """Whether Cyborg owns it."""
         return os_traits.OWNER_CYBORG in self.traits
 
     @property
     def is_one_time_use(self) -> bool:
-        """Whether its device is, or was, for one use."""
+        """Whether its device is, or was, a one-time-use device."""
         return names.ONE_TIME_USE_TRAIT in self.traits
 
     @property
     def is_withdrawn(self) -> bool:
-        """Whether what is reserved is the driver's own to lower."""
+        """Whether the driver set the reserve, and may lower it."""
         return (
             names.WITHDRAWN_TRAIT in self.traits and not self.is_one_time_use
         )
 
     @property
     def reserved(self) -> int:
-        """The units that somebody other than the driver has reserved."""
+        """The units that are reserved, unless the driver withdrew it."""
         if self.is_withdrawn:
             return 0
         return min(
@@ -81,23 +82,23 @@ class Provider:
         )
 
     def other_classes(self, resource_class: str) -> tuple[str, ...]:
-        """Give the classes that it has inventory of, but for one."""
+        """Return the classes of its inventory, except for one."""
         return tuple(rc for rc in self.inventory if rc != resource_class)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Additions:
-    """What Nova's provider.yaml adds to a provider, after the driver.
+    """What Nova adds to a provider after the driver, from provider.yaml.
 
-    :param classes: Resource classes of its inventory.
-    :param traits: Its traits. Those of the driver itself are its own.
+    :param classes: Resource classes of the added inventory.
+    :param traits: The added traits. Traits that the driver sets are ignored.
     """
 
     classes: frozenset[str] = frozenset()
     traits: frozenset[str] = frozenset()
 
     def remove_from(self, provider: Provider) -> Provider:
-        """Give a provider without what was added to it."""
+        """Return a provider without these additions."""
         return dataclasses.replace(
             provider,
             inventory={
@@ -106,17 +107,17 @@ class Additions:
                 if name not in self.classes
             },
             traits=provider.traits
-            - {t for t in self.traits if not names.is_drivers(t)},
+            - {t for t in self.traits if not names.is_driver_trait(t)},
         )
 
 
-def without_additions(
+def remove_additions(
     provider: Provider, additions: Mapping[str, Additions]
 ) -> Provider:
-    """Give a provider as the driver left it.
+    """Return a provider without the additions of provider.yaml.
 
     :param provider: As Placement has it.
-    :param additions: Uuid or name of a provider to what is added to it.
+    :param additions: Uuid or name of a provider to its additions.
     """
     for which in (provider.uuid, provider.name):
         if which in additions:
@@ -125,14 +126,14 @@ def without_additions(
 
 
 class Allocations:
-    """What Placement says now of the providers that were asked about.
+    """Placement's current answers about the providers of interest.
 
-    :param consumers: Provider uuid to its consumers, each with the classes
-        that it holds, for each provider that Placement gave an answer about.
-        A provider without an answer counts as allocated, in all its classes:
-        doubt never leads to deletion.
-    :param reserved: Uuids of those that have units reserved. Nova's copy of
-        a provider may be minutes old.
+    :param consumers: Provider uuid to its consumers, each with the allocated
+        classes, for each provider that Placement answered for. A provider
+        without an answer counts as allocated, in all its classes: doubt never
+        leads to deletion.
+    :param reserved: Uuids of those with reserved units. Nova's copy of a
+        provider may be minutes old.
     """
 
     def __init__(
@@ -143,28 +144,28 @@ class Allocations:
         self._consumers = consumers
         self._reserved = frozenset(reserved)
 
-    def of(self, provider: Provider) -> tuple[str, ...]:
-        """Give the known consumers of a provider."""
+    def consumers_of(self, provider: Provider) -> tuple[str, ...]:
+        """Return the known consumers of a provider."""
         return tuple(sorted(self._consumers.get(provider.uuid, ())))
 
     def classes(self, provider: Provider) -> frozenset[str]:
-        """Give the classes of which a provider is, or may be, allocated."""
+        """Return the classes that are, or may be, allocated."""
         consumers = self._consumers.get(provider.uuid)
         if consumers is None:
             return frozenset(provider.inventory)
         return frozenset().union(*consumers.values())
 
     def is_free(self, provider: Provider) -> bool:
-        """Whether Placement said that nobody holds the provider."""
+        """Return whether Placement has no allocation of the provider."""
         consumers = self._consumers.get(provider.uuid)
         return consumers is not None and not consumers
 
     def in_use(self, provider: Provider) -> bool:
-        """Whether it is, or may be, allocated, or an operator reserved it."""
+        """Return whether it is or may be allocated, or is reserved."""
         return not self.is_free(provider) or self.is_reserved(provider)
 
     def is_reserved(self, provider: Provider) -> bool:
-        """Whether somebody other than the driver has reserved it."""
+        """Return whether it is reserved and the driver did not withdraw it."""
         return bool(provider.reserved) or (
             provider.uuid in self._reserved and not provider.is_withdrawn
         )
@@ -172,18 +173,18 @@ class Allocations:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Pairing:
-    """Devices and existing providers, brought together by DRC index.
+    """Devices and existing providers, matched by DRC index.
 
-    :param wanted: Each offered device with its provider, if there is one.
-    :param orphans: Providers of ours that stand for no offered device.
+    :param wanted: Each offered device with its provider, or None.
+    :param orphans: The driver's own providers without an offered device.
     """
 
     wanted: tuple[tuple[matching.Device, Provider | None], ...]
     orphans: tuple[Provider, ...]
 
     @property
-    def questionable(self) -> tuple[Provider, ...]:
-        """The providers whose allocations decide what may be done."""
+    def undecided(self) -> tuple[Provider, ...]:
+        """The providers for which the plan depends on their allocations."""
         reclassed = tuple(
             provider
             for device, provider in self.wanted
@@ -193,7 +194,7 @@ class Pairing:
 
     @property
     def one_time_use(self) -> tuple[Provider, ...]:
-        """The providers whose devices are, or were, for one use."""
+        """The providers of current and former one-time-use devices."""
         flagged = tuple(
             provider
             for device, provider in self.wanted
@@ -205,16 +206,16 @@ class Pairing:
 def pair(
     devices: Iterable[matching.Device], providers: Iterable[Provider]
 ) -> Pairing:
-    """Find each device's provider; the rest of ours are orphans.
+    """Find each device's provider; the driver's other ones are orphans.
 
-    :param devices: What is offered.
-    :param providers: The direct children of the compute node's provider;
-        those that are not ours are passed over.
+    :param devices: The offered devices.
+    :param providers: The direct children of the compute node's provider; those
+        that are not the driver's own are ignored.
     """
     found: dict[int, Provider] = {}
     spare: list[Provider] = []
     # A provider with the specification's short name, left by an earlier
-    # process, serves as it is; of two for one slot the longer name wins.
+    # process, is used as it is; if a slot has two, the longer name wins.
     for provider in sorted(providers, key=lambda p: (-len(p.name), p.uuid)):
         index = names.slot_of_provider(provider.name)
         if index is None:

@@ -17,7 +17,7 @@ import enum
 from collections.abc import Collection
 from collections.abc import Iterable
 
-#: What PowerVM reports for a PCI value of a slot that holds no adapter.
+#: The PCI values that PowerVM reports for a slot without an adapter.
 EMPTY_ID = 0xFFFF
 
 
@@ -58,11 +58,11 @@ class Slot:
     :param drc_index: Dynamic reconfiguration connector index, the slot's
         name within the host.
     :param drc_name: Physical location code.
-    :param sriov: True if the adapter is in SR-IOV mode: the hypervisor owns
-        it then, although no partition does.
-    :param assignable: False if the host says that no partition can get it.
-    :param bus_group_required: True if the slot must move together with the
-        others of its bus; passed back to PowerVM unchanged.
+    :param sriov: True if the adapter is in SR-IOV mode: then the hypervisor
+        owns it, although no partition does.
+    :param assignable: False if the host reports that no partition can own it.
+    :param bus_group_required: True if all slots of its bus must move together;
+        passed back to PowerVM unchanged.
     """
 
     drc_index: int
@@ -114,7 +114,7 @@ class Reason:
 
 
 def format_drc_index(drc_index: int) -> str:
-    """Give a DRC index the form in which names and traits carry it."""
+    """Format a DRC index as in the names of providers and traits."""
     return f'{drc_index:08X}'
 
 
@@ -132,16 +132,16 @@ def reason_unavailable(
     instance_lpars: Collection[str],
     duplicated: Collection[int] = (),
 ) -> Reason | None:
-    """Say why a slot can't be offered, whatever the inventory file says.
+    """Return why a slot cannot be offered, whatever the inventory file says.
 
-    Design: a device in doubt is not offered. A slot that an LPAR of Nova's
-    owns is in order: its provider is allocated.
+    A device in doubt is not offered. A slot that an LPAR of an instance owns
+    can be: its provider is allocated.
 
     :param slot: The slot to judge.
     :param instance_lpars: Upper-case uuids of the LPARs that belong to
         instances of Nova.
     :param duplicated: DRC indexes that the host reports more than once.
-    :returns: The first reason that holds, or None.
+    :returns: The first reason that applies, or None.
     """
     if slot.is_empty:
         return Reason('empty', 'the slot is empty')
@@ -159,7 +159,7 @@ def reason_unavailable(
         return Reason('owned', f'it is owned by {slot.owner}')
     if not slot.assignable:
         return Reason(
-            'unassignable', 'the host does not let a partition have it'
+            'unassignable', 'the host does not allow partitions to own it'
         )
     return None
 

@@ -10,4 +10,4 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The parts of an instance, as values: no nova, files or clock."""
+"""The parts of an instance, as values: no Nova, files or clock."""

@@ -10,13 +10,13 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Images: what Glance says of them, and what is found in their bytes."""
+"""Images: their properties in Glance, and what their bytes show."""
 
 import dataclasses
 
 from nova_powervm import exception
 
-#: What Glance calls the disk formats that a host can take.
+#: Glance's names of the disk formats that the host supports.
 FORMATS = ('raw', 'qcow2')
 
 
@@ -25,11 +25,11 @@ class Image:
     """An image as Glance describes it.
 
     :param id: Its uuid.
-    :param disk_format: Glance's word for the format.
-    :param size: Its bytes, or None where Glance does not say.
-    :param hash_algorithm: Name of the hash that Glance keeps, as hashlib
-        knows it; empty for none.
-    :param hash_value: That hash in hexadecimal.
+    :param disk_format: The format, in Glance's terms.
+    :param size: Its size in bytes, or None if Glance does not report it.
+    :param hash_algorithm: The algorithm of Glance's hash, as named by hashlib;
+        empty if there is no hash.
+    :param hash_value: The hash in hexadecimal.
     """
 
     id: str
@@ -39,22 +39,22 @@ class Image:
     hash_value: str = ''
 
     def check(self) -> int:
-        """Refuse an image that no virtual disk can be made of.
+        """Refuse an image that cannot be written to a virtual disk.
 
-        :returns: Its bytes.
-        :raises exception.ImageRefused: It is neither raw nor qcow2, is
-            empty, or nobody knows how large it is.
+        :returns: Its size in bytes.
+        :raises exception.ImageRefused: It is neither raw nor qcow2, is empty,
+            or has an unknown size.
         """
         if self.disk_format not in FORMATS:
             raise exception.ImageRefused(
                 image=self.id,
                 reason=f'its disk format is {self.disk_format}. Convert it '
-                'to raw or qcow2 and upload it anew',
+                'to raw or qcow2 and upload it again',
             )
         if self.size is None:
             raise exception.ImageRefused(
                 image=self.id,
-                reason='Glance does not say its size. Upload it anew',
+                reason='Glance does not report its size. Upload it again',
             )
         if not self.size:
             raise exception.ImageRefused(image=self.id, reason='it is empty')
@@ -63,11 +63,11 @@ class Image:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Contents:
-    """What the beginning of an image tells of it.
+    """The properties of an image that its beginning shows.
 
-    :param size: The number of its bytes.
+    :param size: Its size in bytes.
     :param disk_format: One of :data:`FORMATS`.
-    :param disk_bytes: What the image takes on a disk.
+    :param disk_bytes: The bytes that it needs on a disk.
     """
 
     size: int

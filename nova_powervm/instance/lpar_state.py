@@ -16,7 +16,7 @@ import enum
 
 
 class Power(enum.StrEnum):
-    """What a partition's state means for its instance."""
+    """The power state of an instance."""
 
     RUNNING = 'running'
     OFF = 'off'
@@ -25,7 +25,7 @@ class Power(enum.StrEnum):
     UNKNOWN = 'unknown'
 
 
-#: PowerVM's words (REST type LogicalPartitionState); all lower case here.
+#: PowerVM's states (REST type LogicalPartitionState) in lower case.
 _MEANING = {
     'running': Power.RUNNING,
     'starting': Power.RUNNING,
@@ -45,5 +45,5 @@ _MEANING = {
 
 
 def power(state: str) -> Power:
-    """Say what PowerVM's word for a state means; unknown words too."""
+    """Return the power state for a state of PowerVM, which may be unknown."""
     return _MEANING.get(state.strip().lower(), Power.UNKNOWN)

@@ -24,8 +24,9 @@ class Port:
 
     :param id: Its uuid in Neutron.
     :param mac: As Neutron writes it, ``fa:16:3e:00:00:01``.
-    :param vif_type: What Neutron bound it as (``binding:vif_type``).
-    :param vnic_type: What its owner asked for (``binding:vnic_type``).
+    :param vif_type: The type of its binding (``binding:vif_type``).
+    :param vnic_type: The type that its owner requested
+        (``binding:vnic_type``).
     :param vlan: VLAN ID of its network; None for a flat network.
     :param physical_network: Neutron's name of the physical network, if it
         is known.
@@ -49,7 +50,7 @@ class Adapter:
     :param mac: As Neutron writes it, ``fa:16:3e:00:00:01``.
     """
 
-    #: The type of the VIF driver that reports the adapter.
+    #: The VIF type of the VIF driver that reports the adapter.
     vif_type: ClassVar[str]
 
     mac: str

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""How an instance's size and identity become those of an LPAR."""
+"""The size and identity of an LPAR, derived from those of its instance."""
 
 import dataclasses
 import hashlib
@@ -30,7 +30,7 @@ _UNITS_DIGITS = 2
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class SlotAssignment:
-    """A physical slot that an LPAR is made with.
+    """A physical slot to give to an LPAR.
 
     :param drc_index: The slot.
     :param bus_group_required: The host's own value, passed back unchanged.
@@ -42,14 +42,14 @@ class SlotAssignment:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class PartitionSpec:
-    """What an LPAR shall be.
+    """The required properties of an LPAR.
 
     :param uuid: Upper-case PowerVM uuid.
     :param name: At most 31 characters.
     :param memory_mb: Memory in MiB, a multiple of the region size.
     :param vcpus: Number of virtual processors.
     :param proc_units: Processing units for all of them.
-    :param slots: The physical slots, each required: PowerVM then does not
+    :param slots: The physical slots. Each is required, so PowerVM does not
         start the LPAR without it.
     """
 
@@ -72,12 +72,12 @@ class Partition:
 
     :param uuid: Upper-case PowerVM uuid.
     :param name: Its name.
-    :param state: The host's word for its state, e.g. 'running'.
+    :param state: Its state as the host reports it, e.g. 'running'.
     :param memory_mb: Configured memory in MiB.
     :param vcpus: Configured virtual processors.
     :param proc_units: Configured processing units.
     :param slots: DRC index of each physical slot -> whether it is required.
-    :param handle: What the port that read it needs to act on it; opaque.
+    :param handle: An opaque object for the implementation that read it.
     """
 
     uuid: str
@@ -90,7 +90,7 @@ class Partition:
     handle: Any = dataclasses.field(default=None, compare=False, repr=False)
 
     def differences(self, spec: PartitionSpec) -> list[str]:
-        """List in words how the LPAR is not what the spec says."""
+        """Describe how the LPAR differs from a spec."""
         pairs = (
             ('name', spec.name, self.name),
             ('memory', spec.memory_mb, self.memory_mb),
@@ -105,14 +105,14 @@ class Partition:
         return different + self.slot_differences(spec)
 
     def slot_differences(self, spec: PartitionSpec) -> list[str]:
-        """List in words how the physical slots differ from the spec's."""
+        """Describe how the physical slots differ from the spec's."""
         return slot_differences(self.slots, spec.drc_indexes)
 
 
 def slot_differences(
     found: Mapping[int, bool], wanted: Collection[int]
 ) -> list[str]:
-    """List in words how an LPAR's slots are not those that it shall have.
+    """Describe how an LPAR's slots differ from those that it should have.
 
     :param found: DRC index of each slot -> whether it is required.
     :param wanted: DRC indexes.
@@ -132,28 +132,28 @@ def slot_differences(
 def lpar_uuid(instance_uuid: str) -> str:
     """Derive the LPAR's uuid from the instance's.
 
-    PowerVM needs the first bit to be zero, so the way back is not unique;
-    see :func:`instance_uuids`.
+    PowerVM requires the first bit to be zero, so the mapping is not
+    reversible; see :func:`instance_uuids`.
 
-    :returns: Upper case, as PowerVM writes it.
+    :returns: The uuid in upper case, as PowerVM writes it.
     """
     first = f'{int(instance_uuid[0], 16) & 7:x}'
     return (first + instance_uuid[1:]).upper()
 
 
 def instance_uuids(lpar: str) -> tuple[str, str]:
-    """Give the two instance uuids that an LPAR's uuid can come from."""
+    """Return the two possible instance uuids of an LPAR's uuid."""
     low = lpar.lower()
     return low, f'{int(low[0], 16) | 8:x}{low[1:]}'
 
 
 def lpar_name(instance_name: str) -> str:
-    """Fit an instance's name (not its display name) to PowerVM's rules.
+    """Adapt an instance's name (not its display name) to PowerVM's rules.
 
-    A name that is too long is cut and given a digest, so that names with a
-    long common beginning stay different.
+    A name that is too long is cut and gets a digest, so that names with a long
+    common beginning stay different.
 
-    :returns: At most 31 characters, all of which PowerVM accepts.
+    :returns: At most 31 characters that PowerVM accepts.
     """
     name = _REFUSED.sub('_', instance_name)
     if len(name) <= LPAR_NAME_LIMIT:
@@ -163,12 +163,12 @@ def lpar_name(instance_name: str) -> str:
 
 
 def check_memory(memory_mb: int, region_mb: int) -> None:
-    """Refuse a memory size that PowerVM can't give.
+    """Refuse a memory size that PowerVM does not support.
 
-    :param memory_mb: What the flavor asks for, in MiB.
+    :param memory_mb: The flavor's memory in MiB.
     :param region_mb: The host's memory region size in MiB.
-    :raises exception.MemorySizeRefused: It is no multiple of the region
-        size. The error names the next sizes that are.
+    :raises exception.MemorySizeRefused: It is not a multiple of the region
+        size. The message has the nearest valid sizes.
     """
     if region_mb <= 0 or memory_mb % region_mb == 0:
         return
@@ -182,12 +182,12 @@ def check_memory(memory_mb: int, region_mb: int) -> None:
 
 
 def proc_units(vcpus: int, factor: float, minimum_per_vcpu: float) -> float:
-    """Work out the processing units of an LPAR.
+    """Calculate the processing units of an LPAR.
 
     :param vcpus: The flavor's vCPUs, each a virtual processor.
     :param factor: Processing units per virtual processor.
-    :param minimum_per_vcpu: The least that the host accepts for each.
-    :returns: Processing units, to the hundredth.
+    :param minimum_per_vcpu: The host's minimum for each virtual processor.
+    :returns: Processing units, rounded to hundredths.
     :raises exception.ProcessorsRefused: The factor is below the minimum.
     """
     units = round(vcpus * factor, _UNITS_DIGITS)

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The ports of an instance compared with the adapters of its LPAR."""
+"""Compares the ports of an instance with the adapters of its LPAR."""
 
 import dataclasses
 from collections.abc import Callable
@@ -42,9 +42,10 @@ def differences(
 ) -> Differences:
     """Compare the ports of an instance with the adapters of its LPAR.
 
-    :param ports: Those of the instance.
-    :param adapters: Those of the LPAR that a port may have.
-    :param serves: Whether an adapter is the one of a port that has its MAC
+    :param ports: The ports of the instance.
+    :param adapters: The adapters of the LPAR, without those that no port can
+        have.
+    :param serves: Whether an adapter belongs to a port with the same MAC
         address.
     """
     missing = []

@@ -22,14 +22,14 @@ from typing import ClassVar
 from nova_powervm import exception
 from nova_powervm.instance import network
 
-#: Neutron's name for a port on a Shared Ethernet Adapter.
+#: Neutron's VIF type of a port on a Shared Ethernet Adapter.
 VIF_TYPE = 'pvm_sea'
 #: How many additional trunk adapters a bridge can have, and how many tagged
 #: VLANs each of them. pypowervm never adds to the first one.
 TRUNKS = 15
 VLANS_PER_TRUNK = 20
-#: The virtual switch over which NovaLink talks to RMC in its guests. No port
-#: of Neutron is ever on it.
+#: The virtual switch of the RMC connections between NovaLink and the guests.
+#: No Neutron port is ever on it.
 MANAGEMENT_SWITCH = 'MGMTSWITCH'
 
 
@@ -39,10 +39,10 @@ class Bridge:
 
     :param uuid: Its uuid.
     :param switch: Name of the virtual switch that it connects.
-    :param pvid: VLAN ID inside the host of the untagged frames of the
-        physical network.
+    :param pvid: The VLAN ID that untagged frames of the physical network have
+        inside the host.
     :param vlans: All VLANs that it carries, ``pvid`` among them.
-    :param room: How many more VLANs it can be given.
+    :param room: How many VLANs can still be added to it.
     """
 
     uuid: str
@@ -52,7 +52,7 @@ class Bridge:
     room: int = TRUNKS * VLANS_PER_TRUNK
 
     def keeps_from(self, other: 'Bridge', vlan: int) -> bool:
-        """Whether this bridge prevents another from carrying a VLAN.
+        """Return whether this bridge prevents another from carrying a VLAN.
 
         A VLAN of a virtual switch can be on one bridge only.
         """
@@ -70,8 +70,8 @@ class Bridge:
 class Vlan:
     """A VLAN on a bridge of this host.
 
-    :param bridge: The bridge's uuid: a bridge that is made anew carries none
-        of the VLANs that the driver added to the old one.
+    :param bridge: The bridge's uuid: a bridge that was recreated does not
+        carry the VLANs that the driver added to the old one.
     :param number: The VLAN ID.
     """
 
@@ -81,17 +81,17 @@ class Vlan:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class BridgeName:
-    """How an operator names a bridge.
+    """The name of a bridge in the configuration.
 
     :param switch: Name of its virtual switch.
-    :param pvid: Its PVID, needed if the switch has several bridges.
+    :param pvid: Its PVID; required if the switch has several bridges.
     """
 
     switch: str
     pvid: int | None = None
 
     def matches(self, bridge: Bridge) -> bool:
-        """Whether it names this bridge."""
+        """Return whether it names this bridge."""
         return self.switch == bridge.switch and self.pvid in (
             None,
             bridge.pvid,
@@ -118,10 +118,10 @@ class Adapter(network.Adapter):
     switch: str
 
     def serves(self, port: network.Port) -> bool:
-        """Whether it connects a port, apart from its MAC address.
+        """Return whether it can connect a port with its MAC address.
 
-        A port without a VLAN is recognized by its address alone: it is on a
-        flat network, or its binding was lost.
+        A port without a VLAN is identified by its MAC address alone: it is on
+        a flat network, or its binding was lost.
         """
         return port.vlan in (None, self.vlan)
 
@@ -143,7 +143,7 @@ class Connection(network.Connection):
 
     @property
     def adapter(self) -> Adapter:
-        """The adapter that makes the connection."""
+        """The adapter of the connection."""
         return Adapter(self.port.mac, self.vlan, self.bridge.switch)
 
     @property
@@ -165,9 +165,9 @@ def connect(
     """Choose the bridge of a port.
 
     :param port: The port.
-    :param bridges: Those of the host.
-    :param mappings: Physical network to the name of its bridge; if empty,
-        the host's only bridge serves every network.
+    :param bridges: The bridges of the host.
+    :param mappings: Physical network to the name of its bridge; if empty, the
+        host's only bridge is used for every network.
     :raises exception.PortRefused: No bridge, or more than one, qualifies.
     """
     fitting = bridges
@@ -184,17 +184,16 @@ def connect(
             raise exception.PortRefused(
                 port=port.id,
                 reason=f'VLAN {vlan} belongs to Shared Ethernet bridge '
-                f'{other} and can not be on {bridge}, too: see '
+                f'{other} and cannot be on {bridge}, too: see '
                 '[powervm]bridge_mappings',
             )
     return Connection(port, bridge, vlan)
 
 
 def room_of(trunks: Collection[int]) -> int:
-    """Give the number of VLANs that can still be added to a bridge.
+    """Return the number of VLANs that can still be added to a bridge.
 
-    :param trunks: How many tagged VLANs each of its additional trunk adapters
-        has.
+    :param trunks: The number of tagged VLANs of each additional trunk adapter.
     """
     free = sum(max(VLANS_PER_TRUNK - tagged, 0) for tagged in trunks)
     return free + max(TRUNKS - len(trunks), 0) * VLANS_PER_TRUNK
@@ -203,7 +202,8 @@ def room_of(trunks: Collection[int]) -> int:
 def check_room(connections: Iterable[Connection]) -> None:
     """Refuse connections whose new VLANs do not fit on their bridge.
 
-    :raises exception.PortRefused: It names the first port without room.
+    :raises exception.PortRefused: The message names the first port without
+        room.
     """
     new: dict[str, set[int]] = {}
     for connection in connections:
@@ -213,11 +213,11 @@ def check_room(connections: Iterable[Connection]) -> None:
         added = new.setdefault(bridge.uuid, set())
         added.add(connection.vlan)
         if len(added) > bridge.room:
-            # Nova truncates faults, so the cure comes first.
+            # Nova truncates faults, so the remedy comes first.
             raise exception.PortRefused(
                 port=connection.port.id,
-                reason=f'take VLANs that nobody uses from Shared Ethernet '
-                f'bridge {bridge}: it is full and can not carry VLAN '
+                reason=f'remove unused VLANs from Shared Ethernet '
+                f'bridge {bridge}: it is full and cannot carry VLAN '
                 f'{connection.vlan}, too ({len(bridge.vlans)} VLANs; '
                 f'{TRUNKS} trunk adapters with {VLANS_PER_TRUNK} each are '
                 'the limit)',
@@ -246,7 +246,7 @@ def _undecided(
 ) -> str:
     known = ', '.join(sorted(map(str, bridges))) or 'none'
     name = port.physical_network or 'its network'
-    # Nova truncates faults, so the cure comes first.
+    # Nova truncates faults, so the remedy comes first.
     if not fitting:
         return (
             f'set [powervm]bridge_mappings: there is no Shared Ethernet '

@@ -25,36 +25,36 @@ _OURS = re.compile(r'nv[0-9a-f]{12}(r|x|\.iso)$')
 
 
 def stem(lpar_uuid: str) -> str:
-    """Give the common beginning of the names of all storage of an LPAR.
+    """Return the prefix of the names of all storage of an LPAR.
 
     The name of a virtual disk has at most 15 characters, so only 48 bits of
-    the uuid are used.
+    the uuid fit.
     """
     return 'nv' + lpar_uuid.replace('-', '')[:12].lower()
 
 
 def stem_of(name: str) -> str:
-    """Give the stem of the name of one of our disks or media."""
+    """Return the stem of the name of a disk or medium of the driver's own."""
     return base_name(name)[:_STEM]
 
 
 def root_disk_name(lpar_uuid: str, flavor_gb: int) -> str:
     """Name the root disk of an LPAR.
 
-    The name's last letter tells whether Placement counts the disk: ``r`` if
-    the flavor's size was allocated as DISK_GB, ``x`` if the flavor has none
-    and the disk is of its image's size.
+    The last letter tells whether Placement counts the disk: ``r`` if the
+    flavor's size is allocated as DISK_GB, ``x`` if the flavor has no size and
+    the disk has that of the image.
     """
     return stem(lpar_uuid) + ('r' if flavor_gb else 'x')
 
 
 def config_drive_name(lpar_uuid: str) -> str:
-    """Name the medium that is an LPAR's config drive."""
+    """Name the medium of an LPAR's config drive."""
     return stem(lpar_uuid) + '.iso'
 
 
 def belongs_to(name: str, lpar_uuid: str) -> bool:
-    """Whether a virtual disk or medium is one of an LPAR's.
+    """Return whether a virtual disk or medium belongs to an LPAR.
 
     :param name: As the host reports it, with or without a path.
     """
@@ -62,26 +62,26 @@ def belongs_to(name: str, lpar_uuid: str) -> bool:
 
 
 def is_ours(name: str) -> bool:
-    """Whether a name is one that this driver gives to storage."""
+    """Return whether the driver created the storage with this name."""
     return _OURS.match(base_name(name)) is not None
 
 
 def is_counted(name: str) -> bool:
-    """Whether a virtual disk's size was allocated in Placement."""
+    """Return whether a virtual disk's size is allocated in Placement."""
     found = _OURS.match(base_name(name))
     return found is not None and found[1] == 'r'
 
 
 def base_name(name: str) -> str:
-    """Give a storage element's name without its path."""
+    """Return the name of a storage element without its path."""
     return name.rpartition('/')[2]
 
 
 def root_disk_gb(flavor_gb: int, image_bytes: int, image: str) -> int:
-    """Work out the size of a root disk in GiB.
+    """Calculate the size of a root disk in GiB.
 
-    :param flavor_gb: ``root_gb`` of the flavor; 0 for the image's own size.
-    :param image_bytes: What the image takes on a disk.
+    :param flavor_gb: ``root_gb`` of the flavor; 0 for the size of the image.
+    :param image_bytes: The bytes that the image needs on a disk.
     :param image: The image's name or id, for messages.
     :raises exception.RootDiskTooSmall: The image does not fit.
     """

@@ -61,7 +61,7 @@ class Rule:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Broken:
+class RefusedRequest:
     """A request that the driver cannot fulfil.
 
     :param key: The extra spec or image property.
@@ -103,7 +103,9 @@ def _passed_over(
     )
 
 
-def _heeded(reason: str, extra_specs: str = '', properties: str = '') -> Rule:
+def _supported(
+    reason: str, extra_specs: str = '', properties: str = ''
+) -> Rule:
     return dataclasses.replace(
         _passed_over(reason, extra_specs, properties),
         decision=Decision.HEEDED,
@@ -112,12 +114,12 @@ def _heeded(reason: str, extra_specs: str = '', properties: str = '') -> Rule:
 
 #: The first rule with a key decides.
 RULES: tuple[Rule, ...] = (
-    _heeded(
+    _supported(
         'Placement and the driver act on it: it requests devices',
         'resources*:* trait*:* group_policy',
         'traits_required',
     ),
-    _heeded(
+    _supported(
         'Cyborg and the driver act on it: it requests accelerators',
         accelerators.PROFILE,
     ),
@@ -129,7 +131,7 @@ RULES: tuple[Rule, ...] = (
     _refused(
         'devices are requested by resource groups', 'pci_passthrough:alias'
     ),
-    _heeded(
+    _supported(
         "filters of Nova's scheduler act on it, if they are enabled",
         'capabilities:* aggregate_instance_extra_specs:*',
         'img_hv_type img_hv_requested_version hw_vm_mode',
@@ -183,7 +185,7 @@ RULES: tuple[Rule, ...] = (
         'hw_mem_page_size',
         frozenset({'small', 'any'}),
     ),
-    _heeded(
+    _supported(
         "PowerVM never pages out an LPAR's memory",
         'hw:locked_memory',
         'hw_locked_memory',
@@ -303,7 +305,7 @@ RULES: tuple[Rule, ...] = (
         properties='hw_rescue_bus hw_rescue_device hw_qemu_guest_agent '
         'os_require_quiesce',
     ),
-    _heeded(
+    _supported(
         'Nova acts on it, before it calls the driver or while it reads the '
         'image',
         properties='img_bdm_v2 img_block_device_mapping img_mappings '
@@ -335,29 +337,35 @@ def rule_of_property(name: str) -> Rule | None:
     return next((rule for rule in RULES if name in rule.properties), None)
 
 
-def broken_by_flavor(extra_specs: Mapping[str, str]) -> Iterator[Broken]:
+def refused_extra_specs(
+    extra_specs: Mapping[str, str],
+) -> Iterator[RefusedRequest]:
     """Yield the extra specs of a flavor that must be refused.
 
     :param extra_specs: The flavor's extra specs.
     :returns: The refused ones, in the order of the extra specs.
     """
     for key, value in extra_specs.items():
-        yield from _broken(rule_of_extra_spec(key), key, value)
+        yield from _refused_requests(rule_of_extra_spec(key), key, value)
 
 
-def broken_by_image(properties: Mapping[str, object]) -> Iterator[Broken]:
+def refused_properties(
+    properties: Mapping[str, object],
+) -> Iterator[RefusedRequest]:
     """Yield the properties of an image that must be refused.
 
     :param properties: The properties that are set, by Nova's names.
     """
     for name, value in properties.items():
-        yield from _broken(rule_of_property(name), name, str(value))
+        yield from _refused_requests(rule_of_property(name), name, str(value))
 
 
-def _broken(rule: Rule | None, key: str, value: str) -> Iterator[Broken]:
+def _refused_requests(
+    rule: Rule | None, key: str, value: str
+) -> Iterator[RefusedRequest]:
     if (
         rule is not None
         and rule.decision is Decision.REFUSED
         and value.strip().lower() not in rule.nothing
     ):
-        yield Broken(key, value, rule.reason)
+        yield RefusedRequest(key, value, rule.reason)

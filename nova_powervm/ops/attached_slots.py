@@ -73,7 +73,7 @@ class AttachedSlotOps:
         if not gaps:
             return ()
         absent = {claim.drc_index for claim in gaps} - set(lpar.slots)
-        self._claims.refuse_novas(
+        self._claims.refuse_nova_devices(
             instance.uuid,
             [r for r in instance.requests if r.drc_index in absent],
         )

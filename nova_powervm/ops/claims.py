@@ -48,7 +48,9 @@ class PublishedSlots:
     providers: Mapping[str, claims.SlotProvider] = dataclasses.field(
         default_factory=dict
     )
-    others: claims.Others = dataclasses.field(default_factory=claims.Others)
+    others: claims.OtherProviders = dataclasses.field(
+        default_factory=claims.OtherProviders
+    )
     one_time_use: frozenset[int] = frozenset()
     is_complete: bool = True
 
@@ -123,7 +125,9 @@ class ClaimOps:
         # Once the tree was updated it has all providers of this host, while
         # those stored with an evacuated instance may be the source host's.
         providers = published.providers if published.is_complete else stored
-        accelerators.refuse_novas(instance, requests, providers.values())
+        accelerators.refuse_nova_devices(
+            instance, requests, providers.values()
+        )
         own = claims.resolve(
             instance,
             allocations,
@@ -133,7 +137,7 @@ class ClaimOps:
             self._inventory.policy.resource_classes,
             {request.provider_uuid for request in requests},
         )
-        found = claims.in_order([*own, *accelerators.claimed(requests)])
+        found = claims.sort_by_slot([*own, *accelerators.to_claims(requests)])
         self._burns.check_allocated(instance, self.burning(found))
         if found:
             LOG.info(
@@ -161,22 +165,22 @@ class ClaimOps:
         :raises exception.ClaimFailed: Nova stored fewer than the flavor asks
             for.
         """
-        own = claims.stored(
+        own = claims.resolve_stored(
             instance,
             stored,
             claims.requested_amounts(extra_specs),
             self._inventory.policy.resource_classes,
         )
-        return claims.in_order([*own, *accelerators.claimed(requests)])
+        return claims.sort_by_slot([*own, *accelerators.to_claims(requests)])
 
-    def refuse_novas(
+    def refuse_nova_devices(
         self, instance: str, requests: Iterable[accelerators.Request]
     ) -> None:
         """Refuse accelerator requests for devices that Nova manages.
 
         :raises exception.AcceleratorRefused: It names both sides.
         """
-        accelerators.refuse_novas(
+        accelerators.refuse_nova_devices(
             instance, requests, self.published.providers.values()
         )
 

@@ -117,7 +117,7 @@ def _conflict(
     kept = [
         f" Provider '{entry.name}' is withdrawn and stays"
         + (f', allocated to {_names(entry)}.' if entry.consumers else '.')
-        for entry in plan.of(plans.Action.WITHDRAW)
+        for entry in plan.entries_with(plans.Action.WITHDRAW)
         if entry.drc_index == verdict.slot.drc_index
     ]
     return (

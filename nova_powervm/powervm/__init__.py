@@ -10,4 +10,4 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The PowerVM REST API behind the ports; only this imports pypowervm."""
+"""Implements the interfaces of ``ops`` with pypowervm."""

@@ -10,9 +10,9 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Answers of the REST server that somebody stored, read back from files.
+"""Stored responses of the REST server, read from files.
 
-With them an inventory file can be checked where the host can't be reached.
+With these, an inventory file can be checked without access to the host.
 """
 
 import dataclasses
@@ -37,7 +37,7 @@ _WRAPPERS = {
     'LogicalPartition': logical_partition.LPAR,
     'VirtualIOServer': virtual_io_server.VIOS,
 }
-# pypowervm keeps answers in files with named sections.
+# pypowervm stores responses in files with named sections.
 _BODY = b'BODY{'
 _END_OF_SECTION = b'END OF SECTION}'
 _CURE = (
@@ -48,12 +48,12 @@ _CURE = (
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Capture:
-    """A host as stored answers show it.
+    """A host as stored responses describe it.
 
     :param view: The managed system with its slots.
-    :param owners_known: False if a slot without an owner may have one: the
-        system does not report all owners, and its own partitions and Virtual
-        I/O Servers are not both there.
+    :param owners_known: False if slots without an owner may have one: the
+        system does not report all owners, and its partitions or its Virtual
+        I/O Servers are not among the responses.
     """
 
     view: host.HostView
@@ -63,19 +63,19 @@ class Capture:
 def read(paths: Sequence[str], system_name: str | None = None) -> Capture:
     """Read the files of one host.
 
-    Each holds an answer of the REST server for ManagedSystem,
-    LogicalPartition or VirtualIOServer: the Atom feed or entry itself, or
-    the file that pypowervm's own tool for captures makes of it.
+    Each has a response of the REST server for ManagedSystem, LogicalPartition
+    or VirtualIOServer: the Atom feed or entry itself, or a file of pypowervm's
+    own tool for captures.
 
-    :param paths: Of the files.
-    :param system_name: Which system, if they have more than one.
-    :raises exception.ConfigurationError: A file can't be read, or is not
-        what it should be.
+    :param paths: Paths of the files.
+    :param system_name: Name of the system; needed if there are several.
+    :raises exception.ConfigurationError: A file cannot be read, or has the
+        wrong content.
     """
     try:
         return _read(paths, system_name)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        # pypowervm stumbles over elements that no answer lacks.
+        # pypowervm fails like this if a mandatory element is missing.
         raise exception.ConfigurationError(
             reason=f'{", ".join(paths)}: a resource is incomplete ({error}). '
             f'{_CURE}.'
@@ -91,7 +91,7 @@ def _read(paths: Sequence[str], system_name: str | None) -> Capture:
     system = _choose(found['ManagedSystem'], system_name, where)
     reported = views.reports_owners(system)
     own = [
-        _of_system(found[kind], system.uuid)
+        _partitions_of(found[kind], system.uuid)
         for kind in ('VirtualIOServer', 'LogicalPartition')
     ]
     owners = (
@@ -111,7 +111,7 @@ def _read(paths: Sequence[str], system_name: str | None) -> Capture:
 
 
 def _wrappers(path: str) -> Iterator[tuple[str, Any]]:
-    """Give each resource of a file with its kind."""
+    """Yield each resource of a file with its kind."""
     response = _response(path)
     entries = response.feed.entries if response.feed else [response.entry]
     for entry in entries:
@@ -135,7 +135,7 @@ def _response(path: str) -> Any:
             body = stream.read()
     except (OSError, ValueError) as error:
         raise exception.ConfigurationError(
-            reason=f'{path} can not be read: {error}. Give the path of a '
+            reason=f'{path} cannot be read: {error}. Give the path of a '
             'stored REST answer.'
         ) from error
     before, start, rest = body.partition(_BODY)
@@ -171,8 +171,8 @@ def _choose(systems: Sequence[Any], name: str | None, where: str) -> Any:
     raise exception.ConfigurationError(reason=reason)
 
 
-def _of_system(partitions: Iterable[Any], uuid: str) -> list[Any]:
-    """Leave out partitions of other systems, whose DRC indexes repeat."""
+def _partitions_of(partitions: Iterable[Any], uuid: str) -> list[Any]:
+    """Return a system's partitions; DRC indexes repeat on other systems."""
     return [
         partition
         for partition in partitions

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""pypowervm's exceptions, turned into those of nova-powervm."""
+"""Translates pypowervm's exceptions, and retries requests."""
 
 import contextlib
 import functools
@@ -30,10 +30,10 @@ _R = TypeVar('_R')
 
 _PRECONDITION_FAILED = 412
 _TRIES = 3
-#: How long a busy Virtual I/O Server is left alone, times the number of tries.
+#: Seconds to wait for a busy Virtual I/O Server, times the number of tries.
 BUSY_SECONDS = 5.0
-#: How often others may be faster. Each time one of them got on.
-_RACES = 60
+#: Tries of a change while others are faster; one of them succeeds each time.
+_CONFLICTS = 60
 #: The server is busy or restarting.
 _PASSING = (408, 429, 502, 503, 504)
 
@@ -42,19 +42,19 @@ _PASSING = (408, 429, 502, 503, 504)
 def translated(
     action: str, server: object = '[powervm]rest_url'
 ) -> Iterator[None]:
-    """Turn pypowervm's exceptions of a block into ours.
+    """Translate the pypowervm exceptions of a block.
 
-    :param action: What is being done, e.g. 'creation of LPAR vm1'.
-    :param server: Whom it is asked of; pypowervm's own text has its address.
-    :raises exception.RestUnreachable: There was no answer. Whether the
-        request was carried out is unknown.
-    :raises exception.RestSilent: There was none until the time was up.
+    :param action: What the block does, e.g. 'creating LPAR vm1'.
+    :param server: The name of the server in messages.
+    :raises exception.RestUnreachable: There was no answer. It is unknown
+        whether the request was carried out.
+    :raises exception.RestSilent: There was no answer in time.
     :raises exception.RestError: The answer was an error.
     """
     try:
         yield
     except (pvm.ConnectionError, pvm.TimeoutError) as error:
-        raise unanswered(error)(
+        raise class_of_unanswered(error)(
             server=server, reason=f'{action}: {error}'
         ) from error
     except pvm.HttpUnauth as error:
@@ -62,22 +62,21 @@ def translated(
             server=server,
             username='the configured user',
             reason=f'{action}: the session has ended and a new one was '
-            'refused; it is tried again after a few minutes',
+            'refused; another logon is tried after a few minutes',
         ) from error
     except pvm.HttpError as error:
-        raise _of_status(error)(
+        raise _class_of_status(error)(
             action=action, reason=_reason(error)
         ) from error
     except (pvm.Error, lpar_builder.LPARBuilderException) as error:
         raise exception.RestError(action=action, reason=error) from error
 
 
-def unanswered(error: pvm.Error) -> type[exception.RestUnreachable]:
-    """Give the class of error that a request without an answer is.
+def class_of_unanswered(error: pvm.Error) -> type[exception.RestUnreachable]:
+    """Return the error class for a request without an answer.
 
-    :param error: pypowervm's. To it a connection that is not made in time,
-        or is silent in the middle of an answer, is a broken one; what it was
-        raised for tells more.
+    :param error: The pypowervm exception. pypowervm reports a broken
+        connection even if it timed out; the cause of the exception tells.
     """
     below: BaseException | None = error
     while below is not None:
@@ -87,7 +86,7 @@ def unanswered(error: pvm.Error) -> type[exception.RestUnreachable]:
     return exception.RestUnreachable
 
 
-def _of_status(error: pvm.HttpError) -> type[exception.RestError]:
+def _class_of_status(error: pvm.HttpError) -> type[exception.RestError]:
     status = error.response.status
     if status == _PRECONDITION_FAILED:
         return exception.RestConflict
@@ -97,31 +96,30 @@ def _of_status(error: pvm.HttpError) -> type[exception.RestError]:
 
 
 def _reason(error: pvm.HttpError) -> str:
-    """Give the server's own words if it sent an HttpErrorResponse."""
+    """Return the server's own words if it sent an HttpErrorResponse."""
     status = error.response.status
     message = getattr(error.her_wrap, 'message', None)
     return f'HTTP {status}: {message}' if message else str(error)
 
 
-def _passes_soon(error: BaseException) -> bool:
-    """Whether to try again at once, rather than in the next cycle."""
+def _can_retry_now(error: BaseException) -> bool:
+    """Return whether to retry at once, rather than in the next cycle."""
     return getattr(error, 'retryable', False) and not isinstance(
         error, exception.RestSilent
     )
 
 
 def retried(method: Callable[_P, _R]) -> Callable[_P, _R]:
-    """Try a method up to three times while its errors are passing ones.
+    """Call a method up to three times while its errors are temporary.
 
-    Only for what can be done twice without harm: reading, deleting, and
-    starting or stopping what may be started or stopped already. A server
-    that said nothing until the time was up is not asked again.
+    Only for methods that are safe to repeat: reading, deleting, starting and
+    stopping. A server that did not answer in time is not asked again.
     """
 
     @functools.wraps(method)
     def retrying(*args: _P.args, **kwargs: _P.kwargs) -> _R:
         attempts = tenacity.Retrying(
-            retry=tenacity.retry_if_exception(_passes_soon),
+            retry=tenacity.retry_if_exception(_can_retry_now),
             stop=tenacity.stop_after_attempt(_TRIES),
             wait=_Wait(tenacity.wait_exponential(multiplier=0.25)),
             reraise=True,
@@ -131,20 +129,20 @@ def retried(method: Callable[_P, _R]) -> Callable[_P, _R]:
     return retrying
 
 
-def contended(method: Callable[_P, _R]) -> Callable[_P, _R]:
-    """Try a read-change-write again for as long as others are faster.
+def retried_on_conflict(method: Callable[_P, _R]) -> Callable[_P, _R]:
+    """Repeat a read-change-write for as long as others are faster.
 
-    The server answers 412 to a write whose ETag is outdated; nothing was
-    lost then, and the method starts anew with what the other one wrote.
-    Other passing errors are given as many tries as :func:`retried` does: the
-    method has to find out that a lost answer did its work.
+    The server answers 412 to a write whose ETag is outdated. Then nothing has
+    changed, and the method starts again from the new content. Other temporary
+    errors get as many tries as in :func:`retried`: the method must recognize a
+    write that succeeded although its answer was lost.
     """
 
     @functools.wraps(method)
     def retrying(*args: _P.args, **kwargs: _P.kwargs) -> _R:
         attempts = tenacity.Retrying(
-            retry=tenacity.retry_if_exception(_passes_soon),
-            stop=_Patience(),
+            retry=tenacity.retry_if_exception(_can_retry_now),
+            stop=_StopAfterFailures(),
             wait=_Wait(
                 tenacity.wait_random_exponential(multiplier=0.02, max=1)
             ),
@@ -156,7 +154,7 @@ def contended(method: Callable[_P, _R]) -> Callable[_P, _R]:
 
 
 class _Wait:
-    """The seconds between two tries: more of them for a busy server."""
+    """The seconds between two tries, more for a busy Virtual I/O Server."""
 
     def __init__(
         self, usual: Callable[[tenacity.RetryCallState], float]
@@ -170,8 +168,8 @@ class _Wait:
         return self._usual(state)
 
 
-class _Patience:
-    """Ends the tries of one call of a contended method."""
+class _StopAfterFailures:
+    """Ends the tries of one call of a method that retries on conflicts."""
 
     def __init__(self) -> None:
         self._failures = 0
@@ -179,6 +177,6 @@ class _Patience:
     def __call__(self, state: tenacity.RetryCallState) -> bool:
         error = state.outcome.exception() if state.outcome else None
         if isinstance(error, exception.RestConflict):
-            return state.attempt_number >= _RACES
+            return state.attempt_number >= _CONFLICTS
         self._failures += 1
         return self._failures >= _TRIES

@@ -10,10 +10,11 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The host's event stream, heard in a thread of its own.
+"""Listens to the host's event stream, in a thread of its own.
 
-Events serve one purpose: to notice soon that an LPAR has stopped. pypowervm
-has a listener, too, but its thread keeps a stopping process waiting.
+The only purpose of events is to notice soon that an LPAR has stopped. The
+listener of pypowervm is not used, because its thread delays the end of the
+process.
 """
 
 import threading
@@ -35,7 +36,7 @@ LOG = logging.getLogger(__name__)
 _EventType = event.EventType
 
 #: Types whose EventData is the URI of a resource that changed.
-_OF_URI = frozenset((_EventType.MODIFY_URI, _EventType.INVALID_URI))
+_RESOURCE_EVENTS = frozenset((_EventType.MODIFY_URI, _EventType.INVALID_URI))
 #: Types that stop no LPAR.
 _IRRELEVANT = frozenset(
     (
@@ -73,8 +74,8 @@ class Watcher(Protocol):
         """Look at LPARs whose states may have changed.
 
         :param lpars: Upper-case uuids; None for all LPARs of the host.
-        :param wait: Waits for so many seconds; returns True at once when the
-            service stops.
+        :param wait: Waits for a number of seconds; returns True at once when
+            the service stops.
         """
 
 
@@ -82,16 +83,17 @@ def changed_lpars(events: Sequence[event.Event]) -> frozenset[str] | None:
     """Find the LPARs whose states may have changed.
 
     :param events: The answer to one poll (REST element ``Event``).
-    :returns: Upper-case uuids; None for any LPAR: the server has begun a new
-        queue, lost events or cleared its cache, or has sent something unknown.
+    :returns: Upper-case uuids; None for all LPARs: the server has started a
+        new queue, lost events or cleared its cache, or has sent an unknown
+        event.
     """
     found = set()
     for item in events:
         if item.etype in _IRRELEVANT:
             continue
-        if item.etype not in _OF_URI:
+        if item.etype not in _RESOURCE_EVENTS:
             return None
-        # Nouns and uuids take turns in a path.
+        # Nouns and uuids alternate in a path.
         *_, noun, identifier = ['', '', *_path(item.data).split('/')]
         if noun == _LPAR and _STATE in (item.detail or _STATE):
             found.add(identifier.upper())
@@ -103,9 +105,9 @@ def _path(uri: str | None) -> str:
 
 
 class Listener:
-    """Polls for events and has a watcher look at the LPARs that they name.
+    """Polls for events and has a watcher check the LPARs that they name.
 
-    :param adapter: A logged-on adapter of ours.
+    :param adapter: An adapter with a session that has logged on.
     :param watcher: Looks for LPARs that have stopped.
     """
 
@@ -121,13 +123,13 @@ class Listener:
         )
 
     def start(self) -> None:
-        """Begin to listen."""
+        """Start to listen."""
         self._thread.start()
 
     def stop(self) -> None:
-        """End the thread; the poll that it waits in is answered first.
+        """Stop the thread, which first gets the answer to its current poll.
 
-        A server that does not answer is waited for for some seconds only.
+        If the server does not answer, this waits for a few seconds only.
         """
         self._stopping.set()
         if self._polling:
@@ -135,7 +137,7 @@ class Listener:
         self._thread.join(_STOP_SECONDS)
 
     def _wake(self) -> None:
-        """Have the server answer the poll: it tells everybody of this."""
+        """Send a custom event, which makes the server answer the poll."""
         try:
             event.Event.bld(
                 self._adapter, 'nova-powervm', self._client
@@ -145,7 +147,7 @@ class Listener:
 
     def _run(self) -> None:
         pause = _RETRY_FIRST
-        # What a lost connection may have missed is looked at afterwards.
+        # Events may have been missed, so all LPARs are to be checked.
         missed = False
         while not self._stopping.is_set():
             try:
@@ -154,13 +156,13 @@ class Listener:
                 if lpars is None or lpars:
                     self._watcher.check(lpars, self._stopping.wait)
             except Exception as error:
-                # A session that has ended is opened again by the next cycle.
+                # The next cycle logs on again if the session has ended.
                 if not missed and not self._stopping.is_set():
                     LOG.warning(
                         'The event stream of the PowerVM host is broken: '
-                        '%(error)s. Until it is back, an LPAR that stops by '
-                        'itself is noticed by the periodic task of Nova only '
-                        '([DEFAULT]sync_power_state_interval).',
+                        "%(error)s. Until it is back, only Nova's periodic "
+                        'task ([DEFAULT]sync_power_state_interval) notices '
+                        'LPARs that stop by themselves.',
                         {'error': error},
                     )
                 missed = True
@@ -171,7 +173,7 @@ class Listener:
                 LOG.info('The event stream of the PowerVM host is back.')
             missed, pause = False, _RETRY_FIRST
             if not events:
-                # Against a server that does not hold the poll.
+                # The server may not hold polls.
                 self._stopping.wait(_PAUSE)
 
     def _poll(self) -> list[event.Event]:

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Logical partitions, made and run through pypowervm."""
+"""Creates, starts, stops and deletes LPARs with pypowervm."""
 
 import contextlib
 import json
@@ -48,7 +48,8 @@ class RestPartitions:
     """The LPARs of one managed system.
 
     :param adapter: A logged-on adapter.
-    :param managed: The system, whose rules a new LPAR is checked against.
+    :param managed: The managed system; new LPARs are checked against its
+        rules.
     """
 
     def __init__(
@@ -58,16 +59,17 @@ class RestPartitions:
         self._managed = managed
 
     def names(self) -> Mapping[str, str]:
-        """Give upper-case uuid to name of all but the VIOSes.
+        """Return the names of the LPARs, by upper-case uuid.
 
-        The management partition is left out, too.
+        Virtual I/O Servers and the management partition are left out.
         """
         return {lpar.uuid.upper(): lpar.name for lpar in self._clients()}
 
     def states(self) -> Mapping[str, str]:
-        """Give upper-case uuid to the host's word for the state of each LPAR.
+        """Return the states of the LPARs, by upper-case uuid.
 
-        The LPARs are those of :meth:`names`.
+        The states are in PowerVM's words, and the LPARs are those of
+        :meth:`names`.
         """
         return {lpar.uuid.upper(): lpar.state for lpar in self._clients()}
 
@@ -82,7 +84,7 @@ class RestPartitions:
 
     @errors.retried
     def find(self, uuid: str) -> partition.Partition | None:
-        """Read an LPAR, or give None if there is none."""
+        """Read an LPAR; return None if it does not exist."""
         with errors.translated(f'reading LPAR {uuid}'):
             try:
                 return _partition(_LPAR.get(self._adapter, uuid=uuid))
@@ -91,12 +93,12 @@ class RestPartitions:
 
     @errors.retried
     def state(self, uuid: str) -> str:
-        """Give the host's word for an LPAR's state.
+        """Return an LPAR's state, in PowerVM's words.
 
-        It costs one small request (quick property ``PartitionState``).
+        This takes one small request (quick property ``PartitionState``).
 
         :raises exception.PartitionNotFound: There is no such LPAR.
-        :raises exception.RestError: The answer was an error, or no state.
+        :raises exception.RestError: The answer was an error, or had no state.
         """
         action = f'reading the state of LPAR {uuid}'
         with errors.translated(action):
@@ -116,12 +118,12 @@ class RestPartitions:
 
     @errors.retried
     def obstacle(self, uuid: str) -> str | None:
-        """Say why an LPAR can't get or lose adapters now.
+        """Return why an LPAR cannot get or lose adapters now, or None.
 
-        One that runs needs an active RMC connection.
+        A running LPAR needs an active RMC connection.
 
         :param uuid: Upper-case PowerVM uuid.
-        :returns: The reason, None if there is none.
+        :returns: The reason, or None.
         """
         with errors.translated(f'reading LPAR {uuid}'):
             try:
@@ -131,12 +133,12 @@ class RestPartitions:
         return None if reason is None else str(reason)
 
     def create(self, spec: partition.PartitionSpec) -> partition.Partition:
-        """Make an LPAR with all its slots required; it is not started.
+        """Create an LPAR with all its slots required, and do not start it.
 
-        A required slot is PowerVM's word that the LPAR does not start
-        without it; a desired one would be left out in silence.
+        PowerVM does not start an LPAR without a required slot; it would
+        silently leave out a desired one.
 
-        :returns: The LPAR as the host's answer has it.
+        :returns: The LPAR, from the host's answer.
         """
         with errors.translated(f'creating LPAR {spec.name}'):
             try:
@@ -177,14 +179,14 @@ class RestPartitions:
             for slot in slots
         ]
 
-    @errors.contended
+    @errors.retried_on_conflict
     def assign(
         self, uuid: str, slots: Collection[partition.SlotAssignment]
     ) -> partition.Partition:
-        """Give slots to a stopped LPAR as required ones; the rest stays.
+        """Add slots to a stopped LPAR, as required ones.
 
-        pypowervm's ``LPARBuilder.rebuild`` is of no use here: it drops all
-        slots that it is not given.
+        pypowervm's ``LPARBuilder.rebuild`` cannot be used: it removes all
+        slots that it does not get.
 
         :param uuid: Upper-case PowerVM uuid.
         :returns: The LPAR as the host reports it afterwards.
@@ -204,9 +206,9 @@ class RestPartitions:
 
     @errors.retried
     def delete(self, uuid: str) -> None:
-        """Delete a stopped LPAR, which frees its slots; none is fine.
+        """Delete a stopped LPAR, which frees its slots, if it exists.
 
-        No ETag is sent: whatever changed the LPAR meanwhile, it shall go.
+        No ETag is sent: the LPAR must go even if it was just changed.
         """
         with (
             errors.translated(f'deleting LPAR {uuid}'),
@@ -216,7 +218,7 @@ class RestPartitions:
 
     @errors.retried
     def power_on(self, lpar: partition.Partition) -> None:
-        """Start an LPAR; one that runs already is fine."""
+        """Start an LPAR, unless it is running."""
         with (
             errors.translated(f'starting LPAR {lpar.name}'),
             self._unless_reached(lpar, _STARTED),
@@ -227,11 +229,11 @@ class RestPartitions:
     def power_off(
         self, lpar: partition.Partition, *, hard: bool, timeout: int = 0
     ) -> None:
-        """Stop an LPAR; one that is off already is fine.
+        """Stop an LPAR, unless it is off.
 
-        :param hard: At once, else by asking the operating system.
-        :param timeout: Seconds that the operating system gets; 0 for the
-            server's default.
+        :param hard: Whether to stop it at once, without its operating system.
+        :param timeout: Seconds for the operating system to shut down; 0 for
+            the server's default.
         """
         limit = {'timeout': timeout} if timeout else {}
         with (
@@ -246,7 +248,10 @@ class RestPartitions:
     def _unless_reached(
         self, lpar: partition.Partition, states: frozenset[str]
     ) -> Iterator[None]:
-        """Forgive a job whose answer was lost after it did its work."""
+        """Ignore a failed job if the LPAR is in the wanted state.
+
+        The answer may have been lost after the job was done.
+        """
         try:
             yield
         except pvm.Error as error:
@@ -263,10 +268,10 @@ class RestPartitions:
     ) -> None:
         """Stop and start a running LPAR in one job.
 
-        :param hard: At once, else by asking the operating system.
-        :param timeout: Seconds that the job gets before it is cancelled; 0
-            for the server's default.
-        :raises exception.RestError: It failed, or the time was up.
+        :param hard: Whether to stop it at once, without its operating system.
+        :param timeout: Seconds before the job is cancelled; 0 for the server's
+            default.
+        :raises exception.RestError: It failed or took too long.
         """
         limit = {'timeout': timeout} if timeout else {}
         with errors.translated(f'restarting LPAR {lpar.name}'):
@@ -297,7 +302,7 @@ def _partition(lpar: Any) -> partition.Partition:
 
 
 def _processors(config: Any) -> tuple[int, float]:
-    """Give virtual processors and processing units."""
+    """Return virtual processors and processing units."""
     if config.has_dedicated:
         whole = config.dedicated_proc_cfg.desired
         return whole, float(whole)

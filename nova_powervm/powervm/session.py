@@ -38,19 +38,19 @@ LOG = logging.getLogger(__name__)
 
 _R = TypeVar('_R')
 
-#: What the library requests takes before the file that it is given.
+#: The library requests prefers these to the CA file that it is given.
 CA_VARIABLES = ('REQUESTS_CA_BUNDLE', 'CURL_CA_BUNDLE')
 
 _PROBE_TIMEOUT = 5
 _POLL_SECONDS = 2
 _LOG_SECONDS = 60
-#: No answer to a write takes longer; pypowervm would wait for an hour.
+#: The limit for the answer to a write; pypowervm would wait for an hour.
 ANSWER_SECONDS = 300
-#: The server's side of a connection is made by its operating system.
+#: The limit for connecting, which needs the server's operating system only.
 _CONNECT_SECONDS = 10
-#: Who is going to leave waits no longer.
+#: The limit for requests of a service that is stopping.
 PARTING_SECONDS = 3
-#: After a refused logon, so that a wrong password does not lock the account.
+#: The pause after a refused logon, so that a wrong password locks no account.
 _PAUSE_SECONDS = 300
 _FORBIDDEN = (401, 403)
 _EVENTS = '/rest/api/uom/Event'
@@ -62,10 +62,10 @@ class Session(pvm_adapter.Session):
 
     pypowervm verifies the certificate for the logon only.
 
-    :param verify: What requests takes: a CA file, True, or False for http.
-    :param read_timeout: Seconds that the server gets to answer a read or a
-        logon.
-    :param kwargs: For pypowervm's own session.
+    :param verify: As for requests: a CA file, True, or False for http.
+    :param read_timeout: Seconds within which a read or a logon must be
+        answered.
+    :param kwargs: Arguments of pypowervm's session.
     """
 
     _lock: threading.RLock
@@ -86,19 +86,19 @@ class Session(pvm_adapter.Session):
     def request(
         self, method: str, path: str, *args: Any, **kwargs: Any
     ) -> Any:
-        """Send a request with our own idea of verification.
+        """Send a request that verifies the certificate of the server.
 
-        pypowervm never logs on again once that was refused. This session
-        tries again after a pause, for a password that was changed and a
-        server that was not ready.
+        pypowervm never logs on again after a refused logon. This session tries
+        again after a pause: the password may have been corrected, or the
+        server may not have been ready.
 
-        An upload whose session has ended fails: pypowervm would log on and
-        send it again, but from a stream that was read already, and so leave
-        an empty disk without an error. A poll for events whose session has
-        ended fails, too: pypowervm would send it again holding the lock that
-        all other requests need, and it takes ten seconds.
+        If the session ends during an upload, the upload fails: pypowervm would
+        log on and send it again from a stream that has been read, which leaves
+        an empty disk without an error. A poll for events also fails: pypowervm
+        would repeat it while holding the lock that all other requests need,
+        for ten seconds.
 
-        No request waits for ever: see :meth:`_limits`.
+        All requests have time limits: see :meth:`_limits`.
         """
         kwargs['verify'] = self._verify
         kwargs['timeout'] = self._limits(method, path, kwargs)
@@ -113,11 +113,11 @@ class Session(pvm_adapter.Session):
     def _limits(
         self, method: str, path: str, kwargs: Mapping[str, Any]
     ) -> tuple[float, float]:
-        """Give the seconds to connect within, and to answer within.
+        """Return the seconds for connecting and those for the answer.
 
-        A read, and a logon, is answered soon or not at all. A write may take
-        as long as the host works on it, and so may the job that is polled.
-        The caller's own limit counts if it is shorter.
+        Reads and logons are answered soon or not at all. Writes, and polls of
+        jobs, may take as long as the host works on them. The caller's own
+        limit is used if it is shorter.
         """
         given = kwargs.get('timeout', -1)
         if isinstance(given, tuple):
@@ -145,10 +145,10 @@ class Session(pvm_adapter.Session):
             self._relogin_unsafe = False
 
     def close(self) -> None:
-        """Log off now, rather than whenever the session is collected.
+        """Log off now, rather than when the session is garbage-collected.
 
-        A server that does not answer is not waited for: it ends the session
-        by itself. Neither is another thread that logs on.
+        This does not wait for a server that does not answer, which ends the
+        session by itself, or for another thread that logs on.
         """
         self._closed = True
         if self._lock.acquire(timeout=PARTING_SECONDS):
@@ -160,9 +160,9 @@ class Session(pvm_adapter.Session):
 
 @contextlib.contextmanager
 def _logged(method: str, path: str) -> Iterator[types.SimpleNamespace]:
-    """Log a request at DEBUG: path, status and time, no header and no body.
+    """Log the path, status and time of a request at DEBUG.
 
-    :returns: What takes the ``response`` of the request.
+    :returns: A namespace for the ``response`` of the request.
     """
     answer = types.SimpleNamespace(response=None)
     outcome: object = 'no answer'
@@ -187,7 +187,7 @@ def _logged(method: str, path: str) -> Iterator[types.SimpleNamespace]:
 
 
 def _loggable(path: str) -> str:
-    """Give a request's path with no part of its query but the groups."""
+    """Return a request's path and of its query only the groups."""
     path, _, query = path.partition('?')
     groups = [item for item in query.split('&') if item.startswith('group=')]
     return '?'.join([path, *groups[:1]])
@@ -200,13 +200,14 @@ def _is_poll(method: str, path: str) -> bool:
 def connect(
     server: options.Server, sleep: Callable[[float], None] = time.sleep
 ) -> pvm_adapter.Adapter:
-    """Log on, waiting for a server that does not answer yet.
+    """Log on, and wait for a server that does not answer yet.
 
-    :param server: Where and as whom; ``connect_timeout`` bounds the wait.
+    :param server: Address and credentials; ``connect_timeout`` limits the
+        wait.
     :param sleep: Waits between two tries.
     :raises exception.RestUnreachable: It did not answer in time.
     :raises exception.RestRefusedLogin: The credentials are wrong.
-    :raises exception.RestError: It answered the logon with another error.
+    :raises exception.RestError: The logon failed for another reason.
     """
     return templates.Adapter(wait_for(server, _log_on, server, sleep=sleep))
 
@@ -217,10 +218,10 @@ def wait_for(
     *args: Any,
     sleep: Callable[[float], None] = time.sleep,
 ) -> _R:
-    """Call a function until its errors are no longer passing ones.
+    """Call a function again while its errors are temporary.
 
-    :param server: ``connect_timeout`` bounds the wait.
-    :param function: What to call with ``args``.
+    :param server: ``connect_timeout`` limits the wait.
+    :param function: The function, called with ``args``.
     :param sleep: Waits between two tries.
     """
     retrying = tenacity.Retrying(
@@ -239,7 +240,7 @@ def wait_for(
 
 @contextlib.contextmanager
 def _quiet_client() -> Iterator[None]:
-    """Keep pypowervm from logging every try; we log one line a minute."""
+    """Prevent pypowervm from logging each try; we log one line a minute."""
     logger = logging.getLogger(pvm_adapter.__name__).logger
     level = logger.level
     logger.setLevel(logging.ERROR)
@@ -250,7 +251,7 @@ def _quiet_client() -> Iterator[None]:
 
 
 class _MinuteLog:
-    """One line a minute about what nova-compute is waiting for."""
+    """Logs once a minute what nova-compute is waiting for."""
 
     def __init__(self, server: options.Server) -> None:
         self._server = server
@@ -294,8 +295,8 @@ def _open(server: options.Server) -> Session:
     stronger = [name for name in CA_VARIABLES if os.environ.get(name)]
     if server.cafile and stronger:
         LOG.warning(
-            'The environment variable %(variable)s of nova-compute wins over '
-            '[powervm]rest_cafile.',
+            'The environment variable %(variable)s of nova-compute takes '
+            'precedence over [powervm]rest_cafile.',
             {'variable': ' and '.join(stronger)},
         )
     return Session(
@@ -315,7 +316,7 @@ def _port(server: options.Server) -> int:
 
 
 def _probe(server: options.Server) -> None:
-    """See whether anybody listens, which pypowervm takes minutes to tell."""
+    """Check whether the server listens; pypowervm would need minutes."""
     if server.url is None:
         return
     address = (server.parts.hostname, _port(server))
@@ -337,10 +338,10 @@ def _logon_error(
         )
     if isinstance(error, pvm.SSLError):
         return exception.ConfigurationError(
-            reason=f'The certificate of {server} can not be verified: '
+            reason=f'The certificate of {server} cannot be verified: '
             f'{error}. Set [powervm]rest_cafile.'
         )
-    # 404 and 503 are what a starting pvm-rest answers.
+    # pvm-rest answers 404 and 503 while it starts.
     if status is not None:
         return exception.RestUnreachable(
             server=server, reason=f'HTTP {status} to the logon'

@@ -35,17 +35,17 @@ from nova_powervm.powervm import views
 
 LOG = logging.getLogger(__name__)
 
-#: For how long a host that reports no slot any more is not believed: some
-#: cycles, and as many full readings.
+#: For how long a report without any slots is doubted: some cycles, each with a
+#: full reading.
 DOUBT_SECONDS = 180.0
 
 
 class RestSystem:
     """The one system that the REST server manages.
 
-    :param adapter: A logged-on adapter of ours.
-    :param server: How messages call the server.
-    :param clock: Gives seconds that only grow.
+    :param adapter: An adapter with a session that has logged on.
+    :param server: The name of the server in messages.
+    :param clock: Returns seconds of a monotonic clock.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class RestSystem:
         self._server = server
         self._clock = clock
         self._lock = threading.Lock()
-        # When a reading got no answer, and what is to be said of it.
+        # When a reading got no answer, and the fields of its error.
         self._silence: tuple[float, dict[str, Any]] | None = None
         self._doubted_at: float | None = None
         self._feeds = {
@@ -72,7 +72,7 @@ class RestSystem:
 
     @property
     def wrapper(self) -> managed_system.System:
-        """pypowervm's wrapper as last read; read now if it never was."""
+        """pypowervm's wrapper as last read; reads the host the first time."""
         with self._lock:
             if self._wrapper is None:
                 self._fetch()
@@ -80,13 +80,14 @@ class RestSystem:
 
     @errors.retried
     def read(self) -> host.HostView:
-        """Read the host; an unchanged one costs one conditional request.
+        """Read the host, with one conditional request if it is unchanged.
 
-        :raises exception.WrongSystemCount: There is not exactly one system.
+        :raises exception.WrongSystemCount: The server does not manage exactly
+            one system.
         :raises exception.RestError: The server answered with an error.
-        :raises exception.RestUnreachable: It did not answer.
+        :raises exception.RestUnreachable: The server did not answer.
         """
-        with self._alone():
+        with self._exclusively():
             self._fetch()
             if not self._reports_owners:
                 self._fetch_partitions()
@@ -101,11 +102,11 @@ class RestSystem:
             return self._view
 
     @contextlib.contextmanager
-    def _alone(self) -> Iterator[None]:
-        """Keep other threads from reading meanwhile.
+    def _exclusively(self) -> Iterator[None]:
+        """Prevent other threads from reading at the same time.
 
-        Who had to wait for a reading that got no answer does not ask again:
-        many threads would wait in turn.
+        A thread that waited for a reading without an answer gets the same
+        error: otherwise many threads would wait in turn.
         """
         came_at = self._clock()
         with self._lock:
@@ -118,9 +119,9 @@ class RestSystem:
                 raise
 
     def _checked(self, view: host.HostView) -> host.HostView:
-        """Doubt a reading in which all slots are gone at once.
+        """Doubt a reading in which all slots have disappeared at once.
 
-        Other readings of the whole host have to say the same for a while.
+        It is accepted if full readings confirm it for a while.
         """
         lost = len(self._view.io_slots) if self._view else 0
         if view.io_slots or not lost:
@@ -134,8 +135,8 @@ class RestSystem:
             raise exception.SlotsVanished(count=lost, seconds=round(left))
         LOG.warning(
             'The managed system has reported no I/O slot for %(seconds)d '
-            'seconds, so its %(count)d slots are taken for gone. They come '
-            'back by themselves as soon as it reports them again.',
+            'seconds, so its %(count)d slots are treated as removed. They '
+            'return automatically as soon as it reports them again.',
             {'seconds': now - self._doubted_at, 'count': lost},
         )
         self._doubted_at = None
@@ -143,7 +144,7 @@ class RestSystem:
 
     @errors.retried
     def uptime(self) -> int:
-        """Give the seconds since the management partition was booted.
+        """Return the seconds since the boot of the management partition.
 
         :returns: 0 if the host does not report it (REST element ``Uptime``).
         """
@@ -164,17 +165,16 @@ class RestSystem:
                     )
                     return
                 except pvm.HttpNotFound:
-                    LOG.warning('The managed system has another uuid now.')
+                    LOG.warning('The uuid of the managed system has changed.')
                     self._wrapper = None
             self._wrapper = self._only(
                 managed_system.System.get(self._adapter)
             )
 
     def _fetch_partitions(self) -> None:
-        """Refresh all partitions, whose profiles say who owns what.
+        """Refresh all partitions, whose profiles name the owners of slots.
 
-        Only where the system does not report owners: only then does a slot
-        without one in the system's own payload mean nothing.
+        Only for a system that does not report owners.
         """
         with self._translated('reading the partitions for slot owners'):
             for feed in self._feeds.values():
@@ -184,7 +184,7 @@ class RestSystem:
         if not feed:
             raise exception.RestBusy(
                 action='reading the managed system',
-                reason=f'{self._server} knows no managed system yet',
+                reason=f'{self._server} does not report a managed system yet',
             )
         if len(feed) != 1:
             raise exception.WrongSystemCount(
@@ -197,9 +197,9 @@ class RestSystem:
 
     @property
     def reports_owners(self) -> bool:
-        """Whether the system as last read tells who owns its slots.
+        """Whether the system, as last read, reports the owners of slots.
 
-        If not, owners are worked out from the partitions' profiles.
+        If not, the owners are derived from the partitions' profiles.
         """
         return views.reports_owners(self.wrapper)
 
@@ -212,7 +212,7 @@ class RestSystem:
         return views.host_view(self._wrapper, owners)
 
     def _owners_by_profile(self) -> views.Owners:
-        """Work out owners from the partitions that were read."""
+        """Derive the owners from the partitions that were read."""
         return views.profile_owners(
             partition
             for feed in self._feeds.values()
@@ -226,9 +226,9 @@ class RestSystem:
 
 
 class _Feed:
-    """A feed that is read again only if it has changed.
+    """A feed that is read only if it has changed.
 
-    :param adapter: A logged-on adapter.
+    :param adapter: An adapter with a session that has logged on.
     :param noun: The wrapper class of its entries.
     """
 
@@ -250,5 +250,5 @@ class _Feed:
 
 
 def _are_same(some: list[Any], others: list[Any]) -> bool:
-    """Whether two lists hold the same objects."""
+    """Return whether two lists hold the same objects."""
     return [id(item) for item in some] == [id(item) for item in others]

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Templates of jobs, which pypowervm reads each time it starts one."""
+"""Caches the templates of jobs, which pypowervm reads for each job."""
 
 import copy
 from typing import Any
@@ -23,9 +23,9 @@ from pypowervm import exceptions as pvm
 class Adapter(pvm_adapter.Adapter):
     """Reads the template of each kind of job once.
 
-    A template has the names of the operation and its group, and no more: it
-    is the same for each partition. After a job that was not accepted all are
-    read anew, for a server that was replaced by one that wants others.
+    A template has only the names of the operation and its group, so it is the
+    same for each partition. After a job that was not accepted, all templates
+    are read again: the server may have been replaced.
 
     :param session: A session that has logged on.
     """
@@ -35,7 +35,7 @@ class Adapter(pvm_adapter.Adapter):
         self._templates: dict[tuple[str, str], pvm_adapter.Response] = {}
 
     def read(self, root_type: str, *args: Any, **kwargs: Any) -> Any:
-        """Read a resource, or give a copy of a template."""
+        """Read a resource, or return a copy of a template."""
         if kwargs.get('suffix_type') != const.SUFFIX_TYPE_DO:
             return super().read(root_type, *args, **kwargs)
         key = root_type, str(kwargs.get('suffix_parm'))
@@ -43,7 +43,7 @@ class Adapter(pvm_adapter.Adapter):
         if known is None:
             known = super().read(root_type, *args, **kwargs)
             self._templates[key] = known
-        # Whoever gets it fills it in.
+        # The caller fills in the template.
         return copy.deepcopy(known)
 
     def create_job(self, *args: Any, **kwargs: Any) -> Any:

@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""pypowervm's wrappers of a host, translated to values."""
+"""Translates pypowervm's wrappers of a host to values."""
 
 from collections.abc import Iterable
 from collections.abc import Iterator
@@ -30,13 +30,13 @@ LOG = logging.getLogger(__name__)
 #: DRC index to the partition that has the slot in its profile.
 Owners = Mapping[int, slots.Owner]
 _IO_CONFIGURATION = 'AssociatedSystemIOConfiguration'
-# Its elements are those of one kind of adapter or another.
+# It has one element, named after the type of the adapter.
 _ADAPTER = 'RelatedIOAdapter'
 _ASSIGNABLE = 'LogicalPartitionAssignmentCapable'
 
 
 def reports_owners(system: managed_system.System) -> bool:
-    """Whether a slot without a reported owner has none."""
+    """Return whether a slot without a reported owner has no owner."""
     return bool(system.get_capability('ioslot_owner_assignment_capable'))
 
 
@@ -46,8 +46,8 @@ def host_view(
     """Translate a managed system.
 
     :param system: pypowervm's wrapper.
-    :param owners: The owners of slots as the partitions' profiles have them,
-        for slots that the system names no owner of; None if it names all.
+    :param owners: The owners according to the partitions' profiles, for slots
+        without a reported owner; None if the system reports all owners.
     :raises exception.RestBusy: The system does not report its slots.
     """
     return host.HostView(
@@ -68,7 +68,7 @@ def _slots(
     system: managed_system.System, owners: Owners | None
 ) -> Iterator[slots.Slot]:
     if system.element.find(_IO_CONFIGURATION) is None:
-        # A host that recovers says so; it does not mean "no slots".
+        # A recovering host answers like this; it does not mean "no slots".
         raise exception.RestBusy(
             action='reading the managed system',
             reason='it does not report its I/O configuration',
@@ -77,10 +77,10 @@ def _slots(
     sriov = frozenset(_sriov_indexes(config))
     for wrapper in config.io_slots:
         if not wrapper.drc_index:
-            # Nothing can be done with a slot that has no name.
+            # A slot without a DRC index cannot be addressed.
             LOG.debug('No DRC index: %s', wrapper.description)
             continue
-        # A named owner is one, whatever the system says of its capability.
+        # A reported owner counts even without the capability.
         owner = _reported_owner(wrapper) or (owners or {}).get(
             wrapper.drc_index
         )
@@ -119,9 +119,9 @@ def _reported_owner(wrapper: Any) -> slots.Owner | None:
 
 
 def _assignable(slot: Any) -> bool:
-    """Whether a partition can get a slot, as far as the host says.
+    """Return whether a partition can own a slot, unless unknown.
 
-    Hosts that say nothing of it are the rule; pypowervm does not read it.
+    Most hosts do not report this, and pypowervm does not read it.
     """
     return all(
         (said.text or '').strip().lower() == 'true'
@@ -163,8 +163,8 @@ def _upper(uuid: str | None) -> str | None:
 def _sriov_indexes(config: managed_system.ASIOConfig) -> Iterator[int]:
     """Find the slots whose adapters are in SR-IOV mode.
 
-    Such an adapter has its slot's DRC index as ``AdapterID``. What is
-    neither dedicated nor clearly in SR-IOV mode is in doubt, so it counts.
+    The ``AdapterID`` of such an adapter is the DRC index of its slot. An
+    adapter with an unknown mode counts as well.
     """
     dedicated = (
         iocard.SRIOVAdapterMode.DEDICATED,

@@ -77,7 +77,7 @@ def settled(
     :raises exception.AcceleratorsUnknown: Cyborg did not answer.
     :raises exception.AcceleratorRefused: One of them can't be served.
     """
-    if accelerators.unsettled(accel_info):
+    if accelerators.is_binding(accel_info):
         accel_info = _waited_for(context, instance, sleep)
     return given(instance, nodename, accel_info)
 
@@ -109,7 +109,7 @@ def fetched(
         found = _waited_for(context, instance, sleep)
     else:
         found = _ask(context, instance)
-        if accelerators.unsettled(found):
+        if accelerators.is_binding(found):
             LOG.info(
                 'Cyborg is still binding accelerators of it; nova-compute '
                 'does not wait for it now.',
@@ -135,7 +135,7 @@ def _waited_for(context: Any, instance: Any, sleep: Sleep) -> Any:
             )
 
     attempts = tenacity.Retrying(
-        retry=tenacity.retry_if_result(accelerators.unsettled),
+        retry=tenacity.retry_if_result(accelerators.is_binding),
         wait=tenacity.wait_exponential(multiplier=0.5, max=10),
         stop=lambda state: state.idle_for >= seconds,
         before_sleep=tell,

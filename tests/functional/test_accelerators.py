@@ -400,7 +400,9 @@ class CyborgConflictTest(AcceleratorTestCase):
             + 'third:\n  identification: {drc_index: "21010030"}\n'
         )
         self.assertEqual(OURS, self.offered())
-        self.assertIn('no allocation of its', self.stdlog.logger.output)
+        self.assertIn(
+            'its instance has no allocation', self.stdlog.logger.output
+        )
 
         self._reboot_server(holder, hard=True)
         self.forget_tree()

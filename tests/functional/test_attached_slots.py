@@ -269,7 +269,9 @@ class LostAllocationTest(AttachedSlotsTestCase):
 
         self.assertNotIn(self.index, self.slot_providers())
         self.assert_exact()
-        self.assertIn('no allocation of its', self.stdlog.logger.output)
+        self.assertIn(
+            'its instance has no allocation', self.stdlog.logger.output
+        )
         self._run_periodics()
         self.restart_host()
         self._run_periodics()

@@ -358,7 +358,9 @@ class RefusedImageTest(DiskTestCase):
     def story_missing_size_is_refused(self):
         image = self.create_image(self.image_data, size=None)
 
-        self.assertIn('does not say its size', self.refuse_boot(image=image))
+        self.assertIn(
+            'does not report its size', self.refuse_boot(image=image)
+        )
         self.assertEqual(0, self.downloads.count)
 
     def story_image_with_unknown_hash_algorithm_is_refused(self):

@@ -141,7 +141,7 @@ class OutageTest(base.PowerVMTestCase):
         self.stub_out(f'{system.__name__}.DOUBT_SECONDS', 0)
         self._run_periodics()
         self._run_periodics()
-        self.assertIn('are taken for gone', self.words())
+        self.assertIn('are treated as removed', self.words())
         self.assertEqual({used}, self.slot_providers().keys())
         traits = self._get_provider_traits(before[used]['uuid'])
         self.assertIn('CUSTOM_POWERVM_WITHDRAWN', traits)

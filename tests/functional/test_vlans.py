@@ -171,7 +171,7 @@ class VlanRemovalTest(VlanTestCase):
         self.delete(server)
 
         self.assertEqual([50, 100], self.vlans())
-        self.assertIn('stay on their bridges for now', self.logged())
+        self.assertIn('remain on their bridges for now', self.logged())
         self.control().clear_faults()
         self._run_periodics()
         self.assertEqual([50], self.vlans())

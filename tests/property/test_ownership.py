@@ -89,7 +89,7 @@ def plan_for(file, host_slots, providers, holdings, cyborgs, consumers):
                 policy=file,
                 io_slots=tuple(host_slots),
                 holdings=holdings,
-                below=(*providers, *neighbours),
+                descendants=(*providers, *neighbours),
             )
         ),
         slot_providers.Allocations(consumers),
@@ -101,7 +101,9 @@ def available(plan):
     """Return the entries that the scheduler can allocate."""
     return [
         entry
-        for entry in plan.of(Action.CREATE, Action.PUBLISH, Action.KEEP_CLASS)
+        for entry in plan.entries_with(
+            Action.CREATE, Action.PUBLISH, Action.KEEP_CLASS
+        )
         if any(not r['reserved'] for r in entry.inventory.values())
     ]
 

@@ -85,13 +85,13 @@ class PlanTest(unittest.TestCase):
             {provider.uuid: provider for provider in after},
             {provider.uuid: provider for provider in apply(again, after)},
         )
-        self.assertEqual((), again.of(Action.CREATE, Action.DELETE))
+        self.assertEqual((), again.entries_with(Action.CREATE, Action.DELETE))
 
     @given(situations())
     def test_provider_in_use_or_in_doubt_is_not_deleted(self, situation):
         devices, providers, consumers = situation
         plan = plan_for(devices, providers, consumers)
-        for entry in plan.of(Action.DELETE):
+        for entry in plan.entries_with(Action.DELETE):
             self.assertIn(entry.uuid, consumers)
             self.assertEqual([], list(consumers[entry.uuid]))
 
@@ -100,7 +100,7 @@ class PlanTest(unittest.TestCase):
         devices, providers, consumers = situation
         plan = plan_for(devices, providers, consumers)
         before = {provider.uuid: provider for provider in providers}
-        for entry in plan.of(*REMAINING):
+        for entry in plan.entries_with(*REMAINING):
             if entry.uuid and consumers.get(entry.uuid, ('doubt',)):
                 self.assertLessEqual(
                     set(before[entry.uuid].inventory), set(entry.inventory)
@@ -111,9 +111,11 @@ class PlanTest(unittest.TestCase):
         devices, providers, _ = situation
         nobody = {provider.uuid: {} for provider in providers}
         plan = plan_for(devices, providers, nobody)
-        self.assertEqual((), plan.of(Action.KEEP_CLASS))
+        self.assertEqual((), plan.entries_with(Action.KEEP_CLASS))
         # Only a reservation by an operator keeps a free provider.
-        kept = {entry.drc_index for entry in plan.of(Action.WITHDRAW)}
+        kept = {
+            entry.drc_index for entry in plan.entries_with(Action.WITHDRAW)
+        }
         reserved = {
             names.slot_of_provider(provider.name)
             for provider in providers
@@ -124,7 +126,7 @@ class PlanTest(unittest.TestCase):
             )
         }
         self.assertLessEqual(kept, reserved)
-        offered = plan.of(Action.CREATE, Action.PUBLISH)
+        offered = plan.entries_with(Action.CREATE, Action.PUBLISH)
         free = [d for d in devices if d.slot.drc_index not in kept]
         self.assertEqual(
             {d.slot.drc_index: (d.resource_class,) for d in free},
@@ -139,7 +141,7 @@ class PlanTest(unittest.TestCase):
     ):
         devices, providers, consumers = situation
         pairing = slot_providers.pair(devices, providers)
-        asked = {provider.uuid for provider in pairing.questionable}
+        asked = {provider.uuid for provider in pairing.undecided}
         some = {u: held for u, held in consumers.items() if u in asked}
         self.assertEqual(
             plan_for(devices, providers, consumers),
@@ -151,7 +153,7 @@ class PlanTest(unittest.TestCase):
         devices, providers, consumers = situation
         plan = plan_for(devices, providers, consumers)
         before = {provider.uuid: provider for provider in providers}
-        for entry in plan.of(Action.PUBLISH, Action.KEEP_CLASS):
+        for entry in plan.entries_with(Action.PUBLISH, Action.KEEP_CLASS):
             there = before[entry.uuid]
             if reserved(there) and names.WITHDRAWN_TRAIT not in there.traits:
                 for record in entry.inventory.values():
@@ -168,7 +170,7 @@ class PlanTest(unittest.TestCase):
             for provider in providers
             if reserved(provider) and not provider.is_withdrawn
         } & {d.slot.drc_index for d in devices if d.one_time_use}
-        for entry in plan.of(*REMAINING):
+        for entry in plan.entries_with(*REMAINING):
             if entry.drc_index in used:
                 continue
             marked = names.WITHDRAWN_TRAIT in entry.traits
@@ -188,7 +190,7 @@ class PlanTest(unittest.TestCase):
         plan = plan_for(devices, providers, consumers, held)
         before = {provider.uuid: provider for provider in providers}
         once = {d.slot.drc_index for d in devices if d.one_time_use}
-        for entry in plan.of(*REMAINING):
+        for entry in plan.entries_with(*REMAINING):
             index = entry.drc_index
             if index in once & held and entry.inventory:
                 self.assertTrue(entry.burned)
@@ -206,9 +208,11 @@ class PlanTest(unittest.TestCase):
     def test_plan_offers_each_device_by_one_provider(self, situation):
         devices, providers, consumers = situation
         plan = plan_for(devices, providers, consumers)
-        offering = plan.of(Action.CREATE, Action.PUBLISH, Action.KEEP_CLASS)
+        offering = plan.entries_with(
+            Action.CREATE, Action.PUBLISH, Action.KEEP_CLASS
+        )
         # ... or none, while another provider of the slot is not free.
-        withdrawn = {e.drc_index for e in plan.of(Action.WITHDRAW)}
+        withdrawn = {e.drc_index for e in plan.entries_with(Action.WITHDRAW)}
         self.assertEqual(
             [
                 device.slot.drc_index
@@ -239,7 +243,7 @@ class PlanTest(unittest.TestCase):
         devices, providers, consumers = situation
         plan = plan_for(devices, providers, consumers)
         wanted = {d.slot.drc_index: d.traits for d in devices}
-        for entry in plan.of(*REMAINING[:3]):
+        for entry in plan.entries_with(*REMAINING[:3]):
             self.assertEqual(
                 wanted[entry.drc_index] - {names.ONE_TIME_USE_TRAIT},
                 entry.traits - {names.ONE_TIME_USE_TRAIT},

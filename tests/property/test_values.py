@@ -72,7 +72,7 @@ class GeneratedTraitsTest(unittest.TestCase):
 
     @given(strategies.any_slots)
     def test_generated_traits_are_one_per_reported_property(self, slot):
-        reported = [p for p in policy.PROPERTIES.values() if p.of(slot)]
+        reported = [p for p in policy.PROPERTIES.values() if p.value_in(slot)]
         self.assertEqual(len(reported), len(names.generated_traits(slot)))
 
 

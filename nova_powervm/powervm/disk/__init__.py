@@ -10,10 +10,11 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Disk drivers: how the disks of instances are kept.
+"""Disk drivers: the storage for the disks of instances.
 
-Each is an entry point of ``nova_powervm.disk_drivers``, by the name that
-``[powervm]disk_driver`` says. It is called with a :class:`Context` and gives
+Each is an entry point of ``nova_powervm.disk_drivers``;
+``[powervm]disk_driver`` names the one to use. It is called with a
+:class:`Context` and returns an implementation of
 :class:`~nova_powervm.ops.interfaces.Disks`.
 """
 
@@ -27,9 +28,9 @@ from nova_powervm.powervm import system
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Context:
-    """What a disk driver is made with.
+    """The arguments of a disk driver.
 
-    :param adapter: A logged-on adapter of pypowervm.
+    :param adapter: A pypowervm adapter with a session that has logged on.
     :param system: The managed system.
     :param settings: The ``[powervm]`` options.
     """

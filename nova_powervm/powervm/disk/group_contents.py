@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The disks and media in a volume group, and the space that they take."""
+"""The disks and media in a volume group, and the space that they use."""
 
 import math
 from collections.abc import Callable
@@ -28,9 +28,9 @@ ROUNDING_GB = 0.01
 
 
 def capacity(group: pvm_storage.VG) -> host.DiskCapacity:
-    """Give a group's size and how much of it is taken, in whole GiB.
+    """Return a group's size and how much of it is used, in whole GiB.
 
-    Less is promised rather than more.
+    The free space is rounded down.
     """
     total = math.floor(group.capacity)
     counted = [
@@ -39,7 +39,7 @@ def capacity(group: pvm_storage.VG) -> host.DiskCapacity:
         if storage.is_counted(disk.name)
     ]
     others = group.capacity - group.available_size - sum(counted)
-    # What a disk may have on top of its flavor's size.
+    # How much larger than its flavor's size a disk may be.
     excess = max(0, math.ceil(volume_groups.unit_gb(group)) - 1)
     return host.DiskCapacity(
         total_gb=total,
@@ -50,7 +50,7 @@ def capacity(group: pvm_storage.VG) -> host.DiskCapacity:
 
 
 def find(group: pvm_storage.VG, name: str) -> pvm_storage.VDisk | None:
-    """Find the virtual disk of a name in a group, None if there is none."""
+    """Return the virtual disk with a name in a group, or None."""
     return next(
         (
             disk
@@ -62,21 +62,21 @@ def find(group: pvm_storage.VG, name: str) -> pvm_storage.VDisk | None:
 
 
 class LeftoverError(Exception):
-    """A disk exists before it was asked for."""
+    """A disk exists before its creation was requested."""
 
 
 def addition(
     name: str, build: Callable[[], pvm_storage.VDisk]
 ) -> Callable[[pvm_storage.VG], bool]:
-    """Make an edit that adds a virtual disk to a group.
+    """Return an edit that adds a virtual disk to a group.
 
-    The edit raises :class:`LeftoverError` if the disk exists when it is
-    called for the first time. Later it is there because the answer to the
-    request that made it was lost.
+    The edit raises :class:`LeftoverError` if the disk exists when it is called
+    for the first time. If it exists later, the answer to the request that
+    created it was lost.
 
-    :param name: Of the disk.
+    :param name: Name of the disk.
     :param build: Builds its wrapper.
-    :returns: What :meth:`.volume_groups.VolumeGroups.change` takes.
+    :returns: An edit for :meth:`.volume_groups.VolumeGroups.change`.
     """
     asked = False
 
@@ -96,10 +96,10 @@ def addition(
 def removal(
     is_doomed: Callable[[str], bool],
 ) -> Callable[[pvm_storage.VG], bool]:
-    """Make an edit that removes disks and media from a group.
+    """Return an edit that removes disks and media from a group.
 
-    :param is_doomed: Tells by the name of a disk or medium.
-    :returns: What :meth:`.volume_groups.VolumeGroups.change` takes.
+    :param is_doomed: Whether to remove the disk or medium with a name.
+    :returns: An edit for :meth:`.volume_groups.VolumeGroups.change`.
     """
 
     def edit(group: pvm_storage.VG) -> bool:
@@ -121,7 +121,7 @@ def removal(
 def check_free(
     place: object, free_gb: float, needed_gb: float, what: str
 ) -> None:
-    """Refuse what needs more space than is free.
+    """Verify that there is enough free space.
 
     :raises exception.NoRoom: There is too little.
     """

@@ -44,17 +44,17 @@ _CHUNK = 64 * 1024
 
 
 def load(context: disk_drivers.Context) -> interfaces.Disks:
-    """Make the disk driver of a host; it needs a volume group."""
+    """Create the disk driver of a host; it needs a volume group."""
     if not context.settings.volume_group:
         return unavailable.NoDisks('[powervm]volume_group_name')
     return LocalDisk(context.adapter, context.settings)
 
 
 class LocalDisk:
-    """Virtual disks of one volume group, and media beside them.
+    """Virtual disks of one volume group, and media on the same VIOS.
 
-    :param adapter: A logged-on adapter.
-    :param settings: ``volume_group`` and the options of media.
+    :param adapter: An adapter with a session that has logged on.
+    :param settings: ``volume_group`` and the options for media.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class LocalDisk:
             adapter,
             settings.volume_group or '',
         )
-        # The last reading of the group, and the capacity made of it.
+        # The last reading of the group, and its capacity.
         self._measured: tuple[Any, host.DiskCapacity] | None = None
         self._uploads = uploads.Uploads(adapter)
         self._mappings = scsi_mappings.ScsiMappings(adapter)
@@ -73,12 +73,12 @@ class LocalDisk:
 
     @property
     def unavailable(self) -> None:
-        """Say that this host offers disks."""
+        """None: this host offers disks."""
 
     def capacity(self) -> host.DiskCapacity:
-        """Give the group's size and how much of it is taken, in whole GiB.
+        """Return the group's size and how much of it is used, in whole GiB.
 
-        Less is promised rather than more.
+        The free space is rounded down.
 
         :raises exception.ConfigurationError: There is no such group.
         """
@@ -93,10 +93,10 @@ class LocalDisk:
 
     @errors.retried
     def check(self, *, config_drive: bool) -> None:
-        """Refuse if a config drive is needed and there is no place for it.
+        """Verify that there is a place for a config drive if one is needed.
 
-        :raises exception.ConfigurationError: There is no media repository,
-            and no volume group to make one in.
+        :raises exception.ConfigurationError: There is no media repository, and
+            no volume group to create one in.
         """
         if config_drive:
             self._media.check()
@@ -105,7 +105,7 @@ class LocalDisk:
     def check_room(
         self, lpar: str, root_gb: int, medium_bytes: int | None
     ) -> None:
-        """Refuse if there is no space for an LPAR's disks.
+        """Verify that there is enough space for an LPAR's disks.
 
         The disks that the LPAR already has count as free.
 
@@ -138,12 +138,12 @@ class LocalDisk:
         contents: image.Contents,
         source: interfaces.Source,
     ) -> interfaces.Stored:
-        """Make a virtual disk and write an image onto it.
+        """Create a virtual disk and write an image to it.
 
-        The host turns a qcow2 image into the disk that it describes (REST
-        element ``FileFormat``).
+        The host converts a qcow2 image (REST element ``FileFormat``).
 
-        :raises exception.ImageDamaged: The bytes are not those of the image.
+        :raises exception.ImageDamaged: The bytes do not match the image's
+            hash.
         :raises exception.RestError: There is no space.
         """
         disk = self._disk(lpar, name, size_gb, contents.disk_format)
@@ -164,10 +164,10 @@ class LocalDisk:
 
     @errors.retried
     def make_medium(self, name: str, iso: bytes) -> interfaces.Stored:
-        """Make a virtual optical medium in the server's media repository.
+        """Create a virtual optical medium in the server's media repository.
 
-        If the repository was only remembered, a failure is retried: it may
-        be gone.
+        If the existence of the repository was cached, a failure is retried: it
+        may have been deleted.
         """
         remembered = self._media.ensure_repository()
         upload = uploads.Upload(
@@ -192,12 +192,12 @@ class LocalDisk:
         return interfaces.Stored(name, medium)
 
     def attach(self, lpar: str, stored: Sequence[interfaces.Stored]) -> None:
-        """Map storage to an LPAR; mapped already is fine."""
+        """Map storage to an LPAR, unless it is mapped already."""
         elements = [item.handle for item in stored]
         self._mappings.attach(self._groups.vios, lpar, elements)
 
     def stems(self) -> frozenset[str]:
-        """Give the beginnings of the names of our disks, one for each LPAR."""
+        """Return the stems of the driver's disks, one for each LPAR."""
         return frozenset(
             storage.stem_of(disk.name)
             for disk in self._groups.read().virtual_disks
@@ -205,9 +205,9 @@ class LocalDisk:
         )
 
     def remove_stems(self, stems: Collection[str]) -> None:
-        """Delete disks and media by what their names begin with.
+        """Delete the disks and media with given stems.
 
-        :raises exception.RestError: One is mapped.
+        :raises exception.RestError: One of them is mapped.
         """
         self._groups.change_all(
             group_contents.removal(
@@ -218,10 +218,10 @@ class LocalDisk:
         )
 
     def remove(self, lpar: str, *, delete: bool = True) -> None:
-        """Unmap and delete all disks and media of an LPAR; none is fine.
+        """Unmap and delete all disks and media of an LPAR, if there are any.
 
-        This includes those on another Virtual I/O Server, where
-        ``volume_group_name`` was before.
+        This includes storage on another Virtual I/O Server, from before
+        ``volume_group_name`` was changed.
         """
         servers = self._mappings.detach(lpar) | {self._groups.vios}
         if not delete:
@@ -237,9 +237,9 @@ class LocalDisk:
     ) -> pvm_storage.VDisk:
         """Create a virtual disk.
 
-        One that already exists was left by an interrupted build. It may be
-        half written, and mapped to an LPAR that is gone, so it is removed
-        with everything that belongs to it.
+        An existing disk was left by an interrupted build. It may be
+        incomplete, and mapped to an LPAR that no longer exists, so all storage
+        of this LPAR is removed first.
         """
 
         def build() -> pvm_storage.VDisk:
@@ -251,7 +251,7 @@ class LocalDisk:
             group = self._groups.change(group_contents.addition(name, build))
         except group_contents.LeftoverError:
             LOG.warning(
-                '%s is left from an interrupted build; it is made anew.', name
+                '%s was left by an interrupted build; recreating it.', name
             )
             self.remove(lpar)
             group = self._groups.change(group_contents.addition(name, build))
@@ -260,7 +260,7 @@ class LocalDisk:
     def _made(
         self, group: pvm_storage.VG, name: str, size_gb: int
     ) -> pvm_storage.VDisk:
-        """Find a new disk, which must not be smaller than it was asked for.
+        """Find a new disk, and verify that it is not too small.
 
         The VIOS rounds sizes up to the group's unit.
         """
@@ -277,11 +277,11 @@ class LocalDisk:
         return disk
 
     def _discard(self, name: str, cause: exception.PowerVMError) -> None:
-        """Delete a disk or medium that could not be written.
+        """Delete a disk or medium after a failed upload.
 
-        A failure is logged: the error of the upload is the one to report.
+        A failure to delete is only logged: the upload's error is reported.
         """
-        LOG.warning('Removing %s again: %s', name, cause)
+        LOG.warning('Removing %s after a failed upload: %s', name, cause)
         try:
             self._groups.change_all(
                 group_contents.removal(lambda found: found == name)

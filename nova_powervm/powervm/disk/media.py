@@ -33,9 +33,9 @@ _REPOSITORY_NAME = 'vopt'
 class MediaRepository:
     """The media repository of a Virtual I/O Server, which has at most one.
 
-    :param adapter: A logged-on adapter.
+    :param adapter: An adapter with a session that has logged on.
     :param groups: The volume groups of the server.
-    :param settings: In which group it is made, and how large.
+    :param settings: The group to create it in, and its size.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class MediaRepository:
         self._exists = False
 
     def check(self) -> None:
-        """Refuse if there is no repository, and no group to make one in.
+        """Verify that there is a repository, or a group to create one in.
 
         :raises exception.ConfigurationError: Neither exists.
         """
@@ -68,14 +68,14 @@ class MediaRepository:
                     self._choose(groups)
 
     def check_room(self, lpar: str, size: int) -> None:
-        """Refuse if there is no space for an LPAR's medium.
+        """Verify that there is enough space for an LPAR's medium.
 
-        :param lpar: Upper-case PowerVM uuid; its present medium counts as
-            free.
-        :param size: Bytes of the medium.
+        :param lpar: Upper-case PowerVM uuid; the space of its current medium
+            counts as free.
+        :param size: Size of the medium in bytes.
         :raises exception.NoRoom: There is too little.
         :raises exception.ConfigurationError: There is no repository, and no
-            group to make one in.
+            group to create one in.
         """
         groups = self._groups.all()
         repository = next(
@@ -103,10 +103,10 @@ class MediaRepository:
         )
 
     def ensure_repository(self) -> bool:
-        """Make the repository unless it exists.
+        """Create the repository unless it exists.
 
-        :returns: Whether its existence was only remembered from before.
-        :raises exception.ConfigurationError: There is no group to make it
+        :returns: Whether its existence was cached and not checked now.
+        :raises exception.ConfigurationError: There is no group to create it
             in.
         """
         with self._lock:
@@ -125,16 +125,16 @@ class MediaRepository:
         if group is None:
             raise exception.ConfigurationError(
                 reason='[powervm]media_volume_group_name = '
-                f"'{self._group_name}': the Virtual I/O Server of the "
-                'instances disks has no volume group of this name to make a '
-                'media repository in'
+                f"'{self._group_name}': the Virtual I/O Server that has "
+                "the instances' disks has no volume group of this name for a "
+                'media repository'
             )
         return group
 
     def _create(self, groups: Sequence[pvm_storage.VG]) -> None:
         group = self._choose(groups)
         LOG.info(
-            'Making a media repository of %(size)d GB in volume group '
+            'Creating a media repository of %(size)d GB in volume group '
             '%(name)s.',
             {'size': self._size_gb, 'name': group.name},
         )

@@ -32,20 +32,20 @@ _VIOS = virtual_io_server.VIOS
 class ScsiMappings:
     """The virtual SCSI mappings of Virtual I/O Servers.
 
-    The mappings of a server are one document, so every change writes all of
-    them: with the document's ETag, and again if that was outdated.
+    All mappings of a server are in one document, so every change writes all of
+    them, with the document's ETag, and is repeated if this is outdated.
 
-    :param adapter: A logged-on adapter.
+    :param adapter: An adapter with a session that has logged on.
     """
 
     def __init__(self, adapter: pvm_adapter.Adapter) -> None:
         self._adapter = adapter
-        # Spares the threads of this service from outdating each other.
+        # Prevents conflicts between the threads of this service.
         self._changing = threading.Lock()
 
-    @errors.contended
+    @errors.retried_on_conflict
     def attach(self, vios: str, lpar: str, elements: Iterable[Any]) -> None:
-        """Map storage of a VIOS to an LPAR; mapped storage is fine.
+        """Map storage of a VIOS to an LPAR, unless it is mapped already.
 
         :param vios: Uuid of the server.
         :param lpar: Upper-case PowerVM uuid.
@@ -62,16 +62,16 @@ class ScsiMappings:
                 server.update(timeout=session.ANSWER_SECONDS)
 
     def detach(self, lpar: str) -> set[str]:
-        """Unmap all storage of an LPAR, on all servers; none is fine.
+        """Unmap all storage of an LPAR on all servers, if there is any.
 
-        :param lpar: Upper-case PowerVM uuid; the LPAR itself may be gone.
-        :returns: Uuids of the servers that had some.
+        :param lpar: Upper-case PowerVM uuid; the LPAR may no longer exist.
+        :returns: Uuids of the servers that had mappings of it.
         """
         found: set[str] = set()
         self._detach(lpar, found)
         return found
 
-    @errors.contended
+    @errors.retried_on_conflict
     def _detach(self, lpar: str, found: set[str]) -> None:
         action = f'unmapping the storage of LPAR {lpar}'
         with self._changing, errors.translated(action):
@@ -79,12 +79,12 @@ class ScsiMappings:
                 doomed = [
                     mapping
                     for mapping in server.scsi_mappings
-                    if _is_of(mapping, lpar)
+                    if _is_mapped_to(mapping, lpar)
                 ]
                 for mapping in doomed:
                     server.scsi_mappings.remove(mapping)
                 if doomed:
-                    # Also if the answer is lost.
+                    # Before the write, whose answer may be lost.
                     found.add(server.uuid)
                     server.update(timeout=session.ANSWER_SECONDS)
 
@@ -92,8 +92,8 @@ class ScsiMappings:
         return _VIOS.get(self._adapter, uuid=vios, xag=[const.XAG.VIO_SMAP])
 
 
-def _is_of(mapping: virtual_io_server.VSCSIMapping, lpar: str) -> bool:
-    """Whether a mapping is an LPAR's, even one that outlived it."""
+def _is_mapped_to(mapping: virtual_io_server.VSCSIMapping, lpar: str) -> bool:
+    """Return whether a mapping belongs to an LPAR, which may be deleted."""
     client = util.get_req_path_uuid(mapping.client_lpar_href or '')
     if client and client.upper() == lpar.upper():
         return True

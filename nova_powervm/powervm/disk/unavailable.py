@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Disks of a host whose disk driver lacks an option."""
+"""Stands in for a disk driver whose options are incomplete."""
 
 from collections.abc import Collection
 from collections.abc import Sequence
@@ -36,7 +36,7 @@ class NoDisks:
         return f'{self._missing} is not set'
 
     def capacity(self) -> host.DiskCapacity:
-        """Give a capacity of 0."""
+        """Return a capacity of zero."""
         return host.DiskCapacity()
 
     def prepare(self) -> None:
@@ -83,7 +83,7 @@ class NoDisks:
         """Do nothing: no disk was made."""
 
     def stems(self) -> frozenset[str]:
-        """Give none: no disk was made."""
+        """Return an empty set: there are no disks."""
         return frozenset()
 
     def remove_stems(self, stems: Collection[str]) -> None:
@@ -94,5 +94,5 @@ class NoDisks:
 
     def _refusal(self) -> exception.ConfigurationError:
         return exception.ConfigurationError(
-            reason=f'this host has no place for disks: set {self._missing}'
+            reason=f'this host has no storage for disks: set {self._missing}'
         )

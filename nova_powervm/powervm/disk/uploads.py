@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Sending files to a Virtual I/O Server."""
+"""Sends files to a Virtual I/O Server."""
 
 import contextlib
 import dataclasses
@@ -31,21 +31,21 @@ LOG = logging.getLogger(__name__)
 DISK = vios_file.FileType.DISK_IMAGE
 MEDIUM = vios_file.FileType.MEDIA_ISO
 
-#: More at a time are no faster, and the server has a limit on its files.
+#: More uploads at a time are not faster, and the server limits its files.
 _AT_ONCE = 3
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Upload:
-    """A file to be sent.
+    """A file to send.
 
-    :param vios: Uuid of the Virtual I/O Server that gets it.
-    :param name: Of the disk or medium.
+    :param vios: Uuid of the Virtual I/O Server to send it to.
+    :param name: Name of the disk or medium.
     :param kind: :data:`DISK` or :data:`MEDIUM`.
-    :param size: Its bytes.
-    :param sha256: Their SHA-256 in hexadecimal, for the server to check;
-        None if it is not known before they are sent.
-    :param disk: UDID of the virtual disk that it goes onto.
+    :param size: Its size in bytes.
+    :param sha256: Its SHA-256 in hexadecimal, which the server checks; None if
+        it is unknown before the upload.
+    :param disk: UDID of the virtual disk to write it to.
     """
 
     vios: str
@@ -57,28 +57,28 @@ class Upload:
 
 
 class Uploads:
-    """Sends files, a few at a time.
+    """Sends files, only a few at the same time.
 
-    :param adapter: A logged-on adapter.
+    :param adapter: An adapter with a session that has logged on.
     """
 
     def __init__(self, adapter: pvm_adapter.Adapter) -> None:
         self._adapter = adapter
-        # A config drive must not wait for somebody's large image.
+        # Config drives must not wait for large images.
         self._turns = {
             kind: threading.BoundedSemaphore(_AT_ONCE)
             for kind in (DISK, MEDIUM)
         }
-        # Files whose descriptions could not be removed.
+        # Files whose descriptions could not be deleted.
         self._remaining: list[vios_file.File] = []
 
     def send(self, upload: Upload, chunks: Iterator[bytes]) -> None:
         """Send a file; the VIOS verifies its size, and its SHA-256 if known.
 
-        :param upload: What the file is.
-        :param chunks: Its bytes. An error that they raise is raised here, and
-            the end of the file is not sent.
-        :raises exception.RestBusy: The session ended meanwhile.
+        :param upload: The properties of the file.
+        :param chunks: Its bytes. If the iterator raises an error, it is raised
+            here, and the end of the file is not sent.
+        :raises exception.RestBusy: The session ended during the upload.
         """
         stream = _Stream(upload, chunks)
         with (
@@ -90,7 +90,7 @@ class Uploads:
 
     @contextlib.contextmanager
     def _announced(self, upload: Upload) -> Iterator[vios_file.File]:
-        """Describe a file to the REST server, and remove that afterwards.
+        """Create the description of a file, and delete it afterwards.
 
         The server keeps at most a hundred descriptions.
         """
@@ -117,14 +117,14 @@ class Uploads:
             self._forget(file)
 
     def forget_leftovers(self, is_ours: Callable[[str], bool]) -> None:
-        """Remove the descriptions of uploads that a killed service began.
+        """Delete the descriptions of uploads that a killed service started.
 
-        :param is_ours: Whether a name is that of one of our files.
+        :param is_ours: Whether a name is that of a file of this driver.
         """
         self._forget_where(lambda file: is_ours(file.file_name or ''))
 
     def _forget_lost(self, upload: Upload) -> None:
-        """Remove the descriptions of a file whose answer was lost."""
+        """Delete the descriptions of a file after a lost answer."""
         self._forget_where(
             lambda file: (
                 (file.file_name, file.vios_uuid) == (upload.name, upload.vios)
@@ -139,7 +139,7 @@ class Uploads:
                 self._adapter.read(vios_file.File.schema_type, service='web')
             )
         except pvm.Error as error:
-            LOG.warning('Files can not be listed: %s', error)
+            LOG.warning('Files cannot be listed: %s', error)
             return
         for file in filter(is_doomed, found):
             self._forget(file)
@@ -175,9 +175,9 @@ class Uploads:
 
 
 class _Stream:
-    """The chunks of an upload, and the first error that they raised.
+    """The chunks of an upload, and the first error of their iterator.
 
-    pypowervm turns every error of a stream into one of its own.
+    pypowervm replaces every error of a stream with one of its own.
     """
 
     def __init__(self, upload: Upload, chunks: Iterator[bytes]) -> None:
@@ -193,8 +193,8 @@ class _Stream:
             self.error = error
             raise
         except Exception as error:
-            # The HTTP library takes a broken pipe of the source for one of
-            # the server, and waits for an answer that never comes.
+            # The HTTP library would take a broken pipe of the source for one
+            # of the server, and wait for an answer that never comes.
             self.error = exception.ImageUnreadable(
                 image=f'for {self._upload.name}', reason=error
             )

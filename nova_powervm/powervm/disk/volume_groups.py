@@ -33,9 +33,9 @@ _VIOS = virtual_io_server.VIOS
 
 
 class VolumeGroups:
-    """One volume group, and the others of its Virtual I/O Server.
+    """A volume group, and the other groups of its Virtual I/O Server.
 
-    :param adapter: A logged-on adapter.
+    :param adapter: An adapter with a session that has logged on.
     :param name: ``[powervm]volume_group_name``: ``GROUP`` (REST element
         ``GroupName``) or ``VIOS/GROUP``.
     """
@@ -51,12 +51,12 @@ class VolumeGroups:
         self._changing = threading.Lock()
         self._vios: str | None = None
         self._group: storage.VG | None = None
-        # What the host answered to our last change of it.
+        # The host's answer to the last change.
         self._answered: storage.VG | None = None
 
     @property
     def vios(self) -> str:
-        """The uuid of the Virtual I/O Server; looked for once."""
+        """The uuid of the Virtual I/O Server, which is looked up once."""
         if self._vios is None:
             self.read()
         assert self._vios is not None  # noqa: S101 - read finds or raises
@@ -64,9 +64,9 @@ class VolumeGroups:
 
     @errors.retried
     def read(self) -> storage.VG:
-        """Read the group; an unchanged one costs one conditional request.
+        """Read the group, with one conditional request if it is unchanged.
 
-        The wrapper is shared: change nothing in it.
+        The wrapper is shared and must not be changed.
 
         :raises exception.ConfigurationError: There is not exactly one group
             of this name.
@@ -87,7 +87,7 @@ class VolumeGroups:
             group = self._find()
         if group.capacity is None or group.available_size is None:
             raise exception.RestBusy(
-                action=f'reading {self}', reason='it does not say its size'
+                action=f'reading {self}', reason='it does not report its size'
             )
         return group
 
@@ -97,22 +97,22 @@ class VolumeGroups:
         :param vios: Its uuid; None for the one that has this group.
         """
         with errors.translated(f'reading the volume groups beside {self}'):
-            return self._of(vios or self.vios)
+            return self._read_groups(vios or self.vios)
 
-    @errors.contended
+    @errors.retried_on_conflict
     def change(
         self, edit: Callable[[storage.VG], bool], uuid: str | None = None
     ) -> storage.VG:
-        """Change a group, again if somebody else was faster.
+        """Change a group, and repeat the change if somebody else was faster.
 
-        The first try is made of what the host answered to the last change:
-        its ETag says whether that still holds, and where it does a reading
-        is saved.
+        The first try is based on the host's answer to the last change, which
+        saves a request if its ETag is still current.
 
-        :param edit: Changes a wrapper and says whether it did. It is called
-            again with a fresh reading if it has nothing to do, or raises.
-        :param uuid: Of the group; None for the one of this name.
-        :returns: The group as it is afterwards.
+        :param edit: Changes a wrapper and returns whether it did. If it
+            changes nothing, or raises an error, it is called again with a
+            fresh reading.
+        :param uuid: Uuid of the group; None for the configured one.
+        :returns: The group after the change.
         """
         uuid = uuid or self._uuid
         with self._changing, errors.translated(f'changing {self}'):
@@ -135,10 +135,10 @@ class VolumeGroups:
         except pvm.HttpNotFound as error:
             self._forget()
             raise exception.RestBusy(
-                action=f'changing {self}', reason='it was made anew'
+                action=f'changing {self}', reason='it was recreated'
             ) from error
 
-    @errors.contended
+    @errors.retried_on_conflict
     def change_all(
         self, edit: Callable[[storage.VG], bool], vios: str | None = None
     ) -> None:
@@ -154,10 +154,10 @@ class VolumeGroups:
                         self._update(group)
 
     def _update(self, group: storage.VG) -> storage.VG:
-        """Send a changed group; pypowervm alone would wait for an hour.
+        """Send a changed group, with a time limit that pypowervm lacks.
 
-        The answer for the group of this name is kept as a copy: what others
-        build of its disks must not get into what is sent next.
+        The answer for the configured group is copied and kept: changes that
+        callers make to its disks must not be part of the next update.
         """
         answer = group.update(timeout=session.ANSWER_SECONDS)
         if answer.uuid == self._uuid:
@@ -184,35 +184,35 @@ class VolumeGroups:
             if server not in ('', vios.name):
                 continue
             try:
-                groups = self._of(vios.uuid)
+                groups = self._read_groups(vios.uuid)
             except pvm.HttpError as error:
-                # The other one of two servers may be enough.
+                # Another server may have the group.
                 LOG.warning(
-                    'Virtual I/O Server %(name)s does not tell its volume '
-                    'groups: %(error)s',
+                    'Virtual I/O Server %(name)s does not report its '
+                    'volume groups: %(error)s',
                     {'name': vios.name, 'error': error},
                 )
                 silent = error
             else:
                 found += [(vios, g) for g in groups if g.name == name]
         if not found and silent is not None:
-            # It is booted together with the NovaLink partition.
+            # The server may still be booting, like the NovaLink partition.
             raise exception.RestBusy(
                 action=f'looking for {self}', reason=silent
             )
         if len(found) != 1:
-            raise exception.ConfigurationError(reason=self._lost(found))
+            raise exception.ConfigurationError(reason=self._not_found(found))
         vios, group = found[0]
         self._vios = vios.uuid
         return group
 
-    def _of(self, vios: str) -> list[storage.VG]:
+    def _read_groups(self, vios: str) -> list[storage.VG]:
         groups = storage.VG.get(
             self._adapter, parent_type=_VIOS, parent_uuid=vios
         )
         return list(groups)
 
-    def _lost(
+    def _not_found(
         self, found: list[tuple[virtual_io_server.VIOS, storage.VG]]
     ) -> str:
         option = f"[powervm]volume_group_name = '{self._name}'"
@@ -220,12 +220,12 @@ class VolumeGroups:
             names = ', '.join(f'{vios.name}/{vg.name}' for vios, vg in found)
             return (
                 f'{option}: several Virtual I/O Servers have a volume group '
-                f'of this name. Say which: {names}'
+                f'of this name. Specify one of: {names}'
             )
         return (
             f'{option}: no Virtual I/O Server of the host has a volume group '
             'of this name, or the one that has it is not running. `pvmctl vg '
-            'list` shows those that there are.'
+            'list` shows the existing groups.'
         )
 
     def __str__(self) -> str:
@@ -233,9 +233,10 @@ class VolumeGroups:
 
 
 def unit_gb(group: storage.VG) -> float:
-    """Give the unit of which a group's disks are whole multiples.
+    """Return the allocation unit of a group's disks.
 
-    pypowervm does not know the element ``MinimumAllocationSize``.
+    Disk sizes are multiples of it. pypowervm does not support the element
+    ``MinimumAllocationSize``.
 
     :returns: GB; 0 if the host does not report it.
     """
@@ -249,9 +250,9 @@ def unit_gb(group: storage.VG) -> float:
 def _attempt(
     group: storage.VG, edit: Callable[[storage.VG], bool]
 ) -> storage.VG:
-    """Edit a group that may be outdated.
+    """Apply an edit to a wrapper that may be outdated.
 
-    :raises _OutdatedError: There is nothing to change, or the edit failed.
+    :raises _OutdatedError: The edit changed nothing or failed.
     """
     try:
         is_changed = edit(group)
@@ -263,4 +264,4 @@ def _attempt(
 
 
 class _OutdatedError(Exception):
-    """The remembered state of a group does not allow an edit."""
+    """An edit does not fit the cached state of a group."""

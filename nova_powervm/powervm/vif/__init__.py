@@ -10,11 +10,11 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""VIF drivers: how the ports of each VIF type are connected.
+"""VIF drivers, which connect the ports of one VIF type each.
 
 Each is an entry point of ``nova_powervm.vif_drivers``, named as the
 ``binding:vif_type`` of its ports. It is called with a :class:`Context` and
-gives an :class:`~nova_powervm.ops.vif_interfaces.VifDriver`.
+returns a :class:`~nova_powervm.ops.vif_interfaces.VifDriver`.
 """
 
 import dataclasses
@@ -28,9 +28,9 @@ from nova_powervm.powervm import system
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Context:
-    """What a VIF driver is made with.
+    """The arguments of a VIF driver.
 
-    :param adapter: A logged-on adapter of pypowervm.
+    :param adapter: A pypowervm adapter with a session that has logged on.
     :param system: The managed system.
     :param settings: The ``[powervm]`` options.
     :param records: Nova's records of the ports of this host's instances.

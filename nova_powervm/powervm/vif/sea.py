@@ -27,7 +27,7 @@ from nova_powervm.powervm.vif import vlans
 
 
 def load(context: vif.Context) -> 'SeaVifDriver':
-    """Make the VIF driver of a host."""
+    """Create the VIF driver of a host."""
     ethernet = virtual_ethernet.VirtualEthernet(
         context.adapter, context.system
     )
@@ -43,7 +43,7 @@ def load(context: vif.Context) -> 'SeaVifDriver':
 
 
 class SeaVifDriver:
-    """Gives each port a client adapter on the VLAN of its network.
+    """Connects each port with a client adapter on the VLAN of its network.
 
     :param ethernet: The virtual Ethernet of the host.
     :param mappings: Physical network to the name of its bridge.
@@ -61,9 +61,9 @@ class SeaVifDriver:
         self._vlans = provisioned
 
     def check(self, port: network.Port) -> None:
-        """Refuse a port of another kind of virtual NIC.
+        """Verify that the VNIC type of a port is supported.
 
-        :raises exception.PortRefused: It is one.
+        :raises exception.PortRefused: It is not ``normal``.
         """
         if port.vnic_type != network.NORMAL:
             raise exception.PortRefused(
@@ -75,16 +75,16 @@ class SeaVifDriver:
     def using(
         self, ports: Sequence[network.Port]
     ) -> contextlib.AbstractContextManager[None]:
-        """Keep the VLANs of ports on their bridges."""
+        """Prevent the removal of the VLANs of ports from their bridges."""
         return self._vlans.using(ports)
 
     def connect(
         self, ports: Sequence[network.Port]
     ) -> Sequence[shared_ethernet.Connection]:
-        """Find the bridge of each port; nothing is changed.
+        """Find the bridge of each port, without changing anything.
 
-        :raises exception.PortRefused: A port has none, or one that does not
-            carry its VLAN and may not be changed, or has no room for it.
+        :raises exception.PortRefused: A port has no bridge, or its bridge does
+            not carry its VLAN and may not be changed or has no room for it.
         """
         bridges = self._ethernet.bridges()
         connections = [
@@ -101,13 +101,13 @@ class SeaVifDriver:
         connections: Sequence[shared_ethernet.Connection],
         marks: vif_interfaces.InstanceMarks,
     ) -> None:
-        """Let the bridges carry the VLANs of connections."""
+        """Add the VLANs of connections to their bridges."""
         self._vlans.provide(connections, marks)
 
     def adapters(self, lpar: str) -> Sequence[shared_ethernet.Adapter]:
         """Read the client network adapters of an LPAR.
 
-        Those on the management switch are NovaLink's own.
+        Adapters on the management switch belong to NovaLink and are left out.
 
         :raises exception.PartitionNotFound: There is no such LPAR.
         """
@@ -120,13 +120,13 @@ class SeaVifDriver:
     def serves(
         self, adapter: shared_ethernet.Adapter, port: network.Port
     ) -> bool:
-        """Whether an adapter is on the VLAN of a port."""
+        """Return whether an adapter is on the VLAN of a port."""
         return adapter.serves(port)
 
     def plug(
         self, lpar: partition.Partition, connection: shared_ethernet.Connection
     ) -> None:
-        """Make the adapter of a connection; one that exists is fine."""
+        """Create the adapter of a connection, unless it exists."""
         self._ethernet.plug(lpar, connection.adapter)
 
     def unplug(
@@ -135,12 +135,12 @@ class SeaVifDriver:
         mac: str,
         only: shared_ethernet.Adapter | None = None,
     ) -> None:
-        """Remove the adapter with a MAC address; none is fine."""
+        """Remove the adapter with a MAC address, if it exists."""
         self._ethernet.unplug(lpar, mac, only)
         self._vlans.released()
 
     def release(self, marks: vif_interfaces.InstanceMarks) -> None:
-        """Remove the VLANs that nobody uses but the ports of an instance."""
+        """Remove the VLANs that only the ports of an instance used."""
         self._vlans.adopt(marks.read())
         self._vlans.released()
         self._vlans.remove_idle()

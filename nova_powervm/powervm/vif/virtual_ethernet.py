@@ -40,8 +40,8 @@ _VIOS = virtual_io_server.VIOS
 class VirtualEthernet:
     """The virtual Ethernet of the one managed system.
 
-    :param adapter: A logged-on adapter.
-    :param managed: The system.
+    :param adapter: An adapter with a session that has logged on.
+    :param managed: The managed system.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class VirtualEthernet:
     def _describe(
         self, bridge: pvm_network.NetBridge
     ) -> shared_ethernet.Bridge | None:
-        """Describe a bridge, None if it has no Shared Ethernet Adapter."""
+        """Describe a bridge; return None without a Shared Ethernet Adapter."""
         try:
             return shared_ethernet.Bridge(
                 uuid=bridge.uuid,
@@ -77,8 +77,8 @@ class VirtualEthernet:
             )
         except (IndexError, AttributeError) as error:
             LOG.warning(
-                'Shared Ethernet bridge %(uuid)s is passed over, it is not '
-                'complete: %(error)s',
+                'Shared Ethernet bridge %(uuid)s is ignored because it is '
+                'incomplete: %(error)s',
                 {'uuid': bridge.uuid, 'error': error},
             )
             return None
@@ -86,17 +86,17 @@ class VirtualEthernet:
     def provision(
         self, bridge: shared_ethernet.Bridge, vlans: Collection[int]
     ) -> None:
-        """Add VLANs to a bridge; those that it carries stay.
+        """Add VLANs to a bridge.
 
-        A VLAN that another bridge of the virtual switch carries tagged would
-        be moved from there: the caller has made sure that there is none.
+        This would move a VLAN that another bridge of the virtual switch
+        carries tagged: the caller must exclude this.
 
-        :raises exception.RestError: A VLAN is another bridge's untagged one,
-            or of a trunk adapter without a bridge.
+        :raises exception.RestError: A VLAN is the untagged one of another
+            bridge, or belongs to a trunk adapter without a bridge.
         """
         self._provision(bridge, sorted(vlans))
 
-    @errors.contended
+    @errors.retried_on_conflict
     def _provision(
         self, bridge: shared_ethernet.Bridge, vlans: Sequence[int]
     ) -> None:
@@ -105,12 +105,12 @@ class VirtualEthernet:
                 self._adapter, self._managed.wrapper.uuid, bridge.uuid, vlans
             )
 
-    @errors.contended
+    @errors.retried_on_conflict
     def withdraw(self, bridge: shared_ethernet.Bridge, vlan: int) -> None:
-        """Remove a VLAN from a bridge; one that it does not carry is fine.
+        """Remove a VLAN from a bridge, if it carries it.
 
-        It stays if it is on the first trunk adapter, where the driver does
-        not put any.
+        A VLAN on the first trunk adapter stays, because the driver never adds
+        VLANs there.
         """
         with errors.translated(f'removing VLAN {vlan} from bridge {bridge}'):
             network_bridger.remove_vlan_from_nb(
@@ -123,12 +123,12 @@ class VirtualEthernet:
 
     @errors.retried
     def occupied(self) -> Collection[tuple[str, int]]:
-        """Find the VLANs that client adapters of any partition are on.
+        """Find the VLANs of the client adapters of all partitions.
 
         This includes Virtual I/O Servers, foreign partitions, and VLANs that
         an operating system tags itself.
 
-        :returns: Name of the virtual switch, and VLAN ID.
+        :returns: Pairs of the name of a virtual switch and a VLAN ID.
         """
         found: set[tuple[str, int]] = set()
         with errors.translated('reading the adapters of all partitions'):
@@ -147,7 +147,7 @@ class VirtualEthernet:
         kind: type[logical_partition.LPAR | virtual_io_server.VIOS],
         uuid: str,
     ) -> list[pvm_network.CNA]:
-        """Read the client adapters of a partition; none if it is gone."""
+        """Read the client adapters of a partition, if it exists."""
         try:
             found = pvm_network.CNA.get(
                 self._adapter, parent_type=kind, parent_uuid=uuid
@@ -163,9 +163,9 @@ class VirtualEthernet:
         :raises exception.PartitionNotFound: There is no such LPAR.
         """
         with errors.translated(f'reading the adapters of LPAR {lpar}'):
-            return [self._seen(adapter) for adapter in self._read(lpar)]
+            return [self._to_adapter(adapter) for adapter in self._read(lpar)]
 
-    def _seen(self, adapter: pvm_network.CNA) -> shared_ethernet.Adapter:
+    def _to_adapter(self, adapter: pvm_network.CNA) -> shared_ethernet.Adapter:
         return shared_ethernet.Adapter(
             mac=_with_colons(adapter.mac),
             vlan=adapter.pvid,
@@ -175,15 +175,15 @@ class VirtualEthernet:
     def plug(
         self, lpar: partition.Partition, adapter: shared_ethernet.Adapter
     ) -> None:
-        """Create an adapter of an LPAR, once if the answer is lost."""
+        """Create an adapter of an LPAR, once even if the answer is lost."""
         try:
             self._create(lpar, adapter)
         except exception.RestUnreachable as error:
-            # It may have been made although the answer was lost.
+            # It may exist although the answer was lost.
             if adapter in self.adapters(lpar.uuid):
                 return
             if isinstance(error, exception.RestSilent):
-                # The host may still be at it.
+                # The host may still be creating it.
                 raise
             self._create(lpar, adapter)
 
@@ -204,16 +204,16 @@ class VirtualEthernet:
     def unplug(
         self, lpar: str, mac: str, only: shared_ethernet.Adapter | None = None
     ) -> None:
-        """Delete the adapter with a MAC address; none is fine.
+        """Delete the adapter with a MAC address, if it exists.
 
-        :param only: Delete it only if it is this one, on the same VLAN and
-            virtual switch.
+        :param only: Delete it only if it has the VLAN and virtual switch of
+            this one.
         """
         with errors.translated(f'deleting the adapter {mac} of LPAR {lpar}'):
             try:
                 for adapter in self._read(lpar):
                     if _with_colons(adapter.mac) == mac.lower() and (
-                        only is None or self._seen(adapter) == only
+                        only is None or self._to_adapter(adapter) == only
                     ):
                         adapter.delete()
             except (pvm.HttpNotFound, exception.PartitionNotFound):
@@ -229,7 +229,7 @@ class VirtualEthernet:
         return list(found)
 
     def _switch(self, number: int) -> pvm_network.VSwitch:
-        """Give a virtual switch; an unknown number makes it read them all."""
+        """Return a virtual switch; read all if its number is unknown."""
         if number not in self._switches:
             self._read_switches()
         if number not in self._switches:

@@ -29,26 +29,26 @@ from nova_powervm.powervm.vif import virtual_ethernet
 
 LOG = logging.getLogger(__name__)
 
-#: A bridge with less room than this is warned of: one trunk adapter.
+#: The driver warns of a bridge with less room than one trunk adapter.
 LITTLE_ROOM = shared_ethernet.VLANS_PER_TRUNK
 
 # Nova removes a port from its records after the driver has removed the
-# adapter: the first look may come too early.
+# adapter, so the first search for unused VLANs may be too early.
 _ROUNDS = 2
 _MARK = 'powervm_vlan'
 
 
 class ProvisionedVlans:
-    """Adds VLANs to bridges, and removes those that it has added.
+    """Adds VLANs to bridges, and removes the VLANs that it added.
 
-    Nova's records say which ones it has added: each instance on such a VLAN
-    has a mark for it. A VLAN without a mark is not the driver's and stays. A
-    VLAN gets its mark after it was added, and loses the mark before it is
-    removed, so an interruption leaves one VLAN too many at worst.
+    Marks in Nova's records of the instances on a VLAN show that the driver
+    added it; the driver never removes a VLAN without a mark. A VLAN is marked
+    after it was added and unmarked before it is removed, so an interruption
+    leaves at worst an unused VLAN.
 
     :param ethernet: The virtual Ethernet of the host.
-    :param records: Nova's records; None if nothing is ever to be removed.
-    :param provision: Whether VLANs are added and removed at all.
+    :param records: Nova's records; None if VLANs are never removed.
+    :param provision: Whether VLANs are added and removed.
     """
 
     def __init__(
@@ -64,29 +64,29 @@ class ProvisionedVlans:
         self.provision = provision
         self._adding = threading.Lock()
         self._tidying = threading.Lock()
-        # Guards what follows, and tells of its changes.
+        # Protects the following attributes, and signals their changes.
         self._changed = threading.Condition()
-        self._users: collections.Counter[int] = collections.Counter()
-        self._leaving: frozenset[int] = frozenset()
+        self._in_use: collections.Counter[int] = collections.Counter()
+        self._removing: frozenset[int] = frozenset()
         self._added: set[shared_ethernet.Vlan] = set()
         self._loading = threading.Lock()
         self._loaded = False
         self._failed: set[shared_ethernet.Vlan] = set()
-        # A service that was killed may have left something to do.
+        # A killed service may have left unused VLANs.
         self._rounds = _ROUNDS
 
     @contextlib.contextmanager
     def using(self, ports: Sequence[network.Port]) -> Iterator[None]:
-        """Keep the VLANs of ports while adapters are made for them.
+        """Prevent the removal of the VLANs of ports in a block.
 
-        In this block a bridge is read, found to carry a VLAN, and an adapter
-        is made. The VLAN must not be removed meanwhile. If it is being
-        removed already, this waits for the end of that.
+        In the block, a bridge is found to carry a VLAN, and an adapter is
+        created on it, so the VLAN must not be removed in between. If its
+        removal has started, this waits until it is done.
         """
         numbers = [port.vlan for port in ports if port.vlan is not None]
         with self._changed:
-            self._changed.wait_for(lambda: self._leaving.isdisjoint(numbers))
-            self._users.update(numbers)
+            self._changed.wait_for(lambda: self._removing.isdisjoint(numbers))
+            self._in_use.update(numbers)
         try:
             yield
         except BaseException:
@@ -94,16 +94,16 @@ class ProvisionedVlans:
             raise
         finally:
             with self._changed:
-                self._users.subtract(numbers)
+                self._in_use.subtract(numbers)
 
     def provide(
         self,
         connections: Sequence[shared_ethernet.Connection],
         marks: vif_interfaces.InstanceMarks,
     ) -> None:
-        """Let bridges carry the VLANs of connections.
+        """Add the VLANs of connections to their bridges.
 
-        :param marks: The record of the instance that is to be connected.
+        :param marks: The marks of the instance.
         """
         if not connections:
             return
@@ -111,39 +111,39 @@ class ProvisionedVlans:
         for connection in connections:
             if not connection.is_provisioned:
                 missing[connection.bridge].add(connection.vlan)
-        # A second build on a new VLAN waits until the first has a mark.
+        # Other builds on a new VLAN wait until the first one is marked.
         with self._adding:
             if missing:
                 self._add(missing, marks.instance)
-            ours = {each.on_bridge for each in connections} & self._ours()
+            ours = {
+                each.on_bridge for each in connections
+            } & self._added_vlans()
         if ours:
             marks.add([_mark(vlan) for vlan in ours])
 
     def adopt(self, marks: Collection[str]) -> None:
-        """Remember the VLANs that an instance is marked with."""
+        """Add the VLANs of an instance's marks to the known ones."""
         with self._changed:
             self._added.update(_vlans(marks))
 
     def released(self) -> None:
-        """Note that an adapter was removed: its VLAN may be unused now."""
+        """Note that an adapter was removed, so its VLAN may be unused."""
         self._rounds = _ROUNDS
 
     def tidy(self) -> None:
-        """Remove unused VLANs, once for each cycle.
+        """Remove unused VLANs; called in each cycle.
 
-        Does nothing if no adapter was removed lately. Never raises: a VLAN
-        that can't be removed is tried again in the next cycle.
+        Does nothing if no adapter was removed lately. Never raises: if a VLAN
+        cannot be removed, the next cycle tries again.
         """
         if self._rounds and self.remove_idle():
             self._rounds -= 1
 
     def remove_idle(self) -> bool:
-        """Remove VLANs that the driver has added and that nobody uses.
+        """Remove the unused VLANs that the driver added. Never raises.
 
-        Never raises.
-
-        :returns: Whether all of them were removed. They were not if another
-            thread is doing it.
+        :returns: Whether all were removed; False if another thread is doing
+            this.
         """
         if not self._tidying.acquire(blocking=False):
             return False
@@ -151,12 +151,12 @@ class ProvisionedVlans:
             self._remove_idle()
         except exception.PowerVMError as error:
             LOG.warning(
-                'VLANs that nobody uses stay on their bridges for now: %s',
+                'Unused VLANs remain on their bridges for now: %s',
                 error,
             )
             return False
         except Exception:
-            LOG.exception('VLANs that nobody uses stay on their bridges')
+            LOG.exception('Unused VLANs remain on their bridges')
             return False
         finally:
             self._tidying.release()
@@ -167,7 +167,7 @@ class ProvisionedVlans:
         missing: Mapping[shared_ethernet.Bridge, Collection[int]],
         instance: str,
     ) -> None:
-        # A VLAN that somebody else has added meanwhile is not ours.
+        # A VLAN that somebody else has just added is not the driver's.
         present = {each.uuid: each for each in self._ethernet.bridges()}
         for bridge, vlans in missing.items():
             now = present.get(bridge.uuid, bridge)
@@ -188,8 +188,8 @@ class ProvisionedVlans:
                 )
             _warn_of_little_room(now, len(new))
 
-    def _ours(self) -> frozenset[shared_ethernet.Vlan]:
-        """Give the VLANs that the driver has added, from marks and memory."""
+    def _added_vlans(self) -> frozenset[shared_ethernet.Vlan]:
+        """Return the VLANs that the driver has added."""
         if not self.provision or self._records is None:
             return frozenset()
         with self._loading:
@@ -200,35 +200,35 @@ class ProvisionedVlans:
             return frozenset(self._added)
 
     def _remove_idle(self) -> None:
-        ours = self._ours()
+        ours = self._added_vlans()
         if not ours or self._records is None:
             return
         try:
             with self._changed:
-                self._leaving = frozenset(
+                self._removing = frozenset(
                     vlan.number
                     for vlan in ours
-                    if self._users[vlan.number] <= 0
+                    if self._in_use[vlan.number] <= 0
                 )
-            # No build begins to use one of them from here on.
-            self._stay(
+            # From here on, no build starts to use one of them.
+            self._keep(
                 {
                     port.vlan
                     for port in self._records.ports()
                     if port.vlan is not None
                 }
             )
-            idle = [vlan for vlan in ours if vlan.number in self._leaving]
+            idle = [vlan for vlan in ours if vlan.number in self._removing]
             if idle:
-                # A VLAN that can't be removed must not block the others.
+                # A VLAN that cannot be removed must not block the others.
                 idle.sort(key=lambda vlan: (vlan in self._failed, vlan))
                 self._remove(idle, self._records)
         finally:
-            self._stay(self._leaving)
+            self._keep(self._removing)
 
-    def _stay(self, numbers: Collection[int]) -> None:
+    def _keep(self, numbers: Collection[int]) -> None:
         with self._changed:
-            self._leaving -= frozenset(numbers)
+            self._removing -= frozenset(numbers)
             self._changed.notify_all()
 
     def _remove(
@@ -236,12 +236,12 @@ class ProvisionedVlans:
         idle: Sequence[shared_ethernet.Vlan],
         records: vif_interfaces.PortRecords,
     ) -> None:
-        """Remove those of some VLANs that no adapter is on."""
+        """Remove VLANs, except those of existing adapters."""
         bridges = {bridge.uuid: bridge for bridge in self._ethernet.bridges()}
         occupied = self._ethernet.occupied()
         for vlan in idle:
             bridge = bridges.get(vlan.bridge)
-            # A server that is down may keep its bridges out of the answer.
+            # The bridges of a server that is down may be missing.
             if bridge is None or (bridge.switch, vlan.number) in occupied:
                 continue
             self._failed.add(vlan)
@@ -263,8 +263,9 @@ def _warn_of_little_room(bridge: shared_ethernet.Bridge, added: int) -> None:
     if room < LITTLE_ROOM:
         LOG.warning(
             'Shared Ethernet bridge %(bridge)s is nearly full: it has room '
-            'for %(room)d more VLANs. Ports on others are refused then. See '
-            'with `pvmctl networkbridge list` which ones can go.',
+            'for %(room)d more VLANs. When it is full, ports on other VLANs '
+            'are refused. `pvmctl networkbridge list` shows its VLANs; '
+            'remove unused ones.',
             {'bridge': bridge, 'room': max(room, 0)},
         )
 
@@ -274,7 +275,7 @@ def _mark(vlan: shared_ethernet.Vlan) -> str:
 
 
 def _vlans(marks: Collection[str]) -> Iterator[shared_ethernet.Vlan]:
-    """Give the VLANs of those marks that are marks of VLANs."""
+    """Yield the VLANs of marks; other marks are ignored."""
     for mark in marks:
         prefix, _, rest = mark.partition(':')
         bridge, _, number = rest.rpartition(':')

@@ -108,7 +108,7 @@ def _identification(slot: slots.Slot) -> dict[str, str]:
     A slot that lacks one of the values can't match a paragraph with all of
     them. It gets a paragraph of its own, with its DRC index.
     """
-    values = {key: policy.PROPERTIES[key].of(slot) for key in _TYPE}
+    values = {key: policy.PROPERTIES[key].value_in(slot) for key in _TYPE}
     if None in values.values():
         return {'drc_index': slot.drc_hex}
     return {key: str(value) for key, value in values.items()}

@@ -45,7 +45,7 @@ def plan_as_service(
         policy=policy,
         io_slots=view.io_slots,
         holdings=tree.holdings if tree else None,
-        below=tree.providers if tree else (),
+        descendants=tree.providers if tree else (),
     )
     return planned.make_plan(
         assessment.assess(facts),

@@ -150,7 +150,7 @@ def _of_provider(attribute: str) -> Cell:
 
 def _property(key: str) -> Cell:
     return lambda row: (
-        policy.PROPERTIES[key].of(row.slot) if row.slot else None
+        policy.PROPERTIES[key].value_in(row.slot) if row.slot else None
     )
 
 

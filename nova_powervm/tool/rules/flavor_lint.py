@@ -305,7 +305,7 @@ def _explosion(
 def _promises(
     extra_specs: Mapping[str, str], for_this_driver: bool
 ) -> Iterator[Finding]:
-    for broken in supported_features.broken_by_flavor(extra_specs):
+    for broken in supported_features.refused_extra_specs(extra_specs):
         misspelled = broken.key.startswith('accel:')
         yield Finding(
             Severity.ERROR

@@ -138,7 +138,7 @@ class Tree:
         """
         return tuple(
             dataclasses.replace(
-                existing.without_additions(each.for_plan, self.additions),
+                existing.remove_additions(each.for_plan, self.additions),
                 is_direct=each.parent_uuid == self.root.uuid,
             )
             for each in self.below
@@ -184,7 +184,7 @@ class Tree:
         )
 
     def _is_reserved(self, provider: existing.Provider) -> bool:
-        own = existing.without_additions(provider, self.additions)
+        own = existing.remove_additions(provider, self.additions)
         return any(record.get('reserved') for record in own.inventory.values())
 
     @property

@@ -31,7 +31,7 @@ def read_providers(
     """
     root = tree.data(nodename).uuid
     return tuple(
-        slot_providers.without_additions(
+        slot_providers.remove_additions(
             _provider(tree.data(uuid), root), additions
         )
         for uuid in tree.get_provider_uuids(nodename)

@@ -110,7 +110,7 @@ class ProviderTreeUpdater:
         stale_providers.forget_deleted(
             self._client,
             root,
-            published.providers.keys() | published.others.strangers,
+            published.providers.keys() | published.others.uuids,
         )
 
     def _assess(
@@ -121,20 +121,20 @@ class ProviderTreeUpdater:
             policy=self._inventory.policy,
             io_slots=snapshot.view.io_slots,
             holdings=snapshot.holdings,
-            below=self._read(tree, nodename),
+            descendants=self._read(tree, nodename),
             lost=snapshot.lost,
         )
         stale_providers.check_read(self._client, tree, facts.candidates)
         assessment = assessments.assess(facts)
-        if not assessment.volatile:
+        if not assessment.to_refresh:
             return assessment
         changed = stale_providers.refresh(
-            self._client, tree, nodename, assessment.volatile
+            self._client, tree, nodename, assessment.to_refresh
         )
         if not changed:
             return assessment
         return assessments.assess(
-            dataclasses.replace(facts, below=self._read(tree, nodename))
+            dataclasses.replace(facts, descendants=self._read(tree, nodename))
         )
 
     def _read(
@@ -159,13 +159,13 @@ def _published(
     """Say what the tree holds after an update."""
     return claim_ops.PublishedSlots(
         providers=providers,
-        others=claims.Others(
-            accelerators=frozenset(
+        others=claims.OtherProviders(
+            cyborg=frozenset(
                 provider.uuid
-                for provider in facts.below
-                if provider.is_cyborgs
+                for provider in facts.descendants
+                if provider.is_owned_by_cyborg
             ),
-            strangers=frozenset(provider.uuid for provider in facts.below)
+            uuids=frozenset(provider.uuid for provider in facts.descendants)
             - {entry.uuid for entry in plan.entries},
         ),
         one_time_use=plan.one_time_use,

@@ -104,9 +104,11 @@ def _rest(instance: Any) -> Iterator[str]:
 
 def _promises(instance: Any, image_meta: Any) -> Iterator[str]:
     extra_specs = instance.flavor.extra_specs or {}
-    for broken in supported_features.broken_by_flavor(extra_specs):
+    for broken in supported_features.refused_extra_specs(extra_specs):
         yield f'the flavor asks for {broken}'
-    for broken in supported_features.broken_by_image(_properties(image_meta)):
+    for broken in supported_features.refused_properties(
+        _properties(image_meta)
+    ):
         yield f'its image asks for {broken}'
 
 

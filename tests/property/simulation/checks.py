@@ -82,7 +82,7 @@ def _check_offer(world, node, row, paragraph):
         expected <= row.traits, 'the traits are there', row, expected
     )
     unexpected = {
-        trait for trait in row.traits if not names.is_of_slot(trait)
+        trait for trait in row.traits if not names.is_slot_trait(trait)
     } - expected
     # Nova may not have read it since.
     unexpected -= world.set_traits.get(row.uuid, set())
@@ -95,7 +95,7 @@ def _check_offer(world, node, row, paragraph):
         )
         unexpected -= {cloud.ADDED_TRAIT}
     world.require(not unexpected, 'no other traits are there', row)
-    generated = {t for t in row.traits if names.is_of_slot(t)}
+    generated = {t for t in row.traits if names.is_slot_trait(t)}
     world.require(
         generated == names.generated_traits(slot),
         'the traits are of what is in the slot',

@@ -89,7 +89,7 @@ class ParseRequestsTest(unittest.TestCase):
         self.assertEqual(
             (accelerators.Request('arq-1', 'device', None),), found
         )
-        self.assertEqual((), accelerators.claimed(found))
+        self.assertEqual((), accelerators.to_claims(found))
 
     def test_parse_accepts_values_cyborg_leaves_unset(self):
         (found,) = parse(
@@ -99,10 +99,10 @@ class ParseRequestsTest(unittest.TestCase):
         self.assertIsNone(found.provider_uuid)
 
     @ddt.named_data(
-        ['text', 'junk', 'is none'],
-        ['nothing', None, 'is none'],
-        ['number', 7, 'is none'],
-        ['no uuid', {'state': 'Bound'}, 'is none'],
+        ['text', 'junk', 'is not a valid request'],
+        ['nothing', None, 'is not a valid request'],
+        ['number', 7, 'is not a valid request'],
+        ['no uuid', {'state': 'Bound'}, 'is not a valid request'],
         ['initial', arq(state='Initial'), "bound yet, its state is 'Initial'"],
         ['started', arq(state='BindStarted'), 'not bound yet'],
         ['failed', arq(state='BindFailed'), "'BindFailed'"],
@@ -151,7 +151,7 @@ class ParseRequestsTest(unittest.TestCase):
 @ddt.ddt
 class AcceleratorClaimTest(unittest.TestCase):
     def test_claim_names_accelerator_as_source(self):
-        (claim,) = accelerators.claimed(parse(arq()))
+        (claim,) = accelerators.to_claims(parse(arq()))
 
         self.assertEqual(claims.Source.ACCELERATOR, claim.source)
         self.assertEqual(
@@ -163,7 +163,7 @@ class AcceleratorClaimTest(unittest.TestCase):
     def test_refuse_novas_refuses_slot_of_nova(self):
         ours = claims.SlotProvider('p1', 0x21010020, frozenset())
         with self.assertRaises(exception.AcceleratorRefused) as caught:
-            accelerators.refuse_novas(INSTANCE, parse(arq()), [ours])
+            accelerators.refuse_nova_devices(INSTANCE, parse(arq()), [ours])
         self.assertRegex(
             str(caught.exception),
             r'arq-1 .*21010020 \(provider p1\).*Nova manages',
@@ -178,7 +178,9 @@ class AcceleratorClaimTest(unittest.TestCase):
         ours = claims.SlotProvider('p1', 0x21010020, frozenset())
         twin = claims.SlotProvider('p2', 0x21010020, frozenset())
         with self.assertRaises(exception.AcceleratorRefused) as caught:
-            accelerators.refuse_novas(INSTANCE, parse(item), [ours, twin])
+            accelerators.refuse_nova_devices(
+                INSTANCE, parse(item), [ours, twin]
+            )
         message = caught.exception.summary
         self.assertIn('slot 21010020 (provider p1)', message)
         # Nova puts the server's name before it and cuts the end.
@@ -186,7 +188,7 @@ class AcceleratorClaimTest(unittest.TestCase):
 
     def test_refuse_novas_accepts_slot_of_cyborg(self):
         other = claims.SlotProvider('p2', 0x21010021, frozenset())
-        accelerators.refuse_novas(INSTANCE, parse(arq()), [other])
+        accelerators.refuse_nova_devices(INSTANCE, parse(arq()), [other])
 
 
 @ddt.ddt
@@ -205,4 +207,4 @@ class UnsettledTest(unittest.TestCase):
     def test_unsettled_is_true_while_requests_are_being_bound(
         self, found, expected
     ):
-        self.assertEqual(expected, accelerators.unsettled(found))
+        self.assertEqual(expected, accelerators.is_binding(found))

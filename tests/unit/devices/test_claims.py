@@ -42,7 +42,9 @@ def resolve(allocations, requested, accelerators=()):
         allocations,
         PROVIDERS,
         requested,
-        claims.Others(frozenset(accelerators), frozenset(accelerators)),
+        claims.OtherProviders(
+            frozenset(accelerators), frozenset(accelerators)
+        ),
     )
     return [str(claim) for claim in found]
 
@@ -172,7 +174,7 @@ class ResolveTest(unittest.TestCase):
         )
 
     def test_resolve_refuses_device_of_unknown_owner(self):
-        others = claims.Others(strangers=frozenset({'s1'}))
+        others = claims.OtherProviders(uuids=frozenset({'s1'}))
         for name, refused in (('FPGA', True), ('NET_BW_EGR_KILOBIT', False)):
             allocations = {'s1': {'resources': {name: 1}}}
             with self.subTest(name):
@@ -186,7 +188,7 @@ class ResolveTest(unittest.TestCase):
                     self.assertEqual((), claims.resolve(*arguments))
 
     def test_resolve_ignores_class_of_unknown_owner_not_requested(self):
-        others = claims.Others(strangers=frozenset({'s1'}))
+        others = claims.OtherProviders(uuids=frozenset({'s1'}))
         allocations = {'s1': {'resources': {'CUSTOM_PCI_8086': 1}}}
         self.assertEqual((), claims.resolve('i', allocations, {}, {}, others))
 
@@ -200,7 +202,9 @@ class ResolveBoundTest(unittest.TestCase):
             allocations,
             PROVIDERS,
             requested,
-            claims.Others(frozenset({'c1', 'c2'}), frozenset({'c1', 'c2'})),
+            claims.OtherProviders(
+                frozenset({'c1', 'c2'}), frozenset({'c1', 'c2'})
+            ),
             bound=bound,
         )
 
@@ -227,7 +231,7 @@ class StoredClaimsTest(unittest.TestCase):
     """What Nova stored with an instance is what it has to have."""
 
     def stored(self, requested, *uuids):
-        found = claims.stored(
+        found = claims.resolve_stored(
             'the-instance',
             {uuid: PROVIDERS[uuid] for uuid in uuids},
             requested,

@@ -104,7 +104,7 @@ class UnallocatedTest(unittest.TestCase):
     PROVIDER = values.provider()
 
     def held(self, holdings, **changes):
-        return ownership.unallocated(
+        return ownership.find_unallocated(
             [values.slot(owner=values.client(**changes))],
             [self.PROVIDER, values.provider('a stranger')],
             holdings,

@@ -332,7 +332,7 @@ class PairTest(unittest.TestCase):
             [device(1), device(2), device(3), device(5)],
             [fine, reclassed, fresh, orphan],
         )
-        self.assertEqual((orphan, reclassed), pairing.questionable)
+        self.assertEqual((orphan, reclassed), pairing.undecided)
 
     def test_plan_lists_devices_before_orphans(self):
         plan = make_plan(
@@ -348,8 +348,10 @@ class PairTest(unittest.TestCase):
             ],
             [(entry.action, entry.drc_index) for entry in plan.entries],
         )
-        self.assertEqual(plan.entries[:2], plan.of(*list(Action)[:2]))
-        self.assertEqual((), plan.of(Action.WITHDRAW))
+        self.assertEqual(
+            plan.entries[:2], plan.entries_with(*list(Action)[:2])
+        )
+        self.assertEqual((), plan.entries_with(Action.WITHDRAW))
 
     def test_plan_without_devices_and_providers_is_empty(self):
         self.assertEqual(plans.Plan(), make_plan())
@@ -476,10 +478,10 @@ class AdditionsTest(unittest.TestCase):
             traits=['CUSTOM_HELD', 'CUSTOM_OTHER', ONCE],
         )
         for which in (there.name, there.uuid):
-            left = slot_providers.without_additions(there, {which: self.ADDED})
+            left = slot_providers.remove_additions(there, {which: self.ADDED})
             self.assertEqual({'CUSTOM_GPU': record()}, left.inventory)
             # What only the driver sets is its own.
             self.assertEqual({'CUSTOM_OTHER', ONCE}, left.traits)
         self.assertIs(
-            there, slot_providers.without_additions(there, {'x': self.ADDED})
+            there, slot_providers.remove_additions(there, {'x': self.ADDED})
         )

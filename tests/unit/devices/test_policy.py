@@ -51,7 +51,7 @@ class IdentificationTest(unittest.TestCase):
     def test_properties_read_slot_in_order_of_specification(self):
         self.assertEqual(
             list(VALUES.items()),
-            [(key, p.of(SLOT)) for key, p in policy.PROPERTIES.items()],
+            [(key, p.value_in(SLOT)) for key, p in policy.PROPERTIES.items()],
         )
 
     def test_single_property_identifies_slot(self):
@@ -149,13 +149,13 @@ class NameTest(unittest.TestCase):
         ['longest', 'CUSTOM_' + 'A' * 248, None],
         ['physical GPU', 'PGPU', None],
         ['FPGA', 'FPGA', None],
-        ['too long', 'CUSTOM_' + 'A' * 249, 'no resource class'],
-        ['prefix only', 'CUSTOM_', 'no resource class'],
-        ['lower case', 'CUSTOM_gpu', 'no resource class'],
-        ['hyphen', 'CUSTOM_A-B', 'no resource class'],
-        ['line break', 'CUSTOM_A\n', 'no resource class'],
-        ['unknown', 'GPU', 'no resource class'],
-        ['empty', '', 'no resource class'],
+        ['too long', 'CUSTOM_' + 'A' * 249, 'not a resource class'],
+        ['prefix only', 'CUSTOM_', 'not a resource class'],
+        ['lower case', 'CUSTOM_gpu', 'not a resource class'],
+        ['hyphen', 'CUSTOM_A-B', 'not a resource class'],
+        ['line break', 'CUSTOM_A\n', 'not a resource class'],
+        ['unknown', 'GPU', 'not a resource class'],
+        ['empty', '', 'not a resource class'],
         ['processors', 'VCPU', 'satisfy requests for VCPU'],
         ['memory', 'MEMORY_MB', 'satisfy requests for MEMORY_MB'],
         ['disk', 'DISK_GB', 'satisfy requests for DISK_GB'],

@@ -30,7 +30,10 @@ class CheckImageTest(unittest.TestCase):
             self.assertIn(f'format is {name}.', str(caught.exception))
 
     def test_check_refuses_unknown_and_zero_size(self):
-        for size, words in ((None, 'does not say its size'), (0, 'is empty')):
+        for size, words in (
+            (None, 'does not report its size'),
+            (0, 'is empty'),
+        ):
             with self.assertRaises(exception.ImageRefused) as caught:
                 image.Image('it', 'raw', size).check()
             self.assertIn(words, str(caught.exception))

@@ -68,7 +68,7 @@ class UnsupportedExtraSpecsTest(unittest.TestCase):
     )
     @ddt.unpack
     def test_unsupported_extra_spec_is_reported(self, key, value):
-        (broken,) = supported_features.broken_by_flavor({key: value})
+        (broken,) = supported_features.refused_extra_specs({key: value})
         self.assertEqual((key, value), (broken.key, broken.value))
         self.assertIn(f'{key}={value}, but ', str(broken))
 
@@ -107,14 +107,14 @@ class UnsupportedExtraSpecsTest(unittest.TestCase):
     @ddt.unpack
     def test_harmless_extra_specs_are_accepted(self, key, value):
         self.assertEqual(
-            [], list(supported_features.broken_by_flavor({key: value}))
+            [], list(supported_features.refused_extra_specs({key: value}))
         )
 
 
 class UnsupportedImagePropertiesTest(unittest.TestCase):
     def test_common_image_properties_are_accepted(self):
         self.assertEqual(
-            [], list(supported_features.broken_by_image(ORDINARY))
+            [], list(supported_features.refused_properties(ORDINARY))
         )
 
     def test_unsupported_image_property_is_reported(self):
@@ -130,7 +130,7 @@ class UnsupportedImagePropertiesTest(unittest.TestCase):
             ('os_secure_boot', 'required'),
         ):
             with self.subTest(name=name, value=value):
-                (broken,) = supported_features.broken_by_image(
+                (broken,) = supported_features.refused_properties(
                     {**ORDINARY, name: value}
                 )
                 self.assertEqual(
@@ -146,7 +146,8 @@ class UnsupportedImagePropertiesTest(unittest.TestCase):
         ):
             with self.subTest(name=name, value=value):
                 self.assertEqual(
-                    [], list(supported_features.broken_by_image({name: value}))
+                    [],
+                    list(supported_features.refused_properties({name: value})),
                 )
 
 

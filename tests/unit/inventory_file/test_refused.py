@@ -158,7 +158,7 @@ class ValueTest(refusals.RefusalTestCase):
             )
 
     @ddt.named_data(
-        ['no characters after CUSTOM_', 'CUSTOM_', 'no resource class'],
+        ['no characters after CUSTOM_', 'CUSTOM_', 'not a resource class'],
         ['lower case', 'custom_gpu', 'did you mean CUSTOM_GPU?'],
         ['no prefix', 'GPU', 'did you mean CUSTOM_GPU?'],
         ['standard class', 'VCPU', 'satisfy requests for VCPU'],

@@ -200,7 +200,7 @@ class RulesTest(refusals.RefusalTestCase):
         )
 
     @ddt.named_data(
-        ['generated', 'CUSTOM_POWERVM_X', 'everything that begins with'],
+        ['generated', 'CUSTOM_POWERVM_X', 'all traits that begin with'],
         ['owner', 'OWNER_NOVA', 'who owns a device'],
         ['tracker', 'COMPUTE_MANAGED_PCI_DEVICE', 'PCI tracker delete'],
         ['once', 'HW_PCI_ONE_TIME_USE', 'one_time_use: true'],

@@ -169,7 +169,7 @@ class OpenTest(unittest.TestCase):
     def test_image_without_size_is_refused(self):
         source = Source(DATA)
         message = self.refused(described(size=None), source)
-        self.assertIn('does not say its size', message)
+        self.assertIn('does not report its size', message)
         self.assertEqual(0, source.opened)
 
     def test_empty_image_is_refused(self):

@@ -137,8 +137,8 @@ class CapturesTest(unittest.TestCase):
 
     def test_unreadable_file_is_refused(self):
         message = self.refused(self.directory / 'missing')
-        self.assertIn('can not be read', message)
-        self.assertIn('can not be read', self.refused(self.directory))
+        self.assertIn('cannot be read', message)
+        self.assertIn('cannot be read', self.refused(self.directory))
 
 
 class SameTranslationTest(unittest.TestCase):

@@ -58,27 +58,27 @@ class ContendedTest(unittest.TestCase):
 
     def test_contended_call_is_repeated_after_every_conflict(self):
         server = Server(*[RACE] * 5)
-        self.assertEqual(6, errors.contended(server.ask)())
+        self.assertEqual(6, errors.retried_on_conflict(server.ask)())
 
     def test_races_do_not_count_as_failures(self):
         server = Server(RACE, DOWN, RACE, BUSY, RACE)
-        self.assertEqual(6, errors.contended(server.ask)())
+        self.assertEqual(6, errors.retried_on_conflict(server.ask)())
 
     def test_failures_end_it(self):
         server = Server(RACE, DOWN, RACE, DOWN, RACE, DOWN)
         with self.assertRaises(exception.RestUnreachable):
-            errors.contended(server.ask)()
+            errors.retried_on_conflict(server.ask)()
         self.assertEqual(6, server.calls)
 
     def test_permanent_error_is_not_tried_again(self):
         server = Server(RACE, FINAL)
         with self.assertRaises(exception.RestError):
-            errors.contended(server.ask)()
+            errors.retried_on_conflict(server.ask)()
         self.assertEqual(2, server.calls)
 
     def test_tries_are_counted_per_call(self):
         server = Server(DOWN, DOWN)
-        ask = errors.contended(server.ask)
+        ask = errors.retried_on_conflict(server.ask)
         self.assertEqual(3, ask())
         server.answers += [DOWN, DOWN]
         self.assertEqual(6, ask())

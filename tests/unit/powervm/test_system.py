@@ -51,7 +51,9 @@ class VanishedTest(base.EmulatorTestCase):
         with self.assertRaises(exception.SlotsVanished) as caught:
             self.system.read()
 
-        self.assertIn('any of its 14 I/O slots', str(caught.exception))
+        self.assertIn(
+            'no longer reports any of its 14 I/O slots', str(caught.exception)
+        )
         self.assertIn('another 180 seconds', str(caught.exception))
 
     def test_vanished_slots_are_believed_after_repeated_full_readings(self):

@@ -244,7 +244,7 @@ class HostTest(base.HostTestCase):
         self.assertIn('offers 3 of the 14 slots', result.out)
         self.assertRegex(
             result.out,
-            r'not free now: slot 21010020 .*: the host does not let a part',
+            r'not free now: slot 21010020 .*: the host does not allow part',
         )
 
     def test_invalid_file_needs_no_host(self):

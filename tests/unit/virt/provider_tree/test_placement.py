@@ -75,8 +75,8 @@ class ConsumersTest(unittest.TestCase):
                 with self.assertLogs(placement.LOG.logger, 'WARNING'):
                     answer = asked.consumers([SILENT, HELD])
                 self.assertFalse(answer.is_free(SILENT))
-                self.assertEqual((), answer.of(SILENT))
-                self.assertEqual(('instance',), answer.of(HELD))
+                self.assertEqual((), answer.consumers_of(SILENT))
+                self.assertEqual(('instance',), answer.consumers_of(HELD))
                 self.assertEqual({'CUSTOM_GPU'}, answer.classes(HELD))
 
 
