@@ -12,6 +12,7 @@
 
 """Names of providers and traits (specification, "Resource Providers")."""
 
+import functools
 import hashlib
 import re
 from collections.abc import Callable
@@ -116,6 +117,7 @@ def is_slot_trait(trait: str) -> bool:
     return trait.startswith(f'CUSTOM_{_TRAIT_PREFIX}')
 
 
+@functools.cache
 def property_trait(key: str, value: str) -> str:
     """Return the trait for one property of a slot.
 
