@@ -121,7 +121,7 @@ def unsettled(accel_info: Sequence[Any] | None) -> bool:
     return bool(states & _ON_THE_WAY) and states <= {_BOUND, *_ON_THE_WAY}
 
 
-def refuse_novas(
+def refuse_nova_devices(
     instance: str,
     requests: Iterable[Request],
     providers: Iterable[claims.SlotProvider],

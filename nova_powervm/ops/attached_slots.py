@@ -50,7 +50,7 @@ class AttachedSlotOps:
         self._host = host
         self._claims = slot_claims
 
-    def missing(
+    def find_missing(
         self, instance: instance_spec.InstanceSpec, lpar: partition.Partition
     ) -> tuple[partition.SlotAssignment, ...]:
         """Find the slots that an LPAR has to be given; nothing is changed.
@@ -69,11 +69,11 @@ class AttachedSlotOps:
             claim for claim in wanted if not lpar.slots.get(claim.drc_index)
         ]
         if set(lpar.slots) - {claim.drc_index for claim in wanted}:
-            raise _differ(instance, lpar, wanted)
+            raise _slots_differ(instance, lpar, wanted)
         if not gaps:
             return ()
         absent = {claim.drc_index for claim in gaps} - set(lpar.slots)
-        self._claims.refuse_novas(
+        self._claims.refuse_nova_devices(
             instance.uuid,
             [r for r in instance.requests if r.drc_index in absent],
         )
@@ -81,7 +81,7 @@ class AttachedSlotOps:
             instance.uuid, instance.lpar, gaps, self._host.view()
         )
 
-    def give(
+    def assign_missing(
         self,
         instance: instance_spec.InstanceSpec,
         slots: Sequence[partition.SlotAssignment],
@@ -90,7 +90,7 @@ class AttachedSlotOps:
 
         Those for one use are burned first, should that have been undone.
 
-        :param slots: What :meth:`missing` found.
+        :param slots: What :meth:`find_missing` found.
         :raises exception.SlotsDiffer: The host did not do so.
         :raises exception.ClaimFailed: One can't be burned; nothing is given.
         """
@@ -110,10 +110,10 @@ class AttachedSlotOps:
         )
         lpar = self._partitions.assign(instance.lpar, slots)
         if lpar.slots != dict.fromkeys((c.drc_index for c in wanted), True):
-            raise _differ(instance, lpar, wanted)
+            raise _slots_differ(instance, lpar, wanted)
         return lpar
 
-    def audit(self, instance: instance_spec.InstanceSpec) -> None:
+    def log_missing(self, instance: instance_spec.InstanceSpec) -> None:
         """Log what a running instance lacks, by the last reading.
 
         For a service that starts: it changes nothing and sends no request.
@@ -134,7 +134,7 @@ class AttachedSlotOps:
                 {'instance': instance.uuid, 'slots': _indexes(lost)},
             )
 
-    def slots_of(
+    def list_slots(
         self, instance: instance_spec.InstanceSpec
     ) -> tuple[int, ...]:
         """Give the slots that an instance has, or was allocated.
@@ -160,7 +160,7 @@ class AttachedSlotOps:
         )
 
 
-def _differ(
+def _slots_differ(
     instance: instance_spec.InstanceSpec,
     lpar: partition.Partition,
     wanted: Iterable[claims.Claim],

@@ -70,7 +70,7 @@ class ClaimOps:
         #: Replaced as a whole, never changed: builds read it in threads.
         self.published = PublishedSlots(is_complete=False)
 
-    def check_file(self, snapshot: host_ops.Snapshot) -> None:
+    def check_inventory_conflicts(self, snapshot: host_ops.Snapshot) -> None:
         """Stop a starting service if two paragraphs identify one device.
 
         This also notes the one-time-use devices: Nova may start instances
@@ -123,7 +123,9 @@ class ClaimOps:
         # Once the tree was updated it has all providers of this host, while
         # those stored with an evacuated instance may be the source host's.
         providers = published.providers if published.is_complete else stored
-        accelerators.refuse_novas(instance, requests, providers.values())
+        accelerators.refuse_nova_devices(
+            instance, requests, providers.values()
+        )
         own = claims.resolve(
             instance,
             allocations,
@@ -134,7 +136,7 @@ class ClaimOps:
             {request.provider_uuid for request in requests},
         )
         found = claims.in_order([*own, *accelerators.claimed(requests)])
-        self._burns.check_allocated(instance, self.burning(found))
+        self._burns.check_allocated(instance, self.select_one_time_use(found))
         if found:
             LOG.info(
                 'Instance %(instance)s gets %(slots)s.',
@@ -169,18 +171,20 @@ class ClaimOps:
         )
         return claims.in_order([*own, *accelerators.claimed(requests)])
 
-    def refuse_novas(
+    def refuse_nova_devices(
         self, instance: str, requests: Iterable[accelerators.Request]
     ) -> None:
         """Refuse accelerator requests for devices that Nova manages.
 
         :raises exception.AcceleratorRefused: It names both sides.
         """
-        accelerators.refuse_novas(
+        accelerators.refuse_nova_devices(
             instance, requests, self.published.providers.values()
         )
 
-    def burning(self, wanted: Iterable[claims.Claim]) -> list[claims.Claim]:
+    def select_one_time_use(
+        self, wanted: Iterable[claims.Claim]
+    ) -> list[claims.Claim]:
         """Select the claims whose devices are burned before use."""
         return one_time_use.select_claims(wanted, self.published.one_time_use)
 
@@ -194,7 +198,7 @@ class ClaimOps:
         self._burns.burn(
             instance,
             one_time_use.expand_to_twins(
-                self.burning(wanted), self.published.providers
+                self.select_one_time_use(wanted), self.published.providers
             ),
         )
 

@@ -109,15 +109,15 @@ class HostOps:
         :raises exception.RestUnreachable: It did not answer.
         """
         before = self._last
-        vacant = self._vacant(before) if before else frozenset()
+        unallocated = self._find_unallocated(before) if before else frozenset()
         view = self._system.read()
         found = Snapshot(view, self._capacity(), self._holdings(view))
-        if before and vacant:
+        if before and unallocated:
             owned = before.in_use
             lost = frozenset(
                 uuid
                 for uuid, lpar in found.in_use.items()
-                if uuid in vacant and owned.get(uuid) == lpar
+                if uuid in unallocated and owned.get(uuid) == lpar
             )
             found = dataclasses.replace(found, lost=lost)
         self._last = found
@@ -143,17 +143,17 @@ class HostOps:
             )
             return self._last.disk
 
-    def _vacant(self, before: Snapshot) -> frozenset[str]:
+    def _find_unallocated(self, before: Snapshot) -> frozenset[str]:
         """Ask Placement which providers of slots in use nobody holds.
 
         One request for each. A provider that Placement gives no answer about
         stays lost if it was lost before.
         """
         asked = frozenset(before.in_use)
-        holders = self._placement.holders(asked)
-        silent = asked - holders.keys()
+        consumers_of = self._placement.get_consumers(asked)
+        silent = asked - consumers_of.keys()
         return frozenset(
-            uuid for uuid, consumers in holders.items() if not consumers
+            uuid for uuid, consumers in consumers_of.items() if not consumers
         ) | (before.lost & silent)
 
     def _holdings(self, view: host.HostView) -> Holdings:

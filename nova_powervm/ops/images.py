@@ -35,13 +35,13 @@ LOG = logging.getLogger(__name__)
 #: What of an image is looked at before anything is made of it. All formats
 #: that are told apart show themselves in it, and qcow2 tells all of itself.
 BEGINNING = 256 * 1024
-_TRIES = 2
+_MAX_ATTEMPTS = 2
 #: Of a hash in a message, which Nova cuts after 255 characters.
-_DIGITS = 16
+_HASH_DIGITS = 16
 #: What is remembered of an image is small.
-_REMEMBERED = 1000
+_MAX_REMEMBERED = 1000
 #: A partition table is no format of its own: Glance calls such images raw.
-_RAW = ('raw', 'gpt')
+_RAW_FORMATS = ('raw', 'gpt')
 
 
 class Reading:
@@ -73,7 +73,7 @@ class Reading:
         self._inspect = inspect
         self._complete = complete
         # Before a byte is read: an unknown hash can't be made good.
-        _hash(described)
+        _new_hash(described)
         self._beginning: list[bytes] = []
         self._rest: Generator[bytes] | None = None
         #: What the beginning tells.
@@ -87,7 +87,7 @@ class Reading:
         """
         if self._rest is None:
             self._open()
-        return self._verified()
+        return self._read_verified()
 
     def close(self) -> None:
         """End a transfer that is not read to its end."""
@@ -97,34 +97,34 @@ class Reading:
 
     @tenacity.retry(
         retry=tenacity.retry_if_exception_type(exception.ImageUnreadable),
-        stop=tenacity.stop_after_attempt(_TRIES),
+        stop=tenacity.stop_after_attempt(_MAX_ATTEMPTS),
         reraise=True,
     )
     def _open(self) -> image.Contents:
         chunks = self._source()
         with contextlib.ExitStack() as undo:
             undo.callback(chunks.close)
-            self._beginning = _beginning(chunks)
-            contents = _contents(
+            self._beginning = _read_beginning(chunks)
+            contents = _describe_contents(
                 self._described, b''.join(self._beginning), self._inspect
             )
             undo.pop_all()
         self._rest = chunks
         return contents
 
-    def _verified(self) -> Generator[bytes]:
+    def _read_verified(self) -> Generator[bytes]:
         """Pass chunks on, the last one only after all were verified."""
         # Only now: a stream that nobody began to read can be given again.
         beginning, rest = self._beginning, self._rest
         self._beginning, self._rest = [], None
         assert rest is not None  # noqa: S101 - for the type checker
-        size, found, held = 0, _hash(self._described), b''
+        size, found, held = 0, _new_hash(self._described), b''
         with contextlib.closing(rest):
             for chunks in (beginning, rest):
                 for chunk in chunks:
                     size += len(chunk)
                     if size > self.contents.size:
-                        raise _another_size(self._described, f'over {size}')
+                        raise _wrong_size(self._described, f'over {size}')
                     if found is not None:
                         found.update(chunk)
                     if held:
@@ -136,7 +136,7 @@ class Reading:
                 reason=f'{size} bytes came, Glance says {self.contents.size}',
             )
         if found is not None:
-            _compare(self._described, found.hexdigest())
+            _check_hash(self._described, found.hexdigest())
         self._complete(self.contents)
         yield held
 
@@ -210,7 +210,7 @@ class ImageOps:
 
     @tenacity.retry(
         retry=tenacity.retry_if_exception_type(exception.ImageUnreadable),
-        stop=tenacity.stop_after_attempt(_TRIES),
+        stop=tenacity.stop_after_attempt(_MAX_ATTEMPTS),
         reraise=True,
     )
     def _read_whole(
@@ -230,11 +230,11 @@ class ImageOps:
             return
         with self._lock:
             self._known[described] = contents
-            while len(self._known) > _REMEMBERED:
+            while len(self._known) > _MAX_REMEMBERED:
                 self._known.popitem(last=False)
 
 
-def _beginning(chunks: Iterator[bytes]) -> list[bytes]:
+def _read_beginning(chunks: Iterator[bytes]) -> list[bytes]:
     found: list[bytes] = []
     size = 0
     while size < BEGINNING:
@@ -246,14 +246,14 @@ def _beginning(chunks: Iterator[bytes]) -> list[bytes]:
     return found
 
 
-def _contents(
+def _describe_contents(
     described: image.Image, beginning: bytes, inspect: bool
 ) -> image.Contents:
     size = described.check()
     is_raw = described.disk_format == 'raw'
     inspector: Any = None
     if inspect or not is_raw:
-        inspector = _accepted(described, beginning)
+        inspector = _inspect_format(described, beginning)
     return image.Contents(
         size=size,
         disk_format=described.disk_format,
@@ -261,7 +261,7 @@ def _contents(
     )
 
 
-def _hash(described: image.Image) -> Any:
+def _new_hash(described: image.Image) -> Any:
     """Give a new hash object of Glance's algorithm, None without a hash."""
     if not described.hash_value:
         return None
@@ -279,7 +279,7 @@ def _hash(described: image.Image) -> Any:
     return made
 
 
-def _another_size(
+def _wrong_size(
     described: image.Image, came: object
 ) -> exception.ImageDamaged:
     return exception.ImageDamaged(
@@ -288,16 +288,17 @@ def _another_size(
     )
 
 
-def _compare(described: image.Image, found: str) -> None:
+def _check_hash(described: image.Image, found: str) -> None:
     if found != described.hash_value.lower():
         raise exception.ImageDamaged(
             image=described.id,
-            reason=f'its {described.hash_algorithm} is {found[:_DIGITS]}..., '
-            f'Glance says {described.hash_value[:_DIGITS]}...',
+            reason=f'its {described.hash_algorithm} is '
+            f'{found[:_HASH_DIGITS]}..., '
+            f'Glance says {described.hash_value[:_HASH_DIGITS]}...',
         )
 
 
-def _accepted(described: image.Image, beginning: bytes) -> Any:
+def _inspect_format(described: image.Image, beginning: bytes) -> Any:
     """Give the inspector of the image's format, if it is the declared one.
 
     The rules are those of Nova's own inspection. An inspector that waits for
@@ -318,7 +319,7 @@ def _accepted(described: image.Image, beginning: bytes) -> Any:
         ) from error
     found = str(inspector)
     declared = described.disk_format
-    if found != declared and not (declared == 'raw' and found in _RAW):
+    if found != declared and not (declared == 'raw' and found in _RAW_FORMATS):
         raise exception.ImageRefused(
             image=described.id,
             reason=f'Glance says its format is {declared}, but its bytes are '

@@ -290,7 +290,7 @@ class Records(Protocol):
 class Placement(Protocol):
     """What is asked of Placement beyond what Nova hands over."""
 
-    def consumers(
+    def get_allocations(
         self, providers: Collection[slot_providers.Provider]
     ) -> slot_providers.Allocations:
         """Find who holds allocations of these providers.
@@ -299,7 +299,7 @@ class Placement(Protocol):
         allocated.
         """
 
-    def holders(
+    def get_consumers(
         self, providers: Collection[str]
     ) -> Mapping[str, Collection[str]]:
         """Find who holds allocations of providers, with one request for each.

@@ -101,14 +101,14 @@ class LifecycleOps:
         :raises exception.PowerVMError: The host refused or did not answer.
         """
         plan = self._plan(instance)
-        self._removal.forget(plan.spec.uuid)
+        self._removal.forget_leftover(plan.spec.uuid)
         with contextlib.closing(self._open(instance.image_disk)) as reading:
             root_gb = _root_gb(instance.image_disk, reading.contents)
-            self._clear(plan.spec)
+            self._remove_interrupted_build(plan.spec)
             try:
-                stored = self._store(instance, plan, root_gb, reading)
+                stored = self._make_disks(instance, plan, root_gb, reading)
                 self._burn(instance, plan)
-                self._run(instance, plan, stored)
+                self._create_and_start(instance, plan, stored)
             except BaseException as error:
                 LOG.warning(
                     'Instance %(instance)s could not be built; removing LPAR '
@@ -118,7 +118,7 @@ class LifecycleOps:
                 self._removal.remove_failed_build(plan.spec, error)
                 raise
 
-    def _run(
+    def _create_and_start(
         self,
         instance: instance_spec.InstanceSpec,
         plan: _Plan,
@@ -166,9 +166,9 @@ class LifecycleOps:
         if lpar is None:
             LOG.info('Instance %s has no LPAR to delete.', instance)
         self._removal.remove(uuid, lpar, delete_disks=delete_disks)
-        self._removal.forget(uuid)
+        self._removal.forget_leftover(uuid)
 
-    def check(self, instance: instance_spec.InstanceSpec) -> None:
+    def check_rebuild(self, instance: instance_spec.InstanceSpec) -> None:
         """Check what a build needs; what the instance has by now stays.
 
         For an instance that is to be destroyed and built anew: all that
@@ -217,14 +217,14 @@ class LifecycleOps:
         claimed = self.claim(instance)
         # The host's sizes never change; its slots do.
         view = self._host.view() if claimed else self._host.last.view
-        spec = self._specify(instance, claimed, view)
+        spec = self._make_spec(instance, claimed, view)
         connections = self._networks.connect(instance.known_ports)
         return _Plan(
             spec=spec,
             claimed=claimed,
             connections=connections,
             iso=instance.config_drive
-            and instance.config_drive(_slots(spec, view.io_slots)),
+            and instance.config_drive(_owned_slots(spec, view.io_slots)),
         )
 
     def _burn(self, instance: instance_spec.InstanceSpec, plan: _Plan) -> None:
@@ -233,7 +233,7 @@ class LifecycleOps:
         The image may have taken an hour since the slots were looked at. A
         build that fails because one is gone must not cost the others.
         """
-        if not self._claims.burning(plan.claimed):
+        if not self._claims.select_one_time_use(plan.claimed):
             return
         self._claims.assignments(
             instance.uuid, plan.spec.uuid, plan.claimed, self._host.view()
@@ -243,7 +243,7 @@ class LifecycleOps:
     def _open(self, root: instance_spec.RootDisk) -> image_ops.Reading:
         return self._images.open(root.image, root.source, inspect=root.inspect)
 
-    def _store(
+    def _make_disks(
         self,
         instance: instance_spec.InstanceSpec,
         plan: _Plan,
@@ -253,7 +253,7 @@ class LifecycleOps:
         """Make the disks and media of an LPAR that is not there yet."""
         lpar = plan.spec.uuid
         name = storage.root_disk_name(lpar, instance.image_disk.flavor_gb)
-        with _timed(
+        with _log_duration(
             instance.uuid,
             f'root disk {name} of {root_gb} GB from image '
             f'{instance.image_disk.image.id} ({reading.contents.size} bytes)',
@@ -265,13 +265,13 @@ class LifecycleOps:
             ]
         if plan.iso is not None:
             name = storage.config_drive_name(lpar)
-            with _timed(
+            with _log_duration(
                 instance.uuid, f'config drive {name} ({len(plan.iso)} bytes)'
             ):
                 stored.append(self._disks.make_medium(name, plan.iso))
         return stored
 
-    def _specify(
+    def _make_spec(
         self,
         instance: instance_spec.InstanceSpec,
         claimed: Sequence[claims.Claim],
@@ -291,7 +291,7 @@ class LifecycleOps:
             slots=self._claims.assignments(instance.uuid, uuid, claimed, view),
         )
 
-    def _clear(self, spec: partition.PartitionSpec) -> None:
+    def _remove_interrupted_build(self, spec: partition.PartitionSpec) -> None:
         """Remove what an interrupted build of this instance left behind.
 
         Half of a disk may have been written, so nothing is used again. A
@@ -340,7 +340,7 @@ def _root_gb(root: instance_spec.RootDisk, contents: image.Contents) -> int:
 
 
 @contextlib.contextmanager
-def _timed(instance: str, what: str) -> Iterator[None]:
+def _log_duration(instance: str, what: str) -> Iterator[None]:
     """Log when a disk or medium begins to be made, and how long it took."""
     LOG.info('Making %s.', what, instance_uuid=instance)
     with timeutils.StopWatch() as watch:
@@ -352,7 +352,7 @@ def _timed(instance: str, what: str) -> Iterator[None]:
     )
 
 
-def _slots(
+def _owned_slots(
     spec: partition.PartitionSpec, known: Iterable[slots.Slot]
 ) -> list[slots.Slot]:
     return [slot for slot in known if slot.drc_index in spec.drc_indexes]

@@ -127,7 +127,7 @@ class NetworkOps:
             self._drivers[port.vif_type].check(port)
 
     @contextlib.contextmanager
-    def using(self, ports: Iterable[network.Port]) -> Iterator[None]:
+    def hold_resources(self, ports: Iterable[network.Port]) -> Iterator[None]:
         """Keep what ports need on the host until their adapters are made."""
         with contextlib.ExitStack() as kept:
             for driver, own in self._by_driver(ports):
@@ -180,11 +180,11 @@ class NetworkOps:
                 if self._serves(adapter, port):
                     return
                 raise _address_in_use(port, adapter)
-        with self.using([port]):
+        with self.hold_resources([port]):
             self.plug(self._find(lpar), self.connect([port]), marks)
 
     @contextlib.contextmanager
-    def compared(
+    def compare_adapters(
         self, lpar: str, instance: InstancePorts | None
     ) -> Iterator[Changes]:
         """Find the missing and the surplus adapters of an LPAR.
@@ -207,21 +207,23 @@ class NetworkOps:
         differing = self._differences(instance.known, adapters)
         if differing:
             differing = self._differences(instance.ask(), adapters)
-        with self.using(differing.missing):
+        with self.hold_resources(differing.missing):
             yield Changes(
                 surplus=differing.surplus,
                 connections=self.connect(differing.missing),
                 marks=instance.marks,
             )
 
-    def prepare(self, changes: Changes) -> None:
+    def prepare_host(self, changes: Changes) -> None:
         """Prepare the host for changes; no LPAR is changed.
 
         This takes longest, and is what the host refuses most often.
         """
         self._provide(changes.connections, changes.marks)
 
-    def carry_out(self, lpar: partition.Partition, changes: Changes) -> None:
+    def apply_changes(
+        self, lpar: partition.Partition, changes: Changes
+    ) -> None:
         """Change the adapters of an LPAR; one that runs needs RMC for it.
 
         The changes have to be prepared. If this fails, the LPAR has lost no
@@ -243,17 +245,17 @@ class NetworkOps:
             )
         self._make(lpar, changes.connections, changes.marks)
 
-    def complete(self, lpar: str, instance: InstancePorts) -> None:
+    def add_missing_adapters(self, lpar: str, instance: InstancePorts) -> None:
         """Give an LPAR the adapters that it lacks, whatever its state is.
 
         None is removed: its guest may be using it. Surplus adapters are
         logged, and removed when the LPAR is started.
 
         :param lpar: Upper-case PowerVM uuid.
-        :raises exception.PowerVMError: As :meth:`compared`, or the host
-            refused.
+        :raises exception.PowerVMError: As for :meth:`compare_adapters`, or
+            the host refused.
         """
-        with self.compared(lpar, instance) as changes:
+        with self.compare_adapters(lpar, instance) as changes:
             for adapter in changes.surplus:
                 LOG.warning(
                     'LPAR %(lpar)s has the network adapter %(adapter)s, which '
@@ -273,7 +275,7 @@ class NetworkOps:
             for driver in [known] if known else self._drivers.values():
                 driver.unplug(lpar, port.mac)
 
-    def release(self, marks: InstanceMarks) -> None:
+    def release_unused(self, marks: InstanceMarks) -> None:
         """Free what only the ports of an instance without an LPAR needed.
 
         :param marks: The record of the instance.
@@ -281,7 +283,7 @@ class NetworkOps:
         for driver in self._drivers.values():
             driver.release(marks)
 
-    def tidy(self) -> None:
+    def clean_up(self) -> None:
         """Free what is of no use any more, once for each cycle."""
         for driver in self._drivers.values():
             driver.tidy()

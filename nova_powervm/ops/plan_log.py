@@ -35,7 +35,7 @@ class PlanLog:
     """Logs plans, and what of the inventory file has no use on this host."""
 
     def __init__(self) -> None:
-        self._told: Mapping[int, _Line] = {}
+        self._logged: Mapping[int, _Line] = {}
         self._policy: policies.Policy | None = None
 
     def log(self, policy: policies.Policy, plan: plans.Plan) -> None:
@@ -49,9 +49,9 @@ class PlanLog:
             _log_unused(policy, plan.verdicts)
         lines = _lines(policy, plan)
         for index, line in lines.items():
-            if self._told.get(index) != line:
+            if self._logged.get(index) != line:
                 LOG.log(line.level, line.text)
-        self._told = lines
+        self._logged = lines
 
 
 def _log_unused(

@@ -25,11 +25,14 @@ from nova_powervm.ops import attached_slots
 from nova_powervm.ops import instance_spec
 from nova_powervm.ops import interfaces
 from nova_powervm.ops import network
+from nova_powervm.ops import removal
 
 LOG = logging.getLogger(__name__)
 
 #: States in which an operating system can't be asked to shut down.
-_DEAF = frozenset((lpar_state.Power.FAILED, lpar_state.Power.SUSPENDED))
+_CANNOT_SHUT_DOWN = frozenset(
+    (lpar_state.Power.FAILED, lpar_state.Power.SUSPENDED)
+)
 
 
 class PowerOps:
@@ -74,7 +77,7 @@ class PowerOps:
         :raises exception.PortsUnknown: It can't be told which there must be.
         """
         lpar = self._find(instance.lpar)
-        power = _known(instance, lpar)
+        power = _require_known_state(instance, lpar)
         if power is lpar_state.Power.SUSPENDED:
             raise exception.PartitionNotStartable(
                 name=lpar.name,
@@ -84,8 +87,10 @@ class PowerOps:
                 'Resume it on the host, or reboot the server hard to start '
                 'it anew',
             )
-        missing = self._slots.missing(instance, lpar)
-        with self._networks.compared(lpar.uuid, instance.ports) as changes:
+        missing = self._slots.find_missing(instance, lpar)
+        with self._networks.compare_adapters(
+            lpar.uuid, instance.ports
+        ) as changes:
             if power is not lpar_state.Power.RUNNING:
                 self._start(instance, lpar, missing, changes)
                 return
@@ -95,8 +100,8 @@ class PowerOps:
                     name=lpar.name,
                     slots=', '.join(f'{s.drc_index:08X}' for s in missing),
                 )
-            self._networks.prepare(changes)
-            self._networks.carry_out(lpar, changes)
+            self._networks.prepare_host(changes)
+            self._networks.apply_changes(lpar, changes)
 
     def _start(
         self,
@@ -113,19 +118,19 @@ class PowerOps:
 
         :param timeout: Seconds to shut down, as for :meth:`power_off`.
         """
-        self._networks.prepare(changes)
-        if _is_active(lpar):
+        self._networks.prepare_host(changes)
+        if removal.is_active(lpar):
             self._stop(lpar, timeout)
-            with self._started_after_all(lpar, missing):
-                self._networks.carry_out(lpar, changes)
+            with self._start_on_failure(lpar, missing):
+                self._networks.apply_changes(lpar, changes)
         else:
-            self._networks.carry_out(lpar, changes)
+            self._networks.apply_changes(lpar, changes)
         if missing:
-            lpar = self._slots.give(instance, missing)
+            lpar = self._slots.assign_missing(instance, missing)
         self._partitions.power_on(lpar)
 
     @contextlib.contextmanager
-    def _started_after_all(
+    def _start_on_failure(
         self,
         lpar: partition.Partition,
         missing: Sequence[partition.SlotAssignment],
@@ -162,7 +167,7 @@ class PowerOps:
         :raises exception.PartitionNotFound: There is no such LPAR.
         """
         lpar = self._find(uuid)
-        if not _is_active(lpar):
+        if not removal.is_active(lpar):
             return
         self._stop(lpar, timeout)
 
@@ -170,7 +175,7 @@ class PowerOps:
         """Stop an LPAR that is not off."""
         if (
             timeout
-            and lpar_state.power(lpar.state) not in _DEAF
+            and lpar_state.power(lpar.state) not in _CANNOT_SHUT_DOWN
             and self._shut_down(lpar, timeout)
         ):
             return
@@ -200,9 +205,11 @@ class PowerOps:
             must be; the LPAR runs on.
         """
         lpar = self._find(instance.lpar)
-        power = _known(instance, lpar)
-        missing = self._slots.missing(instance, lpar)
-        with self._networks.compared(lpar.uuid, instance.ports) as changes:
+        power = _require_known_state(instance, lpar)
+        missing = self._slots.find_missing(instance, lpar)
+        with self._networks.compare_adapters(
+            lpar.uuid, instance.ports
+        ) as changes:
             if missing or changes or power is not lpar_state.Power.RUNNING:
                 self._start(
                     instance, lpar, missing, changes, 0 if hard else timeout
@@ -223,7 +230,7 @@ class PowerOps:
             return
         # It may have gone down too late, and does not come up again.
         lpar = self._find(instance.lpar)
-        if _is_active(lpar):
+        if removal.is_active(lpar):
             self._partitions.restart(lpar, hard=True)
         else:
             self._partitions.power_on(lpar)
@@ -261,7 +268,7 @@ class PowerOps:
         return True
 
 
-def _known(
+def _require_known_state(
     instance: instance_spec.InstanceSpec, lpar: partition.Partition
 ) -> lpar_state.Power:
     """Give an LPAR's power state; the host has to know it."""
@@ -276,7 +283,3 @@ def _known(
             'another state',
         )
     return power
-
-
-def _is_active(lpar: partition.Partition) -> bool:
-    return lpar_state.power(lpar.state) is not lpar_state.Power.OFF

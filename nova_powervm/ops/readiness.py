@@ -20,7 +20,7 @@ from nova_powervm.instance import lpar_state
 from nova_powervm.ops import interfaces
 
 #: How long the other states get once one is known.
-SOME_SECONDS = 60
+GRACE_SECONDS = 60
 
 
 class Readiness:
@@ -45,7 +45,7 @@ class Readiness:
         self._records = records
         self._clock = clock
         # When the host first told some states and not all.
-        self._some_at: float | None = None
+        self._some_known_since: float | None = None
 
     def check(self) -> None:
         """Refuse while the power state of an instance is unknown.
@@ -73,18 +73,19 @@ class Readiness:
                 raise _refusal(exception.StatesUnknown, unknown)
         if not unknown:
             return
-        if self._stay_unknown(some_known=len(unknown) < len(ours)):
+        if self._grace_is_over(some_known=len(unknown) < len(ours)):
             raise _refusal(exception.StatesStayUnknown, unknown)
         raise _refusal(exception.StatesUnknown, unknown)
 
-    def _stay_unknown(self, *, some_known: bool) -> bool:
+    def _grace_is_over(self, *, some_known: bool) -> bool:
         now = self._clock()
         if not some_known:
-            self._some_at = None
-        elif self._some_at is None:
-            self._some_at = now
+            self._some_known_since = None
+        elif self._some_known_since is None:
+            self._some_known_since = now
         return (
-            self._some_at is not None and now >= self._some_at + SOME_SECONDS
+            self._some_known_since is not None
+            and now >= self._some_known_since + GRACE_SECONDS
         )
 
 

@@ -110,7 +110,7 @@ class RemovalOps:
                 },
             )
 
-    def forget(self, uuid: str) -> None:
+    def forget_leftover(self, uuid: str) -> None:
         """Note that an LPAR is not, or no longer, left from a failed build."""
         with self._lock:
             self._leftovers.pop(uuid, None)

@@ -69,12 +69,12 @@ class StoppedLpars:
             stops.
         :raises exception.PowerVMError: The host did not answer.
         """
-        if lpars is not None and not self._running(lpars):
+        if lpars is not None and not self._find_running(lpars):
             return
-        seen = self._off()
+        seen = self._find_off()
         suspects = seen
         while suspects and not wait(SETTLE_SECONDS):
-            off = self._off()
+            off = self._find_off()
             for lpar in sorted(suspects.keys() & off.keys()):
                 LOG.info(
                     'LPAR %(lpar)s of instance %(instance)s has stopped by '
@@ -85,9 +85,9 @@ class StoppedLpars:
             suspects = {k: v for k, v in off.items() if k not in seen}
             seen = {**seen, **off}
 
-    def _off(self) -> Mapping[str, str]:
+    def _find_off(self) -> Mapping[str, str]:
         """Give the LPARs that should run and are off, with their instances."""
-        return self._running(
+        return self._find_running(
             [
                 lpar
                 for lpar, state in self._partitions.states().items()
@@ -95,5 +95,5 @@ class StoppedLpars:
             ]
         )
 
-    def _running(self, lpars: Collection[str]) -> Mapping[str, str]:
+    def _find_running(self, lpars: Collection[str]) -> Mapping[str, str]:
         return self._records.running(lpars, self._host)

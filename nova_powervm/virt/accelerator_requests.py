@@ -38,12 +38,12 @@ _SERVICE_USER = service_token.SERVICE_USER_GROUP
 Sleep = Callable[[float], None]
 
 
-def wanted(instance: Any) -> bool:
+def has_device_profile(instance: Any) -> bool:
     """Whether the instance's flavor has a device profile."""
-    return _profile(instance) is not None
+    return _device_profile(instance) is not None
 
 
-def given(
+def parse_requests(
     instance: Any, nodename: str, accel_info: Any
 ) -> tuple[accelerators.Request, ...]:
     """Read the requests that Nova hands over once it has waited for them.
@@ -54,11 +54,11 @@ def given(
     :raises exception.AcceleratorRefused: One of them can't be served.
     """
     return accelerators.parse(
-        instance.uuid, nodename, _profile(instance), accel_info
+        instance.uuid, nodename, _device_profile(instance), accel_info
     )
 
 
-def settled(
+def await_requests(
     context: Any,
     instance: Any,
     nodename: str,
@@ -78,11 +78,11 @@ def settled(
     :raises exception.AcceleratorRefused: One of them can't be served.
     """
     if accelerators.unsettled(accel_info):
-        accel_info = _waited_for(context, instance, sleep)
-    return given(instance, nodename, accel_info)
+        accel_info = _poll_until_settled(context, instance, sleep)
+    return parse_requests(instance, nodename, accel_info)
 
 
-def fetched(
+def fetch_requests(
     context: Any,
     instance: Any,
     nodename: str,
@@ -103,22 +103,22 @@ def fetched(
     :raises exception.AcceleratorsUnknown: Cyborg did not answer.
     :raises exception.AcceleratorRefused: One of them can't be served.
     """
-    if not wanted(instance):
+    if not has_device_profile(instance):
         return ()
     if wait:
-        found = _waited_for(context, instance, sleep)
+        found = _poll_until_settled(context, instance, sleep)
     else:
-        found = _ask(context, instance)
+        found = _query_cyborg(context, instance)
         if accelerators.unsettled(found):
             LOG.info(
                 'Cyborg is still binding accelerators of it; nova-compute '
                 'does not wait for it now.',
                 instance=instance,
             )
-    return given(instance, nodename, found)
+    return parse_requests(instance, nodename, found)
 
 
-def _waited_for(context: Any, instance: Any, sleep: Sleep) -> Any:
+def _poll_until_settled(context: Any, instance: Any, sleep: Sleep) -> Any:
     """Ask for the requests until all are settled, or it takes too long.
 
     :returns: The last answer.
@@ -144,13 +144,13 @@ def _waited_for(context: Any, instance: Any, sleep: Sleep) -> Any:
         ),
         sleep=sleep,
     )
-    return attempts(_ask, context, instance)
+    return attempts(_query_cyborg, context, instance)
 
 
-def _ask(context: Any, instance: Any) -> Any:
+def _query_cyborg(context: Any, instance: Any) -> Any:
     """Give an instance's requests as Cyborg's API tells them."""
     try:
-        client = cyborg.get_client(_entitled(context))
+        client = cyborg.get_client(_with_token(context))
         return client.get_arqs_for_instance(instance.uuid)
     except (
         nova_exception.NovaException,
@@ -161,7 +161,7 @@ def _ask(context: Any, instance: Any) -> Any:
         ) from error
 
 
-def _entitled(context: Any) -> Any:
+def _with_token(context: Any) -> Any:
     """Give a context that Cyborg's API lets in.
 
     While nova-compute starts, Nova acts in a context of its own, which has
@@ -182,6 +182,6 @@ def _entitled(context: Any) -> Any:
     )
 
 
-def _profile(instance: Any) -> str | None:
+def _device_profile(instance: Any) -> str | None:
     profile = (instance.flavor.extra_specs or {}).get(accelerators.PROFILE)
     return str(profile) if profile else None

@@ -33,7 +33,7 @@ _META_DATA = re.compile(r'openstack/[^/]+/meta_data\.json')
 File = tuple[str, bytes]
 
 
-def contents(
+def collect_files(
     instance: Any,
     network_info: Any,
     injected_files: Any,
@@ -70,11 +70,11 @@ def _with_slots(path: str, data: bytes, owned: Sequence[slots.Slot]) -> bytes:
     document = json.loads(data)
     if 'devices' not in document:
         return data
-    document['devices'] += [describe(slot) for slot in owned]
+    document['devices'] += [describe_slot(slot) for slot in owned]
     return json.dumps(document).encode()
 
 
-def describe(slot: slots.Slot) -> Mapping[str, Any]:
+def describe_slot(slot: slots.Slot) -> Mapping[str, Any]:
     """Describe a slot in the form of Nova's device metadata.
 
     ``location`` is the location code, which a guest finds in
@@ -104,7 +104,7 @@ def describe(slot: slots.Slot) -> Mapping[str, Any]:
     }
 
 
-def iso(files: Iterable[File]) -> bytes:
+def make_iso(files: Iterable[File]) -> bytes:
     """Make an ISO 9660 image with Rock Ridge and Joliet names.
 
     :param files: Path with slashes, and contents. A name in it has at most

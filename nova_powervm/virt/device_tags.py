@@ -19,7 +19,7 @@ from typing import Any
 from nova import objects
 
 
-def metadata(
+def describe_tagged(
     context: Any, instance: Any, network_info: Iterable[Any] | None
 ) -> objects.InstanceDeviceMetadata | None:
     """Describe what was tagged of an instance; None if nothing was.

@@ -57,9 +57,9 @@ from nova_powervm.virt import vifs
 from nova_powervm.virt.provider_tree import free_provider_reads
 from nova_powervm.virt.provider_tree import provider_config
 from nova_powervm.virt.provider_tree import writing
-from nova_powervm.virt.unsupported import builds
+from nova_powervm.virt.unsupported import build_requests
+from nova_powervm.virt.unsupported import guest_stops
 from nova_powervm.virt.unsupported import messages
-from nova_powervm.virt.unsupported import stopping
 
 CONF = nova.conf.CONF
 LOG = logging.getLogger(__name__)
@@ -67,7 +67,7 @@ LOG = logging.getLogger(__name__)
 conf.register_opts(CONF)
 
 
-@errors.translated
+@errors.translate_errors
 class PowerVMDriver(unsupported.Unsupported):
     """Runs instances as LPARs of one PowerVM (NovaLink) host.
 
@@ -96,11 +96,11 @@ class PowerVMDriver(unsupported.Unsupported):
         self._node: str | None = None
         self._node_uuid: str | None = None
         self._running: services.Services | None = None
-        self._is_first = True
-        self._silence = silent_host.Silence()
-        self._refused = rebuild.RefusedRebuilds(virtapi)
+        self._is_first_cycle = True
+        self._silent_host = silent_host.SilentHostLimiter()
+        self._refused_rebuilds = rebuild.RefusedRebuilds(virtapi)
 
-    def _name(self) -> str:
+    def _nodename(self) -> str:
         return self._node or ''
 
     def _ops(self) -> services.Services:
@@ -108,10 +108,10 @@ class PowerVMDriver(unsupported.Unsupported):
             raise nova_exception.VirtDriverNotReady()
         return self._running
 
-    def _patience(self) -> contextlib.AbstractContextManager[None]:
+    def _limit_waits_at_start(self) -> contextlib.AbstractContextManager[None]:
         """Keep a start from waiting for a silent host once per instance."""
-        if self._is_first:
-            return self._silence.noted()
+        if self._is_first_cycle:
+            return self._silent_host.limit_waits()
         return contextlib.nullcontext()
 
     def _emit_stopped(self, instance: str) -> None:
@@ -142,7 +142,9 @@ class PowerVMDriver(unsupported.Unsupported):
             host,
             self.virtapi,
             CONF.cpu_allocation_ratio or CONF.initial_cpu_allocation_ratio,
-            provider_config.additions(CONF.compute.provider_config_location),
+            provider_config.read_additions(
+                CONF.compute.provider_config_location
+            ),
             self._emit_stopped,
         )
         if self._settings.skip_free_provider_reads:
@@ -187,11 +189,11 @@ class PowerVMDriver(unsupported.Unsupported):
         """
         # Of a first cycle that fails nothing is made up for: a later one may
         # have builds under way.
-        is_first, self._is_first = self._is_first, False
+        is_first_cycle, self._is_first_cycle = self._is_first_cycle, False
         running = self._ops()
         running.provider_tree.recover_deleted(self._local_uuid())
-        self._tidy(running, with_orphans=is_first)
-        running.network.tidy()
+        self._remove_leftovers(running, with_orphans=is_first_cycle)
+        running.network.clean_up()
         running.inventory.refresh()
         snapshot = running.host.read()
         return {
@@ -199,7 +201,9 @@ class PowerVMDriver(unsupported.Unsupported):
             **translation.available_resource(snapshot, nodename),
         }
 
-    def _tidy(self, running: services.Services, *, with_orphans: bool) -> None:
+    def _remove_leftovers(
+        self, running: services.Services, *, with_orphans: bool
+    ) -> None:
         """Remove what failed builds have left; this never fails a cycle.
 
         :param with_orphans: Whether this is the first cycle: nova-compute
@@ -209,7 +213,7 @@ class PowerVMDriver(unsupported.Unsupported):
         jobs = [('LPARs', running.removal.remove_leftovers)]
         if with_orphans:
             jobs.append(('Disks', running.removal.remove_orphan_disks))
-        hosted = functools.partial(running.records.hosted, self._name())
+        hosted = functools.partial(running.records.hosted, self._nodename())
         for what, job in jobs:
             try:
                 job(hosted)
@@ -230,7 +234,7 @@ class PowerVMDriver(unsupported.Unsupported):
             has changed. In a running service this is the one kind of error
             that Nova logs in a line, without a traceback.
         """
-        self._refused.restore()
+        self._refused_rebuilds.restore_allocations()
         running = self._ops()
         snapshot = running.host.last
         self._update_root(provider_tree, nodename, snapshot)
@@ -315,7 +319,7 @@ class PowerVMDriver(unsupported.Unsupported):
         """
         state = lpar_state.Power.UNKNOWN
         try:
-            with self._patience():
+            with self._limit_waits_at_start():
                 state = self._ops().power.state(_lpar(instance))
         except exception.PartitionNotFound:
             raise
@@ -355,10 +359,10 @@ class PowerVMDriver(unsupported.Unsupported):
         :raises nova.exception.BuildAbortException: It would fail anywhere.
         """
         try:
-            builds.check(
+            build_requests.check_supported(
                 instance, image_meta, block_device_info, injected_files
             )
-            instance.device_metadata = device_tags.metadata(
+            instance.device_metadata = device_tags.describe_tagged(
                 context, instance, network_info
             )
             build = self._describe_build(
@@ -369,14 +373,16 @@ class PowerVMDriver(unsupported.Unsupported):
                 admin_password,
                 allocations,
                 network_info,
-                accelerator_requests.given(instance, self._name(), accel_info),
+                accelerator_requests.parse_requests(
+                    instance, self._nodename(), accel_info
+                ),
                 power_on=power_on,
             )
-            with self._ops().network.using(build.known_ports):
+            with self._ops().network.hold_resources(build.known_ports):
                 self._ops().lifecycle.spawn(build)
         except exception.PowerVMError as error:
-            raise errors.of_build(error, instance.uuid) from error
-        rebuild.built(instance)
+            raise errors.build_error_to_nova(error, instance.uuid) from error
+        rebuild.record_image(instance)
 
     def rebuild(
         self,
@@ -408,10 +414,10 @@ class PowerVMDriver(unsupported.Unsupported):
             server goes on as it was.
         :raises nova.exception.InstanceDeployFailure: It is an evacuation.
         """
-        with self._refused.translated(
+        with self._refused_rebuilds.refuse_on_error(
             context, instance, allocations, evacuate=evacuate
         ):
-            builds.check(
+            build_requests.check_supported(
                 instance,
                 image_meta,
                 block_device_info,
@@ -428,12 +434,14 @@ class PowerVMDriver(unsupported.Unsupported):
                     allocations,
                     network_info,
                     # Nova asks for them when the old instance is gone.
-                    accelerator_requests.fetched(
-                        context, instance, self._name()
+                    accelerator_requests.fetch_requests(
+                        context, instance, self._nodename()
                     ),
                 )
-                self._ops().lifecycle.check(build)
-                self._refused.begin(context, instance, allocations)
+                self._ops().lifecycle.check_rebuild(build)
+                self._refused_rebuilds.record_start(
+                    context, instance, allocations
+                )
         raise NotImplementedError()
 
     def _describe_build(
@@ -461,13 +469,15 @@ class PowerVMDriver(unsupported.Unsupported):
             ports=network.InstancePorts(
                 known=ports,
                 ask=lambda: ports,
-                marks=port_records.NovaInstanceMarks(instance, self._name()),
+                marks=port_records.NovaInstanceMarks(
+                    instance, self._nodename()
+                ),
             ),
             config_drive=_config_drive(
                 instance, network_info, injected_files, admin_password
             ),
             plugging=functools.partial(
-                vifs.plugging, self.virtapi, instance, network_info
+                vifs.wait_for_plugging, self.virtapi, instance, network_info
             ),
             power_on=power_on,
         )
@@ -490,8 +500,8 @@ class PowerVMDriver(unsupported.Unsupported):
         self._ops().lifecycle.destroy(
             instance.uuid, delete_disks=destroy_disks
         )
-        self._ops().network.release(
-            port_records.NovaInstanceMarks(instance, self._name())
+        self._ops().network.release_unused(
+            port_records.NovaInstanceMarks(instance, self._nodename())
         )
 
     def cleanup(
@@ -521,10 +531,12 @@ class PowerVMDriver(unsupported.Unsupported):
         share_info: Any = None,
     ) -> None:
         """Start the instance with its slots and ports, if it is stopped."""
-        requests = accelerator_requests.settled(
-            context, instance, self._name(), accel_info
+        requests = accelerator_requests.await_requests(
+            context, instance, self._nodename(), accel_info
         )
-        ports = instance_ports.given(instance, network_info, self._name())
+        ports = instance_ports.describe_ports(
+            instance, network_info, self._nodename()
+        )
         self._ops().power.power_on(
             translation.describe_instance(
                 instance, requests=requests, ports=ports
@@ -544,8 +556,8 @@ class PowerVMDriver(unsupported.Unsupported):
         if isinstance(instance, nova_context.RequestContext):
             # So Nova calls it for a deleted instance that runs on.
             instance, timeout = timeout, 0
-        stopping.check(instance)
-        with self._refused.stopping(instance):
+        guest_stops.check_supported(instance)
+        with self._refused_rebuilds.refuse_if_stop_fails(instance):
             try:
                 self._ops().power.power_off(_lpar(instance), timeout)
             except exception.PartitionNotFound:
@@ -567,10 +579,12 @@ class PowerVMDriver(unsupported.Unsupported):
     ) -> None:
         """Restart the instance with its slots and ports, 'SOFT' or 'HARD'."""
         try:
-            requests = accelerator_requests.settled(
-                context, instance, self._name(), accel_info
+            requests = accelerator_requests.await_requests(
+                context, instance, self._nodename(), accel_info
             )
-            ports = instance_ports.given(instance, network_info, self._name())
+            ports = instance_ports.describe_ports(
+                instance, network_info, self._nodename()
+            )
             self._ops().power.reboot(
                 translation.describe_instance(
                     instance, requests=requests, ports=ports
@@ -598,10 +612,10 @@ class PowerVMDriver(unsupported.Unsupported):
         waited for, because nova-compute is starting. Its ports are asked for,
         too: what Nova hands over is its cache, which may be old.
         """
-        requests = accelerator_requests.fetched(
-            context, instance, self._name(), wait=False
+        requests = accelerator_requests.fetch_requests(
+            context, instance, self._nodename(), wait=False
         )
-        ports = instance_ports.fetched(instance, self._name())
+        ports = instance_ports.fetch_ports_at_boot(instance, self._nodename())
         self._ops().power.power_on(
             translation.describe_instance(
                 instance, requests=requests, ports=ports
@@ -620,7 +634,7 @@ class PowerVMDriver(unsupported.Unsupported):
         disk_over_commit: bool = False,
     ) -> Any:
         """Leave the answer to the source, which knows the slots."""
-        return live_migration.data()
+        return live_migration.make_check_data()
 
     def cleanup_live_migration_destination_check(
         self, context: Any, dest_check_data: Any
@@ -640,7 +654,7 @@ class PowerVMDriver(unsupported.Unsupported):
             stays as it is.
         """
         raise live_migration.refusal(
-            self._ops().attached_slots.slots_of(
+            self._ops().attached_slots.list_slots(
                 translation.describe_instance(instance)
             )
         )
@@ -657,11 +671,15 @@ class PowerVMDriver(unsupported.Unsupported):
         its cache: Neutron decides if an adapter has to be made.
         """
         try:
-            ports = instance_ports.given(instance, network_info, self._name())
+            ports = instance_ports.describe_ports(
+                instance, network_info, self._nodename()
+            )
             if ports:
-                with self._patience():
-                    self._ops().network.complete(_lpar(instance), ports)
-            self._ops().attached_slots.audit(
+                with self._limit_waits_at_start():
+                    self._ops().network.add_missing_adapters(
+                        _lpar(instance), ports
+                    )
+            self._ops().attached_slots.log_missing(
                 translation.describe_instance(instance)
             )
         except exception.PowerVMError as error:
@@ -711,7 +729,7 @@ class PowerVMDriver(unsupported.Unsupported):
             self._ops().network.attach(
                 _lpar(instance),
                 vifs.port(vif),
-                port_records.NovaInstanceMarks(instance, self._name()),
+                port_records.NovaInstanceMarks(instance, self._nodename()),
             )
         except exception.PowerVMError as error:
             LOG.error(
@@ -756,8 +774,8 @@ def _config_drive(
         return None
 
     def make(owned: Sequence[slots.Slot]) -> bytes:
-        return config_drives.iso(
-            config_drives.contents(
+        return config_drives.make_iso(
+            config_drives.collect_files(
                 instance, network_info, injected_files, admin_password, owned
             )
         )

@@ -24,7 +24,7 @@ from nova_powervm import exception
 _Class = TypeVar('_Class', bound=type)
 
 
-def _of_instance(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+def _find_instance_uuid(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
     """Find the uuid of the instance that a driver method is about."""
     for value in (*args, *kwargs.values()):
         if hasattr(value, 'uuid') and hasattr(value, 'flavor'):
@@ -50,7 +50,7 @@ def to_nova(
     return nova_exception.NovaException(message)
 
 
-def of_build(
+def build_error_to_nova(
     error: exception.PowerVMError, instance: str
 ) -> nova_exception.NovaException:
     """Give nova's exception for a failed build.
@@ -67,21 +67,21 @@ def of_build(
 
 
 @wrapt.decorator
-def _translating(
+def _translate(
     wrapped: Any, driver: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Any:
     try:
         return wrapped(*args, **kwargs)
     except exception.PowerVMError as error:
-        raise to_nova(error, _of_instance(args, kwargs)) from error
+        raise to_nova(error, _find_instance_uuid(args, kwargs)) from error
 
 
-def translated(cls: _Class) -> _Class:
+def translate_errors(cls: _Class) -> _Class:
     """Translate what the public methods of a driver class raise.
 
     Signatures stay as they are: nova's tests compare them.
     """
     for name, member in list(vars(cls).items()):
         if not name.startswith('_') and inspect.isfunction(member):
-            setattr(cls, name, _translating(member))
+            setattr(cls, name, _translate(member))
     return cls

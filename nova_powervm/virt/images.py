@@ -83,7 +83,7 @@ class GlanceImage:
         :raises exception.ImageUnreadable: The transfer broke off.
         """
         try:
-            yield from pipes.read(self._download)
+            yield from pipes.stream_output(self._download)
         except Exception as error:
             raise self._failure(error) from error
 

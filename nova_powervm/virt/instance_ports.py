@@ -31,7 +31,7 @@ LOG = logging.getLogger(__name__)
 _HOST = 'binding:host_id'
 
 
-def asked(instance: Any, host: str) -> tuple[network.Port, ...]:
+def fetch_ports(instance: Any, host: str) -> tuple[network.Port, ...]:
     """Ask Neutron which ports an instance has, and refresh Nova's cache.
 
     A user without the necessary role gets an empty list from Neutron instead
@@ -74,7 +74,7 @@ def _shows_bindings(context: Any, host: str) -> bool:
     return False
 
 
-def given(
+def describe_ports(
     instance: Any, network_info: Iterable[Any] | None, host: str
 ) -> network_ops.InstancePorts | None:
     """Give the ports of an instance as Nova handed them over.
@@ -88,12 +88,14 @@ def given(
         return None
     return network_ops.InstancePorts(
         vifs.ports(network_info),
-        functools.partial(asked, instance, host),
+        functools.partial(fetch_ports, instance, host),
         port_records.NovaInstanceMarks(instance, host),
     )
 
 
-def fetched(instance: Any, host: str) -> network_ops.InstancePorts | None:
+def fetch_ports_at_boot(
+    instance: Any, host: str
+) -> network_ops.InstancePorts | None:
     """Ask Neutron for the ports of an instance that is started at boot.
 
     Nova hands over only its cache then.
@@ -102,7 +104,7 @@ def fetched(instance: Any, host: str) -> network_ops.InstancePorts | None:
         nevertheless, with its present adapters.
     """
     try:
-        now = asked(instance, host)
+        now = fetch_ports(instance, host)
     except exception.PortsUnknown as error:
         LOG.warning(
             'It is started with the adapters that it has: %s',

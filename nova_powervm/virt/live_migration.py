@@ -16,7 +16,7 @@ from nova import exception as nova_exception
 from nova.objects import migrate_data
 
 
-def data() -> migrate_data.LibvirtLiveMigrateData:
+def make_check_data() -> migrate_data.LibvirtLiveMigrateData:
     """Give what the destination's check passes on to the source.
 
     It travels by RPC, so it has to be a class that nova registers: the base

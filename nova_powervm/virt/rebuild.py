@@ -36,11 +36,11 @@ from nova_powervm import exception
 LOG = logging.getLogger(__name__)
 
 #: In the system metadata of an instance: the image that its disk is made of.
-IMAGE = 'powervm_image_ref'
+IMAGE_KEY = 'powervm_image_ref'
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class _Lost:
+class _LostAllocations:
     """Allocations that Nova is about to delete."""
 
     instance: str
@@ -72,12 +72,12 @@ class _Lost:
         )
 
 
-def built(instance: Any) -> None:
+def record_image(instance: Any) -> None:
     """Note which image the disk of an instance is made of.
 
     Nova saves it together with the rest of the instance.
     """
-    instance.system_metadata[IMAGE] = instance.image_ref
+    instance.system_metadata[IMAGE_KEY] = instance.image_ref
 
 
 class RefusedRebuilds:
@@ -89,12 +89,12 @@ class RefusedRebuilds:
     def __init__(self, virtapi: Any) -> None:
         self._virtapi = virtapi
         # By instance: the next update of any thread makes them again.
-        self._lost: dict[str, _Lost] = {}
+        self._lost: dict[str, _LostAllocations] = {}
         # What Nova handed over for a rebuild that goes on, by instance.
-        self._begun: dict[str, tuple[Any, Any]] = {}
+        self._started: dict[str, tuple[Any, Any]] = {}
 
     @contextlib.contextmanager
-    def translated(
+    def refuse_on_error(
         self,
         context: Any,
         instance: Any,
@@ -125,7 +125,9 @@ class RefusedRebuilds:
                 ) from error
             raise
 
-    def begin(self, context: Any, instance: Any, allocations: Any) -> None:
+    def record_start(
+        self, context: Any, instance: Any, allocations: Any
+    ) -> None:
         """Note that Nova takes the first step of a rebuild now.
 
         It stops the guest, and as long as it has not done that nothing is
@@ -135,10 +137,10 @@ class RefusedRebuilds:
         :param instance: nova.objects.Instance.
         :param allocations: As Nova handed them to rebuild.
         """
-        self._begun[instance.uuid] = context, allocations
+        self._started[instance.uuid] = context, allocations
 
     @contextlib.contextmanager
-    def stopping(self, instance: Any) -> Iterator[None]:
+    def refuse_if_stop_fails(self, instance: Any) -> Iterator[None]:
         """Refuse the rebuild of an instance that this block can't stop.
 
         An instance that is not being rebuilt is none of its business.
@@ -146,14 +148,14 @@ class RefusedRebuilds:
         :raises nova.exception.InstanceFaultRollback: Instead of an error of
             ours.
         """
-        begun = self._begun.pop(instance.uuid, None)
+        started = self._started.pop(instance.uuid, None)
         try:
             yield
         except exception.PowerVMError as error:
-            if begun and instance.task_state in task_states.rebuild_states:
-                raise self.refuse(begun[0], instance, begun[1], error) from (
-                    error
-                )
+            if started and instance.task_state in task_states.rebuild_states:
+                raise self.refuse(
+                    started[0], instance, started[1], error
+                ) from (error)
             raise
 
     def refuse(
@@ -177,19 +179,19 @@ class RefusedRebuilds:
         )
         LOG.error('It is not rebuilt: %s', error, instance=instance)
         if allocations:
-            self._lost[instance.uuid] = _Lost(
+            self._lost[instance.uuid] = _LostAllocations(
                 instance.uuid,
                 instance.host,
                 instance.project_id,
                 instance.user_id,
                 allocations,
             )
-        _give_back_image(context, instance)
+        _restore_image(context, instance)
         return nova_exception.InstanceFaultRollback(
             nova_exception.InstanceDeployFailure(reason=reason)
         )
 
-    def restore(self) -> bool:
+    def restore_allocations(self) -> bool:
         """Make allocations again that Nova has deleted.
 
         Call it at the beginning of an update of the provider tree: Nova
@@ -200,9 +202,11 @@ class RefusedRebuilds:
         :returns: Whether all is well; if not, a device may be offered that
             somebody has.
         """
-        return all([self._restore(lost) for lost in [*self._lost.values()]])
+        return all(
+            [self._restore_one(lost) for lost in [*self._lost.values()]]
+        )
 
-    def _restore(self, lost: _Lost) -> bool:
+    def _restore_one(self, lost: _LostAllocations) -> bool:
         context = nova_context.get_admin_context()
         try:
             # One that was deleted or moved meanwhile shall hold nothing here.
@@ -211,7 +215,9 @@ class RefusedRebuilds:
             )
             if instance.task_state in task_states.rebuild_states:
                 return True
-            done = instance.host != lost.host or self._put(context, lost)
+            done = instance.host != lost.host or self._put_allocations(
+                context, lost
+            )
         except nova_exception.InstanceNotFound:
             done = True
         except Exception as error:
@@ -231,7 +237,7 @@ class RefusedRebuilds:
             )
         return done
 
-    def _put(self, context: Any, lost: _Lost) -> bool:
+    def _put_allocations(self, context: Any, lost: _LostAllocations) -> bool:
         client = self._virtapi.reportclient
         present = client.get_allocs_for_consumer(context, lost.instance)
         if present['allocations']:
@@ -253,10 +259,10 @@ class RefusedRebuilds:
         )
 
 
-def _give_back_image(context: Any, instance: Any) -> None:
+def _restore_image(context: Any, instance: Any) -> None:
     """Have Nova's record name the image that is on the disk."""
     metadata = instance.system_metadata
-    old = metadata.get(IMAGE)
+    old = metadata.get(IMAGE_KEY)
     if not old or old == instance.image_ref:
         return
     try:

@@ -113,9 +113,9 @@ def start(
             settings, nodename, virtapi, inventory, adapter, additions
         )
         snapshot = _wait_for_host(settings.server, services)
-        services.claims.check_file(snapshot)
+        services.claims.check_inventory_conflicts(snapshot)
         services.disks.prepare()
-        _warn(settings, services.disks, snapshot.view, cpu_ratio)
+        _log_host(settings, services.disks, snapshot.view, cpu_ratio)
         listener = events.Listener(
             adapter,
             stopped_lpars.StoppedLpars(
@@ -164,9 +164,9 @@ def _assemble(
     lpars = partitions.RestPartitions(adapter, managed)
     nova_records = instance_records.NovaRecords()
     disks = drivers.load_disk_driver(disk.Context(adapter, managed, settings))
-    asked = placement.ReportClientPlacement(virtapi)
-    reader = host.HostOps(managed, disks, nova_records, asked)
-    slot_claims = claims.ClaimOps(inventory, asked)
+    nova_placement = placement.ReportClientPlacement(virtapi)
+    reader = host.HostOps(managed, disks, nova_records, nova_placement)
+    slot_claims = claims.ClaimOps(inventory, nova_placement)
     networks = network.NetworkOps(
         drivers.load_vif_drivers(
             vif.Context(
@@ -187,7 +187,7 @@ def _assemble(
         provider_tree=updating.ProviderTreeUpdater(
             virtapi.reportclient,
             inventory,
-            asked,
+            nova_placement,
             names.namer(nodename, settings.provider_names),
             additions,
             slot_claims,
@@ -213,7 +213,7 @@ def _assemble(
     )
 
 
-def _warn(
+def _log_host(
     settings: options.Settings,
     disks: interfaces.Disks,
     view: host_values.HostView,

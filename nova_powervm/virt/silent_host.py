@@ -21,12 +21,12 @@ from typing import Any
 from nova_powervm import exception
 
 #: How often in a row it is waited for, as it may have been a passing thing.
-PATIENCE = 2
+MAX_WAITS = 2
 #: How long it is not asked then.
 PAUSE_SECONDS = 60
 
 
-class Silence:
+class SilentHostLimiter:
     """What one thread asks one host, instance by instance.
 
     :param clock: Gives seconds that never go back.
@@ -39,13 +39,13 @@ class Silence:
         self._fields: dict[str, Any] = {}
 
     @contextlib.contextmanager
-    def noted(self) -> Iterator[None]:
+    def limit_waits(self) -> Iterator[None]:
         """Ask the host something, if it is not known to be silent.
 
         :raises exception.RestSilent: It did not answer, or it is not asked.
         """
         if (
-            self._waits >= PATIENCE
+            self._waits >= MAX_WAITS
             and self._clock() < self._waited_at + PAUSE_SECONDS
         ):
             raise exception.RestSilent(**self._fields)

@@ -56,7 +56,7 @@ def ports(network_info: Iterable[Any] | None) -> tuple[network.Port, ...]:
 
 
 @contextlib.contextmanager
-def plugging(
+def wait_for_plugging(
     virtapi: Any, instance: Any, network_info: Iterable[Any] | None
 ) -> Iterator[None]:
     """Wait at the end of the block until Neutron has reported all ports.
@@ -80,22 +80,24 @@ def plugging(
             instance,
             [(_EVENT, identifier) for identifier in waiting],
             timeout=CONF.vif_plugging_timeout,
-            error_callback=_failed,
+            error_callback=_on_failure,
         ):
             yield
     except nova_exception.InstanceEventTimeout as error:
-        _give_up(waiting, 'no event came', error)
+        _report_unplugged(waiting, 'no event came', error)
     except nova_exception.VirtualInterfaceCreateException as error:
-        _give_up(waiting, 'Neutron reported a failure', error)
+        _report_unplugged(waiting, 'Neutron reported a failure', error)
 
 
-def _failed(event_name: str, instance: Any) -> None:
+def _on_failure(event_name: str, instance: Any) -> None:
     LOG.error('Neutron reported %s as failed.', event_name, instance=instance)
     if CONF.vif_plugging_is_fatal:
         raise nova_exception.VirtualInterfaceCreateException()
 
 
-def _give_up(waiting: list[str], reason: str, error: Exception) -> None:
+def _report_unplugged(
+    waiting: list[str], reason: str, error: Exception
+) -> None:
     failure = exception.PortsNotPlugged(
         ports=', '.join(waiting),
         seconds=CONF.vif_plugging_timeout,

@@ -42,7 +42,7 @@ VERSION = '1.14'
 _Allocations = dict[str, Any]
 
 
-def obstacle() -> str | None:
+def why_unsupported() -> str | None:
     """Say why the reads can't be left out, or None."""
     if CONF.pci.report_in_placement:
         return (
@@ -66,17 +66,17 @@ def install(
     :param client: nova-compute's own report client; no other is changed.
     :param providers: Gives the slots' providers by uuid.
     """
-    reason = obstacle()
+    reason = why_unsupported()
     if reason:
         LOG.warning(
             '[powervm]skip_free_provider_reads is off: %(reason)s. Unset it.',
             {'reason': reason},
         )
         return
-    if isinstance(getattr(client, _METHOD), _FreeSkipped):
+    if isinstance(getattr(client, _METHOD), _SkipFreeProviders):
         # A driver that was started before in this process.
         uninstall(client)
-    setattr(client, _METHOD, _FreeSkipped(client, providers))
+    setattr(client, _METHOD, _SkipFreeProviders(client, providers))
     LOG.info('Allocations of free devices are not read.')
 
 
@@ -85,7 +85,7 @@ def uninstall(client: Any) -> None:
     vars(client).pop(_METHOD, None)
 
 
-class _FreeSkipped:
+class _SkipFreeProviders:
     """Stands for get_allocations_for_provider_tree of one report client."""
 
     def __init__(
@@ -107,16 +107,16 @@ class _FreeSkipped:
         """
         tree = self._client._provider_tree
         root, *below = tree.get_provider_uuids(name_or_uuid=nodename)
-        free = self._free(context, tree, root, below)
+        free = self._find_free(context, tree, root, below)
         consumers: set[str] = set()
         for uuid in (root, *(u for u in below if u not in free)):
-            consumers.update(self._consumers(context, root, uuid))
+            consumers.update(self._read_consumers(context, root, uuid))
         return {
             consumer: self._client.get_allocs_for_consumer(context, consumer)
             for consumer in consumers
         }
 
-    def _free(
+    def _find_free(
         self, context: Any, tree: Any, root: str, below: list[str]
     ) -> frozenset[str]:
         """Find the providers that are proven to have no allocation.
@@ -136,7 +136,7 @@ class _FreeSkipped:
             return frozenset()
         left: dict[str, tuple[str, int]] = {}
         for name in classes:
-            for provider in self._with_unit_left(context, root, name):
+            for provider in self._find_with_unit_left(context, root, name):
                 left[provider['uuid']] = name, provider['generation']
         return frozenset(
             uuid
@@ -145,7 +145,7 @@ class _FreeSkipped:
             and not tree.has_inventory_changed(uuid, {name: {'total': 1}})
         )
 
-    def _with_unit_left(
+    def _find_with_unit_left(
         self, context: Any, root: str, resource_class: str
     ) -> list[Any]:
         """Ask which providers could give one unit; none if nobody says."""
@@ -161,7 +161,7 @@ class _FreeSkipped:
             return []
         return answer.json()['resource_providers'] if answer else []
 
-    def _consumers(self, context: Any, root: str, uuid: str) -> Any:
+    def _read_consumers(self, context: Any, root: str, uuid: str) -> Any:
         client = self._client
         try:
             return client.get_allocations_for_resource_provider(

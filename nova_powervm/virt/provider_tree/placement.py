@@ -45,7 +45,7 @@ class ReportClientPlacement:
     def __init__(self, virtapi: Any) -> None:
         self._virtapi = virtapi
 
-    def consumers(
+    def get_allocations(
         self, providers: Collection[slot_providers.Provider]
     ) -> slot_providers.Allocations:
         """Find who holds these providers, with two requests for each.
@@ -57,7 +57,7 @@ class ReportClientPlacement:
         reserved: set[str] = set()
         for provider in providers:
             try:
-                consumers = self._consumers(provider.uuid)
+                consumers = self._read_consumers(provider.uuid)
                 if self._is_reserved(provider):
                     reserved.add(provider.uuid)
             except (
@@ -73,7 +73,7 @@ class ReportClientPlacement:
                 found[provider.uuid] = consumers
         return slot_providers.Allocations(found, reserved)
 
-    def _consumers(self, uuid: str) -> dict[str, frozenset[str]]:
+    def _read_consumers(self, uuid: str) -> dict[str, frozenset[str]]:
         client = self._virtapi.reportclient
         answer = client.get_allocations_for_resource_provider(
             nova_context.get_admin_context(), uuid
@@ -83,7 +83,7 @@ class ReportClientPlacement:
             for consumer, allocation in answer.allocations.items()
         }
 
-    def holders(
+    def get_consumers(
         self, providers: Collection[str]
     ) -> Mapping[str, Collection[str]]:
         """Find who holds allocations of providers, with one request for each.
@@ -97,7 +97,7 @@ class ReportClientPlacement:
         found: dict[str, Collection[str]] = {}
         for uuid in sorted(providers):
             try:
-                found[uuid] = frozenset(self._consumers(uuid))
+                found[uuid] = frozenset(self._read_consumers(uuid))
             except (
                 nova_exception.ResourceProviderAllocationRetrievalFailed,
                 keystone.ClientException,

@@ -25,7 +25,7 @@ from nova.compute import provider_config
 from nova_powervm.devices import slot_providers
 
 
-def additions(location: str) -> Mapping[str, slot_providers.Additions]:
+def read_additions(location: str) -> Mapping[str, slot_providers.Additions]:
     """Read the files that Nova reads when nova-compute starts.
 
     :param location: ``[compute]provider_config_location``.
@@ -37,10 +37,10 @@ def additions(location: str) -> Mapping[str, slot_providers.Additions]:
         which: slot_providers.Additions(
             classes=frozenset(
                 name
-                for record in _additional(provider, 'inventories')
+                for record in _read_additional(provider, 'inventories')
                 for name in record
             ),
-            traits=frozenset(_additional(provider, 'traits')),
+            traits=frozenset(_read_additional(provider, 'traits')),
         )
         for which, provider in provider_config.get_provider_configs(
             location
@@ -48,6 +48,6 @@ def additions(location: str) -> Mapping[str, slot_providers.Additions]:
     }
 
 
-def _additional(provider: Mapping[str, Any], what: str) -> Iterable[Any]:
+def _read_additional(provider: Mapping[str, Any], what: str) -> Iterable[Any]:
     found: Iterable[Any] = provider.get(what, {}).get('additional', ())
     return found

@@ -34,7 +34,7 @@ from nova_powervm.virt.provider_tree import placement
 LOG = logging.getLogger(__name__)
 
 
-def refresh(
+def refresh_changed(
     client: Any,
     tree: Any,
     nodename: str,
@@ -69,11 +69,11 @@ def refresh(
         != there[provider.uuid]['generation']
     ]
     if stale:
-        _read_anew(client, tree, root, stale)
+        _read_again(client, tree, root, stale)
     return bool(stale)
 
 
-def forget_all(client: Any, root: str) -> None:
+def invalidate_all(client: Any, root: str) -> None:
     """Have Nova read all of its providers again in the next update.
 
     :param client: nova-compute's report client.
@@ -82,7 +82,9 @@ def forget_all(client: Any, root: str) -> None:
     client.invalidate_resource_provider(root, cacheonly=True)
 
 
-def forget_deleted(client: Any, root: str, known: Collection[str]) -> None:
+def invalidate_if_deleted(
+    client: Any, root: str, known: Collection[str]
+) -> None:
     """Have Nova read its tree again if providers are gone in Placement.
 
     Never raises: an update that fails for this reason is tried again.
@@ -109,10 +111,10 @@ def forget_deleted(client: Any, root: str, known: Collection[str]) -> None:
             'Providers of slots are created again.',
             {'uuids': ', '.join(sorted(deleted))},
         )
-        forget_all(client, root)
+        invalidate_all(client, root)
 
 
-def check_read(
+def verify_empty_inventories(
     client: Any, tree: Any, providers: Iterable[slot_providers.Provider]
 ) -> None:
     """Make sure that providers that seem to have no inventory have none.
@@ -183,7 +185,7 @@ def _check_members(
     )
 
 
-def _read_anew(
+def _read_again(
     client: Any, tree: Any, root: str, stale: Collection[str]
 ) -> None:
     for uuid in stale:

@@ -77,7 +77,7 @@ class ProviderTreeUpdater:
         assessment = self._assess(tree, nodename, snapshot)
         plan = plans.make_plan(
             assessment,
-            self._placement.consumers(assessment.questions),
+            self._placement.get_allocations(assessment.questions),
             self._name_of,
         )
         self._log.log(assessment.facts.policy, plan)
@@ -99,9 +99,9 @@ class ProviderTreeUpdater:
         """
         published = self._claims.published
         if not published.is_complete:
-            stale_providers.forget_all(self._client, root)
+            stale_providers.invalidate_all(self._client, root)
             return
-        stale_providers.forget_deleted(
+        stale_providers.invalidate_if_deleted(
             self._client,
             root,
             published.providers.keys() | published.others.strangers,
@@ -118,11 +118,13 @@ class ProviderTreeUpdater:
             below=self._read(tree, nodename),
             lost=snapshot.lost,
         )
-        stale_providers.check_read(self._client, tree, facts.candidates)
+        stale_providers.verify_empty_inventories(
+            self._client, tree, facts.candidates
+        )
         assessment = assessments.assess(facts)
         if not assessment.volatile:
             return assessment
-        changed = stale_providers.refresh(
+        changed = stale_providers.refresh_changed(
             self._client, tree, nodename, assessment.volatile
         )
         if not changed:

@@ -163,7 +163,7 @@ class AcceleratorClaimTest(unittest.TestCase):
     def test_refuse_novas_refuses_slot_of_nova(self):
         ours = claims.SlotProvider('p1', 0x21010020, frozenset())
         with self.assertRaises(exception.AcceleratorRefused) as caught:
-            accelerators.refuse_novas(INSTANCE, parse(arq()), [ours])
+            accelerators.refuse_nova_devices(INSTANCE, parse(arq()), [ours])
         self.assertRegex(
             str(caught.exception),
             r'arq-1 .*21010020 \(provider p1\).*Nova manages',
@@ -178,7 +178,9 @@ class AcceleratorClaimTest(unittest.TestCase):
         ours = claims.SlotProvider('p1', 0x21010020, frozenset())
         twin = claims.SlotProvider('p2', 0x21010020, frozenset())
         with self.assertRaises(exception.AcceleratorRefused) as caught:
-            accelerators.refuse_novas(INSTANCE, parse(item), [ours, twin])
+            accelerators.refuse_nova_devices(
+                INSTANCE, parse(item), [ours, twin]
+            )
         message = caught.exception.summary
         self.assertIn('slot 21010020 (provider p1)', message)
         # Nova puts the server's name before it and cuts the end.
@@ -186,7 +188,7 @@ class AcceleratorClaimTest(unittest.TestCase):
 
     def test_refuse_novas_accepts_slot_of_cyborg(self):
         other = claims.SlotProvider('p2', 0x21010021, frozenset())
-        accelerators.refuse_novas(INSTANCE, parse(arq()), [other])
+        accelerators.refuse_nova_devices(INSTANCE, parse(arq()), [other])
 
 
 @ddt.ddt
