@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Images: looked at before anything is made of them, and read once."""
+"""Images: inspected before use, verified, and read once."""
 
 import collections
 import contextlib
@@ -32,32 +32,32 @@ from nova_powervm.ops import interfaces
 
 LOG = logging.getLogger(__name__)
 
-#: What of an image is looked at before anything is made of it. All formats
-#: that are told apart show themselves in it, and qcow2 tells all of itself.
+#: Bytes of an image to inspect before creating a disk. They identify every
+#: format, and contain everything that matters of a qcow2 header.
 BEGINNING = 256 * 1024
 _MAX_ATTEMPTS = 2
-#: Of a hash in a message, which Nova cuts after 255 characters.
+#: Digits of a hash in a message, which Nova cuts after 255 characters.
 _HASH_DIGITS = 16
-#: What is remembered of an image is small.
+#: Verified images to remember; each entry is small.
 _MAX_REMEMBERED = 1000
-#: A partition table is no format of its own: Glance calls such images raw.
+#: Glance also calls images with a partition table raw.
 _RAW_FORMATS = ('raw', 'gpt')
 
 
 class Reading:
-    """An image on its way to a disk; it is a :class:`.ports.Source`.
+    """An image on its way to a disk; a :class:`.interfaces.Source`.
 
-    The first stream that it gives goes on where the look at the beginning
-    ended, so that the image crosses the network once. A later one, after an
-    upload that broke off, begins anew with another look.
+    The first stream continues after the inspected beginning, so that the
+    image is transferred once. A later stream, after an interrupted upload,
+    starts again with another inspection.
 
     :param described: The image as Glance describes it.
-    :param source: Gives its bytes.
+    :param source: Returns its bytes.
     :param inspect: False to trust the format that Glance declares.
-    :param complete: Called when all of it was read and verified.
-    :raises exception.ImageRefused: It can't be made a disk, as its beginning
-        shows.
-    :raises exception.ImageUnreadable: It can't be read.
+    :param complete: Called when the whole image was read and verified.
+    :raises exception.ImageRefused: Its beginning shows that no disk can be
+        made from it.
+    :raises exception.ImageUnreadable: It cannot be read.
     """
 
     def __init__(
@@ -72,25 +72,25 @@ class Reading:
         self._source = source
         self._inspect = inspect
         self._complete = complete
-        # Before a byte is read: an unknown hash can't be made good.
+        # Refuse an unknown hash algorithm before reading anything.
         _new_hash(described)
         self._beginning: list[bytes] = []
         self._rest: Generator[bytes] | None = None
-        #: What the beginning tells.
+        #: What the beginning shows.
         self.contents = self._open()
 
     def __call__(self) -> Generator[bytes]:
-        """Give all bytes of the image, the last ones only if all are right.
+        """Yield the bytes of the image, the last ones only if all are correct.
 
-        :raises exception.ImageUnreadable: The transfer broke off.
-        :raises exception.ImageDamaged: Other bytes came.
+        :raises exception.ImageUnreadable: The transfer was interrupted.
+        :raises exception.ImageDamaged: The size or hash is wrong.
         """
         if self._rest is None:
             self._open()
         return self._read_verified()
 
     def close(self) -> None:
-        """End a transfer that is not read to its end."""
+        """End an incomplete transfer."""
         if self._rest is not None:
             self._rest.close()
             self._rest = None
@@ -113,8 +113,8 @@ class Reading:
         return contents
 
     def _read_verified(self) -> Generator[bytes]:
-        """Pass chunks on, the last one only after all were verified."""
-        # Only now: a stream that nobody began to read can be given again.
+        """Yield the chunks, the last one only after verifying all of them."""
+        # Not earlier: a stream that was never read can be returned again.
         beginning, rest = self._beginning, self._rest
         self._beginning, self._rest = [], None
         assert rest is not None  # noqa: S101 - for the type checker
@@ -133,7 +133,8 @@ class Reading:
         if size < self.contents.size:
             raise exception.ImageUnreadable(
                 image=self._described.id,
-                reason=f'{size} bytes came, Glance says {self.contents.size}',
+                reason=f'received {size} bytes, but Glance says '
+                f'{self.contents.size}',
             )
         if found is not None:
             _check_hash(self._described, found.hexdigest())
@@ -142,10 +143,10 @@ class Reading:
 
 
 class ImageOps:
-    """Reads images, and remembers which were verified.
+    """Reads images, and remembers which ones were verified.
 
-    An image never changes in Glance, so one that was read to its end is not
-    read again only to verify it.
+    Images never change in Glance, so a verified image need not be read again
+    just to verify it.
     """
 
     def __init__(self) -> None:
@@ -161,15 +162,15 @@ class ImageOps:
         *,
         inspect: bool = True,
     ) -> Reading:
-        """Open an image and look at its beginning.
+        """Open an image and inspect its beginning.
 
         :param described: The image as Glance describes it.
-        :param source: Gives its bytes.
+        :param source: Returns its bytes.
         :param inspect: False to trust the format that Glance declares.
-        :returns: What is to be closed in the end.
-        :raises exception.ImageRefused: It is not of the format that it is
-            said to be, or one that is not safe.
-        :raises exception.ImageUnreadable: It can't be read.
+        :returns: The reading, which the caller has to close.
+        :raises exception.ImageRefused: Its format is not the declared one,
+            or not safe.
+        :raises exception.ImageUnreadable: It cannot be read.
         """
         described.check()
         if not described.hash_value:
@@ -191,15 +192,15 @@ class ImageOps:
         *,
         inspect: bool = True,
     ) -> image.Contents:
-        """Read an image to its end, unless this service has done so before.
+        """Read a whole image, unless this service has verified it before.
 
-        For an image that replaces data which can't be restored. Concurrent
-        calls for one image wait for the first.
+        Use this before replacing data that cannot be restored. Concurrent
+        calls for one image wait for the first. The parameters are those of
+        :meth:`open`.
 
-        :param described: As for :meth:`open`, like the others.
-        :raises exception.ImageRefused: It is not fit for a disk.
-        :raises exception.ImageDamaged: Its size or hash is another.
-        :raises exception.ImageUnreadable: It can't be read.
+        :raises exception.ImageRefused: No disk can be made from it.
+        :raises exception.ImageDamaged: Its size or hash is wrong.
+        :raises exception.ImageUnreadable: It cannot be read.
         """
         described.check()
         with lockutils.lock(f'powervm-image-{described.id}'):
@@ -225,7 +226,7 @@ class ImageOps:
     def _remember(
         self, described: image.Image, contents: image.Contents
     ) -> None:
-        # Without a hash there is no telling whether it is the same.
+        # Without a hash, a changed image would not be noticed.
         if not described.hash_value:
             return
         with self._lock:
@@ -262,19 +263,19 @@ def _describe_contents(
 
 
 def _new_hash(described: image.Image) -> Any:
-    """Give a new hash object of Glance's algorithm, None without a hash."""
+    """Return a hash object of the image's algorithm; None without a hash."""
     if not described.hash_value:
         return None
     try:
         made = hashlib.new(described.hash_algorithm, usedforsecurity=False)
     except ValueError:
         made = None
-    # Those whose length is to be chosen have none of their own.
+    # Algorithms of variable length have a digest size of 0.
     if made is None or not made.digest_size:
         raise exception.ImageRefused(
             image=described.id,
             reason=f"its hash algorithm '{described.hash_algorithm}' is not "
-            'known here',
+            'available on this host',
         )
     return made
 
@@ -284,7 +285,7 @@ def _wrong_size(
 ) -> exception.ImageDamaged:
     return exception.ImageDamaged(
         image=described.id,
-        reason=f'{came} bytes came, Glance says {described.size}',
+        reason=f'received {came} bytes, but Glance says {described.size}',
     )
 
 
@@ -299,10 +300,10 @@ def _check_hash(described: image.Image, found: str) -> None:
 
 
 def _inspect_format(described: image.Image, beginning: bytes) -> Any:
-    """Give the inspector of the image's format, if it is the declared one.
+    """Return the inspector of the image's format; check the format first.
 
-    The rules are those of Nova's own inspection. An inspector that waits for
-    more than the beginning has seen what its format is known by.
+    The rules are those of Nova's own inspection. An inspector that is still
+    incomplete has nevertheless identified its format.
     """
     inspected: Any = format_inspector.InspectWrapper(iter([beginning]))
     collections.deque(inspected, maxlen=0)
@@ -315,7 +316,7 @@ def _inspect_format(described: image.Image, beginning: bytes) -> Any:
         ) from error
     except format_inspector.ImageFormatError as error:
         raise exception.ImageRefused(
-            image=described.id, reason=f'its format is doubtful: {error}'
+            image=described.id, reason=f'its format is ambiguous: {error}'
         ) from error
     found = str(inspector)
     declared = described.disk_format
@@ -323,6 +324,6 @@ def _inspect_format(described: image.Image, beginning: bytes) -> Any:
         raise exception.ImageRefused(
             image=described.id,
             reason=f'Glance says its format is {declared}, but its bytes are '
-            f'{found}. Set the disk_format that it has',
+            f'{found}. Correct its disk_format',
         )
     return inspector

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Cyborg's accelerator requests: taken from Nova, or fetched."""
+"""Cyborg's accelerator requests, passed by Nova or fetched from Cyborg."""
 
 import time
 from collections.abc import Callable
@@ -39,19 +39,19 @@ Sleep = Callable[[float], None]
 
 
 def has_device_profile(instance: Any) -> bool:
-    """Whether the instance's flavor has a device profile."""
+    """Return whether the instance's flavor has a device profile."""
     return _device_profile(instance) is not None
 
 
 def parse_requests(
     instance: Any, nodename: str, accel_info: Any
 ) -> tuple[accelerators.Request, ...]:
-    """Read the requests that Nova hands over once it has waited for them.
+    """Parse the requests that Nova passes after waiting for them.
 
     :param instance: nova.objects.Instance.
     :param nodename: The compute node's name.
-    :param accel_info: As spawn gets it.
-    :raises exception.AcceleratorRefused: One of them can't be served.
+    :param accel_info: As Nova passes it to spawn.
+    :raises exception.AcceleratorRefused: A request cannot be served.
     """
     return accelerators.parse(
         instance.uuid, nodename, _device_profile(instance), accel_info
@@ -65,17 +65,17 @@ def await_requests(
     accel_info: Any,
     sleep: Sleep = time.sleep,
 ) -> tuple[accelerators.Request, ...]:
-    """Read the requests that Nova hands over as they are just now.
+    """Parse the requests that Nova passes without waiting for them.
 
-    Those that Cyborg is still binding are waited for.
+    Wait for those that Cyborg is still binding.
 
-    :param context: Of the request.
+    :param context: The context of the request.
     :param instance: nova.objects.Instance.
     :param nodename: The compute node's name.
-    :param accel_info: As reboot and power_on get it.
-    :param sleep: Waits.
+    :param accel_info: As Nova passes it to reboot and power_on.
+    :param sleep: Waits for a number of seconds.
     :raises exception.AcceleratorsUnknown: Cyborg did not answer.
-    :raises exception.AcceleratorRefused: One of them can't be served.
+    :raises exception.AcceleratorRefused: A request cannot be served.
     """
     if accelerators.unsettled(accel_info):
         accel_info = _poll_until_settled(context, instance, sleep)
@@ -90,18 +90,18 @@ def fetch_requests(
     wait: bool = True,
     sleep: Sleep = time.sleep,
 ) -> tuple[accelerators.Request, ...]:
-    """Fetch the requests where Nova hands none over.
+    """Fetch the requests if Nova passes none.
 
-    Cyborg is asked only if the flavor has a device profile.
+    Ask Cyborg only if the flavor has a device profile.
 
-    :param context: Of the request. Nova's own, which has no user's token,
-        is replaced by one of the service user.
+    :param context: The context of the request. One without a user's token is
+        replaced by one of the service user.
     :param instance: nova.objects.Instance.
     :param nodename: The compute node's name.
     :param wait: Whether to wait for those that Cyborg is still binding.
-    :param sleep: Waits.
+    :param sleep: Waits for a number of seconds.
     :raises exception.AcceleratorsUnknown: Cyborg did not answer.
-    :raises exception.AcceleratorRefused: One of them can't be served.
+    :raises exception.AcceleratorRefused: A request cannot be served.
     """
     if not has_device_profile(instance):
         return ()
@@ -111,15 +111,15 @@ def fetch_requests(
         found = _query_cyborg(context, instance)
         if accelerators.unsettled(found):
             LOG.info(
-                'Cyborg is still binding accelerators of it; nova-compute '
-                'does not wait for it now.',
+                'Cyborg is still binding accelerators of the instance; a '
+                'starting nova-compute does not wait for them.',
                 instance=instance,
             )
     return parse_requests(instance, nodename, found)
 
 
 def _poll_until_settled(context: Any, instance: Any, sleep: Sleep) -> Any:
-    """Ask for the requests until all are settled, or it takes too long.
+    """Fetch the requests until all are settled or the time limit is over.
 
     :returns: The last answer.
     """
@@ -128,8 +128,8 @@ def _poll_until_settled(context: Any, instance: Any, sleep: Sleep) -> Any:
     def tell(state: tenacity.RetryCallState) -> None:
         if state.attempt_number == 1:
             LOG.info(
-                'Cyborg is still binding accelerators of it; waiting up to '
-                '%d seconds ([DEFAULT]arq_binding_timeout).',
+                'Cyborg is still binding accelerators of the instance; '
+                'waiting up to %d seconds ([DEFAULT]arq_binding_timeout).',
                 seconds,
                 instance=instance,
             )
@@ -148,7 +148,7 @@ def _poll_until_settled(context: Any, instance: Any, sleep: Sleep) -> Any:
 
 
 def _query_cyborg(context: Any, instance: Any) -> Any:
-    """Give an instance's requests as Cyborg's API tells them."""
+    """Read an instance's requests from Cyborg's API."""
     try:
         client = cyborg.get_client(_with_token(context))
         return client.get_arqs_for_instance(instance.uuid)
@@ -162,19 +162,19 @@ def _query_cyborg(context: Any, instance: Any) -> Any:
 
 
 def _with_token(context: Any) -> Any:
-    """Give a context that Cyborg's API lets in.
+    """Return a context that Cyborg's API accepts.
 
-    While nova-compute starts, Nova acts in a context of its own, which has
-    neither a token nor a catalog of services.
+    While nova-compute starts, Nova uses a context of its own, which has
+    neither a token nor a service catalog.
     """
     if context.auth_token:
         return context
     plugin = service_auth.get_service_auth_plugin(_SERVICE_USER)
     if plugin is None:
         LOG.warning(
-            'Section [service_user] of nova.conf names nobody who could '
-            'ask Cyborg when there is no user. Fill it in: auth_type, '
-            'auth_url, username, password and so on.'
+            'Section [service_user] of nova.conf has no credentials for '
+            'asking Cyborg without a user. Set auth_type, auth_url, username, '
+            'password and so on.'
         )
         return context
     return nova_context.RequestContext(

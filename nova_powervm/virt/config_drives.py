@@ -40,10 +40,10 @@ def collect_files(
     admin_password: str | None,
     owned: Sequence[slots.Slot],
 ) -> list[File]:
-    """Collect what Nova puts on a config drive, and the instance's devices.
+    """Collect Nova's files for a config drive, and add the instance's slots.
 
-    Nova's own list of devices knows network interfaces, disks and shares
-    only; each slot is added to it by its location code.
+    Nova's own list of devices has only network interfaces, disks and shares.
+    Add each slot to it, with its location code.
 
     :param owned: The slots that the instance gets.
     """
@@ -77,9 +77,8 @@ def _with_slots(path: str, data: bytes, owned: Sequence[slots.Slot]) -> bytes:
 def describe_slot(slot: slots.Slot) -> Mapping[str, Any]:
     """Describe a slot in the form of Nova's device metadata.
 
-    ``location`` is the location code, which a guest finds in
-    ``ibm,loc-code`` of its device tree. The bus address is the guest's own
-    business, so there is none.
+    ``location`` is the location code, which a guest finds in ``ibm,loc-code``
+    of its device tree. There is no bus address, because the guest assigns it.
     """
     ids = {
         'vendor_id': slot.vendor_id,
@@ -105,10 +104,10 @@ def describe_slot(slot: slots.Slot) -> Mapping[str, Any]:
 
 
 def make_iso(files: Iterable[File]) -> bytes:
-    """Make an ISO 9660 image with Rock Ridge and Joliet names.
+    """Create an ISO 9660 image with Rock Ridge and Joliet names.
 
-    :param files: Path with slashes, and contents. A name in it has at most
-        64 bytes in UTF-8.
+    :param files: Pairs of a path with slashes and contents. Each name in a
+        path has at most 64 bytes in UTF-8.
     """
     disc = pycdlib.PyCdlib()
     disc.new(
@@ -127,10 +126,10 @@ def make_iso(files: Iterable[File]) -> bytes:
 
 
 class _Tree:
-    """Puts files and their directories on a disc.
+    """Writes files and their directories to a disc.
 
-    Rock Ridge and Joliet have the real names. The plain ISO names, which
-    allow eight characters, are numbers.
+    Rock Ridge and Joliet have the real names. The plain ISO names, which are
+    limited to eight characters, are numbers.
     """
 
     def __init__(self, disc: Any) -> None:

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Puts the driver's parts together."""
+"""Assembles the parts of the driver."""
 
 import contextlib
 import dataclasses
@@ -54,18 +54,18 @@ LOG = logging.getLogger(__name__)
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Services:
-    """What the driver forwards to.
+    """The operations and values that the driver uses.
 
     :param host: Reads the host.
     :param inventory: The inventory file.
     :param claims: Finds the slots of instances.
     :param provider_tree: Updates Nova's provider tree.
-    :param lifecycle: Makes and removes LPARs.
-    :param removal: Removes LPARs, and what builds left behind.
-    :param power: Runs and stops them.
-    :param attached_slots: Verifies the slots of LPARs that exist.
-    :param network: Connects them.
-    :param partitions: The LPARs themselves.
+    :param lifecycle: Creates and removes LPARs.
+    :param removal: Removes LPARs, and the remains of builds.
+    :param power: Starts and stops LPARs.
+    :param attached_slots: Verifies the slots of existing LPARs.
+    :param network: Connects LPARs to networks.
+    :param partitions: The host's LPARs.
     :param records: Nova's records of instances.
     :param disks: The disk driver.
     :param close: Stops listening to the host, and logs off.
@@ -98,11 +98,11 @@ def start(
 
     :param settings: The ``[powervm]`` options.
     :param nodename: The compute node's name.
-    :param virtapi: What nova-compute handed to its driver.
+    :param virtapi: Nova's VirtAPI.
     :param cpu_ratio: Nova's allocation ratio for VCPU.
     :param additions: What Nova's provider.yaml adds to providers.
-    :param emit_stopped: Tells Nova that an instance, by its uuid, has stopped.
-    :raises exception.ConfigurationError: An option or the file is bad.
+    :param emit_stopped: Tells Nova by uuid that an instance has stopped.
+    :raises exception.ConfigurationError: An option or the file is invalid.
     :raises exception.RestUnreachable: The host did not answer in time.
     """
     inventory = InventoryFile(settings.inventory_file)
@@ -130,11 +130,10 @@ def start(
 def _wait_for_host(
     server: options.Server, services: Services
 ) -> host.Snapshot:
-    """Read the host as soon as it tells which instances run.
+    """Read the host once it reports the power states of all instances.
 
-    Some states that stay unknown do not keep the service from the others.
+    After a while, continue without the states that stay unknown.
     """
-
     ready = readiness.Readiness(services.partitions, services.records)
 
     def read() -> None:
@@ -145,8 +144,8 @@ def _wait_for_host(
         session.wait_for(server, read)
     except exception.StatesUnknown as error:
         LOG.warning(
-            '%(error)s. Nova keeps the power states that it has recorded, and '
-            'starts nothing that was running.',
+            '%(error)s. Nova keeps the recorded power states, and does not '
+            'start instances that were running.',
             {'error': error},
         )
     return services.host.last
@@ -235,6 +234,6 @@ def _log_host(
     if disks.unavailable:
         LOG.warning(
             'The disk driver %(driver)s offers no disks: %(reason)s. This '
-            'host has no DISK_GB and can not build instances.',
+            'host has no DISK_GB and cannot build instances.',
             {'driver': settings.disk_driver, 'reason': disks.unavailable},
         )

@@ -119,7 +119,7 @@ class RefusedRebuildTest(complete_servers.CompleteServerTestCase):
 
     def story_rebuild_from_same_image_refuses_missing_card(self):
         self.control().pull(f'{self.index:08X}')
-        self.assertIn('can not be used', self.refuse(self.image))
+        self.assertIn('cannot be used', self.refuse(self.image))
         self.plug_gpu(f'{self.index:08X}')
         self.control().set_owner(
             f'{self.index:08X}', self.lpar_uuid(self.server)

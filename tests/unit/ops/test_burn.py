@@ -68,7 +68,7 @@ class CheckTest(unittest.TestCase):
 
     def test_a_device_of_somebody_else_is_refused(self):
         self.assertIn(
-            'slot 21010020 is for one use and not allocated to it',
+            'slot 21010020 has a one-time-use device that is not allocated to it',
             self.refused('i', CLAIM),
         )
 
@@ -85,7 +85,9 @@ class BurnTest(unittest.TestCase):
     def test_each_is_burned(self):
         with self.assertLogs(burn.LOG.logger, 'INFO') as logs:
             self.burn(CLAIM)
-        self.assertIn('21010020 is for one use and burned', logs.output[0])
+        self.assertIn(
+            'Burned the one-time-use device in slot 21010020', logs.output[0]
+        )
         self.assertEqual({CLAIM.provider_uuid}, self.placement.burned)
 
     def test_what_is_burned_already_is_fine(self):

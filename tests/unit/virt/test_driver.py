@@ -41,7 +41,7 @@ class Facade(test.NoDBTestCase):
         # Not started: the first thing that it asks for is not there.
         started.plug_vifs(objects.Instance(uuid=uuids.instance), [])
 
-        self.assertIn('can not be checked', self.stdlog.logger.output)
+        self.assertIn('cannot be checked', self.stdlog.logger.output)
 
     def test_a_power_state_that_is_unknown_is_the_recorded_one(self):
         asked = driver.PowerVMDriver(None)
