@@ -112,7 +112,8 @@ class MissingSlotTest(AttachedSlotsTestCase):
 
         self.assertRegex(
             self.stdlog.logger.output,
-            rf'ERROR.*{self.server["id"]} was allocated {self.index:08X}',
+            rf'ERROR.*{self.server["id"]} was allocated the slots '
+            rf'{self.index:08X}',
         )
 
     def test_restart_of_nova_compute_finishes_interrupted_delete(self):

@@ -103,7 +103,7 @@ class OneTimeUseLifeCycleTest(one_time_use.OneTimeUseTestCase):
         self._rebuild_server(server, self.create_image(b'another image'))
         self.assert_burned(INDEX)
         self.assertEqual({INDEX: True}, self.lpar(server).slots)
-        self.assertIn('and burned now, for instance', self.logged())
+        self.assertIn('Burned the one-time-use device in', self.logged())
 
         self._run_periodics()
         self.assert_burned(INDEX)

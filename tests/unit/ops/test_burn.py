@@ -68,7 +68,8 @@ class CheckTest(unittest.TestCase):
 
     def test_a_device_of_somebody_else_is_refused(self):
         self.assertIn(
-            'slot 21010020 has a one-time-use device that is not allocated to it',
+            'slot 21010020 has a one-time-use device that is not allocated '
+            'to it',
             self.refused('i', CLAIM),
         )
 
