@@ -10,4 +10,4 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What the driver does, one module for each aspect of life cycle."""
+"""The operations on instances and on the host, one module for each."""

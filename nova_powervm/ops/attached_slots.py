@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Slots of an existing LPAR: exactly those of its instance, or none starts."""
+"""Verifies that an existing LPAR owns exactly its instance's slots."""
 
 from collections.abc import Iterable
 from collections.abc import Sequence
@@ -29,11 +29,11 @@ LOG = logging.getLogger(__name__)
 
 
 class AttachedSlotOps:
-    """Compares LPARs with what their instances have to have.
+    """Compares the slots of LPARs with those of their instances.
 
-    What is missing and free is given back while the LPAR is stopped. What is
-    too much is not taken away: somebody put it there, and the guest may have
-    written to it.
+    Missing slots that are free are assigned while the LPAR is stopped.
+    Additional slots are never removed: somebody assigned them deliberately,
+    and the guest may have written to their devices.
 
     :param partitions: The host's LPARs.
     :param host: Reads the host.
@@ -50,26 +50,26 @@ class AttachedSlotOps:
         self._host = host
         self._claims = slot_claims
 
-    def missing(
+    def find_missing(
         self, instance: instance_spec.InstanceSpec, lpar: partition.Partition
     ) -> tuple[partition.SlotAssignment, ...]:
-        """Find the slots that an LPAR has to be given; nothing is changed.
+        """Find the slots that an LPAR lacks, and change nothing.
 
-        The host is asked only if there are any.
+        Ask the host only if a slot is missing.
 
-        :param lpar: As just read.
-        :returns: Slots that are missing, or not required ones, and can be
-            given to it.
-        :raises exception.SlotsDiffer: It has a slot too many.
+        :param lpar: The LPAR as just read.
+        :returns: The slots to assign, which the LPAR lacks or does not have
+            as required ones.
+        :raises exception.SlotsDiffer: The LPAR has an additional slot.
         :raises exception.ClaimFailed: A missing slot is not free, or Nova
-            stored less than the flavor asks for.
+            stored fewer slots than the flavor requests.
         """
         wanted = self._wanted(instance)
         gaps = [
             claim for claim in wanted if not lpar.slots.get(claim.drc_index)
         ]
         if set(lpar.slots) - {claim.drc_index for claim in wanted}:
-            raise _differ(instance, lpar, wanted)
+            raise _slots_differ(instance, lpar, wanted)
         if not gaps:
             return ()
         absent = {claim.drc_index for claim in gaps} - set(lpar.slots)
@@ -81,22 +81,24 @@ class AttachedSlotOps:
             instance.uuid, instance.lpar, gaps, self._host.view()
         )
 
-    def give(
+    def assign_missing(
         self,
         instance: instance_spec.InstanceSpec,
         slots: Sequence[partition.SlotAssignment],
     ) -> partition.Partition:
-        """Give missing slots to a stopped LPAR and read it back.
+        """Assign missing slots to a stopped LPAR, and read it back.
 
-        Those for one use are burned first, should that have been undone.
+        Burn one-time-use devices first, in case somebody has released them.
 
-        :param slots: What :meth:`missing` found.
-        :raises exception.SlotsDiffer: The host did not do so.
-        :raises exception.ClaimFailed: One can't be burned; nothing is given.
+        :param slots: The result of :meth:`find_missing`.
+        :returns: The LPAR as the host reports it.
+        :raises exception.SlotsDiffer: The host did not assign the slots.
+        :raises exception.ClaimFailed: A device cannot be burned; no slot is
+            assigned.
         """
         LOG.warning(
-            'LPAR %(lpar)s of instance %(instance)s lacks %(slots)s; giving '
-            'them back.',
+            'LPAR %(lpar)s of instance %(instance)s lacks the slots '
+            '%(slots)s; assigning them again.',
             {
                 'lpar': instance.lpar,
                 'instance': instance.uuid,
@@ -110,13 +112,13 @@ class AttachedSlotOps:
         )
         lpar = self._partitions.assign(instance.lpar, slots)
         if lpar.slots != dict.fromkeys((c.drc_index for c in wanted), True):
-            raise _differ(instance, lpar, wanted)
+            raise _slots_differ(instance, lpar, wanted)
         return lpar
 
-    def audit(self, instance: instance_spec.InstanceSpec) -> None:
-        """Log what a running instance lacks, by the last reading.
+    def log_missing(self, instance: instance_spec.InstanceSpec) -> None:
+        """Log the slots that an LPAR lacks according to the last reading.
 
-        For a service that starts: it changes nothing and sends no request.
+        This is for a starting service: change nothing and send no request.
         """
         owned = {
             slot.drc_index
@@ -128,24 +130,24 @@ class AttachedSlotOps:
         lost = {p.drc_index for p in instance.stored_slots.values()} - owned
         if lost:
             LOG.error(
-                'Instance %(instance)s was allocated %(slots)s, but its LPAR '
-                'does not have them. Reboot it hard, or start it: what is '
-                'free is given back then.',
+                'Instance %(instance)s was allocated the slots %(slots)s, but '
+                'its LPAR does not have them. Reboot the server hard or start '
+                'it to assign those that are free.',
                 {'instance': instance.uuid, 'slots': _indexes(lost)},
             )
 
-    def slots_of(
+    def list_slots(
         self, instance: instance_spec.InstanceSpec
     ) -> tuple[int, ...]:
-        """Give the slots that an instance has, or was allocated.
+        """List the slots that an instance has or was allocated.
 
-        A host that does not answer leaves those that Nova knows of.
+        If the host does not answer, list only those that Nova knows.
         """
         known = {p.drc_index for p in instance.stored_slots.values()}
         try:
             lpar = self._partitions.find(instance.lpar)
         except exception.PowerVMError as error:
-            LOG.warning('LPAR %s can not be read: %s', instance.lpar, error)
+            LOG.warning('LPAR %s cannot be read: %s', instance.lpar, error)
             lpar = None
         return tuple(sorted(known | set(lpar.slots if lpar else ())))
 
@@ -160,7 +162,7 @@ class AttachedSlotOps:
         )
 
 
-def _differ(
+def _slots_differ(
     instance: instance_spec.InstanceSpec,
     lpar: partition.Partition,
     wanted: Iterable[claims.Claim],

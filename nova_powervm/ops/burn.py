@@ -47,8 +47,8 @@ class BurnOps:
     ) -> None:
         """Verify in Placement that devices are allocated to an instance.
 
-        This takes one request. The allocations that Nova hands over may be
-        old, or made up by somebody who bypassed the scheduler.
+        This takes one request. The allocations that Nova passes to the driver
+        may be outdated, or come from somebody who bypassed the scheduler.
 
         :param instance: The instance's uuid.
         :param burning: Its claims of one-time-use devices.
@@ -64,15 +64,15 @@ class BurnOps:
             if claim.provider_uuid not in held:
                 raise exception.ClaimFailed(
                     instance=instance,
-                    reason=f'slot {claim} is for one use and not allocated '
-                    'to it in Placement. Build or evacuate it by way of the '
-                    'scheduler',
+                    reason=f'slot {claim} has a one-time-use device that is '
+                    'not allocated to it in Placement. Build or evacuate it '
+                    'through the scheduler',
                 )
 
     def burn(self, instance: str, burning: Iterable[claims.Claim]) -> None:
         """Burn devices, just before an LPAR gets them.
 
-        A device that is burned already is fine: a rebuild uses it in place.
+        Skip a device that is already burned, as in a rebuild.
 
         :param instance: The instance's uuid.
         :param burning: Its claims of one-time-use devices.
@@ -88,7 +88,7 @@ class BurnOps:
                 raise _unknown(instance, error) from error
             if burned:
                 LOG.info(
-                    'Slot %(slot)s is for one use and burned now, for '
+                    'Burned the one-time-use device in slot %(slot)s for '
                     'instance %(instance)s.',
                     {'slot': claim, 'instance': instance},
                 )
@@ -99,5 +99,5 @@ def _unknown(
 ) -> exception.ClaimFailed:
     return exception.ClaimFailed(
         instance=instance,
-        reason=f'its devices for one use can not be reserved. {error}',
+        reason=f'its one-time-use devices cannot be reserved. {error}',
     )

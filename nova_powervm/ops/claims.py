@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Claims: which slots an instance gets, and whether the host can give them."""
+"""Claims: the slots that an instance gets, verified against the host."""
 
 import dataclasses
 from collections.abc import Iterable
@@ -37,10 +37,10 @@ LOG = logging.getLogger(__name__)
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class PublishedSlots:
-    """What the provider tree held after its last update.
+    """The contents of the provider tree after its last update.
 
-    :param providers: Uuid to each slot provider of the host.
-    :param others: The providers below the compute node that are not ours.
+    :param providers: Uuid to slot provider, for all of the host's slots.
+    :param others: The other providers below the compute node.
     :param one_time_use: DRC indexes of the one-time-use devices.
     :param is_complete: Whether an update has been made since the start.
     """
@@ -58,8 +58,8 @@ class PublishedSlots:
 class ClaimOps:
     """Finds the slots of instances, and verifies and burns them.
 
-    :param inventory: The inventory file, which has been read.
-    :param placement: Tells who holds an allocation, and takes burns.
+    :param inventory: The inventory file, already loaded.
+    :param placement: Verifies allocations and burns devices.
     """
 
     def __init__(
@@ -69,17 +69,18 @@ class ClaimOps:
     ) -> None:
         self._inventory = inventory
         self._burns = burn.BurnOps(placement)
-        #: Replaced as a whole, never changed: builds read it in threads.
+        #: Replaced as a whole, never modified: builds read it in threads.
         self.published = PublishedSlots(is_complete=False)
 
-    def check_file(self, snapshot: host_ops.Snapshot) -> None:
-        """Stop a starting service if two paragraphs identify one device.
+    def check_inventory_conflicts(self, snapshot: host_ops.Snapshot) -> None:
+        """Refuse to start if two paragraphs identify the same device.
 
-        This also notes the one-time-use devices: Nova may start instances
-        before it updates the provider tree for the first time.
+        Also record the one-time-use devices: Nova may start instances before
+        it updates the provider tree for the first time.
 
         :param snapshot: The first reading of the host.
-        :raises exception.DeviceConflict: Names the devices and paragraphs.
+        :raises exception.DeviceConflict: The error names the devices and the
+            paragraphs.
         """
         policy = self._inventory.policy
         verdicts = matching.judge(
@@ -110,20 +111,20 @@ class ClaimOps:
         """Find the slots that an instance gets on this host.
 
         :param instance: The instance's uuid, for messages.
-        :param allocations: As Nova hands them over.
-        :param extra_specs: Of the instance's flavor.
+        :param allocations: As Nova passes them to the driver.
+        :param extra_specs: The extra specs of the instance's flavor.
         :param stored: Slot providers that Nova stored with the instance when
-            it was claimed; they count before the first update of the tree.
+            it was claimed; used before the first update of the tree.
         :param requests: Its accelerator requests, whose slots are added.
-        :raises exception.ClaimFailed: The allocations don't cover what the
-            flavor asks for, or Placement does not confirm that a one-time-use
+        :raises exception.ClaimFailed: The allocations do not cover what the
+            flavor requests, or Placement does not confirm that a one-time-use
             device is allocated to the instance.
         :raises exception.AcceleratorRefused: A request is for a device that
             Nova manages.
         """
         published = self.published
-        # Once the tree was updated it has all providers of this host, while
-        # those stored with an evacuated instance may be the source host's.
+        # After an update the tree has all providers of this host, while an
+        # evacuated instance may have those of its source host.
         providers = published.providers if published.is_complete else stored
         accelerators.refuse_nova_devices(
             instance, requests, providers.values()
@@ -138,7 +139,7 @@ class ClaimOps:
             {request.provider_uuid for request in requests},
         )
         found = claims.sort_by_slot([*own, *accelerators.to_claims(requests)])
-        self._burns.check_allocated(instance, self.burning(found))
+        self._burns.check_allocated(instance, self.select_one_time_use(found))
         if found:
             LOG.info(
                 'Instance %(instance)s gets %(slots)s.',
@@ -155,15 +156,15 @@ class ClaimOps:
     ) -> tuple[claims.Claim, ...]:
         """Find the slots that the LPAR of an existing instance must own.
 
-        Neither Placement nor the provider tree is needed: Nova calls the
-        driver for instances before it updates the tree for the first time.
+        Use neither Placement nor the provider tree: Nova calls the driver for
+        instances before it updates the tree for the first time.
 
         :param instance: The instance's uuid, for messages.
-        :param extra_specs: Of the instance's flavor.
+        :param extra_specs: The extra specs of the instance's flavor.
         :param stored: Slot providers that Nova stored with the instance.
         :param requests: Its accelerator requests.
-        :raises exception.ClaimFailed: Nova stored fewer than the flavor asks
-            for.
+        :raises exception.ClaimFailed: Nova stored fewer slots than the flavor
+            requests.
         """
         own = claims.resolve_stored(
             instance,
@@ -178,13 +179,15 @@ class ClaimOps:
     ) -> None:
         """Refuse accelerator requests for devices that Nova manages.
 
-        :raises exception.AcceleratorRefused: It names both sides.
+        :raises exception.AcceleratorRefused: The error names both owners.
         """
         accelerators.refuse_nova_devices(
             instance, requests, self.published.providers.values()
         )
 
-    def burning(self, wanted: Iterable[claims.Claim]) -> list[claims.Claim]:
+    def select_one_time_use(
+        self, wanted: Iterable[claims.Claim]
+    ) -> list[claims.Claim]:
         """Select the claims whose devices are burned before use."""
         return one_time_use.select_claims(wanted, self.published.one_time_use)
 
@@ -198,7 +201,7 @@ class ClaimOps:
         self._burns.burn(
             instance,
             one_time_use.expand_to_twins(
-                self.burning(wanted), self.published.providers
+                self.select_one_time_use(wanted), self.published.providers
             ),
         )
 
@@ -212,10 +215,10 @@ class ClaimOps:
         """Verify claimed slots against the host just before they are used.
 
         :param instance: The instance's uuid, for messages.
-        :param lpar: Uuid of its LPAR, which may own the slots already.
+        :param lpar: Uuid of its LPAR, which may already own the slots.
         :param wanted: The claims.
         :param view: A fresh reading of the host.
-        :raises exception.ClaimFailed: A slot is gone, empty, or not free.
+        :raises exception.ClaimFailed: A slot is missing, empty or not free.
         """
         return tuple(
             _assignment(instance, lpar, claim, view) for claim in wanted
@@ -240,6 +243,6 @@ def _assignment(
         )
         raise refused(
             instance=instance,
-            reason=f'{claim.origin} but it can not be used: {reason}',
+            reason=f'{claim.origin} but it cannot be used: {reason}',
         )
     return partition.SlotAssignment(slot.drc_index, slot.bus_group_required)

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The host: one reading per cycle, and what it says together with Nova."""
+"""The host: one reading per cycle, combined with Nova's records."""
 
 import dataclasses
 from collections.abc import Collection
@@ -39,8 +39,8 @@ class Snapshot:
     :param disk: The storage for instances' disks.
     :param holdings: Each LPAR that owns a slot and belongs to an instance, to
         the slot providers that Nova stored with the instance.
-    :param lost: Uuids of providers that nobody holds an allocation of
-        although the LPAR that they were allocated to owns their slots.
+    :param lost: Uuids of providers without an allocation, although the LPAR
+        that they were allocated to owns their slots.
     """
 
     view: host.HostView
@@ -50,7 +50,7 @@ class Snapshot:
 
     @property
     def in_use(self) -> Mapping[str, str]:
-        """Uuid of each provider to the LPAR that was given its slot."""
+        """Map the uuid of each provider to the LPAR that has its slot."""
         return {
             provider.uuid: lpar
             for slot in self.view.io_slots
@@ -85,11 +85,11 @@ class HostOps:
 
     @property
     def last(self) -> Snapshot:
-        """The last reading; the host is read now if there is none."""
+        """The last reading; read the host first if there is none."""
         return self._last or self.read()
 
     def view(self) -> host.HostView:
-        """Read the managed system alone.
+        """Read only the managed system.
 
         :raises exception.RestError: The server answered with an error.
         :raises exception.RestUnreachable: It did not answer.
@@ -97,40 +97,40 @@ class HostOps:
         return self._system.read()
 
     def read(self) -> Snapshot:
-        """Read all that a cycle needs; this is where its REST work is done.
+        """Read everything that a cycle needs; this does its REST requests.
 
-        Nova removes an LPAR before its allocations. So Placement is asked
-        first: a provider that nobody holds, and whose slot the same LPAR owned
-        before and still owns afterwards, has lost its allocation. Nova
-        deletes an allocation when a rebuild with another image fails, and an
-        operator can delete one by hand.
+        Nova removes an LPAR before its allocations. Therefore ask Placement
+        first: a provider without an allocation has lost it if the same LPAR
+        owned the slot before that and still owns it afterwards. Nova deletes
+        an allocation when a rebuild with another image fails, and an operator
+        can delete one manually.
 
         :raises exception.RestError: The server answered with an error.
         :raises exception.RestUnreachable: It did not answer.
         """
         before = self._last
-        vacant = self._vacant(before) if before else frozenset()
+        unallocated = self._find_unallocated(before) if before else frozenset()
         view = self._system.read()
         found = Snapshot(view, self._capacity(), self._holdings(view))
-        if before and vacant:
+        if before and unallocated:
             owned = before.in_use
             lost = frozenset(
                 uuid
                 for uuid, lpar in found.in_use.items()
-                if uuid in vacant and owned.get(uuid) == lpar
+                if uuid in unallocated and owned.get(uuid) == lpar
             )
             found = dataclasses.replace(found, lost=lost)
         self._last = found
         return found
 
     def uptime(self) -> int:
-        """Give the seconds since the management partition was booted."""
+        """Return the seconds since the management partition was booted."""
         return self._system.uptime()
 
     def _capacity(self) -> host.DiskCapacity:
-        """Read the storage; a running service falls back to the last size.
+        """Read the storage; use the last size if a running service fails.
 
-        Devices are managed even while a Virtual I/O Server is down.
+        Devices must be managed even while a Virtual I/O Server is down.
         """
         try:
             return self._storage.capacity()
@@ -138,26 +138,26 @@ class HostOps:
             if self._last is None:
                 raise
             LOG.warning(
-                'The disk capacity stays as last read: %(error)s',
+                'Keeping the disk capacity of the last reading: %(error)s',
                 {'error': error},
             )
             return self._last.disk
 
-    def _vacant(self, before: Snapshot) -> frozenset[str]:
-        """Ask Placement which providers of slots in use nobody holds.
+    def _find_unallocated(self, before: Snapshot) -> frozenset[str]:
+        """Ask Placement which providers of used slots have no allocation.
 
-        One request for each. A provider that Placement gives no answer about
-        stays lost if it was lost before.
+        Send one request for each provider. If Placement does not answer about
+        a provider, it stays lost if it was lost before.
         """
         asked = frozenset(before.in_use)
-        holders = self._placement.holders(asked)
-        silent = asked - holders.keys()
+        consumers_of = self._placement.get_consumers(asked)
+        silent = asked - consumers_of.keys()
         return frozenset(
-            uuid for uuid, consumers in holders.items() if not consumers
+            uuid for uuid, consumers in consumers_of.items() if not consumers
         ) | (before.lost & silent)
 
     def _holdings(self, view: host.HostView) -> Holdings:
-        """Ask Nova which owners of slots are instances, and what they hold."""
+        """Ask Nova which slot owners are instances, and for their slots."""
         owners = _client_lpars(view)
         return self._records.holdings(sorted(owners)) if owners else {}
 

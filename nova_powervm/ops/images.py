@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Images: looked at before anything is made of them, and read once."""
+"""Images: inspected before use, verified, and read once."""
 
 import collections
 import contextlib
@@ -32,32 +32,32 @@ from nova_powervm.ops import interfaces
 
 LOG = logging.getLogger(__name__)
 
-#: What of an image is looked at before anything is made of it. All formats
-#: that are told apart show themselves in it, and qcow2 tells all of itself.
+#: Bytes of an image to inspect before creating a disk. They identify every
+#: format, and contain everything that matters of a qcow2 header.
 BEGINNING = 256 * 1024
-_TRIES = 2
-#: Of a hash in a message, which Nova cuts after 255 characters.
-_DIGITS = 16
-#: What is remembered of an image is small.
-_REMEMBERED = 1000
-#: A partition table is no format of its own: Glance calls such images raw.
-_RAW = ('raw', 'gpt')
+_MAX_ATTEMPTS = 2
+#: Digits of a hash in a message, which Nova cuts after 255 characters.
+_HASH_DIGITS = 16
+#: Verified images to remember; each entry is small.
+_MAX_REMEMBERED = 1000
+#: Glance also calls images with a partition table raw.
+_RAW_FORMATS = ('raw', 'gpt')
 
 
 class Reading:
-    """An image on its way to a disk; it is a :class:`.ports.Source`.
+    """An image on its way to a disk; a :class:`.interfaces.Source`.
 
-    The first stream that it gives goes on where the look at the beginning
-    ended, so that the image crosses the network once. A later one, after an
-    upload that broke off, begins anew with another look.
+    The first stream continues after the inspected beginning, so that the
+    image is transferred once. A later stream, after an interrupted upload,
+    starts again with another inspection.
 
     :param described: The image as Glance describes it.
-    :param source: Gives its bytes.
+    :param source: Returns its bytes.
     :param inspect: False to trust the format that Glance declares.
-    :param complete: Called when all of it was read and verified.
-    :raises exception.ImageRefused: It can't be made a disk, as its beginning
-        shows.
-    :raises exception.ImageUnreadable: It can't be read.
+    :param complete: Called when the whole image was read and verified.
+    :raises exception.ImageRefused: Its beginning shows that no disk can be
+        made from it.
+    :raises exception.ImageUnreadable: It cannot be read.
     """
 
     def __init__(
@@ -72,59 +72,59 @@ class Reading:
         self._source = source
         self._inspect = inspect
         self._complete = complete
-        # Before a byte is read: an unknown hash can't be made good.
-        _hash(described)
+        # Refuse an unknown hash algorithm before reading anything.
+        _new_hash(described)
         self._beginning: list[bytes] = []
         self._rest: Generator[bytes] | None = None
-        #: What the beginning tells.
+        #: What the beginning shows.
         self.contents = self._open()
 
     def __call__(self) -> Generator[bytes]:
-        """Give all bytes of the image, the last ones only if all are right.
+        """Yield the bytes of the image, the last ones only if all are correct.
 
-        :raises exception.ImageUnreadable: The transfer broke off.
-        :raises exception.ImageDamaged: Other bytes came.
+        :raises exception.ImageUnreadable: The transfer was interrupted.
+        :raises exception.ImageDamaged: The size or hash is wrong.
         """
         if self._rest is None:
             self._open()
-        return self._verified()
+        return self._read_verified()
 
     def close(self) -> None:
-        """End a transfer that is not read to its end."""
+        """End an incomplete transfer."""
         if self._rest is not None:
             self._rest.close()
             self._rest = None
 
     @tenacity.retry(
         retry=tenacity.retry_if_exception_type(exception.ImageUnreadable),
-        stop=tenacity.stop_after_attempt(_TRIES),
+        stop=tenacity.stop_after_attempt(_MAX_ATTEMPTS),
         reraise=True,
     )
     def _open(self) -> image.Contents:
         chunks = self._source()
         with contextlib.ExitStack() as undo:
             undo.callback(chunks.close)
-            self._beginning = _beginning(chunks)
-            contents = _contents(
+            self._beginning = _read_beginning(chunks)
+            contents = _describe_contents(
                 self._described, b''.join(self._beginning), self._inspect
             )
             undo.pop_all()
         self._rest = chunks
         return contents
 
-    def _verified(self) -> Generator[bytes]:
-        """Pass chunks on, the last one only after all were verified."""
-        # Only now: a stream that nobody began to read can be given again.
+    def _read_verified(self) -> Generator[bytes]:
+        """Yield the chunks, the last one only after verifying all of them."""
+        # Not earlier: a stream that was never read can be returned again.
         beginning, rest = self._beginning, self._rest
         self._beginning, self._rest = [], None
         assert rest is not None  # noqa: S101 - for the type checker
-        size, found, held = 0, _hash(self._described), b''
+        size, found, held = 0, _new_hash(self._described), b''
         with contextlib.closing(rest):
             for chunks in (beginning, rest):
                 for chunk in chunks:
                     size += len(chunk)
                     if size > self.contents.size:
-                        raise _another_size(self._described, f'over {size}')
+                        raise _wrong_size(self._described, f'over {size}')
                     if found is not None:
                         found.update(chunk)
                     if held:
@@ -133,19 +133,20 @@ class Reading:
         if size < self.contents.size:
             raise exception.ImageUnreadable(
                 image=self._described.id,
-                reason=f'{size} bytes came, Glance says {self.contents.size}',
+                reason=f'received {size} bytes, but Glance says '
+                f'{self.contents.size}',
             )
         if found is not None:
-            _compare(self._described, found.hexdigest())
+            _check_hash(self._described, found.hexdigest())
         self._complete(self.contents)
         yield held
 
 
 class ImageOps:
-    """Reads images, and remembers which were verified.
+    """Reads images, and remembers which ones were verified.
 
-    An image never changes in Glance, so one that was read to its end is not
-    read again only to verify it.
+    Images never change in Glance, so a verified image need not be read again
+    just to verify it.
     """
 
     def __init__(self) -> None:
@@ -161,15 +162,15 @@ class ImageOps:
         *,
         inspect: bool = True,
     ) -> Reading:
-        """Open an image and look at its beginning.
+        """Open an image and inspect its beginning.
 
         :param described: The image as Glance describes it.
-        :param source: Gives its bytes.
+        :param source: Returns its bytes.
         :param inspect: False to trust the format that Glance declares.
-        :returns: What is to be closed in the end.
-        :raises exception.ImageRefused: It is not of the format that it is
-            said to be, or one that is not safe.
-        :raises exception.ImageUnreadable: It can't be read.
+        :returns: The reading, which the caller has to close.
+        :raises exception.ImageRefused: Its format is not the declared one,
+            or not safe.
+        :raises exception.ImageUnreadable: It cannot be read.
         """
         described.check()
         if not described.hash_value:
@@ -191,15 +192,15 @@ class ImageOps:
         *,
         inspect: bool = True,
     ) -> image.Contents:
-        """Read an image to its end, unless this service has done so before.
+        """Read a whole image, unless this service has verified it before.
 
-        For an image that replaces data which can't be restored. Concurrent
-        calls for one image wait for the first.
+        Use this before replacing data that cannot be restored. Concurrent
+        calls for one image wait for the first. The parameters are those of
+        :meth:`open`.
 
-        :param described: As for :meth:`open`, like the others.
-        :raises exception.ImageRefused: It is not fit for a disk.
-        :raises exception.ImageDamaged: Its size or hash is another.
-        :raises exception.ImageUnreadable: It can't be read.
+        :raises exception.ImageRefused: No disk can be made from it.
+        :raises exception.ImageDamaged: Its size or hash is wrong.
+        :raises exception.ImageUnreadable: It cannot be read.
         """
         described.check()
         with lockutils.lock(f'powervm-image-{described.id}'):
@@ -210,7 +211,7 @@ class ImageOps:
 
     @tenacity.retry(
         retry=tenacity.retry_if_exception_type(exception.ImageUnreadable),
-        stop=tenacity.stop_after_attempt(_TRIES),
+        stop=tenacity.stop_after_attempt(_MAX_ATTEMPTS),
         reraise=True,
     )
     def _read_whole(
@@ -225,16 +226,16 @@ class ImageOps:
     def _remember(
         self, described: image.Image, contents: image.Contents
     ) -> None:
-        # Without a hash there is no telling whether it is the same.
+        # Without a hash, a changed image would not be noticed.
         if not described.hash_value:
             return
         with self._lock:
             self._known[described] = contents
-            while len(self._known) > _REMEMBERED:
+            while len(self._known) > _MAX_REMEMBERED:
                 self._known.popitem(last=False)
 
 
-def _beginning(chunks: Iterator[bytes]) -> list[bytes]:
+def _read_beginning(chunks: Iterator[bytes]) -> list[bytes]:
     found: list[bytes] = []
     size = 0
     while size < BEGINNING:
@@ -246,14 +247,14 @@ def _beginning(chunks: Iterator[bytes]) -> list[bytes]:
     return found
 
 
-def _contents(
+def _describe_contents(
     described: image.Image, beginning: bytes, inspect: bool
 ) -> image.Contents:
     size = described.check()
     is_raw = described.disk_format == 'raw'
     inspector: Any = None
     if inspect or not is_raw:
-        inspector = _accepted(described, beginning)
+        inspector = _inspect_format(described, beginning)
     return image.Contents(
         size=size,
         disk_format=described.disk_format,
@@ -261,47 +262,48 @@ def _contents(
     )
 
 
-def _hash(described: image.Image) -> Any:
-    """Give a new hash object of Glance's algorithm, None without a hash."""
+def _new_hash(described: image.Image) -> Any:
+    """Return a hash object of the image's algorithm; None without a hash."""
     if not described.hash_value:
         return None
     try:
         made = hashlib.new(described.hash_algorithm, usedforsecurity=False)
     except ValueError:
         made = None
-    # Those whose length is to be chosen have none of their own.
+    # Algorithms of variable length have a digest size of 0.
     if made is None or not made.digest_size:
         raise exception.ImageRefused(
             image=described.id,
             reason=f"its hash algorithm '{described.hash_algorithm}' is not "
-            'known here',
+            'available on this host',
         )
     return made
 
 
-def _another_size(
+def _wrong_size(
     described: image.Image, came: object
 ) -> exception.ImageDamaged:
     return exception.ImageDamaged(
         image=described.id,
-        reason=f'{came} bytes came, Glance says {described.size}',
+        reason=f'received {came} bytes, but Glance says {described.size}',
     )
 
 
-def _compare(described: image.Image, found: str) -> None:
+def _check_hash(described: image.Image, found: str) -> None:
     if found != described.hash_value.lower():
         raise exception.ImageDamaged(
             image=described.id,
-            reason=f'its {described.hash_algorithm} is {found[:_DIGITS]}..., '
-            f'Glance says {described.hash_value[:_DIGITS]}...',
+            reason=f'its {described.hash_algorithm} is '
+            f'{found[:_HASH_DIGITS]}..., '
+            f'Glance says {described.hash_value[:_HASH_DIGITS]}...',
         )
 
 
-def _accepted(described: image.Image, beginning: bytes) -> Any:
-    """Give the inspector of the image's format, if it is the declared one.
+def _inspect_format(described: image.Image, beginning: bytes) -> Any:
+    """Return the inspector of the image's format; check the format first.
 
-    The rules are those of Nova's own inspection. An inspector that waits for
-    more than the beginning has seen what its format is known by.
+    The rules are those of Nova's own inspection. An inspector that is still
+    incomplete has nevertheless identified its format.
     """
     inspected: Any = format_inspector.InspectWrapper(iter([beginning]))
     collections.deque(inspected, maxlen=0)
@@ -314,14 +316,14 @@ def _accepted(described: image.Image, beginning: bytes) -> Any:
         ) from error
     except format_inspector.ImageFormatError as error:
         raise exception.ImageRefused(
-            image=described.id, reason=f'its format is doubtful: {error}'
+            image=described.id, reason=f'its format is ambiguous: {error}'
         ) from error
     found = str(inspector)
     declared = described.disk_format
-    if found != declared and not (declared == 'raw' and found in _RAW):
+    if found != declared and not (declared == 'raw' and found in _RAW_FORMATS):
         raise exception.ImageRefused(
             image=described.id,
             reason=f'Glance says its format is {declared}, but its bytes are '
-            f'{found}. Set the disk_format that it has',
+            f'{found}. Correct its disk_format',
         )
     return inspector

@@ -31,12 +31,12 @@ from nova_powervm.ops import network as network_ops
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class RootDisk:
-    """The root disk that a build makes from an image.
+    """The root disk that a build creates from an image.
 
     :param image: The image as Glance describes it.
-    :param source: Gives the image's bytes.
+    :param source: Returns the image's bytes.
     :param flavor_gb: The flavor's ``root_gb``; 0 for the image's own size.
-    :param inspect: Whether the image's format must be the declared one.
+    :param inspect: Whether to check that the image has its declared format.
     """
 
     image: image.Image
@@ -49,25 +49,25 @@ class RootDisk:
 class InstanceSpec:
     """An instance as Nova describes it.
 
-    The fields from ``name`` to ``power_on`` count in a build only.
+    Only builds use the fields from ``name`` to ``power_on``.
 
     :param uuid: The instance's uuid.
     :param extra_specs: Extra specs of its flavor.
-    :param stored_slots: Uuid to the slot providers that Nova stored with the
+    :param stored_slots: Uuid to slot provider, as Nova stored them with the
         instance when it was claimed.
     :param requests: Its accelerator requests.
-    :param ports: Its ports; None if they are not known, and the adapters of
-        its LPAR are left as they are.
+    :param ports: Its ports; None if they are unknown, which leaves the
+        adapters of its LPAR unchanged.
     :param name: Its name (``instance.name``, not the display name).
     :param memory_mb: Memory of its flavor in MiB.
     :param vcpus: vCPUs of its flavor.
-    :param allocations: As Nova hands them over.
+    :param allocations: As Nova passes them to the driver.
     :param root: Its root disk; a build needs one.
-    :param config_drive: Makes the contents of its config drive, given the
-        slots that it gets; None for no config drive.
-    :param plugging: The context that its ports are plugged in, which may wait
-        at its end.
-    :param power_on: Whether it is started.
+    :param config_drive: Creates the contents of its config drive from its
+        slots; None for no config drive.
+    :param plugging: Returns the context in which its ports are plugged; the
+        context may wait at its end.
+    :param power_on: Whether to start it.
     """
 
     uuid: str
@@ -95,16 +95,16 @@ class InstanceSpec:
 
     @property
     def known_ports(self) -> Sequence[network.Port]:
-        """Its ports as Nova handed them over."""
+        """Its ports as Nova passed them to the driver."""
         return self.ports.known if self.ports else ()
 
     @property
     def marks(self) -> network_ops.InstanceMarks:
-        """The marks of VIF drivers in its record."""
+        """The marks of VIF drivers in Nova's record of it."""
         return self.ports.marks if self.ports else network_ops.UNRECORDED
 
     @property
     def image_disk(self) -> RootDisk:
         """The root disk of a build."""
-        assert self.root is not None  # noqa: S101  every build has one
+        assert self.root is not None  # noqa: S101 - every build has one
         return self.root

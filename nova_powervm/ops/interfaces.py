@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What the operations need from outside, as protocols.
+"""The protocols of what the operations use.
 
 :mod:`nova_powervm.powervm` implements those of the host,
 :mod:`nova_powervm.virt` those of Nova and Placement,
@@ -39,14 +39,14 @@ class System(Protocol):
     """The managed system."""
 
     def read(self) -> host.HostView:
-        """Read the host; an unchanged one costs one conditional request.
+        """Read the host, with one conditional request if nothing changed.
 
         :raises exception.RestError: The server answered with an error.
         :raises exception.RestUnreachable: It did not answer.
         """
 
     def uptime(self) -> int:
-        """Give the seconds since the management partition was booted."""
+        """Return the seconds since the management partition was booted."""
 
 
 class Inventory(Protocol):
@@ -54,18 +54,18 @@ class Inventory(Protocol):
 
     @property
     def policy(self) -> policies.Policy:
-        """What is in force."""
+        """The policy in force."""
 
     def refresh(self) -> policies.Policy:
-        """Take a changed file over, if it is good, and give what holds."""
+        """Load a changed file if it is valid, and return the policy."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Stored:
-    """A virtual disk or medium that was made.
+    """A virtual disk or medium that was created.
 
     :param name: Its name.
-    :param handle: What the port that made it needs to attach it; opaque.
+    :param handle: What its disk driver needs to attach it; opaque.
     """
 
     name: str
@@ -73,56 +73,56 @@ class Stored:
 
 
 class Source(Protocol):
-    """Gives the bytes of an image, from the beginning each time."""
+    """Returns the bytes of an image, from the beginning each time."""
 
     def __call__(self) -> Generator[bytes]:
         """Open the image.
 
-        Closing the generator ends the transfer. What goes wrong is raised
-        while reading.
+        Closing the generator ends the transfer. Errors are raised while
+        reading.
         """
 
 
 class Disks(Protocol):
-    """A way to keep the disks of instances.
+    """A disk driver, which stores the disks of instances.
 
-    Found as an entry point of ``nova_powervm.disk_drivers`` that has the
-    name that ``[powervm]disk_driver`` says.
+    ``[powervm]disk_driver`` names its entry point in
+    ``nova_powervm.disk_drivers``.
     """
 
     @property
     def unavailable(self) -> str | None:
-        """Why this host offers no disks, None if it does.
+        """Why this host offers no disks; None if it does.
 
-        It names the option that is missing. All other methods can be called
+        The reason names the missing option. All other methods can be called
         nevertheless.
         """
 
     def capacity(self) -> host.DiskCapacity:
-        """Give the size of the storage and how much of it is taken."""
+        """Return the size of the storage and how much of it is used."""
 
     def prepare(self) -> None:
-        """Clear up after a service that was killed; called at start."""
+        """Clean up after a service that was killed; called at start."""
 
     def check(self, *, config_drive: bool) -> None:
-        """Refuse if no disk can be made at all.
+        """Refuse a build if no disk can be created at all.
 
-        :param config_drive: Whether there is to be a medium, too.
+        :param config_drive: Whether the build also needs a medium.
         :raises exception.ConfigurationError: An option is missing or wrong.
         """
 
     def check_room(
         self, lpar: str, root_gb: int, medium_bytes: int | None
     ) -> None:
-        """Refuse if there is no space for an LPAR's disks.
+        """Refuse a rebuild if there is no space for the LPAR's disks.
 
-        What the LPAR has by now counts as free. The host is asked.
+        Ask the host. The space of the LPAR's present disks counts as free.
 
         :param lpar: Upper-case PowerVM uuid.
         :param root_gb: Size of its root disk in GiB.
         :param medium_bytes: Size of its medium; None for no medium.
-        :raises exception.NoRoom: There is too little.
-        :raises exception.ConfigurationError: There is no such storage.
+        :raises exception.NoRoom: There is not enough space.
+        :raises exception.ConfigurationError: The storage does not exist.
         """
 
     def make_root(
@@ -133,47 +133,47 @@ class Disks(Protocol):
         contents: image.Contents,
         source: Source,
     ) -> Stored:
-        """Make a root disk and write an image onto it.
+        """Create a root disk and write an image to it.
 
-        Nothing is left of a disk that could not be filled. What is there of
-        the LPAR's by now was left by an interrupted build, and is removed.
+        Remove a disk that could not be filled, and everything that an
+        interrupted build of the LPAR left.
 
-        :param lpar: Upper-case PowerVM uuid; there need be no such LPAR.
-        :param name: Of the disk.
-        :param size_gb: Its size in GiB.
-        :param contents: What the image holds.
-        :param source: Gives the image's bytes, the last ones only if all of
-            them are right.
-        :raises exception.ImageDamaged: They are not.
+        :param lpar: Upper-case PowerVM uuid; the LPAR need not exist.
+        :param name: The name of the disk.
+        :param size_gb: The size of the disk in GiB.
+        :param contents: What the image contains.
+        :param source: Returns the image's bytes, the last ones only if all
+            of them are correct.
+        :raises exception.ImageDamaged: They are not correct.
         """
 
     def make_medium(self, name: str, iso: bytes) -> Stored:
-        """Make a virtual optical medium.
+        """Create a virtual optical medium.
 
-        :param name: Of the medium.
+        :param name: The name of the medium.
         :param iso: Its contents.
         """
 
     def attach(self, lpar: str, stored: Sequence[Stored]) -> None:
-        """Connect storage to an LPAR; what is connected already is fine.
+        """Connect storage to an LPAR unless it is already connected.
 
         :param lpar: Upper-case PowerVM uuid.
         """
 
     def stems(self) -> Collection[str]:
-        """Give what the names of our disks begin with, one for each LPAR.
+        """Return what the names of our disks begin with, one for each LPAR.
 
         :returns: See :func:`nova_powervm.instance.storage.stem`.
         """
 
     def remove_stems(self, stems: Collection[str]) -> None:
-        """Delete disks and media by what their names begin with."""
+        """Delete the disks and media whose names begin with the stems."""
 
     def remove(self, lpar: str, *, delete: bool = True) -> None:
-        """Disconnect and delete all storage of an LPAR; none is fine.
+        """Disconnect and delete all storage of an LPAR, if there is any.
 
         :param lpar: Upper-case PowerVM uuid; the LPAR itself may be gone.
-        :param delete: False to disconnect it only.
+        :param delete: False to disconnect only.
         """
 
 
@@ -181,35 +181,35 @@ class Partitions(Protocol):
     """The logical partitions of the host."""
 
     def names(self) -> Mapping[str, str]:
-        """Give upper-case uuid to name of all but the VIOSes."""
+        """Map upper-case uuid to name for all partitions but the VIOSes."""
 
     def states(self) -> Mapping[str, str]:
-        """Give upper-case uuid to the host's word for the state of each LPAR.
+        """Map upper-case uuid to the state of each LPAR, as the host names it.
 
-        One request; the management partition and VIOSes are left out.
+        Send one request; omit the management partition and VIOSes.
         """
 
     def find(self, uuid: str) -> partition.Partition | None:
-        """Read an LPAR, or give None if there is none.
+        """Read an LPAR; return None if there is none.
 
         :param uuid: Upper-case PowerVM uuid.
         """
 
     def state(self, uuid: str) -> str:
-        """Give the host's word for an LPAR's state.
+        """Return the state of an LPAR, as the host names it.
 
         :raises exception.PartitionNotFound: There is no such LPAR.
         """
 
     def obstacle(self, uuid: str) -> str | None:
-        """Say why an LPAR can't get or lose adapters now.
+        """Return the reason why adapters of an LPAR cannot be changed now.
 
         :param uuid: Upper-case PowerVM uuid.
-        :returns: The reason, None if there is none, or no LPAR.
+        :returns: The reason; None if there is none, or no such LPAR.
         """
 
     def create(self, spec: partition.PartitionSpec) -> partition.Partition:
-        """Make an LPAR; it is not started.
+        """Create an LPAR without starting it.
 
         :returns: The LPAR as the host reports it.
         """
@@ -217,26 +217,27 @@ class Partitions(Protocol):
     def assign(
         self, uuid: str, slots: Collection[partition.SlotAssignment]
     ) -> partition.Partition:
-        """Give slots to a stopped LPAR as required ones; the rest stays.
+        """Assign more slots to a stopped LPAR, as required ones.
 
         :param uuid: Upper-case PowerVM uuid.
         :returns: The LPAR as the host reports it afterwards.
         """
 
     def delete(self, uuid: str) -> None:
-        """Delete a stopped LPAR, which frees its slots; none is fine."""
+        """Delete a stopped LPAR, if it exists, which frees its slots."""
 
     def power_on(self, lpar: partition.Partition) -> None:
-        """Start an LPAR; one that runs already is fine."""
+        """Start an LPAR unless it is already running."""
 
     def power_off(
         self, lpar: partition.Partition, *, hard: bool, timeout: int = 0
     ) -> None:
-        """Stop an LPAR; one that is off already is fine.
+        """Stop an LPAR unless it is already off.
 
-        :param hard: At once, else by asking the operating system.
-        :param timeout: Seconds that the operating system gets; 0 for the
-            server's default.
+        :param hard: Whether to stop it at once; otherwise the operating
+            system is asked to shut down.
+        :param timeout: Seconds for the operating system to shut down; 0 for
+            the server's default.
         """
 
     def restart(
@@ -244,10 +245,11 @@ class Partitions(Protocol):
     ) -> None:
         """Stop and start a running LPAR in one job.
 
-        :param hard: At once, else by asking the operating system.
-        :param timeout: Seconds that the job gets before it is cancelled; 0
-            for the server's default.
-        :raises exception.RestError: It failed, or the time was up.
+        :param hard: Whether to stop it at once; otherwise the operating
+            system is asked to shut down.
+        :param timeout: Seconds until the job is cancelled; 0 for the
+            server's default.
+        :raises exception.RestError: The job failed or was cancelled.
         """
 
 
@@ -258,21 +260,20 @@ class Records(Protocol):
         """Find the instances that LPARs belong to.
 
         :param lpars: Upper-case PowerVM uuids.
-        :returns: LPAR uuid to instance uuid. An LPAR that is missing from
-            the answer is foreign. Instances that were deleted or evacuated
-            away are found, too.
+        :returns: LPAR uuid to instance uuid, without foreign LPARs. Instances
+            that were deleted or evacuated to another host are included.
         """
 
     def hosted(self, host: str) -> Collection[str]:
-        """Give the uuids of all instances of a host."""
+        """Return the uuids of all instances of a host."""
 
     def running(self, lpars: Iterable[str], host: str) -> Mapping[str, str]:
-        """Find the instances that should be running and are left alone.
+        """Find the instances that should be running and have no task.
 
         :param lpars: Upper-case PowerVM uuids.
         :param host: As in ``instance.host``.
-        :returns: LPAR uuid to instance uuid, of active instances of the host
-            that no operation of Nova is working on.
+        :returns: LPAR uuid to instance uuid, for active instances of the host
+            without an operation of Nova in progress.
         """
 
     def holdings(
@@ -281,49 +282,48 @@ class Records(Protocol):
         """Find the slot providers that Nova stored with instances.
 
         :param lpars: Upper-case PowerVM uuids.
-        :returns: LPAR uuid to slot providers by uuid. An LPAR that is missing
-            from the answer is foreign. A deleted instance holds nothing, nor
-            does one without a host.
+        :returns: LPAR uuid to slot providers by uuid, without foreign LPARs.
+            An instance that is deleted or has no host holds nothing.
         """
 
 
 class Placement(Protocol):
-    """What is asked of Placement beyond what Nova hands over."""
+    """The requests to Placement that Nova itself does not make."""
 
-    def consumers(
+    def get_allocations(
         self, providers: Collection[slot_providers.Provider]
     ) -> slot_providers.Allocations:
-        """Find who holds allocations of these providers.
+        """Read the allocations and reservations of providers.
 
-        Never raises: what Placement gives no answer about counts as
-        allocated.
+        Never raise an error: a provider without an answer from Placement
+        counts as allocated.
         """
 
-    def holders(
+    def get_consumers(
         self, providers: Collection[str]
     ) -> Mapping[str, Collection[str]]:
-        """Find who holds allocations of providers, with one request for each.
+        """Read the consumers of providers, with one request for each.
 
-        Never raises.
+        Never raise an error.
 
-        :param providers: Uuids.
-        :returns: Uuid of each provider that Placement gave an answer about to
-            the uuids of its consumers.
+        :param providers: The uuids of the providers.
+        :returns: Provider uuid to consumer uuids, without the providers that
+            Placement did not answer about.
         """
 
     def allocated_to(self, consumer: str) -> Collection[str]:
-        """Give the uuids of the providers that a consumer holds.
+        """Return the uuids of the providers that are allocated to a consumer.
 
         :raises exception.PlacementUnanswered: Placement did not answer.
         """
 
     def burn(self, uuid: str, classes: Collection[str]) -> bool:
-        """Reserve all inventory of a provider, and read that back.
+        """Reserve all inventory of a provider, and read it back.
 
-        One request; two more if it was not reserved.
+        Send one request, and two more if it was not reserved yet.
 
-        :param classes: Resource classes that count; if none, all of them.
-        :returns: Whether it was not.
-        :raises exception.PlacementUnanswered: Placement did not say that it
-            is reserved, or the provider has no inventory.
+        :param classes: The resource classes to reserve; if empty, all.
+        :returns: Whether this call has reserved the inventory.
+        :raises exception.PlacementUnanswered: Placement did not confirm the
+            reservation, or the provider has no inventory.
         """

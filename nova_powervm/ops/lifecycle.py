@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Making and removing an instance: its LPAR, disks and adapters."""
+"""Creating and removing an instance: its LPAR, disks and adapters."""
 
 import contextlib
 import dataclasses
@@ -42,23 +42,23 @@ LOG = logging.getLogger(__name__)
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Plan:
-    """A build of which all was checked but its image."""
+    """A fully validated build, except for its image."""
 
     spec: partition.PartitionSpec
     claimed: Sequence[claims.Claim]
     connections: Sequence[network.Connection]
-    # It has the administrator's password.
+    # Kept out of repr: it contains the administrator's password.
     iso: bytes | None = dataclasses.field(repr=False)
 
 
 class LifecycleOps:
-    """Makes an LPAR with exactly the allocated slots, and removes it.
+    """Creates an LPAR with exactly the allocated slots, and removes it.
 
     :param partitions: The host's LPARs.
     :param host: Reads the host.
     :param slot_claims: Finds the slots of instances.
     :param images: Reads images.
-    :param disks: Where disks are made.
+    :param disks: The disk driver.
     :param networks: Connects ports.
     :param removals: Removes LPARs.
     :param proc_units_factor: Processing units per virtual processor.
@@ -85,30 +85,33 @@ class LifecycleOps:
         self._factor = proc_units_factor
 
     def spawn(self, instance: instance_spec.InstanceSpec) -> None:
-        """Make and start the LPAR of an instance, with disk and ports.
+        """Create and start the LPAR of an instance, with disk and ports.
 
-        Nothing is made before all that can be checked was checked. Then the
-        disk is made, which most builds fail of that fail. Devices for one
-        use are burned last, just before the LPAR gets them. Whatever fails,
-        all that was made is removed again.
+        Validate the build completely before creating anything. Create the
+        disk first, because most failures occur there. Burn one-time-use
+        devices last, just before the LPAR gets them. After any failure,
+        remove everything that was created.
 
-        :raises exception.ClaimFailed: The devices are not there.
-        :raises exception.MemorySizeRefused: The memory size can't be given.
-        :raises exception.ProcessorsRefused: The processors can't be given.
-        :raises exception.ImageRefused: The image is not fit for a disk.
-        :raises exception.ImageDamaged: It is not what Glance says.
-        :raises exception.PortRefused: A port can't be connected.
+        :raises exception.ClaimFailed: A device is not available.
+        :raises exception.MemorySizeRefused: The host does not support the
+            memory size.
+        :raises exception.ProcessorsRefused: The host does not support the
+            number of processors.
+        :raises exception.ImageRefused: No disk can be made from the image.
+        :raises exception.ImageDamaged: The image differs from what Glance
+            describes.
+        :raises exception.PortRefused: A port cannot be connected.
         :raises exception.PowerVMError: The host refused or did not answer.
         """
         plan = self._plan(instance)
-        self._removal.forget(plan.spec.uuid)
+        self._removal.forget_leftover(plan.spec.uuid)
         with contextlib.closing(self._open(instance.image_disk)) as reading:
             root_gb = _root_gb(instance.image_disk, reading.contents)
-            self._clear(plan.spec)
+            self._remove_interrupted_build(plan.spec)
             try:
-                stored = self._store(instance, plan, root_gb, reading)
+                stored = self._make_disks(instance, plan, root_gb, reading)
                 self._burn(instance, plan)
-                self._run(instance, plan, stored)
+                self._create_and_start(instance, plan, stored)
             except BaseException as error:
                 LOG.warning(
                     'Instance %(instance)s could not be built; removing LPAR '
@@ -118,17 +121,17 @@ class LifecycleOps:
                 self._removal.remove_failed_build(plan.spec, error)
                 raise
 
-    def _run(
+    def _create_and_start(
         self,
         instance: instance_spec.InstanceSpec,
         plan: _Plan,
         stored: Sequence[interfaces.Stored],
     ) -> None:
-        """Make the LPAR, connect it, and start it."""
+        """Create the LPAR, connect its ports and disks, and start it."""
         lpar = self._create(plan.spec)
         _check_slots(lpar, plan.spec)
         LOG.info(
-            'LPAR %(name)s (%(uuid)s) is created, with the slots: %(slots)s.',
+            'Created LPAR %(name)s (%(uuid)s) with the slots: %(slots)s.',
             {
                 'name': lpar.name,
                 'uuid': lpar.uuid,
@@ -140,14 +143,14 @@ class LifecycleOps:
             self._networks.plug(lpar, plan.connections, instance.marks)
             self._disks.attach(lpar.uuid, stored)
             LOG.info(
-                'LPAR %s has its disks.',
+                'Attached the disks of LPAR %s.',
                 lpar.name,
                 instance_uuid=instance.uuid,
             )
         if instance.power_on:
             self._partitions.power_on(lpar)
             LOG.info(
-                'LPAR %s is started.',
+                'Started LPAR %s.',
                 lpar.name,
                 instance_uuid=instance.uuid,
             )
@@ -155,10 +158,10 @@ class LifecycleOps:
     def destroy(self, instance: str, *, delete_disks: bool = True) -> None:
         """Stop and delete the LPAR of an instance and its disks.
 
-        Its slots become free with it. What is gone already is fine.
+        This frees its slots. Do nothing about what is already gone.
 
         :param instance: The instance's uuid.
-        :param delete_disks: False to leave its disks where they are.
+        :param delete_disks: False to keep its disks.
         :raises exception.PowerVMError: The host refused or did not answer.
         """
         uuid = partition.lpar_uuid(instance)
@@ -166,18 +169,18 @@ class LifecycleOps:
         if lpar is None:
             LOG.info('Instance %s has no LPAR to delete.', instance)
         self._removal.remove(uuid, lpar, delete_disks=delete_disks)
-        self._removal.forget(uuid)
+        self._removal.forget_leftover(uuid)
 
-    def check(self, instance: instance_spec.InstanceSpec) -> None:
-        """Check what a build needs; what the instance has by now stays.
+    def check_rebuild(self, instance: instance_spec.InstanceSpec) -> None:
+        """Validate a rebuild without changing the present LPAR.
 
-        For an instance that is to be destroyed and built anew: all that
-        :meth:`spawn` checks, whether there is room for its disks, and the
-        whole image. Its devices for one use are burned if somebody released
-        them: it has them.
+        Nova is about to destroy and rebuild the instance. Check everything
+        that :meth:`spawn` checks, the space for its disks, and the whole
+        image. Burn its one-time-use devices again if somebody has released
+        them: the instance still uses them.
 
-        :raises exception.NoRoom: There is no space for its disks.
-        :raises exception.PowerVMError: See :meth:`spawn`.
+        :raises exception.NoRoom: There is not enough space for its disks.
+        :raises exception.PowerVMError: As for :meth:`spawn`.
         """
         plan = self._plan(instance)
         root = instance.image_disk
@@ -194,9 +197,10 @@ class LifecycleOps:
     def claim(
         self, instance: instance_spec.InstanceSpec
     ) -> tuple[claims.Claim, ...]:
-        """Find the slots of an instance; nothing is made or changed.
+        """Find the slots of an instance, and change nothing.
 
-        :raises exception.ClaimFailed: They don't cover what was asked for.
+        :raises exception.ClaimFailed: The allocations do not cover what the
+            flavor requests.
         """
         return self._claims.claim(
             instance.uuid,
@@ -207,33 +211,33 @@ class LifecycleOps:
         )
 
     def _plan(self, instance: instance_spec.InstanceSpec) -> _Plan:
-        """Check what can be checked, cheap things first.
+        """Validate a build, except for its image, cheapest checks first.
 
-        The image is left: it is opened last, and kept open.
+        The caller opens the image last, and keeps it open.
         """
         instance.image_disk.image.check()
         self._disks.check(config_drive=instance.config_drive is not None)
         self._networks.check(instance.known_ports)
         claimed = self.claim(instance)
-        # The host's sizes never change; its slots do.
+        # The sizes of a host never change, but its slots do.
         view = self._host.view() if claimed else self._host.last.view
-        spec = self._specify(instance, claimed, view)
+        spec = self._make_spec(instance, claimed, view)
         connections = self._networks.connect(instance.known_ports)
         return _Plan(
             spec=spec,
             claimed=claimed,
             connections=connections,
             iso=instance.config_drive
-            and instance.config_drive(_slots(spec, view.io_slots)),
+            and instance.config_drive(_owned_slots(spec, view.io_slots)),
         )
 
     def _burn(self, instance: instance_spec.InstanceSpec, plan: _Plan) -> None:
-        """Burn the devices for one use, if all slots can still be given.
+        """Burn the one-time-use devices if all slots are still available.
 
-        The image may have taken an hour since the slots were looked at. A
-        build that fails because one is gone must not cost the others.
+        Writing the image may have taken an hour since the slots were
+        checked. A missing slot must not cost the other devices.
         """
-        if not self._claims.burning(plan.claimed):
+        if not self._claims.select_one_time_use(plan.claimed):
             return
         self._claims.assignments(
             instance.uuid, plan.spec.uuid, plan.claimed, self._host.view()
@@ -243,17 +247,17 @@ class LifecycleOps:
     def _open(self, root: instance_spec.RootDisk) -> image_ops.Reading:
         return self._images.open(root.image, root.source, inspect=root.inspect)
 
-    def _store(
+    def _make_disks(
         self,
         instance: instance_spec.InstanceSpec,
         plan: _Plan,
         root_gb: int,
         reading: image_ops.Reading,
     ) -> list[interfaces.Stored]:
-        """Make the disks and media of an LPAR that is not there yet."""
+        """Create the disks and media of an LPAR that does not exist yet."""
         lpar = plan.spec.uuid
         name = storage.root_disk_name(lpar, instance.image_disk.flavor_gb)
-        with _timed(
+        with _log_duration(
             instance.uuid,
             f'root disk {name} of {root_gb} GB from image '
             f'{instance.image_disk.image.id} ({reading.contents.size} bytes)',
@@ -265,19 +269,19 @@ class LifecycleOps:
             ]
         if plan.iso is not None:
             name = storage.config_drive_name(lpar)
-            with _timed(
+            with _log_duration(
                 instance.uuid, f'config drive {name} ({len(plan.iso)} bytes)'
             ):
                 stored.append(self._disks.make_medium(name, plan.iso))
         return stored
 
-    def _specify(
+    def _make_spec(
         self,
         instance: instance_spec.InstanceSpec,
         claimed: Sequence[claims.Claim],
         view: host.HostView,
     ) -> partition.PartitionSpec:
-        """Say what the LPAR shall be, if the host can make it."""
+        """Specify the LPAR, and check that the host can create it."""
         uuid = partition.lpar_uuid(instance.uuid)
         partition.check_memory(instance.memory_mb, view.memory_region_mb)
         return partition.PartitionSpec(
@@ -291,14 +295,14 @@ class LifecycleOps:
             slots=self._claims.assignments(instance.uuid, uuid, claimed, view),
         )
 
-    def _clear(self, spec: partition.PartitionSpec) -> None:
-        """Remove what an interrupted build of this instance left behind.
+    def _remove_interrupted_build(self, spec: partition.PartitionSpec) -> None:
+        """Remove the remains of an interrupted build of this instance.
 
-        Half of a disk may have been written, so nothing is used again. A
-        running LPAR fails the build; Nova removes it then by destroying the
-        instance, unless it was to be evacuated to here.
+        A disk may be incomplete, so nothing is reused. A running LPAR fails
+        the build. Nova then removes the LPAR by destroying the instance,
+        unless the instance was being evacuated to this host.
 
-        :raises exception.PartitionConflict: It runs.
+        :raises exception.PartitionConflict: The LPAR is running.
         """
         lpar = self._partitions.find(spec.uuid)
         if lpar is None:
@@ -307,22 +311,22 @@ class LifecycleOps:
             raise exception.PartitionConflict(
                 name=spec.name,
                 uuid=spec.uuid,
-                reason=f'it exists and is {lpar.state}. See with `pvmctl lpar '
-                'list` whether Nova removes it now, and remove it if not; '
-                'then build or evacuate the server again',
+                reason=f'it exists and is {lpar.state}. Check with `pvmctl '
+                'lpar list` whether Nova removes it now, and remove it if '
+                'not; then build or evacuate the server again',
             )
         LOG.warning(
-            'LPAR %s is left from an interrupted build; it is made anew.',
+            'LPAR %s is left over from an interrupted build; recreating it.',
             lpar.name,
         )
         self._removal.remove(spec.uuid, lpar)
 
     def _create(self, spec: partition.PartitionSpec) -> partition.Partition:
-        """Make the LPAR and give it as the host reports it."""
+        """Create the LPAR and return it as the host reports it."""
         try:
             return self._partitions.create(spec)
         except exception.RestUnreachable:
-            # It may have been made although the answer was lost.
+            # The LPAR may exist although the answer was lost.
             lpar = self._partitions.find(spec.uuid)
             if lpar is None:
                 raise
@@ -330,7 +334,7 @@ class LifecycleOps:
 
 
 def _root_gb(root: instance_spec.RootDisk, contents: image.Contents) -> int:
-    """Give the size of a root disk in GiB.
+    """Return the size of a root disk in GiB.
 
     :raises exception.RootDiskTooSmall: The image does not fit the flavor.
     """
@@ -340,19 +344,19 @@ def _root_gb(root: instance_spec.RootDisk, contents: image.Contents) -> int:
 
 
 @contextlib.contextmanager
-def _timed(instance: str, what: str) -> Iterator[None]:
-    """Log when a disk or medium begins to be made, and how long it took."""
-    LOG.info('Making %s.', what, instance_uuid=instance)
+def _log_duration(instance: str, what: str) -> Iterator[None]:
+    """Log the start and the duration of creating a disk or medium."""
+    LOG.info('Creating %s.', what, instance_uuid=instance)
     with timeutils.StopWatch() as watch:
         yield
     LOG.info(
-        'Made %(what)s in %(seconds).1f seconds.',
+        'Created %(what)s in %(seconds).1f seconds.',
         {'what': what, 'seconds': watch.elapsed()},
         instance_uuid=instance,
     )
 
 
-def _slots(
+def _owned_slots(
     spec: partition.PartitionSpec, known: Iterable[slots.Slot]
 ) -> list[slots.Slot]:
     return [slot for slot in known if slot.drc_index in spec.drc_indexes]

@@ -41,16 +41,16 @@ _Driver = vif_interfaces.VifDriver[Any, Any]
 
 
 class _Unrecorded:
-    """Marks of an instance that Nova has no record of."""
+    """Marks of an instance without a record in Nova."""
 
     instance = ''
 
     def read(self) -> Collection[str]:
-        """Give none."""
+        """Return no marks."""
         return ()
 
     def add(self, marks: Collection[str]) -> None:
-        """Drop them."""
+        """Discard the marks."""
 
 
 UNRECORDED: InstanceMarks = _Unrecorded()
@@ -60,10 +60,11 @@ UNRECORDED: InstanceMarks = _Unrecorded()
 class InstancePorts:
     """The ports of an instance, from Nova and from Neutron.
 
-    :param known: As Nova handed them over; they may come from its cache.
-    :param ask: Asks Neutron for those of this moment. It raises
+    :param known: The ports that Nova passed to the driver, possibly from its
+        cache.
+    :param ask: Asks Neutron for the present ports. It raises
         :class:`~nova_powervm.exception.PortsUnknown`.
-    :param marks: The instance's record.
+    :param marks: The marks of the instance.
     """
 
     known: Sequence[network.Port]
@@ -73,11 +74,11 @@ class InstancePorts:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Changes:
-    """What gives an LPAR exactly the adapters of its instance's ports.
+    """The changes that adapt an LPAR's adapters to its instance's ports.
 
     :param surplus: Adapters to remove first.
-    :param connections: Those to make then.
-    :param marks: The instance's record.
+    :param connections: Connections whose adapters to create afterwards.
+    :param marks: The marks of the instance.
     """
 
     surplus: Sequence[network.Adapter] = ()
@@ -89,9 +90,9 @@ class Changes:
 
     @property
     def additions(self) -> tuple[network.Connection, ...]:
-        """The connections that can be made while surplus adapters stay.
+        """The connections that do not depend on removing surplus adapters.
 
-        A guest must not get a second adapter with one MAC address.
+        A guest must not get two adapters with the same MAC address.
         """
         taken = {adapter.mac for adapter in self.surplus}
         return tuple(
@@ -102,7 +103,7 @@ class Changes:
 class NetworkOps:
     """Connects the ports of instances to LPARs.
 
-    :param drivers: VIF type to the driver of its ports.
+    :param drivers: VIF type to VIF driver.
     :param partitions: The host's LPARs.
     """
 
@@ -115,9 +116,10 @@ class NetworkOps:
         self._partitions = partitions
 
     def check(self, ports: Iterable[network.Port]) -> None:
-        """Refuse ports that no adapter can be made for.
+        """Check that adapters can be created for ports.
 
-        :raises exception.PortRefused: It names the first such port.
+        :raises exception.PortRefused: No adapter can be created for a port;
+            the error names the first such port.
         """
         for port in ports:
             if port.vif_type not in self._drivers:
@@ -127,8 +129,8 @@ class NetworkOps:
             self._drivers[port.vif_type].check(port)
 
     @contextlib.contextmanager
-    def using(self, ports: Iterable[network.Port]) -> Iterator[None]:
-        """Keep what ports need on the host until their adapters are made."""
+    def hold_resources(self, ports: Iterable[network.Port]) -> Iterator[None]:
+        """Keep what ports need on the host until their adapters exist."""
         with contextlib.ExitStack() as kept:
             for driver, own in self._by_driver(ports):
                 kept.enter_context(driver.using(own))
@@ -137,9 +139,9 @@ class NetworkOps:
     def connect(
         self, ports: Sequence[network.Port]
     ) -> tuple[network.Connection, ...]:
-        """Plan how to connect ports; nothing is changed.
+        """Plan how to connect ports, and change nothing.
 
-        :raises exception.PortRefused: A port can't be connected.
+        :raises exception.PortRefused: A port cannot be connected.
         """
         self.check(ports)
         planned = {
@@ -155,9 +157,9 @@ class NetworkOps:
         connections: Sequence[network.Connection],
         marks: InstanceMarks = UNRECORDED,
     ) -> None:
-        """Give an LPAR the adapters of connections.
+        """Create the adapters of connections for an LPAR.
 
-        :param marks: The record of its instance.
+        :param marks: The marks of its instance.
         """
         self._provide(connections, marks)
         self._make(lpar, connections, marks)
@@ -168,37 +170,37 @@ class NetworkOps:
         port: network.Port,
         marks: InstanceMarks = UNRECORDED,
     ) -> None:
-        """Connect one more port of an LPAR; a connected one is fine.
+        """Connect one more port of an LPAR unless it is connected.
 
         :param lpar: Upper-case PowerVM uuid.
-        :param marks: The record of its instance.
-        :raises exception.PortRefused: It can't be connected, or another
-            adapter has its address.
+        :param marks: The marks of its instance.
+        :raises exception.PortRefused: The port cannot be connected, or
+            another adapter has its address.
         """
         for adapter in self._adapters(lpar):
             if adapter.mac == port.mac:
                 if self._serves(adapter, port):
                     return
                 raise _address_in_use(port, adapter)
-        with self.using([port]):
+        with self.hold_resources([port]):
             self.plug(self._find(lpar), self.connect([port]), marks)
 
     @contextlib.contextmanager
-    def compared(
+    def compare_adapters(
         self, lpar: str, instance: InstancePorts | None
     ) -> Iterator[Changes]:
         """Find the missing and the surplus adapters of an LPAR.
 
-        Nothing is changed. If they differ from what Nova knows, Neutron is
-        asked, and its answer decides: Nova's cache may be older than the
-        adapters, or empty. The changes can be carried out in the block.
+        Change nothing; the changes can be applied within the block. If the
+        adapters differ from the ports that Nova knows, ask Neutron, whose
+        answer decides: Nova's cache may be outdated or empty.
 
         :param lpar: Upper-case PowerVM uuid.
-        :param instance: None to leave the adapters alone.
+        :param instance: Its instance's ports; None to find no changes.
         :raises exception.PartitionNotFound: There is no such LPAR.
-        :raises exception.PortRefused: A missing adapter can't be made.
-        :raises exception.PortsUnknown: They differ, and Neutron does not
-            answer.
+        :raises exception.PortRefused: A missing adapter cannot be created.
+        :raises exception.PortsUnknown: The adapters differ, and Neutron does
+            not answer.
         """
         if instance is None:
             yield Changes()
@@ -207,30 +209,32 @@ class NetworkOps:
         differing = self._differences(instance.known, adapters)
         if differing:
             differing = self._differences(instance.ask(), adapters)
-        with self.using(differing.missing):
+        with self.hold_resources(differing.missing):
             yield Changes(
                 surplus=differing.surplus,
                 connections=self.connect(differing.missing),
                 marks=instance.marks,
             )
 
-    def prepare(self, changes: Changes) -> None:
-        """Prepare the host for changes; no LPAR is changed.
+    def prepare_host(self, changes: Changes) -> None:
+        """Prepare the host for changes, and change no LPAR.
 
-        This takes longest, and is what the host refuses most often.
+        This takes the longest, and the host refuses it most often.
         """
         self._provide(changes.connections, changes.marks)
 
-    def carry_out(self, lpar: partition.Partition, changes: Changes) -> None:
-        """Change the adapters of an LPAR; one that runs needs RMC for it.
+    def apply_changes(
+        self, lpar: partition.Partition, changes: Changes
+    ) -> None:
+        """Change the adapters of an LPAR, which needs RMC if it is running.
 
-        The changes have to be prepared. If this fails, the LPAR has lost no
-        adapter that a port of its instance has.
+        Call :meth:`prepare_host` first. If this fails, the LPAR has lost no
+        adapter of a port of its instance.
         """
         for adapter in changes.surplus:
             LOG.warning(
-                'LPAR %(lpar)s has the network adapter %(adapter)s, which no '
-                'port of its instance has; removing it.',
+                'LPAR %(lpar)s has the network adapter %(adapter)s, which '
+                'belongs to no port of its instance; removing it.',
                 {'lpar': lpar.name, 'adapter': adapter},
             )
             self._drivers[adapter.vif_type].unplug(
@@ -238,27 +242,27 @@ class NetworkOps:
             )
         for connection in changes.connections:
             LOG.info(
-                'LPAR %(lpar)s has no adapter for port %(port)s; making it.',
+                'LPAR %(lpar)s has no adapter for port %(port)s; creating it.',
                 {'lpar': lpar.name, 'port': connection.port.id},
             )
         self._make(lpar, changes.connections, changes.marks)
 
-    def complete(self, lpar: str, instance: InstancePorts) -> None:
-        """Give an LPAR the adapters that it lacks, whatever its state is.
+    def add_missing_adapters(self, lpar: str, instance: InstancePorts) -> None:
+        """Create the adapters that an LPAR lacks, whatever its state.
 
-        None is removed: its guest may be using it. Surplus adapters are
-        logged, and removed when the LPAR is started.
+        Remove none, because the guest may be using it. Log surplus adapters;
+        they are removed when the LPAR is started.
 
         :param lpar: Upper-case PowerVM uuid.
-        :raises exception.PowerVMError: As :meth:`compared`, or the host
-            refused.
+        :raises exception.PowerVMError: As for :meth:`compare_adapters`, or
+            the host refused.
         """
-        with self.compared(lpar, instance) as changes:
+        with self.compare_adapters(lpar, instance) as changes:
             for adapter in changes.surplus:
                 LOG.warning(
                     'LPAR %(lpar)s has the network adapter %(adapter)s, which '
-                    'no port of its instance has; it is removed when the '
-                    'server is rebooted or started.',
+                    'belongs to no port of its instance; it is removed when '
+                    'the server is rebooted or started.',
                     {'lpar': lpar, 'adapter': adapter},
                 )
             missing = changes.additions
@@ -266,30 +270,30 @@ class NetworkOps:
                 self.plug(self._find(lpar), missing, changes.marks)
 
     def detach(self, lpar: str, ports: Iterable[network.Port]) -> None:
-        """Remove the adapters of ports from an LPAR; missing ones are fine."""
+        """Remove the adapters of ports from an LPAR, where they exist."""
         for port in ports:
             known = self._drivers.get(port.vif_type)
-            # The type is lost with the binding.
+            # A port loses its type with its binding.
             for driver in [known] if known else self._drivers.values():
                 driver.unplug(lpar, port.mac)
 
-    def release(self, marks: InstanceMarks) -> None:
-        """Free what only the ports of an instance without an LPAR needed.
+    def release_unused(self, marks: InstanceMarks) -> None:
+        """Remove from the host what only a removed instance's ports needed.
 
-        :param marks: The record of the instance.
+        :param marks: The marks of the instance.
         """
         for driver in self._drivers.values():
             driver.release(marks)
 
-    def tidy(self) -> None:
-        """Free what is of no use any more, once for each cycle."""
+    def clean_up(self) -> None:
+        """Remove from the host what is no longer used, once in each cycle."""
         for driver in self._drivers.values():
             driver.tidy()
 
     def _by_driver(
         self, ports: Iterable[network.Port]
     ) -> Iterator[tuple[_Driver, list[network.Port]]]:
-        """Give each driver that has some of the ports, and those."""
+        """Yield each driver that is responsible for ports, and its ports."""
         ports = list(ports)
         for vif_type, driver in self._drivers.items():
             own = [port for port in ports if port.vif_type == vif_type]
@@ -352,9 +356,12 @@ class NetworkOps:
         return found
 
     def _no_driver(self, port: network.Port) -> str:
-        """Say why no VIF driver is responsible for a port."""
+        """Return the reason why no VIF driver is responsible for a port."""
         if port.vif_type == _BINDING_FAILED:
-            return 'Neutron could not bind it to this host: its log tells why'
+            return (
+                'Neutron could not bind it to this host; see the log of '
+                'Neutron for the reason'
+            )
         return (
             f"its VIF type is '{port.vif_type}', and this host has VIF "
             f'drivers for: {", ".join(sorted(self._drivers))}. Let a '
@@ -368,5 +375,5 @@ def _address_in_use(
     return exception.PortRefused(
         port=port.id,
         reason='the LPAR has an adapter with its MAC address on another '
-        f'network: {adapter}. Remove it with pvmctl',
+        f'network: {adapter}. Remove that adapter with pvmctl',
     )

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""A pipe from a function that writes to an iterator that reads."""
+"""Turns a function that writes data into an iterator over that data."""
 
 import queue
 import threading
@@ -18,31 +18,31 @@ from collections.abc import Callable
 from collections.abc import Generator
 from typing import Protocol
 
-#: Chunks that may wait to be read.
-_WAITING = 8
-_CHUNK = 256 * 1024
-#: Seconds after which a writer checks that the reader still exists.
-_LOOK = 1.0
-#: Seconds without data after which a reader gives up.
-_STALLED = 300.0
+#: Unread chunks before the writer has to wait.
+_MAX_CHUNKS = 8
+_CHUNK_BYTES = 256 * 1024
+#: Seconds between a waiting writer's checks that its reader still exists.
+_POLL_SECONDS = 1.0
+#: Seconds without data after which a reader fails.
+_STALL_SECONDS = 300.0
 
 
 class Writer(Protocol):
-    """What a producer writes to."""
+    """The writer that a producer gets."""
 
     def write(self, data: bytes) -> None:
-        """Pass data on; this waits for a reader."""
+        """Pass data to the reader, waiting for it if necessary."""
 
     def truncate(self, size: int) -> None:
-        """Do nothing: data that was passed on can't be withdrawn."""
+        """Do nothing: data that was passed on cannot be withdrawn."""
 
 
 class _Abandoned(BaseException):
-    """Ends a producer whose reader is gone."""
+    """Ends a producer whose reader has stopped reading."""
 
 
 class _End:
-    """Follows the last chunk."""
+    """The end of the data, or the producer's error."""
 
     def __init__(self, error: BaseException | None) -> None:
         self.error = error
@@ -50,44 +50,47 @@ class _End:
 
 class _Pipe:
     def __init__(self) -> None:
-        self.waiting: queue.Queue[bytes | _End] = queue.Queue(_WAITING)
+        self.chunks: queue.Queue[bytes | _End] = queue.Queue(_MAX_CHUNKS)
         self.abandoned = threading.Event()
 
     def write(self, data: bytes) -> None:
-        for start in range(0, len(data), _CHUNK):
-            self.put(data[start : start + _CHUNK])
+        for start in range(0, len(data), _CHUNK_BYTES):
+            self.put(data[start : start + _CHUNK_BYTES])
 
     def truncate(self, size: int) -> None:
-        """Do nothing; the producer's error says that the data is bad."""
+        """Do nothing; the producer's error reports that the data is bad."""
 
     def put(self, item: bytes | _End) -> None:
         while not self.abandoned.is_set():
             try:
-                self.waiting.put(item, timeout=_LOOK)
+                self.chunks.put(item, timeout=_POLL_SECONDS)
             except queue.Full:
                 continue
             return
         raise _Abandoned
 
 
-def read(produce: Callable[[Writer], None]) -> Generator[bytes]:
-    """Read the output of a function while it writes.
+def stream_output(produce: Callable[[Writer], None]) -> Generator[bytes]:
+    """Yield the output of a function while it writes.
 
-    The function runs in a thread of its own. Its error is raised here after
-    everything that it wrote before was read. Closing the iterator ends the
-    function at its next write.
+    Run the function in a thread. If it fails, raise its error after yielding
+    all the data that it wrote before. Closing the iterator ends the function
+    at its next write.
 
-    :param produce: Writes bytes to the writer that it is given.
-    :raises TimeoutError: It wrote nothing for five minutes.
+    :param produce: Writes bytes to the writer that it gets.
+    :raises TimeoutError: The function wrote nothing for five minutes.
     """
     pipe = _Pipe()
     thread = threading.Thread(
-        target=_run, args=(produce, pipe), name='powervm-image', daemon=True
+        target=_run_producer,
+        args=(produce, pipe),
+        name='powervm-image',
+        daemon=True,
     )
     thread.start()
     try:
         while True:
-            item = _next(pipe)
+            item = _next_item(pipe)
             if not isinstance(item, _End):
                 yield item
             elif item.error is not None:
@@ -98,16 +101,16 @@ def read(produce: Callable[[Writer], None]) -> Generator[bytes]:
         pipe.abandoned.set()
 
 
-def _next(pipe: _Pipe) -> bytes | _End:
+def _next_item(pipe: _Pipe) -> bytes | _End:
     try:
-        return pipe.waiting.get(timeout=_STALLED)
+        return pipe.chunks.get(timeout=_STALL_SECONDS)
     except queue.Empty as error:
         raise TimeoutError(
-            f'nothing came for {_STALLED:.0f} seconds'
+            f'no data for {_STALL_SECONDS:.0f} seconds'
         ) from error
 
 
-def _run(produce: Callable[[Writer], None], pipe: _Pipe) -> None:
+def _run_producer(produce: Callable[[Writer], None], pipe: _Pipe) -> None:
     error: BaseException | None = None
     try:
         produce(pipe)

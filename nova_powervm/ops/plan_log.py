@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The log of plans: each decision is logged once, until it changes."""
+"""The log of plans: log each decision once, until it changes."""
 
 import dataclasses
 from collections.abc import Collection
@@ -32,16 +32,16 @@ class _Line:
 
 
 class PlanLog:
-    """Logs plans, and what of the inventory file has no use on this host."""
+    """Logs plans, and paragraphs of the file that this host does not use."""
 
     def __init__(self) -> None:
-        self._told: Mapping[int, _Line] = {}
+        self._logged: Mapping[int, _Line] = {}
         self._policy: policies.Policy | None = None
 
     def log(self, policy: policies.Policy, plan: plans.Plan) -> None:
-        """Log what is new in a plan.
+        """Log what has changed since the last plan.
 
-        :param policy: What the plan was made from.
+        :param policy: The policy that the plan was made from.
         :param plan: The plan.
         """
         if policy != self._policy:
@@ -49,17 +49,17 @@ class PlanLog:
             _log_unused(policy, plan.verdicts)
         lines = _lines(policy, plan)
         for index, line in lines.items():
-            if self._told.get(index) != line:
+            if self._logged.get(index) != line:
                 LOG.log(line.level, line.text)
-        self._told = lines
+        self._logged = lines
 
 
 def _log_unused(
     policy: policies.Policy, verdicts: Collection[matching.Verdict]
 ) -> None:
-    """Say which paragraphs of a new file do nothing.
+    """Log which paragraphs of a new file have no effect.
 
-    One file may well serve many hosts, so a single one is worth a note only.
+    One file may serve many hosts, so a single unused paragraph is INFO only.
     """
     if policy.paragraphs and not any(
         verdict.paragraphs or verdict.denials for verdict in verdicts
@@ -76,7 +76,7 @@ def _log_unused(
             'No device of this host is %(done)s by %(paragraph)s of '
             '%(source)s.',
             {
-                'done': 'identified' if paragraph.allow else 'taken away',
+                'done': 'identified' if paragraph.allow else 'excluded',
                 'paragraph': paragraph,
                 'source': policy.source,
             },
@@ -84,7 +84,7 @@ def _log_unused(
 
 
 def _lines(policy: policies.Policy, plan: plans.Plan) -> dict[int, _Line]:
-    """Put a plan into words: one line for each slot or provider."""
+    """Describe a plan with one line for each slot or provider."""
     lines = {
         verdict.slot.drc_index: _Line(logging.INFO, _withheld(verdict))
         for verdict in plan.verdicts
@@ -111,8 +111,10 @@ def _withheld(verdict: matching.Verdict) -> str:
 def _conflict(
     policy: policies.Policy, plan: plans.Plan, verdict: matching.Verdict
 ) -> str:
-    """Describe a conflict, in the same words before and after a free provider
-    is gone: an error is logged once.
+    """Describe a conflict.
+
+    The words are the same before and after a free provider is deleted, so
+    that the error is logged once.
     """
     kept = [
         f" Provider '{entry.name}' is withdrawn and stays"
@@ -128,15 +130,15 @@ def _conflict(
 
 
 def describe(entry: plans.Entry) -> str:
-    """Say what becomes of a provider, and why."""
+    """Describe what happens to a provider, and why."""
     where = f"slot {entry.drc_index:08X} (provider '{entry.name}')"
     offer = ', '.join(entry.resource_classes)
     match entry.action:
         case plans.Action.CREATE | plans.Action.PUBLISH if entry.burned:
             return (
-                f'Keeping {where} back: its device is for one use and was '
-                'allocated. Clean it when it is free again, then release it '
-                f'with `nova-powervm-inventory release {entry.drc_index:08X}`'
+                f'Withholding {where}: its one-time-use device was allocated. '
+                'When it is free again, clean it and release it with '
+                f'`nova-powervm-inventory release {entry.drc_index:08X}`'
             )
         case plans.Action.CREATE | plans.Action.PUBLISH:
             return f'Offering {where} as {offer}'
@@ -145,10 +147,10 @@ def describe(entry: plans.Entry) -> str:
         case plans.Action.DELETE:
             return f'Removing {where}: {entry.reason}'
     cure = (
-        f'It is allocated to {_names(entry)}: undo this, or delete the '
+        f'It is allocated to {_names(entry)}: undo the change, or delete the '
         'instance'
         if entry.consumers
-        else 'It stays until it is free and nobody reserves it'
+        else 'It stays until it is neither allocated nor reserved'
     )
     return f'Withdrawing {where}: {entry.reason}. {cure}.'
 

@@ -25,19 +25,23 @@ from nova_powervm.ops import attached_slots
 from nova_powervm.ops import instance_spec
 from nova_powervm.ops import interfaces
 from nova_powervm.ops import network
+from nova_powervm.ops import removal
 
 LOG = logging.getLogger(__name__)
 
-#: States in which an operating system can't be asked to shut down.
-_DEAF = frozenset((lpar_state.Power.FAILED, lpar_state.Power.SUSPENDED))
+#: States in which an operating system cannot be asked to shut down.
+_CANNOT_SHUT_DOWN = frozenset(
+    (lpar_state.Power.FAILED, lpar_state.Power.SUSPENDED)
+)
 
 
 class PowerOps:
-    """Runs and stops LPARs.
+    """Starts and stops LPARs.
 
     :param partitions: The host's LPARs.
-    :param slots: Sees to it that an LPAR starts with its instance's slots.
-    :param networks: Sees to it that it starts with the adapters of its ports.
+    :param slots: Ensures that an LPAR starts with its instance's slots.
+    :param networks: Ensures that an LPAR starts with the adapters of its
+        instance's ports.
     """
 
     def __init__(
@@ -51,7 +55,7 @@ class PowerOps:
         self._networks = networks
 
     def state(self, uuid: str) -> lpar_state.Power:
-        """Give an LPAR's power state.
+        """Return an LPAR's power state.
 
         :param uuid: Upper-case PowerVM uuid.
         :raises exception.PartitionNotFound: There is no such LPAR.
@@ -59,33 +63,36 @@ class PowerOps:
         return lpar_state.power(self._partitions.state(uuid))
 
     def power_on(self, instance: instance_spec.InstanceSpec) -> None:
-        """Start an instance's LPAR; one that runs already is fine.
+        """Start an instance's LPAR with exactly its slots and ports.
 
-        It starts with exactly its slots, and the adapters of its ports. One
-        that runs must have its slots; its adapters are changed while it
-        runs. One that the host holds for failed is stopped hard first.
+        If the LPAR is already running, check its slots and change its
+        adapters. If the host reports it as failed, stop it hard first.
 
         :raises exception.PartitionNotFound: There is no such LPAR.
         :raises exception.PartitionNotStartable: It is suspended, or the host
-            does not know whether it runs.
+            does not know whether it is running.
         :raises exception.SlotsDiffer: It has other slots.
-        :raises exception.ClaimFailed: A missing slot can't be given back.
-        :raises exception.PortRefused: A missing adapter can't be made.
-        :raises exception.PortsUnknown: It can't be told which there must be.
+        :raises exception.SlotsMissing: It is running without one of its
+            slots.
+        :raises exception.ClaimFailed: A missing slot cannot be assigned.
+        :raises exception.PortRefused: A missing adapter cannot be created.
+        :raises exception.PortsUnknown: Neutron did not report its ports.
         """
         lpar = self._find(instance.lpar)
-        power = _known(instance, lpar)
+        power = _require_known_state(instance, lpar)
         if power is lpar_state.Power.SUSPENDED:
             raise exception.PartitionNotStartable(
                 name=lpar.name,
                 instance=instance.uuid,
                 state=lpar.state,
-                reason='a start would lose what its guest has in memory. '
-                'Resume it on the host, or reboot the server hard to start '
-                'it anew',
+                reason='starting it would discard the memory of its guest. '
+                'Resume it on the host, or reboot the server hard to discard '
+                'the memory',
             )
-        missing = self._slots.missing(instance, lpar)
-        with self._networks.compared(lpar.uuid, instance.ports) as changes:
+        missing = self._slots.find_missing(instance, lpar)
+        with self._networks.compare_adapters(
+            lpar.uuid, instance.ports
+        ) as changes:
             if power is not lpar_state.Power.RUNNING:
                 self._start(instance, lpar, missing, changes)
                 return
@@ -95,8 +102,8 @@ class PowerOps:
                     name=lpar.name,
                     slots=', '.join(f'{s.drc_index:08X}' for s in missing),
                 )
-            self._networks.prepare(changes)
-            self._networks.carry_out(lpar, changes)
+            self._networks.prepare_host(changes)
+            self._networks.apply_changes(lpar, changes)
 
     def _start(
         self,
@@ -106,33 +113,34 @@ class PowerOps:
         changes: network.Changes,
         timeout: int = 0,
     ) -> None:
-        """Start an LPAR; one that is not off is stopped first.
+        """Start an LPAR; stop it first if it is not off.
 
-        Adapters come before slots: they burn nothing. If they can't be
-        changed, an LPAR that was stopped for it is started as it is.
+        Change adapters before assigning slots, because adapters burn nothing.
+        If the change fails and the LPAR was stopped for it, start the LPAR
+        unchanged.
 
         :param timeout: Seconds to shut down, as for :meth:`power_off`.
         """
-        self._networks.prepare(changes)
-        if _is_active(lpar):
+        self._networks.prepare_host(changes)
+        if removal.is_active(lpar):
             self._stop(lpar, timeout)
-            with self._started_after_all(lpar, missing):
-                self._networks.carry_out(lpar, changes)
+            with self._start_on_failure(lpar, missing):
+                self._networks.apply_changes(lpar, changes)
         else:
-            self._networks.carry_out(lpar, changes)
+            self._networks.apply_changes(lpar, changes)
         if missing:
-            lpar = self._slots.give(instance, missing)
+            lpar = self._slots.assign_missing(instance, missing)
         self._partitions.power_on(lpar)
 
     @contextlib.contextmanager
-    def _started_after_all(
+    def _start_on_failure(
         self,
         lpar: partition.Partition,
         missing: Sequence[partition.SlotAssignment],
     ) -> Iterator[None]:
-        """Start an LPAR that is off if the block fails.
+        """Start a stopped LPAR if the block fails.
 
-        One that lacks a slot stays off: none starts without its devices.
+        An LPAR without one of its slots stays off.
         """
         try:
             yield
@@ -140,8 +148,8 @@ class PowerOps:
             if missing:
                 raise
             LOG.error(
-                'The network adapters of LPAR %(name)s can not be changed; it '
-                'is started with those that it has.',
+                'The network adapters of LPAR %(name)s cannot be changed; '
+                'starting it with its present adapters.',
                 {'name': lpar.name},
             )
             try:
@@ -154,15 +162,15 @@ class PowerOps:
             raise
 
     def power_off(self, uuid: str, timeout: int = 0) -> None:
-        """Stop an LPAR; one that is off already is fine.
+        """Stop an LPAR unless it is already off.
 
         :param uuid: Upper-case PowerVM uuid.
         :param timeout: Seconds for the operating system to shut down before
-            the LPAR is stopped hard; 0 stops it hard at once.
+            the LPAR is stopped hard; 0 to stop it hard at once.
         :raises exception.PartitionNotFound: There is no such LPAR.
         """
         lpar = self._find(uuid)
-        if not _is_active(lpar):
+        if not removal.is_active(lpar):
             return
         self._stop(lpar, timeout)
 
@@ -170,7 +178,7 @@ class PowerOps:
         """Stop an LPAR that is not off."""
         if (
             timeout
-            and lpar_state.power(lpar.state) not in _DEAF
+            and lpar_state.power(lpar.state) not in _CANNOT_SHUT_DOWN
             and self._shut_down(lpar, timeout)
         ):
             return
@@ -179,30 +187,31 @@ class PowerOps:
     def reboot(
         self, instance: instance_spec.InstanceSpec, *, hard: bool, timeout: int
     ) -> None:
-        """Restart an instance's LPAR; one that does not run is started.
+        """Restart an instance's LPAR, or start it if it is not running.
 
-        A soft restart that fails becomes a hard one. An LPAR that lacks a
-        slot, or whose adapters are not those of its ports, is stopped and
-        started in place of a restart: that is put right while it is off. A
-        guest that failed or is suspended can't be asked: it is stopped hard.
+        If a soft restart fails, restart the LPAR hard. If the LPAR lacks a
+        slot, or its adapters differ from its ports, stop it, correct that,
+        and start it instead of restarting it. A guest that failed or is
+        suspended cannot shut down, so stop it hard. After an error, the LPAR
+        keeps running.
 
-        :param timeout: Seconds for a soft restart, or to shut down, before
-            it is done hard; 0 does it hard at once.
+        :param hard: Whether to restart without asking the operating system.
+        :param timeout: Seconds for a soft restart or shutdown before it is
+            done hard; 0 to do it hard at once.
         :raises exception.PartitionNotFound: There is no such LPAR.
         :raises exception.PartitionNotStartable: The host does not know
-            whether it runs.
-        :raises exception.SlotsDiffer: It has a slot too many; it runs on.
-        :raises exception.ClaimFailed: A missing slot can't be given back;
-            the LPAR runs on.
-        :raises exception.PortRefused: A missing adapter can't be made; the
-            LPAR runs on.
-        :raises exception.PortsUnknown: It can't be told which adapters there
-            must be; the LPAR runs on.
+            whether the LPAR is running.
+        :raises exception.SlotsDiffer: It has an additional slot.
+        :raises exception.ClaimFailed: A missing slot cannot be assigned.
+        :raises exception.PortRefused: A missing adapter cannot be created.
+        :raises exception.PortsUnknown: Neutron did not report its ports.
         """
         lpar = self._find(instance.lpar)
-        power = _known(instance, lpar)
-        missing = self._slots.missing(instance, lpar)
-        with self._networks.compared(lpar.uuid, instance.ports) as changes:
+        power = _require_known_state(instance, lpar)
+        missing = self._slots.find_missing(instance, lpar)
+        with self._networks.compare_adapters(
+            lpar.uuid, instance.ports
+        ) as changes:
             if missing or changes or power is not lpar_state.Power.RUNNING:
                 self._start(
                     instance, lpar, missing, changes, 0 if hard else timeout
@@ -218,12 +227,12 @@ class PowerOps:
         lpar: partition.Partition,
         timeout: int,
     ) -> None:
-        """Restart a running LPAR softly, or hard if that does not work."""
+        """Restart a running LPAR softly, or hard if that fails."""
         if self._restart_softly(lpar, timeout):
             return
-        # It may have gone down too late, and does not come up again.
+        # It may have shut down after the time limit, and would stay off.
         lpar = self._find(instance.lpar)
-        if _is_active(lpar):
+        if removal.is_active(lpar):
             self._partitions.restart(lpar, hard=True)
         else:
             self._partitions.power_on(lpar)
@@ -261,22 +270,18 @@ class PowerOps:
         return True
 
 
-def _known(
+def _require_known_state(
     instance: instance_spec.InstanceSpec, lpar: partition.Partition
 ) -> lpar_state.Power:
-    """Give an LPAR's power state; the host has to know it."""
+    """Return an LPAR's power state, which the host has to know."""
     power = lpar_state.power(lpar.state)
     if power is lpar_state.Power.UNKNOWN:
         raise exception.PartitionNotStartable(
             name=lpar.name,
             instance=instance.uuid,
             state=lpar.state,
-            reason='the host does not know whether it runs, so it is neither '
-            'started nor stopped. Try again when `pvmctl lpar list` shows '
-            'another state',
+            reason='the host does not know whether it is running, so the '
+            'driver neither starts nor stops it. Try again when `pvmctl lpar '
+            'list` shows another state',
         )
     return power
-
-
-def _is_active(lpar: partition.Partition) -> bool:
-    return lpar_state.power(lpar.state) is not lpar_state.Power.OFF

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Whether the host tells what a starting nova-compute has to know."""
+"""Whether the host reports what a starting nova-compute needs."""
 
 import time
 from collections.abc import Callable
@@ -19,20 +19,20 @@ from nova_powervm import exception
 from nova_powervm.instance import lpar_state
 from nova_powervm.ops import interfaces
 
-#: How long the other states get once one is known.
-SOME_SECONDS = 60
+#: Seconds to wait for the other states once one is known.
+GRACE_SECONDS = 60
 
 
 class Readiness:
     """Whether the power states of all instances are known.
 
-    Nova compares each state with its record once, when it starts, and starts
-    what a boot of the host has stopped. A host that comes up knows its LPARs
-    before it knows whether they run.
+    Nova compares each state with its record only when it starts, and then
+    starts the instances that a boot of the host stopped. A booting host
+    reports its LPARs before their states.
 
     :param partitions: The host's LPARs.
     :param records: Nova's records of instances.
-    :param clock: Gives seconds that never go back.
+    :param clock: Returns monotonic seconds.
     """
 
     def __init__(
@@ -44,17 +44,17 @@ class Readiness:
         self._partitions = partitions
         self._records = records
         self._clock = clock
-        # When the host first told some states and not all.
-        self._some_at: float | None = None
+        # When the host first reported some states, but not all.
+        self._some_known_since: float | None = None
 
     def check(self) -> None:
         """Refuse while the power state of an instance is unknown.
 
-        :raises exception.StatesUnknown: There are such instances.
-        :raises exception.StatesStayUnknown: There are, and those of others
-            have been known for a while: one LPAR that is out of order must
-            not delay each start for as long as a host may need.
-        :raises exception.RestUnreachable: The LPARs can't be listed.
+        :raises exception.StatesUnknown: The state of an instance is unknown.
+        :raises exception.StatesStayUnknown: The state of an instance is
+            unknown although other states have been known for a while. One
+            defective LPAR must not delay each start by the full time limit.
+        :raises exception.RestUnreachable: The LPARs cannot be listed.
         """
         try:
             names = self._partitions.names()
@@ -69,22 +69,23 @@ class Readiness:
             if reason is not None:
                 unknown[names[uuid]] = reason
             if isinstance(reason, exception.RestUnreachable):
-                # The others would be waited for as long, each of them.
+                # Asking for each of the others would time out as well.
                 raise _refusal(exception.StatesUnknown, unknown)
         if not unknown:
             return
-        if self._stay_unknown(some_known=len(unknown) < len(ours)):
+        if self._grace_is_over(some_known=len(unknown) < len(ours)):
             raise _refusal(exception.StatesStayUnknown, unknown)
         raise _refusal(exception.StatesUnknown, unknown)
 
-    def _stay_unknown(self, *, some_known: bool) -> bool:
+    def _grace_is_over(self, *, some_known: bool) -> bool:
         now = self._clock()
         if not some_known:
-            self._some_at = None
-        elif self._some_at is None:
-            self._some_at = now
+            self._some_known_since = None
+        elif self._some_known_since is None:
+            self._some_known_since = now
         return (
-            self._some_at is not None and now >= self._some_at + SOME_SECONDS
+            self._some_known_since is not None
+            and now >= self._some_known_since + GRACE_SECONDS
         )
 
 
@@ -100,7 +101,7 @@ def _refusal(
 def _why_unknown(
     partitions: interfaces.Partitions, uuid: str
 ) -> object | None:
-    """Ask for a state as it will be asked for later; None if it is known."""
+    """Read a state as Nova will; return None if it is known."""
     try:
         state = partitions.state(uuid)
     except exception.PartitionNotFound:

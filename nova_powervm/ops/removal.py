@@ -27,21 +27,20 @@ from nova_powervm.ops import interfaces
 
 LOG = logging.getLogger(__name__)
 
-#: Seconds for which a host that did not answer may still be creating what it
-#: was asked for.
+#: Seconds for which a host that did not answer may still complete a request.
 LATE_SECONDS = 600
 
 
 class RemovalOps:
     """Removes LPARs with their disks.
 
-    Which LPARs failed builds may have left is known to this process only. A
-    new nova-compute finds their disks with :meth:`remove_orphan_disks`; an
-    LPAR without an instance is a foreign one to it.
+    Only this process knows which LPARs failed builds may have left. After a
+    restart, :meth:`remove_orphan_disks` finds their disks, but an LPAR
+    without an instance then counts as foreign.
 
     :param partitions: The host's LPARs.
     :param disks: The disk driver.
-    :param clock: Gives seconds that never go back.
+    :param clock: Returns monotonic seconds.
     """
 
     def __init__(
@@ -53,8 +52,7 @@ class RemovalOps:
         self._partitions = partitions
         self._disks = disks
         self._clock = clock
-        # LPARs that failed builds may have left, and until when those that
-        # are not there may still appear.
+        # LPAR uuid to the time until which a missing LPAR may still appear.
         self._leftovers: dict[str, float] = {}
         # Keeps a new build of an LPAR from being taken for a leftover.
         self._lock = threading.Lock()
@@ -68,8 +66,8 @@ class RemovalOps:
     ) -> None:
         """Remove an LPAR and its disks.
 
-        The LPAR goes last: as long as it is there, Nova knows of it and
-        repeats a removal that was interrupted.
+        Delete the LPAR last: as long as it exists, Nova repeats a removal
+        that was interrupted.
 
         :param uuid: Upper-case PowerVM uuid.
         :param lpar: The LPAR as just read; None if there is none.
@@ -85,11 +83,11 @@ class RemovalOps:
     def remove_failed_build(
         self, spec: partition.PartitionSpec, cause: BaseException
     ) -> None:
-        """Remove what a failed build has made, now or in a later cycle.
+        """Remove what a failed build created, now or in a later cycle.
 
-        :param spec: The LPAR that was to be created.
+        :param spec: The LPAR of the build.
         :param cause: Why the build failed. A host that did not answer may
-            still create what it was asked for.
+            still complete the request.
         """
         if isinstance(cause, exception.RestUnreachable):
             self._leftovers[spec.uuid] = self._clock() + LATE_SECONDS
@@ -99,9 +97,9 @@ class RemovalOps:
             self._leftovers.setdefault(spec.uuid, self._clock())
             LOG.error(
                 'LPAR %(name)s (%(uuid)s) and its disks %(stem)s* could not '
-                'be removed after its build failed: %(error)s. It is tried '
-                'again in each cycle; see that they are gone with `pvmctl '
-                'lpar list` and `pvmctl vdisk list`.',
+                'be removed after its build failed: %(error)s. Each cycle '
+                'tries again; check with `pvmctl lpar list` and `pvmctl '
+                'vdisk list` that they are gone.',
                 {
                     'name': spec.name,
                     'uuid': spec.uuid,
@@ -110,19 +108,19 @@ class RemovalOps:
                 },
             )
 
-    def forget(self, uuid: str) -> None:
-        """Note that an LPAR is not, or no longer, left from a failed build."""
+    def forget_leftover(self, uuid: str) -> None:
+        """Stop treating an LPAR as left over from a failed build."""
         with self._lock:
             self._leftovers.pop(uuid, None)
 
     def remove_leftovers(self, instances: Callable[[], Iterable[str]]) -> None:
-        """Remove what failed builds have left because the host was silent.
+        """Remove the remains of failed builds while the host was silent.
 
-        Nova may have built the instance on another host since. The LPAR of an
-        instance of this host is kept: the user may start it, and builds it
-        again or deletes it.
+        Nova may have built the instance on another host since. Keep the LPAR
+        of an instance of this host: its user may start it, and rebuilds or
+        deletes it.
 
-        :param instances: Gives the uuids of all instances of this host.
+        :param instances: Returns the uuids of all instances of this host.
         """
         with self._lock:
             if not self._leftovers:
@@ -133,8 +131,8 @@ class RemovalOps:
                     done = self._remove_leftover(uuid, is_ours=uuid in ours)
                 except exception.PowerVMError as error:
                     LOG.warning(
-                        'What the failed build of LPAR %(uuid)s has left is '
-                        'still there: %(error)s',
+                        'The remains of the failed build of LPAR %(uuid)s '
+                        'could not be removed: %(error)s',
                         {'uuid': uuid, 'error': error},
                     )
                     return
@@ -142,11 +140,12 @@ class RemovalOps:
                     del self._leftovers[uuid]
 
     def _remove_leftover(self, uuid: str, *, is_ours: bool) -> bool:
-        """Remove what a failed build has left.
+        """Remove the remains of a failed build.
 
-        :param is_ours: Whether an instance of this host has the LPAR. Nova
-            takes it from the host a moment after its build failed.
-        :returns: Whether nothing has to be removed any more.
+        :param is_ours: Whether the LPAR belongs to an instance of this host.
+            Nova removes the instance from the host soon after its build
+            failed.
+        :returns: Whether nothing is left to remove.
         """
         lpar = self._partitions.find(uuid)
         if is_ours:
@@ -159,11 +158,11 @@ class RemovalOps:
     ) -> None:
         """Remove disks that belong to neither an LPAR nor an instance here.
 
-        A service that was killed during a build has left them, and Nova has
-        built or deleted the instance elsewhere since. Call this only while no
-        build is under way.
+        A nova-compute that was killed during a build left them, and Nova has
+        since deleted the instance or built it on another host. Call this
+        only while no build is in progress.
 
-        :param instances: Gives the uuids of all instances of this host.
+        :param instances: Returns the uuids of all instances of this host.
         :raises exception.PowerVMError: The host refused or did not answer.
         """
         stems = set(self._disks.stems())
@@ -173,13 +172,13 @@ class RemovalOps:
         stems -= set(map(storage.stem, lpars.union(self._partitions.names())))
         if stems:
             LOG.warning(
-                'Removing the disks %(stems)s: they were left by builds, and '
-                'no instance of this host has them.',
+                'Removing the disks %(stems)s: interrupted builds left them, '
+                'and they belong to no instance of this host.',
                 {'stems': ', '.join(f'{stem}*' for stem in sorted(stems))},
             )
             self._disks.remove_stems(stems)
 
 
 def is_active(lpar: partition.Partition) -> bool:
-    """Whether an LPAR is not off."""
+    """Return whether an LPAR is not off."""
     return lpar_state.power(lpar.state) is not lpar_state.Power.OFF

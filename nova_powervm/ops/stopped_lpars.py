@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""LPARs that stop by themselves: Nova is told soon, and only once sure."""
+"""Tells Nova soon of LPARs that stop by themselves."""
 
 from collections.abc import Callable
 from collections.abc import Collection
@@ -23,16 +23,16 @@ from nova_powervm.ops import interfaces
 
 LOG = logging.getLogger(__name__)
 
-#: Seconds for which an LPAR has to stay off. A guest that restarts passes
-#: through OFF, and Nova would stop it.
+#: Seconds for which an LPAR has to stay off. A restarting guest is off for a
+#: moment, and Nova would stop it.
 SETTLE_SECONDS = 7.0
 
 
 class StoppedLpars:
-    """Finds LPARs that are off although Nova believes that they run.
+    """Finds LPARs that are off although Nova records them as running.
 
-    It remembers nothing: Nova's records tell which instances should run, and
-    the host tells which LPARs do.
+    This has no state: Nova's records say which instances should be running,
+    and the host says which LPARs are.
 
     :param partitions: The host's LPARs.
     :param records: Nova's records of instances.
@@ -57,24 +57,24 @@ class StoppedLpars:
         lpars: Collection[str] | None,
         wait: Callable[[float], bool],
     ) -> None:
-        """Tell Nova of LPARs that are off, and stay off for some seconds.
+        """Tell Nova of LPARs that are off and stay off for some seconds.
 
-        The host is not asked about LPARs that Nova does not take for running,
-        or is working on. However many LPARs there are, it is one request, and
-        another one while any of them may have stopped.
+        Do not ask the host about LPARs that Nova does not record as running,
+        or has an operation in progress for. Send one request for all LPARs,
+        and another one as long as any of them may have stopped.
 
-        :param lpars: Upper-case uuids of those whose states may have changed;
-            None for all LPARs of the host.
-        :param wait: Waits for so many seconds; returns True when the service
-            stops.
+        :param lpars: Upper-case uuids of the LPARs whose states may have
+            changed; None for all LPARs of the host.
+        :param wait: Waits for a number of seconds; returns True when the
+            service stops.
         :raises exception.PowerVMError: The host did not answer.
         """
-        if lpars is not None and not self._running(lpars):
+        if lpars is not None and not self._find_running(lpars):
             return
-        seen = self._off()
+        seen = self._find_off()
         suspects = seen
         while suspects and not wait(SETTLE_SECONDS):
-            off = self._off()
+            off = self._find_off()
             for lpar in sorted(suspects.keys() & off.keys()):
                 LOG.info(
                     'LPAR %(lpar)s of instance %(instance)s has stopped by '
@@ -85,9 +85,9 @@ class StoppedLpars:
             suspects = {k: v for k, v in off.items() if k not in seen}
             seen = {**seen, **off}
 
-    def _off(self) -> Mapping[str, str]:
-        """Give the LPARs that should run and are off, with their instances."""
-        return self._running(
+    def _find_off(self) -> Mapping[str, str]:
+        """Map the LPARs that should be running but are off to instances."""
+        return self._find_running(
             [
                 lpar
                 for lpar, state in self._partitions.states().items()
@@ -95,5 +95,5 @@ class StoppedLpars:
             ]
         )
 
-    def _running(self, lpars: Collection[str]) -> Mapping[str, str]:
+    def _find_running(self, lpars: Collection[str]) -> Mapping[str, str]:
         return self._records.running(lpars, self._host)

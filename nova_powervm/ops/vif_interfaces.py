@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What connecting ports needs from the host and from Nova.
+"""The protocols of what connecting ports uses.
 
 :mod:`nova_powervm.powervm.vif` implements the drivers,
 :mod:`nova_powervm.virt` the records of Nova.
@@ -32,38 +32,37 @@ _A = TypeVar('_A', bound=network.Adapter)
 class VifDriver(Protocol[_C, _A]):
     """Connects the ports that Neutron binds with one ``vif_type``.
 
-    Found as an entry point of ``nova_powervm.vif_drivers`` that has the name
-    of the type. An instance may have ports of several types, so each driver
-    gets only ports of its own type, and reports and removes only adapters
-    of its own type.
+    Its entry point in ``nova_powervm.vif_drivers`` has the name of the type.
+    An instance may have ports of several types. Each driver gets only ports
+    of its own type, and reports and removes only adapters of its own type.
     """
 
     def check(self, port: network.Port) -> None:
-        """Refuse a port without asking the host.
+        """Check a port without asking the host.
 
-        :raises exception.PortRefused: No adapter can be made for it.
+        :raises exception.PortRefused: No adapter can be created for it.
         """
 
     def using(
         self, ports: Sequence[network.Port]
     ) -> contextlib.AbstractContextManager[None]:
-        """Keep what ports need on the host until their adapters are made.
+        """Keep what ports need on the host until their adapters exist.
 
-        Everything from :meth:`connect` to :meth:`plug` happens inside of
-        this context.
+        Everything from :meth:`connect` to :meth:`plug` happens within this
+        context.
         """
 
     def connect(self, ports: Sequence[network.Port]) -> Sequence[_C]:
-        """Plan how to connect ports; nothing is changed.
+        """Plan how to connect ports, and change nothing.
 
         :returns: One connection for each port.
-        :raises exception.PortRefused: A port can't be connected.
+        :raises exception.PortRefused: A port cannot be connected.
         """
 
     def provide(
         self, connections: Sequence[_C], marks: 'InstanceMarks'
     ) -> None:
-        """Prepare the host for connections; no LPAR is changed.
+        """Prepare the host for connections, and change no LPAR.
 
         :param marks: The record of the instance that the ports belong to.
         """
@@ -76,35 +75,35 @@ class VifDriver(Protocol[_C, _A]):
         """
 
     def serves(self, adapter: _A, port: network.Port) -> bool:
-        """Whether an adapter is the one of a port with its MAC address.
+        """Return whether an adapter belongs to a port with its MAC address.
 
-        :param adapter: One that :meth:`adapters` gave.
-        :param port: Its binding may have been lost, and its type with it.
+        :param adapter: An adapter from :meth:`adapters`.
+        :param port: The port, which may have lost its binding and its type.
         """
 
     def plug(self, lpar: partition.Partition, connection: _C) -> None:
-        """Make the adapter of a connection; one that exists is fine."""
+        """Create the adapter of a connection unless it exists."""
 
     def unplug(self, lpar: str, mac: str, only: _A | None = None) -> None:
-        """Remove the adapter with a MAC address; none is fine.
+        """Remove the adapter with a MAC address, if there is one.
 
         :param lpar: Upper-case PowerVM uuid.
-        :param mac: As Neutron writes it.
-        :param only: Remove no other adapter that has the address.
+        :param mac: The MAC address in Neutron's form.
+        :param only: Do not remove any other adapter with the address.
         """
 
     def release(self, marks: 'InstanceMarks') -> None:
-        """Free what only the ports of an instance needed.
+        """Remove from the host what only the ports of an instance needed.
 
-        Called when its LPAR is gone. Never raises.
+        This is called when its LPAR is gone. Never raise an error.
 
         :param marks: The record of the instance.
         """
 
     def tidy(self) -> None:
-        """Free what is of no use any more, once for each cycle.
+        """Remove from the host what is no longer used, once in each cycle.
 
-        Never raises.
+        Never raise an error.
         """
 
 
@@ -112,23 +111,23 @@ class PortRecords(Protocol):
     """Nova's records of the ports of this host's instances."""
 
     def marks(self) -> Collection[str]:
-        """Give the marks that instances of this host have."""
+        """Return the marks of all instances of this host."""
 
     def remove_mark(self, mark: str) -> None:
         """Remove a mark from all instances of this host."""
 
     def ports(self) -> Collection[network.Port]:
-        """Give the ports of all instances of this host.
+        """Return the ports of all instances of this host.
 
-        Those of instances that are being deleted are left out.
+        Omit the ports of instances that are being deleted.
         """
 
 
 class InstanceMarks(Protocol):
-    """Marks of one instance, which VIF drivers write for this host.
+    """The marks of one instance, which VIF drivers write for this host.
 
-    A mark is a short text that Nova keeps in its record of the instance, for
-    what a driver has to know after a restart of the service.
+    A mark is a short text in Nova's record of the instance. It stores what a
+    driver has to know after a restart of the service.
     """
 
     @property
@@ -136,10 +135,10 @@ class InstanceMarks(Protocol):
         """The instance's uuid, for log lines."""
 
     def read(self) -> Collection[str]:
-        """Give the marks of the instance."""
+        """Return the marks of the instance."""
 
     def add(self, marks: Collection[str]) -> None:
         """Write marks into Nova's record of the instance.
 
-        Never raises.
+        Never raise an error.
         """

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Cyborg's accelerator requests: taken from Nova, or fetched."""
+"""Cyborg's accelerator requests, passed by Nova or fetched from Cyborg."""
 
 import time
 from collections.abc import Callable
@@ -38,51 +38,51 @@ _SERVICE_USER = service_token.SERVICE_USER_GROUP
 Sleep = Callable[[float], None]
 
 
-def wanted(instance: Any) -> bool:
-    """Whether the instance's flavor has a device profile."""
-    return _profile(instance) is not None
+def has_device_profile(instance: Any) -> bool:
+    """Return whether the instance's flavor has a device profile."""
+    return _device_profile(instance) is not None
 
 
-def given(
+def parse_requests(
     instance: Any, nodename: str, accel_info: Any
 ) -> tuple[accelerators.Request, ...]:
-    """Read the requests that Nova hands over once it has waited for them.
+    """Parse the requests that Nova passes after waiting for them.
 
     :param instance: nova.objects.Instance.
     :param nodename: The compute node's name.
-    :param accel_info: As spawn gets it.
-    :raises exception.AcceleratorRefused: One of them can't be served.
+    :param accel_info: As Nova passes it to spawn.
+    :raises exception.AcceleratorRefused: A request cannot be served.
     """
     return accelerators.parse(
-        instance.uuid, nodename, _profile(instance), accel_info
+        instance.uuid, nodename, _device_profile(instance), accel_info
     )
 
 
-def settled(
+def await_requests(
     context: Any,
     instance: Any,
     nodename: str,
     accel_info: Any,
     sleep: Sleep = time.sleep,
 ) -> tuple[accelerators.Request, ...]:
-    """Read the requests that Nova hands over as they are just now.
+    """Parse the requests that Nova passes without waiting for them.
 
-    Those that Cyborg is still binding are waited for.
+    Wait for those that Cyborg is still binding.
 
-    :param context: Of the request.
+    :param context: The context of the request.
     :param instance: nova.objects.Instance.
     :param nodename: The compute node's name.
-    :param accel_info: As reboot and power_on get it.
-    :param sleep: Waits.
+    :param accel_info: As Nova passes it to reboot and power_on.
+    :param sleep: Waits for a number of seconds.
     :raises exception.AcceleratorsUnknown: Cyborg did not answer.
-    :raises exception.AcceleratorRefused: One of them can't be served.
+    :raises exception.AcceleratorRefused: A request cannot be served.
     """
     if accelerators.is_binding(accel_info):
-        accel_info = _waited_for(context, instance, sleep)
-    return given(instance, nodename, accel_info)
+        accel_info = _poll_until_settled(context, instance, sleep)
+    return parse_requests(instance, nodename, accel_info)
 
 
-def fetched(
+def fetch_requests(
     context: Any,
     instance: Any,
     nodename: str,
@@ -90,36 +90,36 @@ def fetched(
     wait: bool = True,
     sleep: Sleep = time.sleep,
 ) -> tuple[accelerators.Request, ...]:
-    """Fetch the requests where Nova hands none over.
+    """Fetch the requests if Nova passes none.
 
-    Cyborg is asked only if the flavor has a device profile.
+    Ask Cyborg only if the flavor has a device profile.
 
-    :param context: Of the request. Nova's own, which has no user's token,
-        is replaced by one of the service user.
+    :param context: The context of the request. One without a user's token is
+        replaced by one of the service user.
     :param instance: nova.objects.Instance.
     :param nodename: The compute node's name.
     :param wait: Whether to wait for those that Cyborg is still binding.
-    :param sleep: Waits.
+    :param sleep: Waits for a number of seconds.
     :raises exception.AcceleratorsUnknown: Cyborg did not answer.
-    :raises exception.AcceleratorRefused: One of them can't be served.
+    :raises exception.AcceleratorRefused: A request cannot be served.
     """
-    if not wanted(instance):
+    if not has_device_profile(instance):
         return ()
     if wait:
-        found = _waited_for(context, instance, sleep)
+        found = _poll_until_settled(context, instance, sleep)
     else:
-        found = _ask(context, instance)
+        found = _query_cyborg(context, instance)
         if accelerators.is_binding(found):
             LOG.info(
-                'Cyborg is still binding accelerators of it; nova-compute '
-                'does not wait for it now.',
+                'Cyborg is still binding accelerators of the instance; a '
+                'starting nova-compute does not wait for them.',
                 instance=instance,
             )
-    return given(instance, nodename, found)
+    return parse_requests(instance, nodename, found)
 
 
-def _waited_for(context: Any, instance: Any, sleep: Sleep) -> Any:
-    """Ask for the requests until all are settled, or it takes too long.
+def _poll_until_settled(context: Any, instance: Any, sleep: Sleep) -> Any:
+    """Fetch the requests until all are settled or the time limit is over.
 
     :returns: The last answer.
     """
@@ -128,8 +128,8 @@ def _waited_for(context: Any, instance: Any, sleep: Sleep) -> Any:
     def tell(state: tenacity.RetryCallState) -> None:
         if state.attempt_number == 1:
             LOG.info(
-                'Cyborg is still binding accelerators of it; waiting up to '
-                '%d seconds ([DEFAULT]arq_binding_timeout).',
+                'Cyborg is still binding accelerators of the instance; '
+                'waiting up to %d seconds ([DEFAULT]arq_binding_timeout).',
                 seconds,
                 instance=instance,
             )
@@ -144,13 +144,13 @@ def _waited_for(context: Any, instance: Any, sleep: Sleep) -> Any:
         ),
         sleep=sleep,
     )
-    return attempts(_ask, context, instance)
+    return attempts(_query_cyborg, context, instance)
 
 
-def _ask(context: Any, instance: Any) -> Any:
-    """Give an instance's requests as Cyborg's API tells them."""
+def _query_cyborg(context: Any, instance: Any) -> Any:
+    """Read an instance's requests from Cyborg's API."""
     try:
-        client = cyborg.get_client(_entitled(context))
+        client = cyborg.get_client(_with_token(context))
         return client.get_arqs_for_instance(instance.uuid)
     except (
         nova_exception.NovaException,
@@ -161,20 +161,20 @@ def _ask(context: Any, instance: Any) -> Any:
         ) from error
 
 
-def _entitled(context: Any) -> Any:
-    """Give a context that Cyborg's API lets in.
+def _with_token(context: Any) -> Any:
+    """Return a context that Cyborg's API accepts.
 
-    While nova-compute starts, Nova acts in a context of its own, which has
-    neither a token nor a catalog of services.
+    While nova-compute starts, Nova uses a context of its own, which has
+    neither a token nor a service catalog.
     """
     if context.auth_token:
         return context
     plugin = service_auth.get_service_auth_plugin(_SERVICE_USER)
     if plugin is None:
         LOG.warning(
-            'Section [service_user] of nova.conf names nobody who could '
-            'ask Cyborg when there is no user. Fill it in: auth_type, '
-            'auth_url, username, password and so on.'
+            'Section [service_user] of nova.conf has no credentials for '
+            'asking Cyborg without a user. Set auth_type, auth_url, username, '
+            'password and so on.'
         )
         return context
     return nova_context.RequestContext(
@@ -182,6 +182,6 @@ def _entitled(context: Any) -> Any:
     )
 
 
-def _profile(instance: Any) -> str | None:
+def _device_profile(instance: Any) -> str | None:
     profile = (instance.flavor.extra_specs or {}).get(accelerators.PROFILE)
     return str(profile) if profile else None

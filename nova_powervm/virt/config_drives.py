@@ -33,17 +33,17 @@ _META_DATA = re.compile(r'openstack/[^/]+/meta_data\.json')
 File = tuple[str, bytes]
 
 
-def contents(
+def collect_files(
     instance: Any,
     network_info: Any,
     injected_files: Any,
     admin_password: str | None,
     owned: Sequence[slots.Slot],
 ) -> list[File]:
-    """Collect what Nova puts on a config drive, and the instance's devices.
+    """Collect Nova's files for a config drive, and add the instance's slots.
 
-    Nova's own list of devices knows network interfaces, disks and shares
-    only; each slot is added to it by its location code.
+    Nova's own list of devices has only network interfaces, disks and shares.
+    Add each slot to it, with its location code.
 
     :param owned: The slots that the instance gets.
     """
@@ -70,16 +70,15 @@ def _with_slots(path: str, data: bytes, owned: Sequence[slots.Slot]) -> bytes:
     document = json.loads(data)
     if 'devices' not in document:
         return data
-    document['devices'] += [describe(slot) for slot in owned]
+    document['devices'] += [describe_slot(slot) for slot in owned]
     return json.dumps(document).encode()
 
 
-def describe(slot: slots.Slot) -> Mapping[str, Any]:
+def describe_slot(slot: slots.Slot) -> Mapping[str, Any]:
     """Describe a slot in the form of Nova's device metadata.
 
-    ``location`` is the location code, which a guest finds in
-    ``ibm,loc-code`` of its device tree. The bus address is the guest's own
-    business, so there is none.
+    ``location`` is the location code, which a guest finds in ``ibm,loc-code``
+    of its device tree. There is no bus address, because the guest assigns it.
     """
     ids = {
         'vendor_id': slot.vendor_id,
@@ -104,11 +103,11 @@ def describe(slot: slots.Slot) -> Mapping[str, Any]:
     }
 
 
-def iso(files: Iterable[File]) -> bytes:
-    """Make an ISO 9660 image with Rock Ridge and Joliet names.
+def make_iso(files: Iterable[File]) -> bytes:
+    """Create an ISO 9660 image with Rock Ridge and Joliet names.
 
-    :param files: Path with slashes, and contents. A name in it has at most
-        64 bytes in UTF-8.
+    :param files: Pairs of a path with slashes and contents. Each name in a
+        path has at most 64 bytes in UTF-8.
     """
     disc = pycdlib.PyCdlib()
     disc.new(
@@ -127,10 +126,10 @@ def iso(files: Iterable[File]) -> bytes:
 
 
 class _Tree:
-    """Puts files and their directories on a disc.
+    """Writes files and their directories to a disc.
 
-    Rock Ridge and Joliet have the real names. The plain ISO names, which
-    allow eight characters, are numbers.
+    Rock Ridge and Joliet have the real names. The plain ISO names, which are
+    limited to eight characters, are numbers.
     """
 
     def __init__(self, disc: Any) -> None:

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Nova's device metadata: what tells a guest its tagged ports and disk."""
+"""Nova's device metadata, which describes tagged devices to the guest."""
 
 from collections.abc import Iterable
 from collections.abc import Iterator
@@ -19,13 +19,13 @@ from typing import Any
 from nova import objects
 
 
-def metadata(
+def describe_tagged(
     context: Any, instance: Any, network_info: Iterable[Any] | None
 ) -> objects.InstanceDeviceMetadata | None:
-    """Describe what was tagged of an instance; None if nothing was.
+    """Describe the tagged devices of an instance; None if there are none.
 
-    Slots are no part of it: Nova's objects have no place for a location
-    code. The config drive lists them.
+    Omit slots, because Nova's objects have no field for a location code. The
+    config drive lists them.
     """
     devices = [
         *_ports(context, instance, network_info),
@@ -51,7 +51,7 @@ def _ports(
 
 
 def _disks(context: Any, instance: Any) -> Iterator[objects.DiskMetadata]:
-    """Describe the root disk; volumes have been refused."""
+    """Describe the root disk; volumes are unsupported."""
     disks = objects.BlockDeviceMappingList.get_by_instance_uuid(
         context, instance.uuid
     )

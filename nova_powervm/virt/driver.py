@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The compute driver: translates, makes one call, returns."""
+"""The compute driver: each method translates and calls one operation."""
 
 import contextlib
 import functools
@@ -57,9 +57,9 @@ from nova_powervm.virt import vifs
 from nova_powervm.virt.provider_tree import free_provider_reads
 from nova_powervm.virt.provider_tree import provider_config
 from nova_powervm.virt.provider_tree import writing
-from nova_powervm.virt.unsupported import builds
+from nova_powervm.virt.unsupported import build_requests
+from nova_powervm.virt.unsupported import guest_stops
 from nova_powervm.virt.unsupported import messages
-from nova_powervm.virt.unsupported import stopping
 
 CONF = nova.conf.CONF
 LOG = logging.getLogger(__name__)
@@ -67,16 +67,16 @@ LOG = logging.getLogger(__name__)
 conf.register_opts(CONF)
 
 
-@errors.translated
+@errors.translate_errors
 class PowerVMDriver(unsupported.Unsupported):
     """Runs instances as LPARs of one PowerVM (NovaLink) host.
 
-    All ``[powervm]`` options are taken here, once.
+    The ``[powervm]`` options are read once, when it is created.
 
     :param virtapi: Nova's VirtAPI.
     """
 
-    # True only of what is there.
+    # Only what is implemented.
     capabilities: ClassVar[dict[str, bool]] = {
         **driver.ComputeDriver.capabilities,
         'supports_accelerators': True,
@@ -96,11 +96,11 @@ class PowerVMDriver(unsupported.Unsupported):
         self._node: str | None = None
         self._node_uuid: str | None = None
         self._running: services.Services | None = None
-        self._is_first = True
-        self._silence = silent_host.Silence()
-        self._refused = rebuild.RefusedRebuilds(virtapi)
+        self._is_first_cycle = True
+        self._silent_host = silent_host.SilentHostLimiter()
+        self._refused_rebuilds = rebuild.RefusedRebuilds(virtapi)
 
-    def _name(self) -> str:
+    def _nodename(self) -> str:
         return self._node or ''
 
     def _ops(self) -> services.Services:
@@ -108,10 +108,10 @@ class PowerVMDriver(unsupported.Unsupported):
             raise nova_exception.VirtDriverNotReady()
         return self._running
 
-    def _patience(self) -> contextlib.AbstractContextManager[None]:
-        """Keep a start from waiting for a silent host once per instance."""
-        if self._is_first:
-            return self._silence.noted()
+    def _limit_waits_at_start(self) -> contextlib.AbstractContextManager[None]:
+        """Avoid waiting for a silent host once per instance at start."""
+        if self._is_first_cycle:
+            return self._silent_host.limit_waits()
         return contextlib.nullcontext()
 
     def _emit_stopped(self, instance: str) -> None:
@@ -130,11 +130,11 @@ class PowerVMDriver(unsupported.Unsupported):
     def init_host(self, host: str) -> None:
         """Log on to the host and check the inventory file against it.
 
-        It waits until the power states of instances can be read, so that
-        Nova sees which of them a boot of the host has stopped.
+        Wait until the power states of instances can be read, so that Nova
+        sees which instances a boot of the host has stopped.
 
-        :raises nova.exception.InvalidConfiguration: An option or the file
-            is bad; nova-compute stops.
+        :raises nova.exception.InvalidConfiguration: An option or the file is
+            invalid; nova-compute stops.
         """
         self._node = host
         self._running = services.start(
@@ -142,7 +142,9 @@ class PowerVMDriver(unsupported.Unsupported):
             host,
             self.virtapi,
             CONF.cpu_allocation_ratio or CONF.initial_cpu_allocation_ratio,
-            provider_config.additions(CONF.compute.provider_config_location),
+            provider_config.read_additions(
+                CONF.compute.provider_config_location
+            ),
             self._emit_stopped,
         )
         if self._settings.skip_free_provider_reads:
@@ -152,7 +154,7 @@ class PowerVMDriver(unsupported.Unsupported):
             )
 
     def cleanup_host(self, host: str) -> None:
-        """Log off; a host that does not answer is not waited for."""
+        """Log off, without waiting for a host that does not answer."""
         if self._settings.skip_free_provider_reads:
             free_provider_reads.uninstall(self.virtapi.reportclient)
         if self._running is not None:
@@ -160,20 +162,20 @@ class PowerVMDriver(unsupported.Unsupported):
             self._running = None
 
     def get_available_nodes(self, refresh: bool = False) -> list[str]:
-        """Give the one node, named as the host."""
+        """Return the only node, which has the name of the host."""
         return [self._node] if self._node else []
 
     def get_nodenames_by_uuid(
         self, refresh: bool = False
     ) -> dict[str, str | None]:
-        """Give the one node by the uuid that Nova keeps for it."""
+        """Return the only node by the uuid that Nova stores for it."""
         return {self._local_uuid(): self._node}
 
     def _local_uuid(self) -> str:
-        """Give Nova's uuid of this node, asked for once.
+        """Return Nova's uuid of this node, reading it once.
 
-        Not in init_host: Nova checks afterwards that an existing service has
-        not lost its identity, and asking writes a new one.
+        Do not call this in init_host: reading may write a new uuid, and Nova
+        checks afterwards that an existing service has not lost its uuid.
         """
         if self._node_uuid is None:
             self._node_uuid = str(virt_node.get_local_node_uuid())
@@ -182,16 +184,16 @@ class PowerVMDriver(unsupported.Unsupported):
     def get_available_resource(self, nodename: str) -> dict[str, Any]:
         """Read the host, and the inventory file if it has changed.
 
-        All REST and file work of a cycle is done here: Nova does not hold its
-        lock now.
+        This does all REST requests and file reads of a cycle, because Nova
+        does not hold its lock here.
         """
-        # Of a first cycle that fails nothing is made up for: a later one may
-        # have builds under way.
-        is_first, self._is_first = self._is_first, False
+        # Even if the first cycle fails, a later one must not remove orphan
+        # disks: builds may be in progress then.
+        is_first_cycle, self._is_first_cycle = self._is_first_cycle, False
         running = self._ops()
         running.provider_tree.recover_deleted(self._local_uuid())
-        self._tidy(running, with_orphans=is_first)
-        running.network.tidy()
+        self._remove_leftovers(running, with_orphans=is_first_cycle)
+        running.network.clean_up()
         running.inventory.refresh()
         snapshot = running.host.read()
         return {
@@ -199,38 +201,48 @@ class PowerVMDriver(unsupported.Unsupported):
             **translation.available_resource(snapshot, nodename),
         }
 
-    def _tidy(self, running: services.Services, *, with_orphans: bool) -> None:
-        """Remove what failed builds have left; this never fails a cycle.
+    def _remove_leftovers(
+        self, running: services.Services, *, with_orphans: bool
+    ) -> None:
+        """Remove the remains of failed builds, without failing the cycle.
 
-        :param with_orphans: Whether this is the first cycle: nova-compute
-            takes no orders yet, so no build is under way, and has made sure
-            that it is the host that it was.
+        :param with_orphans: Whether this is the first cycle. At that time no
+            build is in progress, because nova-compute accepts no requests
+            yet, and Nova has verified the identity of the host.
         """
         jobs = [('LPARs', running.removal.remove_leftovers)]
         if with_orphans:
-            jobs.append(('Disks', running.removal.remove_orphan_disks))
-        hosted = functools.partial(running.records.hosted, self._name())
+            jobs.append(('disks', running.removal.remove_orphan_disks))
+        hosted = functools.partial(running.records.hosted, self._nodename())
         for what, job in jobs:
             try:
                 job(hosted)
             except exception.PowerVMError as error:
-                LOG.warning('%s may have been left by builds: %s', what, error)
+                LOG.warning(
+                    'Remaining %s of builds could not be removed: %s',
+                    what,
+                    error,
+                )
             except Exception:
-                LOG.exception('%s may have been left by builds', what)
+                # Nova's database may fail, too; devices must be managed
+                # nevertheless.
+                LOG.exception(
+                    'Remaining %s of builds could not be removed', what
+                )
 
     def update_provider_tree(
         self, provider_tree: Any, nodename: str, allocations: Any = None
     ) -> None:
         """Publish the host's resources and one provider for each slot.
 
-        The last reading of the host is used and no request is sent to it:
-        Nova holds its lock meanwhile.
+        Use the last reading of the host instead of asking it, because Nova
+        holds its lock here.
 
-        :raises nova.exception.InvalidConfiguration: Placement did not say what
-            has changed. In a running service this is the one kind of error
-            that Nova logs in a line, without a traceback.
+        :raises nova.exception.InvalidConfiguration: Placement did not report
+            what has changed. In a running service this is the only error
+            that Nova logs without a traceback.
         """
-        self._refused.restore()
+        self._refused_rebuilds.restore_allocations()
         running = self._ops()
         snapshot = running.host.last
         self._update_root(provider_tree, nodename, snapshot)
@@ -266,36 +278,36 @@ class PowerVMDriver(unsupported.Unsupported):
         provider_tree.update_inventory(nodename, inventory)
 
     def get_host_uptime(self) -> str:
-        """Say for how long the management partition has been running."""
+        """Return the uptime of the management partition, as Nova shows it."""
         seconds = self._ops().host.uptime()
         if not seconds:
-            # Nova's API turns this into a plain answer.
+            # Nova's API handles this without an error in the log.
             raise NotImplementedError()
         return translation.uptime(seconds)
 
     def get_host_ip_addr(self) -> str:
-        """Give the address that Nova's configuration says."""
+        """Return the address from Nova's configuration."""
         return str(CONF.my_ip)
 
     # Instances
 
     def list_instances(self) -> list[str]:
-        """Give the names of the LPARs that belong to instances of Nova."""
+        """Return the names of the LPARs that belong to instances."""
         lpars = self._ops().partitions.names()
         ours = self._ops().records.instances_of(lpars)
         return [name for uuid, name in lpars.items() if uuid in ours]
 
     def list_instance_uuids(self) -> list[str]:
-        """Give the instances that have an LPAR here; foreign LPARs don't."""
+        """Return the uuids of the instances that have an LPAR here."""
         lpars = self._ops().partitions.names()
         return sorted(self._ops().records.instances_of(lpars).values())
 
     def get_num_instances(self) -> int:
-        """Count the LPARs that belong to instances of Nova."""
+        """Count the LPARs that belong to instances."""
         return len(self.list_instance_uuids())
 
     def instance_exists(self, instance: Any) -> bool:
-        """Whether the instance has an LPAR here."""
+        """Return whether the instance has an LPAR here."""
         try:
             self._ops().power.state(_lpar(instance))
         except exception.PartitionNotFound:
@@ -305,17 +317,17 @@ class PowerVMDriver(unsupported.Unsupported):
     def get_info(
         self, instance: Any, use_cache: bool = True
     ) -> hardware.InstanceInfo:
-        """Give the instance's power state; what is recorded if it is unknown.
+        """Return the instance's power state, or Nova's record if unknown.
 
-        Nova overwrites its record with the answer, and lets the instance
-        suffer for an error: the allocations of one that was just built go, and
-        its LPAR runs on. So nothing is raised but that there is no LPAR.
+        Nova overwrites its record with the result. After an error it deletes
+        the allocations of an instance that was just built, while the LPAR
+        keeps running. Therefore raise no error but InstanceNotFound.
 
         :raises nova.exception.InstanceNotFound: There is no LPAR.
         """
         state = lpar_state.Power.UNKNOWN
         try:
-            with self._patience():
+            with self._limit_waits_at_start():
                 state = self._ops().power.state(_lpar(instance))
         except exception.PartitionNotFound:
             raise
@@ -327,6 +339,7 @@ class PowerVMDriver(unsupported.Unsupported):
                 'The power state is unknown: %s', error, instance=instance
             )
         except Exception:
+            # Any error would cost the instance its allocations: see above.
             LOG.exception('The power state is unknown', instance=instance)
         return translation.instance_info(state, instance.power_state)
 
@@ -345,20 +358,21 @@ class PowerVMDriver(unsupported.Unsupported):
         power_on: bool = True,
         accel_info: Any = None,
     ) -> None:
-        """Make the instance's LPAR with exactly the slots it was allocated.
+        """Create the instance's LPAR with exactly its allocated slots.
 
-        Slots of accelerator requests count as its own. Its disk is made of
-        its image, and each port gets an adapter.
+        The slots include those of accelerator requests. The LPAR gets a disk
+        made from the image, and an adapter for each port.
 
-        :raises nova.exception.InstanceDeployFailure: It failed here; nova
-            may try another host. Nothing is left behind.
-        :raises nova.exception.BuildAbortException: It would fail anywhere.
+        :raises nova.exception.InstanceDeployFailure: The build failed on this
+            host; Nova may try another one. Nothing is left behind.
+        :raises nova.exception.BuildAbortException: The build would fail on
+            any host.
         """
         try:
-            builds.check(
+            build_requests.check_supported(
                 instance, image_meta, block_device_info, injected_files
             )
-            instance.device_metadata = device_tags.metadata(
+            instance.device_metadata = device_tags.describe_tagged(
                 context, instance, network_info
             )
             build = self._describe_build(
@@ -369,14 +383,16 @@ class PowerVMDriver(unsupported.Unsupported):
                 admin_password,
                 allocations,
                 network_info,
-                accelerator_requests.given(instance, self._name(), accel_info),
+                accelerator_requests.parse_requests(
+                    instance, self._nodename(), accel_info
+                ),
                 power_on=power_on,
             )
-            with self._ops().network.using(build.known_ports):
+            with self._ops().network.hold_resources(build.known_ports):
                 self._ops().lifecycle.spawn(build)
         except exception.PowerVMError as error:
-            raise errors.of_build(error, instance.uuid) from error
-        rebuild.built(instance)
+            raise errors.build_error_to_nova(error, instance.uuid) from error
+        rebuild.record_image(instance)
 
     def rebuild(
         self,
@@ -396,22 +412,23 @@ class PowerVMDriver(unsupported.Unsupported):
         accel_uuids: Any = None,
         reimage_boot_volume: bool = False,
     ) -> None:
-        """Refuse what can't be rebuilt, and leave the rest to Nova.
+        """Refuse an impossible rebuild; leave any other one to Nova.
 
-        Nova's default way destroys the instance before it calls spawn. So
-        all that spawn checks is checked before, and the image is read to its
-        end. An evacuated instance is spawned without that: the one of the
-        host that is down goes when that host is back, and spawn checks.
+        Nova's default rebuild destroys the instance before it calls spawn.
+        Therefore do all checks of spawn here, and read the whole image. For
+        an evacuation the checks of spawn suffice, because the old LPAR stays
+        on its host until that host is back.
 
-        :raises NotImplementedError: Nothing stands against it.
-        :raises nova.exception.InstanceFaultRollback: Something does; the
-            server goes on as it was.
-        :raises nova.exception.InstanceDeployFailure: It is an evacuation.
+        :raises NotImplementedError: The rebuild is possible.
+        :raises nova.exception.InstanceFaultRollback: It is not; the server
+            continues as it was.
+        :raises nova.exception.InstanceDeployFailure: An evacuation is not
+            possible.
         """
-        with self._refused.translated(
+        with self._refused_rebuilds.refuse_on_error(
             context, instance, allocations, evacuate=evacuate
         ):
-            builds.check(
+            build_requests.check_supported(
                 instance,
                 image_meta,
                 block_device_info,
@@ -427,13 +444,15 @@ class PowerVMDriver(unsupported.Unsupported):
                     admin_password,
                     allocations,
                     network_info,
-                    # Nova asks for them when the old instance is gone.
-                    accelerator_requests.fetched(
-                        context, instance, self._name()
+                    # Nova fetches them only after destroying the instance.
+                    accelerator_requests.fetch_requests(
+                        context, instance, self._nodename()
                     ),
                 )
-                self._ops().lifecycle.check(build)
-                self._refused.begin(context, instance, allocations)
+                self._ops().lifecycle.check_rebuild(build)
+                self._refused_rebuilds.record_start(
+                    context, instance, allocations
+                )
         raise NotImplementedError()
 
     def _describe_build(
@@ -449,7 +468,7 @@ class PowerVMDriver(unsupported.Unsupported):
         *,
         power_on: bool = True,
     ) -> instance_spec.InstanceSpec:
-        """Describe an instance that is to be built."""
+        """Describe an instance for a build."""
         ports = vifs.ports(network_info)
         return translation.describe_instance(
             instance,
@@ -461,13 +480,15 @@ class PowerVMDriver(unsupported.Unsupported):
             ports=network.InstancePorts(
                 known=ports,
                 ask=lambda: ports,
-                marks=port_records.NovaInstanceMarks(instance, self._name()),
+                marks=port_records.NovaInstanceMarks(
+                    instance, self._nodename()
+                ),
             ),
             config_drive=_config_drive(
                 instance, network_info, injected_files, admin_password
             ),
             plugging=functools.partial(
-                vifs.plugging, self.virtapi, instance, network_info
+                vifs.wait_for_plugging, self.virtapi, instance, network_info
             ),
             power_on=power_on,
         )
@@ -481,17 +502,17 @@ class PowerVMDriver(unsupported.Unsupported):
         destroy_disks: bool = True,
         destroy_secrets: bool = True,
     ) -> None:
-        """Remove the instance's LPAR, which frees its slots; none is fine.
+        """Remove the instance's LPAR, if it exists, which frees its slots.
 
-        Its disks and config drive go with it, unless ``destroy_disks`` is
-        false, and a VLAN that the driver has added for it, if nobody else
-        uses it.
+        Also remove its disks and config drive, unless ``destroy_disks`` is
+        false, and each VLAN that the driver added for it and that is no
+        longer used.
         """
         self._ops().lifecycle.destroy(
             instance.uuid, delete_disks=destroy_disks
         )
-        self._ops().network.release(
-            port_records.NovaInstanceMarks(instance, self._name())
+        self._ops().network.release_unused(
+            port_records.NovaInstanceMarks(instance, self._nodename())
         )
 
     def cleanup(
@@ -505,7 +526,7 @@ class PowerVMDriver(unsupported.Unsupported):
         destroy_vifs: bool = True,
         destroy_secrets: bool = True,
     ) -> None:
-        """Remove what destroy was told to leave; none is fine."""
+        """Remove what destroy was told to keep, if there is anything."""
         if destroy_disks:
             self._ops().lifecycle.destroy(instance.uuid)
 
@@ -520,11 +541,13 @@ class PowerVMDriver(unsupported.Unsupported):
         accel_info: Any = None,
         share_info: Any = None,
     ) -> None:
-        """Start the instance with its slots and ports, if it is stopped."""
-        requests = accelerator_requests.settled(
-            context, instance, self._name(), accel_info
+        """Start the instance's LPAR with its slots and ports."""
+        requests = accelerator_requests.await_requests(
+            context, instance, self._nodename(), accel_info
         )
-        ports = instance_ports.given(instance, network_info, self._name())
+        ports = instance_ports.describe_ports(
+            instance, network_info, self._nodename()
+        )
         self._ops().power.power_on(
             translation.describe_instance(
                 instance, requests=requests, ports=ports
@@ -534,23 +557,23 @@ class PowerVMDriver(unsupported.Unsupported):
     def power_off(
         self, instance: Any, timeout: int = 0, retry_interval: int = 0
     ) -> None:
-        """Stop the instance, gently for ``timeout`` seconds.
+        """Stop the instance; give its guest ``timeout`` seconds to shut down.
 
-        The LPAR of one that is rebuilt may be gone.
+        In a rebuild the LPAR may be missing.
 
-        :raises nova.exception.NovaException: It is a step of an operation
-            that can't be finished; the guest runs on.
+        :raises nova.exception.NovaException: The stop is the first step of an
+            unsupported operation; the guest keeps running.
         """
         if isinstance(instance, nova_context.RequestContext):
-            # So Nova calls it for a deleted instance that runs on.
+            # Nova passes a context first for a deleted, running instance.
             instance, timeout = timeout, 0
-        stopping.check(instance)
-        with self._refused.stopping(instance):
+        guest_stops.check_supported(instance)
+        with self._refused_rebuilds.refuse_if_stop_fails(instance):
             try:
                 self._ops().power.power_off(_lpar(instance), timeout)
             except exception.PartitionNotFound:
-                # Nova would take the server for deleted, and leave it in
-                # REBUILD for ever. It is built anew.
+                # With this error Nova would consider the server deleted, and
+                # leave it in REBUILD forever. The rebuild creates its LPAR.
                 if instance.task_state not in task_states.rebuild_states:
                     raise
 
@@ -567,10 +590,12 @@ class PowerVMDriver(unsupported.Unsupported):
     ) -> None:
         """Restart the instance with its slots and ports, 'SOFT' or 'HARD'."""
         try:
-            requests = accelerator_requests.settled(
-                context, instance, self._name(), accel_info
+            requests = accelerator_requests.await_requests(
+                context, instance, self._nodename(), accel_info
             )
-            ports = instance_ports.given(instance, network_info, self._name())
+            ports = instance_ports.describe_ports(
+                instance, network_info, self._nodename()
+            )
             self._ops().power.reboot(
                 translation.describe_instance(
                     instance, requests=requests, ports=ports
@@ -579,8 +604,10 @@ class PowerVMDriver(unsupported.Unsupported):
                 timeout=translation.shutdown_timeout(instance),
             )
         except exception.PowerVMError as error:
-            # Nova keeps the reason to itself if the instance runs on.
-            LOG.error('It is not rebooted: %s', error, instance=instance)
+            # Nova does not log the reason if the instance keeps running.
+            LOG.error(
+                'The instance is not rebooted: %s', error, instance=instance
+            )
             raise
 
     def resume_state_on_host_boot(
@@ -591,17 +618,17 @@ class PowerVMDriver(unsupported.Unsupported):
         share_info: Any,
         block_device_info: Any = None,
     ) -> None:
-        """Start what ran before the host went down, with its slots.
+        """Start an instance that was running before the host went down.
 
-        Nova calls this before it updates the provider tree, and hands over
-        no accelerator requests: they are fetched. One that is not bound is not
-        waited for, because nova-compute is starting. Its ports are asked for,
-        too: what Nova hands over is its cache, which may be old.
+        Nova calls this before it updates the provider tree, and passes no
+        accelerator requests. Fetch them without waiting for unbound ones,
+        because nova-compute is starting. Fetch the ports, too, because Nova
+        passes its cache, which may be outdated.
         """
-        requests = accelerator_requests.fetched(
-            context, instance, self._name(), wait=False
+        requests = accelerator_requests.fetch_requests(
+            context, instance, self._nodename(), wait=False
         )
-        ports = instance_ports.fetched(instance, self._name())
+        ports = instance_ports.fetch_ports_at_boot(instance, self._nodename())
         self._ops().power.power_on(
             translation.describe_instance(
                 instance, requests=requests, ports=ports
@@ -619,13 +646,13 @@ class PowerVMDriver(unsupported.Unsupported):
         block_migration: bool = False,
         disk_over_commit: bool = False,
     ) -> Any:
-        """Leave the answer to the source, which knows the slots."""
-        return live_migration.data()
+        """Leave the decision to the source, which knows the slots."""
+        return live_migration.make_check_data()
 
     def cleanup_live_migration_destination_check(
         self, context: Any, dest_check_data: Any
     ) -> None:
-        """Undo nothing: the check has made nothing."""
+        """Do nothing, because the check created nothing."""
 
     def check_can_live_migrate_source(
         self,
@@ -634,13 +661,13 @@ class PowerVMDriver(unsupported.Unsupported):
         dest_check_data: Any,
         block_device_info: Any = None,
     ) -> Any:
-        """Refuse, naming the slots that stand against it.
+        """Refuse, naming the slots that prevent the migration.
 
-        :raises nova.exception.MigrationPreCheckError: Always; the server
-            stays as it is.
+        :raises nova.exception.MigrationPreCheckError: Always; the server stays
+            as it is.
         """
         raise live_migration.refusal(
-            self._ops().attached_slots.slots_of(
+            self._ops().attached_slots.list_slots(
                 translation.describe_instance(instance)
             )
         )
@@ -648,45 +675,50 @@ class PowerVMDriver(unsupported.Unsupported):
     # Networks
 
     def plug_vifs(self, instance: Any, network_info: Any) -> None:
-        """Give the instance's LPAR the adapters that it lacks.
+        """Create the adapters that the instance's LPAR lacks.
 
-        None is taken away: a start or reboot does that. Slots that it has
-        lost are logged: only a stopped LPAR gets them back. Nova calls this
-        for every instance while nova-compute starts, so it logs what it can't
-        do: one instance must not stop the service. What Nova hands over is
-        its cache: Neutron decides if an adapter has to be made.
+        Remove none, which a start or reboot does. Log missing slots, which
+        can be assigned only to a stopped LPAR. Nova calls this for every
+        instance while nova-compute starts, so log errors instead of raising
+        them: one instance must not stop the service. Nova passes its cache,
+        so Neutron decides whether an adapter has to be created.
         """
         try:
-            ports = instance_ports.given(instance, network_info, self._name())
+            ports = instance_ports.describe_ports(
+                instance, network_info, self._nodename()
+            )
             if ports:
-                with self._patience():
-                    self._ops().network.complete(_lpar(instance), ports)
-            self._ops().attached_slots.audit(
+                with self._limit_waits_at_start():
+                    self._ops().network.add_missing_adapters(
+                        _lpar(instance), ports
+                    )
+            self._ops().attached_slots.log_missing(
                 translation.describe_instance(instance)
             )
         except exception.PowerVMError as error:
             LOG.error(
-                'The network adapters can not be checked: %s',
+                'The network adapters cannot be checked: %s',
                 error,
                 instance=instance,
             )
         except Exception:
+            # An error of one instance would stop the service: see above.
             LOG.exception(
-                'The network adapters can not be checked', instance=instance
+                'The network adapters cannot be checked', instance=instance
             )
 
     def unplug_vifs(self, instance: Any, network_info: Any) -> None:
-        """Take the adapters of ports from the instance's LPAR."""
+        """Remove the adapters of ports from the instance's LPAR."""
         self._ops().network.detach(_lpar(instance), vifs.ports(network_info))
 
     def network_binding_host_id(self, context: Any, instance: Any) -> Any:
-        """Give the host that ports of the instance are bound to.
+        """Return the host that ports of the instance are bound to.
 
-        Nova asks for it before it does anything to attach a port to a server:
-        a refusal here reaches the user, one of attach_interface does not.
+        Nova calls this first when it attaches a port to a server. The user
+        sees a refusal by this method, but not one by attach_interface.
 
-        :raises nova.exception.AttachInterfaceNotSupported: It runs, and can't
-            get an adapter while it does.
+        :raises nova.exception.AttachInterfaceNotSupported: The instance is
+            running and cannot get an adapter in this state.
         """
         if instance.vm_state == vm_states.ACTIVE:
             obstacle = self._ops().partitions.obstacle(_lpar(instance))
@@ -711,11 +743,11 @@ class PowerVMDriver(unsupported.Unsupported):
             self._ops().network.attach(
                 _lpar(instance),
                 vifs.port(vif),
-                port_records.NovaInstanceMarks(instance, self._name()),
+                port_records.NovaInstanceMarks(instance, self._nodename()),
             )
         except exception.PowerVMError as error:
             LOG.error(
-                'Port %(port)s can not be attached: %(error)s',
+                'Port %(port)s cannot be attached: %(error)s',
                 {'port': vif['id'], 'error': error},
                 instance=instance,
             )
@@ -724,7 +756,7 @@ class PowerVMDriver(unsupported.Unsupported):
             ) from error
 
     def detach_interface(self, context: Any, instance: Any, vif: Any) -> None:
-        """Disconnect a port; one that is not connected is fine.
+        """Disconnect a port if it is connected.
 
         :raises nova.exception.InterfaceDetachFailed: The host refused.
         """
@@ -732,7 +764,7 @@ class PowerVMDriver(unsupported.Unsupported):
             self._ops().network.detach(_lpar(instance), [vifs.port(vif)])
         except exception.PowerVMError as error:
             LOG.error(
-                'Port %(port)s can not be detached: %(error)s',
+                'Port %(port)s cannot be detached: %(error)s',
                 {'port': vif['id'], 'error': error},
                 instance=instance,
             )
@@ -751,13 +783,13 @@ def _config_drive(
     injected_files: Any,
     admin_password: str | None,
 ) -> Callable[[Sequence[slots.Slot]], bytes] | None:
-    """Give what makes the instance's config drive, None if it has none."""
+    """Return what creates the instance's config drive; None without one."""
     if not configdrive.required_by(instance):
         return None
 
     def make(owned: Sequence[slots.Slot]) -> bytes:
-        return config_drives.iso(
-            config_drives.contents(
+        return config_drives.make_iso(
+            config_drives.collect_files(
                 instance, network_info, injected_files, admin_password, owned
             )
         )

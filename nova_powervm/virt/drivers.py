@@ -27,7 +27,7 @@ from nova_powervm.powervm import vif
 
 _R = TypeVar('_R')
 
-#: Of these, ``[powervm]disk_driver`` names one.
+#: ``[powervm]disk_driver`` names one of these.
 DISK_DRIVERS = 'nova_powervm.disk_drivers'
 #: All of these are loaded; each is named as a ``binding:vif_type``.
 VIF_DRIVERS = 'nova_powervm.vif_drivers'
@@ -36,8 +36,8 @@ VIF_DRIVERS = 'nova_powervm.vif_drivers'
 def load_disk_driver(context: disk.Context) -> interfaces.Disks:
     """Load the disk driver that ``[powervm]disk_driver`` names.
 
-    :raises exception.ConfigurationError: There is none of this name, or it
-        can't be loaded.
+    :raises exception.ConfigurationError: No such driver is installed, or it
+        cannot be loaded.
     """
     name = context.settings.disk_driver
     try:
@@ -58,8 +58,8 @@ def load_vif_drivers(
 ) -> dict[str, vif_interfaces.VifDriver[Any, Any]]:
     """Load the VIF drivers that are installed.
 
-    :returns: VIF type to its driver.
-    :raises exception.ConfigurationError: One can't be loaded.
+    :returns: VIF type to VIF driver.
+    :raises exception.ConfigurationError: A driver cannot be loaded.
     """
     manager = stevedore.ExtensionManager(
         VIF_DRIVERS, on_load_failure_callback=_fail
@@ -70,6 +70,6 @@ def load_vif_drivers(
 def _fail(manager: Any, entry_point: Any, error: BaseException) -> None:
     raise exception.ConfigurationError(
         reason=f"the driver '{entry_point.name}' ({entry_point.value}) of "
-        f'{entry_point.group} can not be loaded: {error}. Install it anew or '
-        'remove it'
+        f'{entry_point.group} cannot be loaded: {error}. Reinstall or remove '
+        'it'
     ) from error

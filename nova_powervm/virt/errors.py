@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Our errors, turned into those that nova-compute understands."""
+"""Translates the driver's errors into those that Nova understands."""
 
 import inspect
 from typing import Any
@@ -24,8 +24,8 @@ from nova_powervm import exception
 _Class = TypeVar('_Class', bound=type)
 
 
-def _of_instance(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
-    """Find the uuid of the instance that a driver method is about."""
+def _find_instance_uuid(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+    """Find the uuid of the instance among a driver method's arguments."""
     for value in (*args, *kwargs.values()):
         if hasattr(value, 'uuid') and hasattr(value, 'flavor'):
             return str(value.uuid)
@@ -35,10 +35,10 @@ def _of_instance(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
 def to_nova(
     error: exception.PowerVMError, instance: str = 'unknown'
 ) -> nova_exception.NovaException:
-    """Give nova's exception for one of ours, with our message.
+    """Return Nova's exception for one of the driver's, with its message.
 
-    :param error: What was raised.
-    :param instance: Uuid of the instance that it is about.
+    :param error: The driver's exception.
+    :param instance: Uuid of the instance concerned.
     """
     message = str(error)
     if isinstance(error, exception.PartitionNotFound):
@@ -50,14 +50,14 @@ def to_nova(
     return nova_exception.NovaException(message)
 
 
-def of_build(
+def build_error_to_nova(
     error: exception.PowerVMError, instance: str
 ) -> nova_exception.NovaException:
-    """Give nova's exception for a failed build.
+    """Return Nova's exception for a failed build.
 
-    Nova builds the instance on another host, unless the error says that
-    this can't help: then the build is aborted and the server's fault has
-    our message. (After a last failed try, nova's own message stands there.)
+    Nova tries another host unless the error says that this cannot help. In
+    that case Nova aborts the build, and the server fault has the driver's
+    message. (After the last failed try it has a message of Nova's own.)
     """
     if error.elsewhere:
         return nova_exception.InstanceDeployFailure(reason=error.summary)
@@ -67,21 +67,21 @@ def of_build(
 
 
 @wrapt.decorator
-def _translating(
+def _translate(
     wrapped: Any, driver: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Any:
     try:
         return wrapped(*args, **kwargs)
     except exception.PowerVMError as error:
-        raise to_nova(error, _of_instance(args, kwargs)) from error
+        raise to_nova(error, _find_instance_uuid(args, kwargs)) from error
 
 
-def translated(cls: _Class) -> _Class:
-    """Translate what the public methods of a driver class raise.
+def translate_errors(cls: _Class) -> _Class:
+    """Translate the errors of all public methods of a driver class.
 
-    Signatures stay as they are: nova's tests compare them.
+    Keep the signatures: Nova's tests compare them.
     """
     for name, member in list(vars(cls).items()):
         if not name.startswith('_') and inspect.isfunction(member):
-            setattr(cls, name, _translating(member))
+            setattr(cls, name, _translate(member))
     return cls

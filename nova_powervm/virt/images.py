@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Images, as Nova gets them from Glance."""
+"""Images that Nova gets from Glance."""
 
 from collections.abc import Generator
 from typing import Any
@@ -24,7 +24,7 @@ from nova_powervm import exception
 from nova_powervm.instance import image
 from nova_powervm.ops import pipes
 
-#: What Nova raises of an image; a broken connection raises anything.
+#: Errors that another try cannot avoid; a broken connection raises any other.
 _REFUSALS = (
     nova_exception.NovaException,
     cryptography.exceptions.InvalidSignature,
@@ -45,10 +45,10 @@ class GlanceImage:
         self._api = glance.API()
 
     def describe(self) -> image.Image:
-        """Ask Glance what it knows of the image.
+        """Read the description of the image from Glance.
 
-        The hash is ``os_hash_value``, or for images of old the MD5 of
-        ``checksum``.
+        The hash is ``os_hash_value``, or the MD5 in ``checksum`` for images
+        from old versions of Glance.
 
         :raises exception.ImageRefused: Glance does not show the image.
         :raises exception.ImageUnreadable: Glance does not answer.
@@ -56,6 +56,7 @@ class GlanceImage:
         try:
             found = self._api.get(self._context, self._id)
         except Exception as error:
+            # Nova passes on any error of Glance's client.
             raise self._failure(error) from error
         known = {**found.get('properties', {}), **found}
         algorithm, value = (
@@ -76,27 +77,27 @@ class GlanceImage:
     def read(self) -> Generator[bytes]:
         """Read the image's bytes as Glance sends them.
 
-        Nova verifies the image's signature meanwhile, where it is
-        configured to.
+        Nova verifies the image's signature at the same time, if configured.
 
         :raises exception.ImageRefused: Glance or Nova refused.
-        :raises exception.ImageUnreadable: The transfer broke off.
+        :raises exception.ImageUnreadable: The transfer was interrupted.
         """
         try:
-            yield from pipes.read(self._download)
+            yield from pipes.stream_output(self._download)
         except Exception as error:
+            # Nova passes on any error of Glance's client.
             raise self._failure(error) from error
 
     def _download(self, writer: pipes.Writer) -> None:
         self._api.download(self._context, self._id, data=writer)
 
     def _failure(self, error: Exception) -> exception.PowerVMError:
-        """Tell what another try can't change from what it can."""
+        """Distinguish a refusal from an error that another try may avoid."""
         refused = isinstance(error, _REFUSALS) and not isinstance(
             error, nova_exception.GlanceConnectionFailed
         )
         if refused:
-            # The message goes on behind the reason.
+            # The message continues after the reason.
             reason = str(error).rstrip('.')
             return exception.ImageRefused(image=self._id, reason=reason)
         return exception.ImageUnreadable(image=self._id, reason=error)

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The ports of an instance, from what Nova hands over and from Neutron."""
+"""The ports of an instance, as passed by Nova and as Neutron has them."""
 
 import functools
 from collections.abc import Iterable
@@ -31,15 +31,16 @@ LOG = logging.getLogger(__name__)
 _HOST = 'binding:host_id'
 
 
-def asked(instance: Any, host: str) -> tuple[network.Port, ...]:
+def fetch_ports(instance: Any, host: str) -> tuple[network.Port, ...]:
     """Ask Neutron which ports an instance has, and refresh Nova's cache.
 
-    A user without the necessary role gets an empty list from Neutron instead
-    of an error. So an empty list counts only if Neutron shows bindings.
+    Neutron returns an empty list instead of an error to a user without the
+    necessary role. Therefore trust an empty list only if Neutron shows
+    bindings of ports.
 
     :param instance: nova.objects.Instance.
     :param host: Nova's name of this host.
-    :raises exception.PortsUnknown: Neutron gives no answer that counts.
+    :raises exception.PortsUnknown: Neutron gave no reliable answer.
     """
     context = nova_context.get_admin_context()
     try:
@@ -54,17 +55,18 @@ def asked(instance: Any, host: str) -> tuple[network.Port, ...]:
     except exception.PortsUnknown:
         raise
     except Exception as error:
+        # Nova's network API passes on any error of Neutron's client.
         raise exception.PortsUnknown(
             instance=instance.uuid, reason=error
         ) from error
 
 
 def _shows_bindings(context: Any, host: str) -> bool:
-    """Whether Neutron shows the binding of a port on this or any host.
+    """Return whether Neutron shows the binding of any port.
 
-    Only administrators and services see bindings: a port of the user's own
-    project is listed without. All ports are listed only if this host has
-    none left.
+    Only administrators and services see bindings; others see the ports of
+    their own projects without bindings. List all ports only if there is no
+    port bound to this host.
     """
     client = neutron.get_client(context, admin=True)
     for query in ({_HOST: host}, {}):
@@ -74,38 +76,40 @@ def _shows_bindings(context: Any, host: str) -> bool:
     return False
 
 
-def given(
+def describe_ports(
     instance: Any, network_info: Iterable[Any] | None, host: str
 ) -> network_ops.InstancePorts | None:
-    """Give the ports of an instance as Nova handed them over.
+    """Describe the ports of an instance as Nova passed them.
 
     :param instance: nova.objects.Instance.
-    :param network_info: From Nova; it may come from its cache.
+    :param network_info: Nova's network information, possibly from its cache.
     :param host: Nova's name of this host.
-    :returns: None if Nova handed over no network information.
+    :returns: None if Nova passed no network information.
     """
     if network_info is None:
         return None
     return network_ops.InstancePorts(
         vifs.ports(network_info),
-        functools.partial(asked, instance, host),
+        functools.partial(fetch_ports, instance, host),
         port_records.NovaInstanceMarks(instance, host),
     )
 
 
-def fetched(instance: Any, host: str) -> network_ops.InstancePorts | None:
+def fetch_ports_at_boot(
+    instance: Any, host: str
+) -> network_ops.InstancePorts | None:
     """Ask Neutron for the ports of an instance that is started at boot.
 
-    Nova hands over only its cache then.
+    At that time Nova passes only its cache.
 
-    :returns: None if Neutron does not answer: the guest is started
-        nevertheless, with its present adapters.
+    :returns: None if Neutron does not answer; the guest is then started with
+        its present adapters.
     """
     try:
-        now = asked(instance, host)
+        now = fetch_ports(instance, host)
     except exception.PortsUnknown as error:
         LOG.warning(
-            'It is started with the adapters that it has: %s',
+            'Starting the instance with its present adapters: %s',
             error,
             instance=instance,
         )

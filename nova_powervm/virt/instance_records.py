@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Nova's records of instances, asked by LPAR."""
+"""Nova's records of instances, looked up by LPAR."""
 
 from collections.abc import Iterable
 from collections.abc import Iterator
@@ -27,23 +27,22 @@ from nova_powervm.instance import partition
 
 
 class NovaRecords:
-    """Finds out which LPARs belong to instances."""
+    """Finds the instances that LPARs belong to."""
 
     def instances_of(self, lpars: Iterable[str]) -> Mapping[str, str]:
         """Find the instances that LPARs belong to.
 
-        An LPAR's uuid can come from two instance uuids, so Nova is asked
-        about both. Deleted instances count, and so do those that live on
-        another host by now: an LPAR that such an instance left behind is
-        Nova's to clean up.
+        Two instance uuids map to the same LPAR uuid, so ask Nova about both.
+        Include instances that were deleted or are now on another host,
+        because Nova has to clean up the LPARs that they left behind.
 
         :param lpars: Upper-case PowerVM uuids.
-        :returns: LPAR uuid to instance uuid; foreign LPARs are left out.
+        :returns: LPAR uuid to instance uuid, without foreign LPARs.
         """
         return {lpar: found.uuid for lpar, found in _find(lpars, ())}
 
     def hosted(self, host: str) -> frozenset[str]:
-        """Give the uuids of all instances of a host.
+        """Return the uuids of all instances of a host.
 
         :param host: As in ``instance.host``.
         """
@@ -55,12 +54,12 @@ class NovaRecords:
         )
 
     def running(self, lpars: Iterable[str], host: str) -> Mapping[str, str]:
-        """Find the instances that should be running and are left alone.
+        """Find the instances that should be running and have no task.
 
         :param lpars: Upper-case PowerVM uuids.
         :param host: As in ``instance.host``.
-        :returns: LPAR uuid to instance uuid, of active instances of the host
-            that have no task state.
+        :returns: LPAR uuid to instance uuid, for active instances of the host
+            without a task state.
         """
         return {
             lpar: found.uuid
@@ -76,13 +75,12 @@ class NovaRecords:
     ) -> Mapping[str, Mapping[str, claims.SlotProvider]]:
         """Find the slot providers that Nova stored with instances.
 
-        While an instance moves, those of both hosts count.
+        While an instance moves, include those of both hosts.
 
         :param lpars: Upper-case PowerVM uuids.
-        :returns: LPAR uuid to slot providers by uuid; foreign LPARs are left
-            out. A deleted instance holds nothing, and neither does one
-            without a host: Nova took its allocations away when its build
-            failed, and left its resources as they were.
+        :returns: LPAR uuid to slot providers by uuid, without foreign LPARs.
+            An instance that is deleted or has no host holds nothing: when a
+            build fails, Nova deletes the allocations but keeps the record.
         """
         attributes = ('resources', 'migration_context')
         return {
@@ -94,7 +92,7 @@ class NovaRecords:
 def _find(
     lpars: Iterable[str], attributes: Iterable[str]
 ) -> Iterator[tuple[str, Any]]:
-    """Read the instances of LPARs, deleted ones, too."""
+    """Read the instances of LPARs, including deleted instances."""
     candidates = {
         candidate: lpar
         for lpar in lpars
@@ -124,7 +122,7 @@ def _providers(instance: Any) -> Mapping[str, claims.SlotProvider]:
 
 
 def stored_slots(resources: Any) -> dict[str, claims.SlotProvider]:
-    """Read the slots that Nova stored with an instance when it claimed them.
+    """Read the slots that Nova stored with an instance in its claim.
 
     :param resources: ``instance.resources``: a ResourceList or None.
     :returns: Provider uuid to slot provider.

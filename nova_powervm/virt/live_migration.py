@@ -10,32 +10,31 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Live migration, refused in a way that leaves the server as it is."""
+"""Refuses live migration so that the server stays as it is."""
 
 from nova import exception as nova_exception
 from nova.objects import migrate_data
 
 
-def data() -> migrate_data.LibvirtLiveMigrateData:
-    """Give what the destination's check passes on to the source.
+def make_check_data() -> migrate_data.LibvirtLiveMigrateData:
+    """Return the empty result of the destination's check.
 
-    It travels by RPC, so it has to be a class that nova registers: the base
-    class LiveMigrateData is not, nor could one of ours be known to a
-    conductor. Of the three that are, nova removed the driver of one and uses
-    libvirt's for its own fake driver. Nothing of it is filled in.
+    RPC transfers only classes that Nova registers. The base class
+    LiveMigrateData is not registered, and a conductor would not know a class
+    of this driver. Nova's fake driver uses libvirt's class as well.
     """
     return migrate_data.LibvirtLiveMigrateData()
 
 
 def refusal(slots: tuple[int, ...]) -> nova_exception.NovaException:
-    """Give the error that keeps a server where and as it is.
+    """Return the error that refuses a migration.
 
     :param slots: DRC indexes of the slots that its instance has.
     """
     reason = (
         'the instance has the physical I/O slot(s) '
-        f'{", ".join(f"{index:08X}" for index in slots)}, whose state can '
-        'not be moved'
+        f'{", ".join(f"{index:08X}" for index in slots)}, whose state '
+        'cannot be moved'
         if slots
         else 'live migration is not supported by this driver yet'
     )

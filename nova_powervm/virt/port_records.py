@@ -11,8 +11,8 @@
 # under the License.
 """Nova's records of ports, and the marks that VIF drivers keep in them.
 
-A mark is an item of an instance's system metadata: its key is the mark, and
-its value the host. An instance that was moved may have those of several
+A mark is an item of an instance's system metadata: the key is the mark, and
+the value is the host. An instance that was moved may have marks of several
 hosts.
 """
 
@@ -46,9 +46,9 @@ def _marks(instance: Any, host: str) -> frozenset[str]:
 class NovaInstanceMarks:
     """The marks of one instance.
 
-    :param instance: nova.objects.Instance; one without its system metadata
-        has no marks.
-    :param host: The host that the marks are for.
+    :param instance: nova.objects.Instance; without its system metadata it has
+        no marks.
+    :param host: The host that the marks belong to.
     """
 
     def __init__(self, instance: Any, host: str) -> None:
@@ -61,35 +61,37 @@ class NovaInstanceMarks:
         return str(self._instance.uuid)
 
     def read(self) -> Collection[str]:
-        """Give the marks of the instance."""
+        """Return the marks of the instance."""
         return _marks(self._instance, self._host)
 
     def add(self, marks: Collection[str]) -> None:
         """Write marks into Nova's record of the instance.
 
-        If that fails, what they stand for is not cleaned up after the next
-        start of the service, and nothing else is harmed.
+        If this fails, the only consequence is that the resources of the marks
+        are not cleaned up after a restart of the service.
         """
         try:
             new = set(marks) - set(self.read())
             if new:
                 self._write(dict.fromkeys(new, self._host))
         except Exception as error:
+            # Any error of Nova's database or RPC: a build must not fail
+            # because of its clean-up.
             LOG.warning(
-                'The marks %(marks)s can not be written to the instance: '
-                '%(error)s. What they stand for may stay on the host when '
-                'nobody uses it any more.',
+                'The marks %(marks)s cannot be written to the instance: '
+                '%(error)s. What they stand for may remain on the host when '
+                'it is no longer used.',
                 {'marks': ', '.join(sorted(marks)), 'error': error},
                 instance=self._instance,
             )
 
     def _write(self, items: dict[str, str]) -> None:
-        """Add items to Nova's record, and to what the caller has of it."""
+        """Add items to Nova's record and to the caller's object."""
         recorded = _change(self._instance.uuid, lambda old: old.update(items))
         if 'system_metadata' not in self._instance:
             return
         if 'system_metadata' in self._instance.obj_what_changed():
-            # The caller is going to save it.
+            # The caller will save it.
             self._instance.system_metadata.update(items)
         else:
             self._instance.system_metadata = recorded
@@ -99,12 +101,13 @@ class NovaInstanceMarks:
 def _change(
     uuid: str, change: Callable[[dict[str, str]], object]
 ) -> dict[str, str]:
-    """Change the system metadata of an instance as it is recorded now.
+    """Change the system metadata of an instance as recorded now.
 
-    Nova replaces all of it by what is saved: what others have written since
-    an instance was loaded would be lost.
+    Saving an instance replaces all of its metadata. Therefore load it again,
+    so as not to lose what others have written meanwhile.
 
-    :returns: What it is afterwards.
+    :param change: Changes the metadata in place.
+    :returns: The changed metadata.
     """
     instance = objects.Instance.get_by_uuid(
         nova_context.get_admin_context(),
@@ -119,14 +122,14 @@ def _change(
 class NovaPortRecords:
     """Nova's records of the ports of this host's instances.
 
-    :param host: Nova's name of it.
+    :param host: Nova's name of this host.
     """
 
     def __init__(self, host: str) -> None:
         self._host = host
 
     def marks(self) -> Collection[str]:
-        """Give the marks that instances of this host have."""
+        """Return the marks of all instances of this host."""
         return frozenset().union(
             *(
                 _marks(instance, self._host)
@@ -141,9 +144,9 @@ class NovaPortRecords:
                 _change(instance.uuid, lambda old: old.pop(mark, None))
 
     def ports(self) -> Collection[network.Port]:
-        """Give the ports of all instances of this host.
+        """Return the ports of all instances of this host.
 
-        Those of instances that are being deleted are left out.
+        Omit the ports of instances that are being deleted.
         """
         return [
             port

@@ -10,12 +10,12 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""A server whose rebuild is refused goes on as it was.
+"""Refuses rebuilds so that the server continues as it was.
 
-Nova sets it back to its old state if the driver asks for that, and has done
-two things by then that would harm it later: its API has given the server the
-new image, and after the refusal nova-compute deletes the server's allocations.
-Both are put right here.
+If the driver asks for it, Nova restores the state of the server, but two
+actions of Nova would harm the server later: the API has already recorded the
+new image, and nova-compute deletes the allocations after the refusal. This
+module undoes both.
 """
 
 import contextlib
@@ -35,13 +35,13 @@ from nova_powervm import exception
 
 LOG = logging.getLogger(__name__)
 
-#: In the system metadata of an instance: the image that its disk is made of.
-IMAGE = 'powervm_image_ref'
+#: Key of an instance's system metadata for the image of its disk.
+IMAGE_KEY = 'powervm_image_ref'
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class _Lost:
-    """Allocations that Nova is about to delete."""
+class _LostAllocations:
+    """Allocations that Nova deletes after a refused rebuild."""
 
     instance: str
     host: str
@@ -51,10 +51,10 @@ class _Lost:
 
     @property
     def command(self) -> str:
-        """What makes the allocations again, for an administrator.
+        """The command that recreates the allocations, for an administrator.
 
-        ``nova-manage placement heal_allocations`` can't: it takes all that a
-        flavor asks for from the compute node's own provider.
+        ``nova-manage placement heal_allocations`` cannot do this: it allocates
+        everything from the compute node's own provider.
         """
         held = [
             f'--allocation rp={uuid},{name}={amount}'
@@ -72,29 +72,29 @@ class _Lost:
         )
 
 
-def built(instance: Any) -> None:
-    """Note which image the disk of an instance is made of.
+def record_image(instance: Any) -> None:
+    """Record the image from which the disk of an instance is made.
 
-    Nova saves it together with the rest of the instance.
+    Nova saves this with the rest of the instance.
     """
-    instance.system_metadata[IMAGE] = instance.image_ref
+    instance.system_metadata[IMAGE_KEY] = instance.image_ref
 
 
 class RefusedRebuilds:
-    """Puts right what Nova does to servers whose rebuild is refused.
+    """Undoes what Nova does to servers whose rebuild is refused.
 
-    :param virtapi: What nova-compute hands to its driver.
+    :param virtapi: Nova's VirtAPI.
     """
 
     def __init__(self, virtapi: Any) -> None:
         self._virtapi = virtapi
-        # By instance: the next update of any thread makes them again.
-        self._lost: dict[str, _Lost] = {}
-        # What Nova handed over for a rebuild that goes on, by instance.
-        self._begun: dict[str, tuple[Any, Any]] = {}
+        # By instance uuid: the next update, in any thread, recreates them.
+        self._lost: dict[str, _LostAllocations] = {}
+        # By instance uuid: context and allocations of a rebuild in progress.
+        self._started: dict[str, tuple[Any, Any]] = {}
 
     @contextlib.contextmanager
-    def translated(
+    def refuse_on_error(
         self,
         context: Any,
         instance: Any,
@@ -104,17 +104,19 @@ class RefusedRebuilds:
     ) -> Iterator[None]:
         """Refuse the rebuild that this block checks, if the check fails.
 
-        :param context: Of the request.
+        :param context: The context of the request.
         :param instance: nova.objects.Instance.
-        :param allocations: As Nova handed them to rebuild.
-        :param evacuate: Whether it is an evacuation, which has no old LPAR to
-            go on with.
-        :raises nova.exception.InstanceFaultRollback: It is no evacuation.
-        :raises nova.exception.InstanceDeployFailure: It is one.
+        :param allocations: As Nova passed them to rebuild.
+        :param evacuate: Whether this is an evacuation, without an old LPAR on
+            this host.
+        :raises nova.exception.InstanceFaultRollback: A rebuild is refused.
+        :raises nova.exception.InstanceDeployFailure: An evacuation is
+            refused.
         """
         try:
             yield
         except Exception as error:
+            # After any other error Nova would set a running server to ERROR.
             if not evacuate:
                 raise self.refuse(
                     context, instance, allocations, error
@@ -125,35 +127,36 @@ class RefusedRebuilds:
                 ) from error
             raise
 
-    def begin(self, context: Any, instance: Any, allocations: Any) -> None:
-        """Note that Nova takes the first step of a rebuild now.
+    def record_start(
+        self, context: Any, instance: Any, allocations: Any
+    ) -> None:
+        """Record that Nova starts a rebuild, whose first step is a stop.
 
-        It stops the guest, and as long as it has not done that nothing is
-        lost.
+        Until the guest is stopped, the rebuild can still be refused.
 
-        :param context: Of the request.
+        :param context: The context of the request.
         :param instance: nova.objects.Instance.
-        :param allocations: As Nova handed them to rebuild.
+        :param allocations: As Nova passed them to rebuild.
         """
-        self._begun[instance.uuid] = context, allocations
+        self._started[instance.uuid] = context, allocations
 
     @contextlib.contextmanager
-    def stopping(self, instance: Any) -> Iterator[None]:
-        """Refuse the rebuild of an instance that this block can't stop.
+    def refuse_if_stop_fails(self, instance: Any) -> Iterator[None]:
+        """Refuse the rebuild of an instance if this block cannot stop it.
 
-        An instance that is not being rebuilt is none of its business.
+        For an instance that is not being rebuilt, pass errors on.
 
-        :raises nova.exception.InstanceFaultRollback: Instead of an error of
-            ours.
+        :raises nova.exception.InstanceFaultRollback: The block raised one of
+            the driver's errors.
         """
-        begun = self._begun.pop(instance.uuid, None)
+        started = self._started.pop(instance.uuid, None)
         try:
             yield
         except exception.PowerVMError as error:
-            if begun and instance.task_state in task_states.rebuild_states:
-                raise self.refuse(begun[0], instance, begun[1], error) from (
-                    error
-                )
+            if started and instance.task_state in task_states.rebuild_states:
+                raise self.refuse(
+                    started[0], instance, started[1], error
+                ) from (error)
             raise
 
     def refuse(
@@ -163,61 +166,67 @@ class RefusedRebuilds:
         allocations: Any,
         error: Exception,
     ) -> nova_exception.InstanceFaultRollback:
-        """Give what has Nova leave a server as it was.
+        """Return the exception after which a server stays as it was.
 
-        :param context: Of the request.
-        :param instance: nova.objects.Instance; it gets its old image back.
-        :param allocations: As Nova handed them to rebuild.
-        :param error: Why it is refused.
+        :param context: The context of the request.
+        :param instance: nova.objects.Instance; its image is restored.
+        :param allocations: As Nova passed them to rebuild.
+        :param error: The reason for the refusal.
         """
         reason = (
             error.summary
             if isinstance(error, exception.PowerVMError)
             else str(error)
         )
-        LOG.error('It is not rebuilt: %s', error, instance=instance)
+        LOG.error('The rebuild is refused: %s', error, instance=instance)
         if allocations:
-            self._lost[instance.uuid] = _Lost(
+            self._lost[instance.uuid] = _LostAllocations(
                 instance.uuid,
                 instance.host,
                 instance.project_id,
                 instance.user_id,
                 allocations,
             )
-        _give_back_image(context, instance)
+        _restore_image(context, instance)
         return nova_exception.InstanceFaultRollback(
             nova_exception.InstanceDeployFailure(reason=reason)
         )
 
-    def restore(self) -> bool:
-        """Make allocations again that Nova has deleted.
+    def restore_allocations(self) -> bool:
+        """Recreate the allocations that Nova has deleted.
 
-        Call it at the beginning of an update of the provider tree: Nova
-        updates it as soon as a server has its old state again. Until then it
-        may still be about to delete them. What Placement or Nova gives no
-        answer about is tried again in the next update.
+        Call this at the start of each update of the provider tree. Nova makes
+        one as soon as the server has its old state again; before that, Nova
+        may not have deleted the allocations yet. If Placement or Nova does
+        not answer, the next update tries again.
 
-        :returns: Whether all is well; if not, a device may be offered that
-            somebody has.
+        :returns: Whether all allocations exist; if not, a device in use may
+            be offered.
         """
-        return all([self._restore(lost) for lost in [*self._lost.values()]])
+        return all(
+            [self._restore_one(lost) for lost in [*self._lost.values()]]
+        )
 
-    def _restore(self, lost: _Lost) -> bool:
+    def _restore_one(self, lost: _LostAllocations) -> bool:
         context = nova_context.get_admin_context()
         try:
-            # One that was deleted or moved meanwhile shall hold nothing here.
+            # An instance that was deleted or moved holds nothing here.
             instance = objects.Instance.get_by_uuid(
                 context, lost.instance, expected_attrs=[]
             )
             if instance.task_state in task_states.rebuild_states:
                 return True
-            done = instance.host != lost.host or self._put(context, lost)
+            done = instance.host != lost.host or self._put_allocations(
+                context, lost
+            )
         except nova_exception.InstanceNotFound:
             done = True
         except Exception as error:
+            # Whatever Placement or the database raises, an update of the
+            # provider tree must not fail because of one instance.
             LOG.warning(
-                'Allocations of instance %(instance)s can not be made again '
-                'now; it is tried in the next cycle: %(error)s',
+                'The allocations of instance %(instance)s cannot be recreated '
+                'now; the next cycle tries again: %(error)s',
                 {'instance': lost.instance, 'error': error},
             )
             return False
@@ -225,13 +234,13 @@ class RefusedRebuilds:
         if not done:
             LOG.error(
                 'The rebuild of instance %(instance)s was refused. Nova has '
-                'deleted its allocations, and they could not be made again. '
+                'deleted its allocations, and they could not be recreated. '
                 'Run `%(command)s`.',
                 {'instance': lost.instance, 'command': lost.command},
             )
         return done
 
-    def _put(self, context: Any, lost: _Lost) -> bool:
+    def _put_allocations(self, context: Any, lost: _LostAllocations) -> bool:
         client = self._virtapi.reportclient
         present = client.get_allocs_for_consumer(context, lost.instance)
         if present['allocations']:
@@ -253,17 +262,19 @@ class RefusedRebuilds:
         )
 
 
-def _give_back_image(context: Any, instance: Any) -> None:
-    """Have Nova's record name the image that is on the disk."""
+def _restore_image(context: Any, instance: Any) -> None:
+    """Restore the image of the disk in Nova's record of the instance."""
     metadata = instance.system_metadata
-    old = metadata.get(IMAGE)
+    old = metadata.get(IMAGE_KEY)
     if not old or old == instance.image_ref:
         return
     try:
         known = glance.API().get(context, old)
     except Exception as error:
+        # Nova passes on any error of Glance's client; the refusal matters
+        # more than the properties.
         LOG.warning(
-            'The properties of its old image %(image)s are lost: %(error)s',
+            'The properties of the old image %(image)s are lost: %(error)s',
             {'image': old, 'error': error},
             instance=instance,
         )
@@ -276,11 +287,13 @@ def _give_back_image(context: Any, instance: Any) -> None:
         image_base_image_ref=old,
     )
     instance.image_ref = old
-    # This driver builds none that has them.
+    # The driver refuses images that have these.
     instance.kernel_id = instance.ramdisk_id = ''
     try:
         instance.save()
     except nova_exception.NovaException as error:
         LOG.warning(
-            'Its record names another image: %s', error, instance=instance
+            "Nova's record still names the new image: %s",
+            error,
+            instance=instance,
         )

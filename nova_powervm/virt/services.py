@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Puts the driver's parts together."""
+"""Assembles the parts of the driver."""
 
 import contextlib
 import dataclasses
@@ -54,18 +54,18 @@ LOG = logging.getLogger(__name__)
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Services:
-    """What the driver forwards to.
+    """The operations and values that the driver uses.
 
     :param host: Reads the host.
     :param inventory: The inventory file.
     :param claims: Finds the slots of instances.
     :param provider_tree: Updates Nova's provider tree.
-    :param lifecycle: Makes and removes LPARs.
-    :param removal: Removes LPARs, and what builds left behind.
-    :param power: Runs and stops them.
-    :param attached_slots: Verifies the slots of LPARs that exist.
-    :param network: Connects them.
-    :param partitions: The LPARs themselves.
+    :param lifecycle: Creates and removes LPARs.
+    :param removal: Removes LPARs, and the remains of builds.
+    :param power: Starts and stops LPARs.
+    :param attached_slots: Verifies the slots of existing LPARs.
+    :param network: Connects LPARs to networks.
+    :param partitions: The host's LPARs.
     :param records: Nova's records of instances.
     :param disks: The disk driver.
     :param close: Stops listening to the host, and logs off.
@@ -98,11 +98,11 @@ def start(
 
     :param settings: The ``[powervm]`` options.
     :param nodename: The compute node's name.
-    :param virtapi: What nova-compute handed to its driver.
+    :param virtapi: Nova's VirtAPI.
     :param cpu_ratio: Nova's allocation ratio for VCPU.
     :param additions: What Nova's provider.yaml adds to providers.
-    :param emit_stopped: Tells Nova that an instance, by its uuid, has stopped.
-    :raises exception.ConfigurationError: An option or the file is bad.
+    :param emit_stopped: Tells Nova by uuid that an instance has stopped.
+    :raises exception.ConfigurationError: An option or the file is invalid.
     :raises exception.RestUnreachable: The host did not answer in time.
     """
     inventory = InventoryFile(settings.inventory_file)
@@ -113,9 +113,9 @@ def start(
             settings, nodename, virtapi, inventory, adapter, additions
         )
         snapshot = _wait_for_host(settings.server, services)
-        services.claims.check_file(snapshot)
+        services.claims.check_inventory_conflicts(snapshot)
         services.disks.prepare()
-        _warn(settings, services.disks, snapshot.view, cpu_ratio)
+        _log_host(settings, services.disks, snapshot.view, cpu_ratio)
         listener = events.Listener(
             adapter,
             stopped_lpars.StoppedLpars(
@@ -130,11 +130,10 @@ def start(
 def _wait_for_host(
     server: options.Server, services: Services
 ) -> host.Snapshot:
-    """Read the host as soon as it tells which instances run.
+    """Read the host once it reports the power states of all instances.
 
-    Some states that stay unknown do not keep the service from the others.
+    After a while, continue without the states that stay unknown.
     """
-
     ready = readiness.Readiness(services.partitions, services.records)
 
     def read() -> None:
@@ -145,8 +144,8 @@ def _wait_for_host(
         session.wait_for(server, read)
     except exception.StatesUnknown as error:
         LOG.warning(
-            '%(error)s. Nova keeps the power states that it has recorded, and '
-            'starts nothing that was running.',
+            '%(error)s. Nova keeps the recorded power states, and does not '
+            'start instances that were running.',
             {'error': error},
         )
     return services.host.last
@@ -164,9 +163,9 @@ def _assemble(
     lpars = partitions.RestPartitions(adapter, managed)
     nova_records = instance_records.NovaRecords()
     disks = drivers.load_disk_driver(disk.Context(adapter, managed, settings))
-    asked = placement.ReportClientPlacement(virtapi)
-    reader = host.HostOps(managed, disks, nova_records, asked)
-    slot_claims = claims.ClaimOps(inventory, asked)
+    nova_placement = placement.ReportClientPlacement(virtapi)
+    reader = host.HostOps(managed, disks, nova_records, nova_placement)
+    slot_claims = claims.ClaimOps(inventory, nova_placement)
     networks = network.NetworkOps(
         drivers.load_vif_drivers(
             vif.Context(
@@ -187,7 +186,7 @@ def _assemble(
         provider_tree=updating.ProviderTreeUpdater(
             virtapi.reportclient,
             inventory,
-            asked,
+            nova_placement,
             names.namer(nodename, settings.provider_names),
             additions,
             slot_claims,
@@ -213,7 +212,7 @@ def _assemble(
     )
 
 
-def _warn(
+def _log_host(
     settings: options.Settings,
     disks: interfaces.Disks,
     view: host_values.HostView,
@@ -235,6 +234,6 @@ def _warn(
     if disks.unavailable:
         LOG.warning(
             'The disk driver %(driver)s offers no disks: %(reason)s. This '
-            'host has no DISK_GB and can not build instances.',
+            'host has no DISK_GB and cannot build instances.',
             {'driver': settings.disk_driver, 'reason': disks.unavailable},
         )

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""A host that hangs is not waited for once for each instance."""
+"""Limits how often a starting service waits for a host that hangs."""
 
 import contextlib
 import time
@@ -20,16 +20,19 @@ from typing import Any
 
 from nova_powervm import exception
 
-#: How often in a row it is waited for, as it may have been a passing thing.
-PATIENCE = 2
-#: How long it is not asked then.
+#: Consecutive timeouts before pausing; a single one may be temporary.
+MAX_WAITS = 2
+#: Seconds for which the host is not asked after that.
 PAUSE_SECONDS = 60
 
 
-class Silence:
-    """What one thread asks one host, instance by instance.
+class SilentHostLimiter:
+    """Limits the timeouts of one thread that asks one host repeatedly.
 
-    :param clock: Gives seconds that never go back.
+    Nova asks for each instance in turn, and every request to a host that
+    hangs lasts until its timeout.
+
+    :param clock: Returns monotonic seconds.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -39,13 +42,14 @@ class Silence:
         self._fields: dict[str, Any] = {}
 
     @contextlib.contextmanager
-    def noted(self) -> Iterator[None]:
-        """Ask the host something, if it is not known to be silent.
+    def limit_waits(self) -> Iterator[None]:
+        """Run the block unless the host is known to hang.
 
-        :raises exception.RestSilent: It did not answer, or it is not asked.
+        :raises exception.RestSilent: The host did not answer in this block,
+            or in the preceding ones.
         """
         if (
-            self._waits >= PATIENCE
+            self._waits >= MAX_WAITS
             and self._clock() < self._waited_at + PAUSE_SECONDS
         ):
             raise exception.RestSilent(**self._fields)

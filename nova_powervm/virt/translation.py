@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Nova's objects to the driver's values, and back."""
+"""Translates Nova's objects to the driver's values, and back."""
 
 from typing import Any
 
@@ -46,10 +46,11 @@ _SUPPORTED = [
 def instance_info(
     state: lpar_state.Power, recorded: int | None
 ) -> hardware.InstanceInfo:
-    """Give Nova's form of a power state.
+    """Return a power state in Nova's form.
 
-    :param state: What the host tells.
-    :param recorded: What Nova recorded last; it stands for what is unknown.
+    :param state: The state that the host reports.
+    :param recorded: The state that Nova recorded last, which replaces an
+        unknown one.
     """
     known = _POWER_STATES.get(state, recorded)
     return hardware.InstanceInfo(
@@ -58,7 +59,7 @@ def instance_info(
 
 
 def shutdown_timeout(instance: Any) -> int:
-    """Give the seconds that a guest gets to shut down, as for a stop."""
+    """Return the seconds for a guest to shut down, as for a stop."""
     return int(
         compute_utils.get_value_from_system_metadata(
             instance,
@@ -72,7 +73,7 @@ def shutdown_timeout(instance: Any) -> int:
 def root_disk(
     instance: Any, glance: images.GlanceImage
 ) -> instance_spec.RootDisk:
-    """Describe the root disk that a build makes.
+    """Describe the root disk that a build creates.
 
     :raises exception.ImageRefused: Glance does not show the image.
     """
@@ -89,8 +90,8 @@ def describe_instance(
 ) -> instance_spec.InstanceSpec:
     """Describe an instance for an operation.
 
-    :param instance: nova.objects.Instance; its resources are loaded if they
-        are not there.
+    :param instance: nova.objects.Instance; its resources are loaded if
+        necessary.
     :param rest: Further fields of the specification.
     """
     return instance_spec.InstanceSpec(
@@ -107,7 +108,7 @@ def describe_instance(
 def available_resource(
     snapshot: host_ops.Snapshot, nodename: str
 ) -> dict[str, Any]:
-    """Give what ComputeDriver.get_available_resource returns."""
+    """Return the result of ComputeDriver.get_available_resource."""
     view, disk = snapshot.view, snapshot.disk
     return {
         'hypervisor_hostname': nodename,
@@ -127,10 +128,10 @@ def available_resource(
 
 
 def uptime(seconds: int) -> str:
-    """Say an uptime in the whole form of the command of that name.
+    """Format an uptime like the output of the ``uptime`` command.
 
-    The client of Nova's API leaves out any other form. Users and load are
-    unknown, so they are zero.
+    The client of Nova's API hides any other form. Users and load are unknown
+    and therefore zero.
     """
     now = timeutils.utcnow()
     minutes, _ = divmod(seconds, 60)

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Nova's VIFs as ports of an instance, and Neutron's events about them."""
+"""Translates Nova's VIFs, and waits for Neutron's events about them."""
 
 import contextlib
 from collections.abc import Iterable
@@ -34,7 +34,7 @@ def port(vif: Any) -> network.Port:
     """Translate one VIF of Nova's network model.
 
     The physical network of the binding takes precedence over that of the
-    network, which belongs to the first segment and may be another one.
+    network, which is the one of the first segment only.
     """
     details = vif.get('details') or {}
     meta = (vif.get('network') or {}).get('meta') or {}
@@ -56,15 +56,15 @@ def ports(network_info: Iterable[Any] | None) -> tuple[network.Port, ...]:
 
 
 @contextlib.contextmanager
-def plugging(
+def wait_for_plugging(
     virtapi: Any, instance: Any, network_info: Iterable[Any] | None
 ) -> Iterator[None]:
-    """Wait at the end of the block until Neutron has reported all ports.
+    """Wait at the end of the block until Neutron has plugged all ports.
 
-    Ports that are already active are not waited for. With
-    ``[DEFAULT]vif_plugging_timeout`` = 0 none is.
+    Do not wait for ports that are already active, nor for any port if
+    ``[DEFAULT]vif_plugging_timeout`` is 0.
 
-    :raises exception.PortsNotPlugged: No event came in time, or Neutron
+    :raises exception.PortsNotPlugged: No event arrived in time, or Neutron
         reported a failure, and ``[DEFAULT]vif_plugging_is_fatal`` is true.
     """
     waiting = [
@@ -80,22 +80,24 @@ def plugging(
             instance,
             [(_EVENT, identifier) for identifier in waiting],
             timeout=CONF.vif_plugging_timeout,
-            error_callback=_failed,
+            error_callback=_on_failure,
         ):
             yield
     except nova_exception.InstanceEventTimeout as error:
-        _give_up(waiting, 'no event came', error)
+        _report_unplugged(waiting, 'no event arrived', error)
     except nova_exception.VirtualInterfaceCreateException as error:
-        _give_up(waiting, 'Neutron reported a failure', error)
+        _report_unplugged(waiting, 'Neutron reported a failure', error)
 
 
-def _failed(event_name: str, instance: Any) -> None:
+def _on_failure(event_name: str, instance: Any) -> None:
     LOG.error('Neutron reported %s as failed.', event_name, instance=instance)
     if CONF.vif_plugging_is_fatal:
         raise nova_exception.VirtualInterfaceCreateException()
 
 
-def _give_up(waiting: list[str], reason: str, error: Exception) -> None:
+def _report_unplugged(
+    waiting: list[str], reason: str, error: Exception
+) -> None:
     failure = exception.PortsNotPlugged(
         ports=', '.join(waiting),
         seconds=CONF.vif_plugging_timeout,
@@ -103,4 +105,4 @@ def _give_up(waiting: list[str], reason: str, error: Exception) -> None:
     )
     if CONF.vif_plugging_is_fatal:
         raise failure from error
-    LOG.warning('%s The instance is started all the same.', failure)
+    LOG.warning('%s The instance is started nevertheless.', failure)

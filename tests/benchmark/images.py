@@ -149,13 +149,15 @@ def _measured(gib, glance, emulator):
     described = image.Image(_ID, 'raw', size, 'sha512', _hash_of(size))
     # What is loaded on the way is no part of it.
     small = image.Image(_ID, 'raw', size, 'sha512', '0' * 128)
-    images.ImageOps().open(small, lambda: pipes.read(download)).close()
+    images.ImageOps().open(
+        small, lambda: pipes.stream_output(download)
+    ).close()
     disks.capacity()
     before = _peak()
     others = [(process.name, process.peak()) for process in (glance, emulator)]
     started, used = time.monotonic(), time.process_time()
     ops = images.ImageOps()
-    reading = ops.open(described, lambda: pipes.read(download))
+    reading = ops.open(described, lambda: pipes.stream_output(download))
     looked = time.monotonic()
     disks.make_root(
         _LPAR, 'nv4b1c2d3e0f00x', -(-size // GIB), reading.contents, reading

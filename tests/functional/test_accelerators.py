@@ -300,7 +300,7 @@ class CyborgUnavailableTest(AcceleratorTestCase):
         self.arq['state'] = 'Initial'
         self._after_host_boot()
         self.assertIn('is not bound yet', self.logged())
-        self.assertIn('does not wait for it now', self.logged())
+        self.assertIn('does not wait for them', self.logged())
         self.assertEqual('not activated', self.lpar(self.server).state)
 
     def story_host_boot_starts_server_with_service_user(self):

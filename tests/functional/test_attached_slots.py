@@ -112,7 +112,8 @@ class MissingSlotTest(AttachedSlotsTestCase):
 
         self.assertRegex(
             self.stdlog.logger.output,
-            rf'ERROR.*{self.server["id"]} was allocated {self.index:08X}',
+            rf'ERROR.*{self.server["id"]} was allocated the slots '
+            rf'{self.index:08X}',
         )
 
     def test_restart_of_nova_compute_finishes_interrupted_delete(self):
@@ -131,7 +132,7 @@ class MissingSlotTest(AttachedSlotsTestCase):
         self.request_action(reboot={'type': 'HARD'})
         self._wait_for_state_change(self.server, 'ACTIVE')
         self.assertIn(
-            f'slot {self.index:08X} was allocated to it but it can not be '
+            f'slot {self.index:08X} was allocated to it but it cannot be '
             'used: it is owned by partition archive',
             self.stdlog.logger.output,
         )
@@ -262,7 +263,7 @@ class LostAllocationTest(AttachedSlotsTestCase):
             self.refuse_rebuild(self.server, image)
         self.wait_until_unallocated(self.server)
         command = re.search(
-            'made again. Run `(.*)`', self.stdlog.logger.output
+            'recreated. Run `(.*)`', self.stdlog.logger.output
         )[1]
         self._run_periodics()
         self._run_periodics()

@@ -353,7 +353,7 @@ class RefusedImageTest(DiskTestCase):
 
         message = self.fail_boot(image=image)
 
-        self.assertIn(f'{size} bytes came, Glance says {size + 1}', message)
+        self.assertIn(f'{size} bytes, but Glance says {size + 1}', message)
 
     def story_missing_size_is_refused(self):
         image = self.create_image(self.image_data, size=None)

@@ -48,14 +48,14 @@ class BootWithPortsTest(networks.NetworkTestCase):
         name = server['OS-EXT-SRV-ATTR:instance_name']
         lines = iter(self.logged().splitlines())
         for step in (
-            'Making root disk',
+            'Creating root disk',
             f'of 1 GB from image {self.image} (',
-            'Made config drive',
-            f'LPAR {name} ({self.lpar_uuid(server)}) is created, with the '
-            'slots: none',
+            'Created config drive',
+            f'Created LPAR {name} ({self.lpar_uuid(server)}) with the slots: '
+            'none',
             f'LPAR {name} has a network adapter for port {port["id"]}',
-            f'LPAR {name} has its disks',
-            f'LPAR {name} is started',
+            f'Attached the disks of LPAR {name}',
+            f'Started LPAR {name}',
         ):
             self.assertTrue(any(step in line for line in lines), step)
 
@@ -424,7 +424,7 @@ class VifPluggedEventTest(networks.NetworkTestCase):
 
         self.assertEqual('running', self.lpar(server).state)
         self.assertIn(
-            'The instance is started all the same',
+            'The instance is started nevertheless',
             self.logged(),
         )
 
@@ -632,7 +632,7 @@ class AttachInterfaceTest(networks.SharedTestCase):
         self.restart_host()
 
         self.assertIn(
-            'The network adapters can not be checked',
+            'The network adapters cannot be checked',
             self.logged(),
         )
         self.assertEqual([], self.macs())
@@ -646,7 +646,7 @@ class AttachInterfaceTest(networks.SharedTestCase):
         self.restart_host()
 
         self.assertIn(
-            'The network adapters can not be checked',
+            'The network adapters cannot be checked',
             self.logged(),
         )
         self.control().clear_faults()

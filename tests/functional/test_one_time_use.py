@@ -103,7 +103,7 @@ class OneTimeUseLifeCycleTest(one_time_use.OneTimeUseTestCase):
         self._rebuild_server(server, self.create_image(b'another image'))
         self.assert_burned(INDEX)
         self.assertEqual({INDEX: True}, self.lpar(server).slots)
-        self.assertIn('and burned now, for instance', self.logged())
+        self.assertIn('Burned the one-time-use device in', self.logged())
 
         self._run_periodics()
         self.assert_burned(INDEX)
@@ -274,7 +274,7 @@ class OneTimeUseWithoutPlacementTest(one_time_use.OneTimeUseTestCase):
         with self.cut_off('/inventories'):
             self.refuse_rebuild(server, image)
         # Nova's event shows the failure of the update that followed.
-        self.assertIn('can not be reserved', self.stdlog.logger.output)
+        self.assertIn('cannot be reserved', self.stdlog.logger.output)
         self.assertEqual('running', self.lpar(server).state)
 
     def test_spawn_reads_burn_back_after_lost_answer(self):

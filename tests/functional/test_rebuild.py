@@ -119,7 +119,7 @@ class RefusedRebuildTest(complete_servers.CompleteServerTestCase):
 
     def story_rebuild_from_same_image_refuses_missing_card(self):
         self.control().pull(f'{self.index:08X}')
-        self.assertIn('can not be used', self.refuse(self.image))
+        self.assertIn('cannot be used', self.refuse(self.image))
         self.plug_gpu(f'{self.index:08X}')
         self.control().set_owner(
             f'{self.index:08X}', self.lpar_uuid(self.server)
@@ -185,7 +185,7 @@ class RebuildRecoveryTest(base.PowerVMTestCase):
         self.start_host()
         server = self.boot(base.gpu_groups(1))
         manager = self.computes['host1'].manager
-        refused = manager.driver._refused
+        refused = manager.driver._refused_rebuilds
         instance = self.instance(server)
         allocations = self._get_allocations_by_server_uuid(server['id'])
 
@@ -199,11 +199,13 @@ class RebuildRecoveryTest(base.PowerVMTestCase):
             self.placement.delete(f'/allocations/{server["id"]}')
 
         lose()
-        self.assertEqual(self.image, instance.system_metadata[rebuild.IMAGE])
+        self.assertEqual(
+            self.image, instance.system_metadata[rebuild.IMAGE_KEY]
+        )
         instance.task_state = task_states.REBUILDING
         instance.save()
         # Nova has not deleted the allocations yet.
-        self.assertTrue(refused.restore())
+        self.assertTrue(refused.restore_allocations())
         instance.task_state = None
         instance.save()
         with fixtures.MockPatchObject(
@@ -211,7 +213,7 @@ class RebuildRecoveryTest(base.PowerVMTestCase):
             'put_allocations',
             side_effect=nova_exception.PlacementAPIConnectFailure(),
         ):
-            self.assertFalse(refused.restore())
+            self.assertFalse(refused.restore_allocations())
         self.assertEqual(
             {}, self._get_allocations_by_server_uuid(server['id'])
         )
@@ -230,7 +232,7 @@ class RebuildRecoveryTest(base.PowerVMTestCase):
         lose()
         self._delete_server(server)
 
-        self.assertTrue(refused.restore())
+        self.assertTrue(refused.restore_allocations())
 
         self.assertEqual(
             {}, self._get_allocations_by_server_uuid(server['id'])

@@ -98,7 +98,9 @@ class PortReconciliationTest(networks.NetworkTestCase):
         self._reboot_server(self.server, hard=True)
 
         self.assert_exact(self.kept)
-        self.assertIn('which no port of its instance has', self.logged())
+        self.assertIn(
+            'which belongs to no port of its instance', self.logged()
+        )
 
     def story_soft_reboot_removes_adapter_of_deleted_port(self):
         self.delete_lost()
@@ -283,7 +285,7 @@ class PortReconciliationTest(networks.NetworkTestCase):
             self.after_host_boot()
 
         self.assert_exact(self.kept, self.lost)
-        self.assertIn('with the adapters that it has', self.logged())
+        self.assertIn('with its present adapters', self.logged())
 
     def after_host_boot(self):
         """Stop the LPAR as a host boot does, and restart nova-compute."""

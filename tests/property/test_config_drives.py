@@ -62,7 +62,7 @@ class ConfigDriveTest(unittest.TestCase):
     @given(trees)
     def test_rock_ridge_and_joliet_return_written_files(self, files):
         disc = pycdlib.PyCdlib()
-        disc.open_fp(io.BytesIO(config_drives.iso(files.items())))
+        disc.open_fp(io.BytesIO(config_drives.make_iso(files.items())))
         self.addCleanup(disc.close)
         self.assertEqual(files, read(disc, 'rr_path'))
         self.assertEqual(files, read(disc, 'joliet_path'))
@@ -70,7 +70,7 @@ class ConfigDriveTest(unittest.TestCase):
     @settings(deadline=None, max_examples=20)
     @given(trees)
     def test_config_drive_matches_iso_format(self, files):
-        image = config_drives.iso(files.items())
+        image = config_drives.make_iso(files.items())
         inspector = format_inspector.ISOInspector()
         inspector.eat_chunk(image)
         inspector.finish()

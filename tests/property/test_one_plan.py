@@ -173,14 +173,14 @@ class Cloud:
 
     # Placement
 
-    def holders(self, asked):
+    def get_consumers(self, asked):
         return {
             each.uuid: set(each.consumers)
             for each in self._tree.below
             if each.uuid in asked
         }
 
-    def consumers(self, asked):
+    def get_allocations(self, asked):
         by_uuid = {each.uuid: each for each in self._tree.below}
         return slot_providers.Allocations(
             {p.uuid: by_uuid[p.uuid].consumers for p in asked},

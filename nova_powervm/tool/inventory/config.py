@@ -84,7 +84,7 @@ class Config:
 
         location = self.conf.compute.provider_config_location
         try:
-            return provider_config.additions(location)
+            return provider_config.read_additions(location)
         except nova_exception.NovaException as error:
             raise exception.ConfigurationError(
                 reason=f'{location}: {error.format_message()}'

@@ -10,12 +10,12 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Leaving out reads of allocations that free providers do not have.
+"""Skips reading the allocations of free providers.
 
 In each update Nova's resource tracker reads the allocations of every provider
-of the tree, one request each, and throws the answers away unless providers
-are reshaped. Placement can say in one request which providers have a unit
-left. One whose only unit is left has no allocation.
+of the tree, with one request each, and uses the answers only if providers are
+reshaped. Placement can list in one request all providers that have a unit
+left. A provider whose only unit is left has no allocation.
 """
 
 from collections.abc import Callable
@@ -33,7 +33,7 @@ from nova_powervm.devices import claims
 CONF = nova.conf.CONF
 LOG = logging.getLogger(__name__)
 
-#: The releases whose report client and resource tracker were read for this.
+#: The releases whose report client and resource tracker were checked.
 TESTED = ('34.0',)
 _METHOD = 'get_allocations_for_provider_tree'
 #: Placement's first version with ``in_tree`` and ``resources``.
@@ -42,12 +42,12 @@ VERSION = '1.14'
 _Allocations = dict[str, Any]
 
 
-def obstacle() -> str | None:
-    """Say why the reads can't be left out, or None."""
+def why_unsupported() -> str | None:
+    """Return the reason why reads cannot be skipped; None if they can."""
     if CONF.pci.report_in_placement:
         return (
             '[pci]report_in_placement is set, and needs the allocations that '
-            'would not be read'
+            'would be skipped'
         )
     running = version.version_string()
     if '.'.join(running.split('.')[:2]) not in TESTED:
@@ -61,32 +61,32 @@ def obstacle() -> str | None:
 def install(
     client: Any, providers: Callable[[], Mapping[str, claims.SlotProvider]]
 ) -> None:
-    """Replace the method of a report client, or say why not.
+    """Replace a report client's method, or log why this is impossible.
 
-    :param client: nova-compute's own report client; no other is changed.
-    :param providers: Gives the slots' providers by uuid.
+    :param client: nova-compute's own report client; no other one is changed.
+    :param providers: Returns the slot providers by uuid.
     """
-    reason = obstacle()
+    reason = why_unsupported()
     if reason:
         LOG.warning(
             '[powervm]skip_free_provider_reads is off: %(reason)s. Unset it.',
             {'reason': reason},
         )
         return
-    if isinstance(getattr(client, _METHOD), _FreeSkipped):
-        # A driver that was started before in this process.
+    if isinstance(getattr(client, _METHOD), _SkipFreeProviders):
+        # From a driver that was started earlier in this process.
         uninstall(client)
-    setattr(client, _METHOD, _FreeSkipped(client, providers))
-    LOG.info('Allocations of free devices are not read.')
+    setattr(client, _METHOD, _SkipFreeProviders(client, providers))
+    LOG.info('Skipping reads of the allocations of free devices.')
 
 
 def uninstall(client: Any) -> None:
-    """Give a report client its own method back."""
+    """Restore a report client's own method."""
     vars(client).pop(_METHOD, None)
 
 
-class _FreeSkipped:
-    """Stands for get_allocations_for_provider_tree of one report client."""
+class _SkipFreeProviders:
+    """Replaces get_allocations_for_provider_tree of a report client."""
 
     def __init__(
         self,
@@ -97,32 +97,32 @@ class _FreeSkipped:
         self._providers = providers
 
     def __call__(self, context: Any, nodename: str) -> _Allocations:
-        """Give what the original gives.
+        """Return the same result as the original method.
 
-        :returns: Consumer uuid to allocation record, as ``GET
-            /allocations/{consumer}`` answers.
+        :returns: Consumer uuid to allocation record, as in the answer to
+            ``GET /allocations/{consumer}``.
         :raises nova.exception.ResourceProviderUpdateConflict: A provider was
-            deleted behind Nova's back; Nova reads its tree again, and tries
-            again at once.
+            deleted in Placement; Nova reads its tree again and retries at
+            once.
         """
         tree = self._client._provider_tree
         root, *below = tree.get_provider_uuids(name_or_uuid=nodename)
-        free = self._free(context, tree, root, below)
+        free = self._find_free(context, tree, root, below)
         consumers: set[str] = set()
         for uuid in (root, *(u for u in below if u not in free)):
-            consumers.update(self._consumers(context, root, uuid))
+            consumers.update(self._read_consumers(context, root, uuid))
         return {
             consumer: self._client.get_allocs_for_consumer(context, consumer)
             for consumer in consumers
         }
 
-    def _free(
+    def _find_free(
         self, context: Any, tree: Any, root: str, below: list[str]
     ) -> frozenset[str]:
-        """Find the providers that are proven to have no allocation.
+        """Find the slot providers that certainly have no allocation.
 
-        Proven is one of ours that, at the generation that Nova remembers, has
-        nothing but one unit of one class, and has that unit left now.
+        These are the ones with only one unit of one class, at the generation
+        that Nova remembers, and with that unit left now.
         """
         ours = self._providers()
         single = {
@@ -132,11 +132,11 @@ class _FreeSkipped:
         }
         classes = set(single.values())
         if len(classes) >= len(single):
-            # As many questions as answers that they save.
+            # This would need as many requests as it saves.
             return frozenset()
         left: dict[str, tuple[str, int]] = {}
         for name in classes:
-            for provider in self._with_unit_left(context, root, name):
+            for provider in self._find_with_unit_left(context, root, name):
                 left[provider['uuid']] = name, provider['generation']
         return frozenset(
             uuid
@@ -145,10 +145,10 @@ class _FreeSkipped:
             and not tree.has_inventory_changed(uuid, {name: {'total': 1}})
         )
 
-    def _with_unit_left(
+    def _find_with_unit_left(
         self, context: Any, root: str, resource_class: str
     ) -> list[Any]:
-        """Ask which providers could give one unit; none if nobody says."""
+        """Ask which providers have a unit left; return none on error."""
         try:
             answer = self._client.get(
                 f'/resource_providers?in_tree={root}'
@@ -157,11 +157,11 @@ class _FreeSkipped:
                 global_request_id=context.global_id,
             )
         except keystone.ClientException as error:
-            LOG.debug('Placement does not say what is free: %s', error)
+            LOG.debug('Placement does not report what is free: %s', error)
             return []
         return answer.json()['resource_providers'] if answer else []
 
-    def _consumers(self, context: Any, root: str, uuid: str) -> Any:
+    def _read_consumers(self, context: Any, root: str, uuid: str) -> Any:
         client = self._client
         try:
             return client.get_allocations_for_resource_provider(
@@ -172,11 +172,11 @@ class _FreeSkipped:
             if any(provider['uuid'] == uuid for provider in found):
                 raise
             LOG.warning(
-                'Somebody has deleted provider %s of this host in Placement. '
-                'It is made anew.',
+                'Provider %s of this host was deleted in Placement. It is '
+                'created again.',
                 uuid,
             )
             client.invalidate_resource_provider(root, cacheonly=True)
             raise nova_exception.ResourceProviderUpdateConflict(
-                uuid=uuid, generation=0, error='it is gone'
+                uuid=uuid, generation=0, error='it was deleted'
             ) from None

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Placement, asked through nova-compute's own report client."""
+"""Requests to Placement through nova-compute's own report client."""
 
 from collections.abc import Callable
 from collections.abc import Collection
@@ -28,36 +28,36 @@ from nova_powervm.devices import slot_providers
 
 LOG = logging.getLogger(__name__)
 
-#: Of requests. Since 1.14 trees can be asked for, since 1.26 all of an
-#: inventory can be reserved.
+#: Microversion of requests: 1.14 added queries of trees, and 1.26 allows to
+#: reserve a whole inventory.
 _VERSION = '1.26'
-#: How often a burn is tried: somebody may change the provider meanwhile.
+#: Attempts to burn a device, whose provider may change at the same time.
 _TRIES = 3
 
 
 class ReportClientPlacement:
-    """Asks about allocations.
+    """Reads allocations and burns devices.
 
-    :param virtapi: What nova-compute hands to its driver; its report client
-        is the one that the resource tracker uses.
+    :param virtapi: Nova's VirtAPI, whose report client the resource tracker
+        uses as well.
     """
 
     def __init__(self, virtapi: Any) -> None:
         self._virtapi = virtapi
 
-    def consumers(
+    def get_allocations(
         self, providers: Collection[slot_providers.Provider]
     ) -> slot_providers.Allocations:
-        """Find who holds these providers, with two requests for each.
+        """Read allocations and reservations, with two requests per provider.
 
-        Never raises: a provider that Placement gives no answer about is left
-        out, and so counts as allocated.
+        Never raise an error: omit a provider that Placement does not answer
+        about, which then counts as allocated.
         """
         found: dict[str, Mapping[str, Collection[str]]] = {}
         reserved: set[str] = set()
         for provider in providers:
             try:
-                consumers = self._consumers(provider.uuid)
+                consumers = self._read_consumers(provider.uuid)
                 if self._is_reserved(provider):
                     reserved.add(provider.uuid)
             except (
@@ -73,7 +73,7 @@ class ReportClientPlacement:
                 found[provider.uuid] = consumers
         return slot_providers.Allocations(found, reserved)
 
-    def _consumers(self, uuid: str) -> dict[str, frozenset[str]]:
+    def _read_consumers(self, uuid: str) -> dict[str, frozenset[str]]:
         client = self._virtapi.reportclient
         answer = client.get_allocations_for_resource_provider(
             nova_context.get_admin_context(), uuid
@@ -83,21 +83,21 @@ class ReportClientPlacement:
             for consumer, allocation in answer.allocations.items()
         }
 
-    def holders(
+    def get_consumers(
         self, providers: Collection[str]
     ) -> Mapping[str, Collection[str]]:
-        """Find who holds allocations of providers, with one request for each.
+        """Read the consumers of providers, with one request per provider.
 
-        Never raises: a provider that Placement gives no answer about is left
-        out.
+        Never raise an error: omit a provider that Placement does not answer
+        about.
 
-        :param providers: Uuids.
-        :returns: Uuid of each provider to the uuids of its consumers.
+        :param providers: The uuids of the providers.
+        :returns: Provider uuid to consumer uuids.
         """
         found: dict[str, Collection[str]] = {}
         for uuid in sorted(providers):
             try:
-                found[uuid] = frozenset(self._consumers(uuid))
+                found[uuid] = frozenset(self._read_consumers(uuid))
             except (
                 nova_exception.ResourceProviderAllocationRetrievalFailed,
                 keystone.ClientException,
@@ -110,7 +110,7 @@ class ReportClientPlacement:
         return found
 
     def allocated_to(self, consumer: str) -> Collection[str]:
-        """Give the uuids of the providers that a consumer holds.
+        """Return the uuids of the providers that are allocated to a consumer.
 
         :raises exception.PlacementUnanswered: Placement did not answer.
         """
@@ -123,16 +123,16 @@ class ReportClientPlacement:
         reraise=True,
     )
     def burn(self, uuid: str, classes: Collection[str]) -> bool:
-        """Reserve all inventory of a provider, and read that back.
+        """Reserve all inventory of a provider, and read it back.
 
-        Whatever became of the write, what Placement says afterwards counts.
-        Nova then reads the provider anew: an update that still knows the old
-        one must not write it.
+        What Placement reports afterwards counts, even if the write seemed to
+        fail. Invalidate Nova's cache, so that no update writes the old
+        inventory.
 
-        :param classes: Resource classes that count; if none, all of them.
-        :returns: Whether it was not reserved.
-        :raises exception.PlacementUnanswered: Placement does not say that it
-            is reserved, or it has no inventory.
+        :param classes: The resource classes to reserve; if empty, all.
+        :returns: Whether this call has reserved the inventory.
+        :raises exception.PlacementUnanswered: Placement does not confirm the
+            reservation, or the provider has no inventory.
         """
         client = self._virtapi.reportclient
         path = _inventories(uuid)
@@ -158,7 +158,7 @@ class ReportClientPlacement:
             raise nova_exception.ResourceProviderAllocationRetrievalFailed(
                 rp_uuid=provider.uuid, error=answer.text
             )
-        # What Nova adds by itself is not among those of the provider.
+        # Ignore what Nova adds from provider.yaml.
         return any(
             record['reserved']
             for name, record in answer.json()['inventories'].items()
@@ -184,7 +184,7 @@ def _is_burned(path: str, answer: Any, classes: Collection[str]) -> bool:
 
 
 def _burned(answer: Any, classes: Collection[str]) -> Any:
-    """Give an inventory, as Placement sent it, with classes reserved."""
+    """Return an inventory from Placement with classes reserved."""
     return answer | {
         'inventories': {
             name: record
@@ -196,30 +196,32 @@ def _burned(answer: Any, classes: Collection[str]) -> Any:
 
 
 def in_tree(member: str) -> str:
-    """Give the request for the providers of a tree.
+    """Return the path of a request for the providers of a tree.
 
-    :param member: Uuid of any provider of it.
+    :param member: Uuid of any provider of the tree.
     """
     return f'/resource_providers?in_tree={member}'
 
 
 def ask(client: Any, path: str) -> Any:
-    """Send a GET to Placement and give what its answer says.
+    """Send a GET to Placement and return the content of its answer.
 
     :param client: nova-compute's report client.
-    :param path: With the query.
-    :raises exception.PlacementUnanswered: There is no answer, or an error.
+    :param path: The path with the query.
+    :raises exception.PlacementUnanswered: Placement did not answer, or
+        answered with an error.
     """
     return _answer(f'GET {path}', lambda: client.get(path, version=_VERSION))
 
 
 def send(client: Any, path: str, content: Any) -> Any:
-    """Send a PUT to Placement and give what its answer says.
+    """Send a PUT to Placement and return the content of its answer.
 
     :param client: nova-compute's report client.
-    :param path: Of what is replaced.
-    :param content: What replaces it.
-    :raises exception.PlacementUnanswered: There is no answer, or an error.
+    :param path: The path of the resource to replace.
+    :param content: The new content.
+    :raises exception.PlacementUnanswered: Placement did not answer, or
+        answered with an error.
     """
     return _answer(
         f'PUT {path}', lambda: client.put(path, content, version=_VERSION)

@@ -12,8 +12,8 @@
 
 """What Nova's provider.yaml adds to providers.
 
-Nova adds it anew in each update, after the driver, and refuses the update if
-it is there already: so the driver must never write it back.
+Nova adds this in each update after the driver, and refuses the update if it
+already exists. Therefore the driver must never write it back.
 """
 
 from collections.abc import Iterable
@@ -25,22 +25,21 @@ from nova.compute import provider_config
 from nova_powervm.devices import slot_providers
 
 
-def additions(location: str) -> Mapping[str, slot_providers.Additions]:
-    """Read the files that Nova reads when nova-compute starts.
+def read_additions(location: str) -> Mapping[str, slot_providers.Additions]:
+    """Read the files that Nova also reads when nova-compute starts.
 
     :param location: ``[compute]provider_config_location``.
-    :returns: Uuid or name of a provider, as the files name it, to what is
-        added to it.
-    :raises nova.exception.ProviderConfigException: A file can't be used.
+    :returns: Uuid or name of a provider, as in the files, to its additions.
+    :raises nova.exception.ProviderConfigException: A file is invalid.
     """
     return {
         which: slot_providers.Additions(
             classes=frozenset(
                 name
-                for record in _additional(provider, 'inventories')
+                for record in _read_additional(provider, 'inventories')
                 for name in record
             ),
-            traits=frozenset(_additional(provider, 'traits')),
+            traits=frozenset(_read_additional(provider, 'traits')),
         )
         for which, provider in provider_config.get_provider_configs(
             location
@@ -48,6 +47,6 @@ def additions(location: str) -> Mapping[str, slot_providers.Additions]:
     }
 
 
-def _additional(provider: Mapping[str, Any], what: str) -> Iterable[Any]:
+def _read_additional(provider: Mapping[str, Any], what: str) -> Iterable[Any]:
     found: Iterable[Any] = provider.get(what, {}).get('additional', ())
     return found

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Reading Nova's provider tree as facts for the plan."""
+"""Reads Nova's provider tree as facts for the plan."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -27,7 +27,7 @@ def read_providers(
 
     :param tree: Nova's ProviderTree.
     :param nodename: Name of the compute node's provider.
-    :param additions: What Nova's provider.yaml adds; it is left out.
+    :param additions: What Nova's provider.yaml adds, which is omitted.
     """
     root = tree.data(nodename).uuid
     return tuple(

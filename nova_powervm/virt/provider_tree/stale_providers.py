@@ -10,11 +10,11 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Nova's cached providers, brought up to date with Placement.
+"""Brings Nova's cached providers up to date with Placement.
 
-Nova reads its providers every five minutes, and deletes one without looking
-whether it has changed since: a device may have been used meanwhile, or
-reserved by an operator.
+Nova reads its providers every five minutes, and deletes a provider without
+checking whether it has changed since. Meanwhile its device may have been used,
+or reserved by an operator.
 """
 
 from collections.abc import Collection
@@ -34,26 +34,25 @@ from nova_powervm.virt.provider_tree import placement
 LOG = logging.getLogger(__name__)
 
 
-def refresh(
+def refresh_changed(
     client: Any,
     tree: Any,
     nodename: str,
     wanted: Collection[slot_providers.Provider],
 ) -> bool:
-    """Read providers anew that have changed in Placement.
+    """Read the providers again that have changed in Placement.
 
-    Both Nova's cache and the tree are changed: Nova sends the difference of
-    the two afterwards. One request, and three more for each provider that has
-    changed.
+    Update both Nova's cache and the tree, because Nova then sends their
+    difference. Send one request, and three more for each changed provider.
 
     :param client: nova-compute's report client.
-    :param tree: The tree that Nova handed to its driver.
+    :param tree: The tree that Nova passed to the driver.
     :param nodename: Name of the compute node's provider.
-    :param wanted: The providers that matter.
-    :returns: Whether any had changed.
+    :param wanted: The providers to check.
+    :returns: Whether any provider had changed.
     :raises exception.PlacementUnanswered: Placement did not answer.
-    :raises nova.exception.ResourceProviderUpdateConflict: Slot providers have
-        come or gone. Nova then begins the update anew, with all of them.
+    :raises nova.exception.ResourceProviderUpdateConflict: Slot providers
+        were added or removed. Nova then restarts the update with all of them.
     """
     root = tree.data(nodename).uuid
     there = {
@@ -69,11 +68,11 @@ def refresh(
         != there[provider.uuid]['generation']
     ]
     if stale:
-        _read_anew(client, tree, root, stale)
+        _read_again(client, tree, root, stale)
     return bool(stale)
 
 
-def forget_all(client: Any, root: str) -> None:
+def invalidate_all(client: Any, root: str) -> None:
     """Have Nova read all of its providers again in the next update.
 
     :param client: nova-compute's report client.
@@ -82,14 +81,16 @@ def forget_all(client: Any, root: str) -> None:
     client.invalidate_resource_provider(root, cacheonly=True)
 
 
-def forget_deleted(client: Any, root: str, known: Collection[str]) -> None:
-    """Have Nova read its tree again if providers are gone in Placement.
+def invalidate_if_deleted(
+    client: Any, root: str, known: Collection[str]
+) -> None:
+    """Have Nova read its tree again if providers were deleted.
 
-    Never raises: an update that fails for this reason is tried again.
+    Never raise an error: the next update tries again.
 
     :param client: nova-compute's report client.
     :param root: Uuid of the compute node's provider.
-    :param known: Uuids of the providers that the last update left.
+    :param known: Uuids of the providers after the last update.
     """
     if not known:
         return
@@ -97,7 +98,7 @@ def forget_deleted(client: Any, root: str, known: Collection[str]) -> None:
         found = {provider['uuid'] for provider in _providers(client, root)}
     except exception.PlacementUnanswered as error:
         LOG.warning(
-            'Whether providers of this host were deleted is not known: '
+            'It is unknown whether providers of this host were deleted: '
             '%(error)s',
             {'error': error},
         )
@@ -109,25 +110,24 @@ def forget_deleted(client: Any, root: str, known: Collection[str]) -> None:
             'Providers of slots are created again.',
             {'uuids': ', '.join(sorted(deleted))},
         )
-        forget_all(client, root)
+        invalidate_all(client, root)
 
 
-def check_read(
+def verify_empty_inventories(
     client: Any, tree: Any, providers: Iterable[slot_providers.Provider]
 ) -> None:
-    """Make sure that providers that seem to have no inventory have none.
+    """Verify that providers without inventory in the tree really have none.
 
-    If Placement answers with an error when Nova reads an inventory, Nova goes
-    on without it and with the right generation: what is reserved would be
-    overwritten. One request for each such provider; one that is complete
-    costs none.
+    If Nova cannot read an inventory, it continues without the inventory but
+    with the correct generation, so an update would overwrite reservations.
+    Send one request for each provider without inventory.
 
     :param client: nova-compute's report client.
-    :param tree: The tree that Nova handed to its driver.
+    :param tree: The tree that Nova passed to the driver.
     :param providers: Direct children of the compute node's provider.
     :raises exception.PlacementUnanswered: Placement did not answer.
-    :raises nova.exception.ResourceProviderUpdateConflict: One has inventory.
-        Nova then begins the update anew, with what it has.
+    :raises nova.exception.ResourceProviderUpdateConflict: A provider
+        has an inventory. Nova then restarts the update with it.
     """
     for provider in providers:
         if (
@@ -144,7 +144,8 @@ def check_read(
             raise nova_exception.ResourceProviderUpdateConflict(
                 uuid=provider.uuid,
                 generation=tree.data(provider.uuid).generation,
-                error=f"Nova did not get the inventory of '{provider.name}'",
+                error='Nova could not read the inventory of '
+                f"'{provider.name}'",
             )
 
 
@@ -157,7 +158,7 @@ def _providers(client: Any, root: str) -> list[dict[str, Any]]:
 def _check_members(
     client: Any, tree: Any, root: str, there: dict[str, dict[str, Any]]
 ) -> None:
-    """Have the update begun anew if slot providers have come or gone."""
+    """Restart the update if slot providers were added or removed."""
     cached = {
         uuid
         for uuid in tree.get_provider_uuids(root)
@@ -179,12 +180,12 @@ def _check_members(
     raise nova_exception.ResourceProviderUpdateConflict(
         uuid=root,
         generation=tree.data(root).generation,
-        error='providers of slots have come or gone: '
+        error='slot providers were added or removed: '
         + ', '.join(sorted((*come, *gone))),
     )
 
 
-def _read_anew(
+def _read_again(
     client: Any, tree: Any, root: str, stale: Collection[str]
 ) -> None:
     for uuid in stale:

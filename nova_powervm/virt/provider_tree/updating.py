@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""One update of Nova's provider tree: read, assess, ask, plan, write."""
+"""Updates Nova's provider tree: read, assess, ask, plan, write."""
 
 import dataclasses
 from collections.abc import Callable
@@ -32,14 +32,14 @@ from nova_powervm.virt.provider_tree import writing
 
 
 class ProviderTreeUpdater:
-    """Brings a compute node's slot providers in line with file and host.
+    """Updates a compute node's slot providers to match file and host.
 
     :param client: nova-compute's report client.
     :param inventory: The inventory file.
-    :param placement: Tells who holds allocations.
+    :param placement: Reads allocations.
     :param name_of: Makes the name of a new provider from a DRC index.
     :param additions: What Nova's provider.yaml adds to providers.
-    :param slot_claims: Is told which providers there are.
+    :param slot_claims: Receives the providers after each update.
     """
 
     def __init__(
@@ -64,22 +64,22 @@ class ProviderTreeUpdater:
     def update(
         self, tree: Any, nodename: str, snapshot: host_ops.Snapshot
     ) -> None:
-        """Plan anew, and write the plan into the tree.
+        """Make a plan, and write it into the tree.
 
-        The host is not asked: Nova holds its lock meanwhile.
+        Do not ask the host, because Nova holds its lock here.
 
         :param tree: Nova's ProviderTree, changed in place.
         :param nodename: Name of the compute node's provider.
         :param snapshot: The last reading of the host.
-        :raises exception.OwnersDiffer: Only in the first update of a service:
-            Cyborg manages a device that is allocated through us.
-        :raises exception.PlacementUnanswered: Placement did not say what has
-            changed.
+        :raises exception.OwnersDiffer: Cyborg manages a device that is
+            allocated through Nova; only in the first update of a service.
+        :raises exception.PlacementUnanswered: Placement did not report what
+            has changed.
         """
         assessment = self._assess(tree, nodename, snapshot)
         plan = plans.make_plan(
             assessment,
-            self._placement.consumers(assessment.questions),
+            self._placement.get_allocations(assessment.questions),
             self._name_of,
         )
         self._log.log(assessment.facts.policy, plan)
@@ -88,15 +88,14 @@ class ProviderTreeUpdater:
         self._claims.published = _published(assessment.facts, plan, providers)
 
     def recover_deleted(self, root: str) -> None:
-        """Have Nova read its tree again if providers are gone in Placement.
+        """Have Nova read its tree again if providers were deleted.
 
-        Nova asks for the allocations of each provider that it has cached
-        before it calls the driver. If an operator deleted one of them, the
-        cycle ends there, for up to
-        ``[compute]resource_provider_association_refresh`` seconds. So this
-        asks Placement if the last cycle has made no update. As long as no
-        update has succeeded, it is unknown what Nova has cached. It never
-        raises.
+        Nova reads the allocations of each cached provider before it calls the
+        driver. If an operator has deleted one of them, every cycle fails for
+        up to ``[compute]resource_provider_association_refresh`` seconds. So
+        ask Placement if no update was made since the last call. Before the
+        first successful update the contents of Nova's cache are unknown, so
+        have it read again. Never raise an error.
 
         :param root: Uuid of the compute node's provider.
         """
@@ -105,9 +104,9 @@ class ProviderTreeUpdater:
         if not is_stuck:
             return
         if not published.is_complete:
-            stale_providers.forget_all(self._client, root)
+            stale_providers.invalidate_all(self._client, root)
             return
-        stale_providers.forget_deleted(
+        stale_providers.invalidate_if_deleted(
             self._client,
             root,
             published.providers.keys() | published.others.uuids,
@@ -116,7 +115,7 @@ class ProviderTreeUpdater:
     def _assess(
         self, tree: Any, nodename: str, snapshot: host_ops.Snapshot
     ) -> assessments.Assessment:
-        """Assess what the tree holds, brought up to date where it matters."""
+        """Assess the providers, after updating those that may be stale."""
         facts = assessments.Facts(
             policy=self._inventory.policy,
             io_slots=snapshot.view.io_slots,
@@ -124,11 +123,13 @@ class ProviderTreeUpdater:
             descendants=self._read(tree, nodename),
             lost=snapshot.lost,
         )
-        stale_providers.check_read(self._client, tree, facts.candidates)
+        stale_providers.verify_empty_inventories(
+            self._client, tree, facts.candidates
+        )
         assessment = assessments.assess(facts)
         if not assessment.to_refresh:
             return assessment
-        changed = stale_providers.refresh(
+        changed = stale_providers.refresh_changed(
             self._client, tree, nodename, assessment.to_refresh
         )
         if not changed:
@@ -143,7 +144,7 @@ class ProviderTreeUpdater:
         return reading.read_providers(tree, nodename, self._additions)
 
     def _refuse_two_owners(self, plan: plans.Plan) -> None:
-        """Stop a starting service; a running one goes on."""
+        """Stop a starting service; let a running one continue."""
         if self._claims.published.is_complete or not plan.in_use_by_both:
             return
         raise exception.OwnersDiffer(
@@ -156,7 +157,7 @@ def _published(
     plan: plans.Plan,
     providers: Mapping[str, claims.SlotProvider],
 ) -> claim_ops.PublishedSlots:
-    """Say what the tree holds after an update."""
+    """Describe the contents of the tree after an update."""
     return claim_ops.PublishedSlots(
         providers=providers,
         others=claims.OtherProviders(

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Writing a plan, and the host's own resources, into Nova's provider tree."""
+"""Writes a plan and the host's own resources to Nova's provider tree."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -26,7 +26,7 @@ from nova_powervm.devices import slots
 
 LOG = logging.getLogger(__name__)
 
-#: The classes of the compute node's own inventory.
+#: Resource classes of the compute node's own inventory.
 VCPU = os_resource_classes.VCPU
 MEMORY_MB = os_resource_classes.MEMORY_MB
 DISK_GB = os_resource_classes.DISK_GB
@@ -36,8 +36,8 @@ DISK_GB = os_resource_classes.DISK_GB
 class RootResource:
     """One standard resource of the compute node.
 
-    :param total: Units that the host has; none makes no inventory.
-    :param reserved: Units that Nova's configuration keeps back.
+    :param total: Units that the host has; 0 for no inventory.
+    :param reserved: Units that Nova's configuration reserves.
     """
 
     total: int
@@ -49,7 +49,7 @@ def root_inventory(
 ) -> dict[str, dict[str, Any]]:
     """Make the inventory of the compute node's own provider.
 
-    :param resources: Resource class to what there is of it.
+    :param resources: Resource class to its amounts.
     :param ratios: Nova's allocation ratio of each class.
     """
     return {
@@ -69,12 +69,12 @@ def root_inventory(
 def apply_plan(
     tree: Any, nodename: str, plan: plans.Plan
 ) -> dict[str, claims.SlotProvider]:
-    """Carry out a plan on Nova's tree.
+    """Apply a plan to Nova's tree.
 
-    Each slot is also written as a resource of its provider: Nova then keeps
-    it with the instance through all moves.
+    Also write each slot as a resource of its provider, which Nova then stores
+    with the instance through all moves.
 
-    :returns: Uuid to each slot provider that the tree holds afterwards.
+    :returns: Uuid to slot provider, as the tree has them afterwards.
     """
     providers: dict[str, claims.SlotProvider] = {}
     for entry in plan.entries:

@@ -443,7 +443,7 @@ class Nova:
         build = instance.build(allocations, instance.resources)
         services = node.compute.services
         with self.serving(instance):
-            services.lifecycle.check(build)
+            services.lifecycle.check_rebuild(build)
         services.power.power_off(instance.lpar)
         services.lifecycle.destroy(instance.uuid)
         with self.serving(instance):

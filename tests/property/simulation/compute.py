@@ -126,7 +126,7 @@ class Compute:
     def _start(self, records):
         """Do what services.start does, on this host."""
         services = self._assemble(records)
-        services.claims.check_file(services.host.read())
+        services.claims.check_inventory_conflicts(services.host.read())
         services.disks.prepare()
         return services
 
@@ -148,7 +148,7 @@ class Compute:
                 self._inventory,
                 placement,
                 names.namer(self._node.name, 'node'),
-                additions.additions(self._node.additions),
+                additions.read_additions(self._node.additions),
                 slot_claims,
             ),
             lifecycle=lifecycle.LifecycleOps(

@@ -56,7 +56,7 @@ class InventoryExampleTest(unittest.TestCase):
             with tempfile.TemporaryDirectory() as directory:
                 path = pathlib.Path(directory) / 'example.yaml'
                 path.write_text(text)
-                self.assertTrue(provider_config.additions(directory))
+                self.assertTrue(provider_config.read_additions(directory))
 
 
 class CommandExampleTest(unittest.TestCase):

@@ -48,7 +48,7 @@ class GiveTest(unittest.TestCase):
 
     def give(self):
         with self.assertLogs(level='WARNING'):
-            self.ops.give(
+            self.ops.assign_missing(
                 instance_spec.InstanceSpec(INSTANCE),
                 [partition.SlotAssignment(values.INDEX)],
             )

@@ -68,7 +68,8 @@ class CheckTest(unittest.TestCase):
 
     def test_check_refuses_device_not_allocated_to_instance(self):
         self.assertIn(
-            'slot 21010020 is for one use and not allocated to it',
+            'slot 21010020 has a one-time-use device that is not allocated '
+            'to it',
             self.refused('i', CLAIM),
         )
 
@@ -85,7 +86,9 @@ class BurnTest(unittest.TestCase):
     def test_burn_reserves_and_logs_device(self):
         with self.assertLogs(burn.LOG.logger, 'INFO') as logs:
             self.burn(CLAIM)
-        self.assertIn('21010020 is for one use and burned', logs.output[0])
+        self.assertIn(
+            'Burned the one-time-use device in slot 21010020', logs.output[0]
+        )
         self.assertEqual({CLAIM.provider_uuid}, self.placement.burned)
 
     def test_burn_accepts_burned_device_silently(self):

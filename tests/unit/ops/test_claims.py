@@ -48,7 +48,7 @@ class OneTimeUseTest(unittest.TestCase):
 
     def test_burn_uses_one_time_use_flag_of_file_before_first_update(self):
         ops = self.claims(one_time_use=True)
-        ops.check_file(self.snapshot())
+        ops.check_inventory_conflicts(self.snapshot())
         ops.burn('i', [OF_CYBORG])
         self.assertEqual(set(), self.placement.burned)
         ops.burn('i', [CLAIM])
@@ -64,7 +64,7 @@ class OneTimeUseTest(unittest.TestCase):
 
     def test_burn_includes_twin_provider_with_inventory(self):
         ops = self.claims(one_time_use=True)
-        ops.check_file(self.snapshot())
+        ops.check_inventory_conflicts(self.snapshot())
         for name, classes in (('twin', {'CUSTOM_GPU'}), ('empty', ())):
             twin = claims.SlotProvider(name, values.INDEX, frozenset(classes))
             ops.published = claim_ops.PublishedSlots(
@@ -76,6 +76,6 @@ class OneTimeUseTest(unittest.TestCase):
 
     def test_burn_skips_reusable_device(self):
         ops = self.claims()
-        ops.check_file(self.snapshot())
+        ops.check_inventory_conflicts(self.snapshot())
         ops.burn('i', [CLAIM])
         self.assertEqual([], self.placement.asked)

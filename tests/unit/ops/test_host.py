@@ -42,7 +42,7 @@ class Host:
     def holdings(self, lpars):
         return {lpar: {'p': PROVIDER, 'q': OTHER} for lpar in lpars}
 
-    def holders(self, providers):
+    def get_consumers(self, providers):
         self.asked.append(set(providers))
         if self.silent:
             return {}

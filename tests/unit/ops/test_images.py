@@ -211,7 +211,7 @@ class OpenTest(unittest.TestCase):
 
     def test_short_image_is_unreadable(self):
         message = self.came(DATA[:1000], exception.ImageUnreadable)
-        self.assertIn(f'1000 bytes came, Glance says {len(DATA)}', message)
+        self.assertIn(f'1000 bytes, but Glance says {len(DATA)}', message)
 
     def test_long_image_is_damaged(self):
         message = self.came(DATA + b'!', exception.ImageDamaged)

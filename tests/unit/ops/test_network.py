@@ -177,9 +177,9 @@ class NetworkOpsTest(unittest.TestCase):
 
     def reconcile(self, instance):
         """Do what a start of the LPAR does."""
-        with self.ops.compared(LPAR, instance) as changes:
-            self.ops.prepare(changes)
-            self.ops.carry_out(FOUND, changes)
+        with self.ops.compare_adapters(LPAR, instance) as changes:
+            self.ops.prepare_host(changes)
+            self.ops.apply_changes(FOUND, changes)
 
     def test_reconcile_unplugs_before_it_plugs(self):
         self.ops.attach(LPAR, port(1))
@@ -216,7 +216,7 @@ class NetworkOpsTest(unittest.TestCase):
         now = [port(2), port(3)]
 
         with self.assertLogs(network_ops.LOG.logger, 'WARNING') as logged:
-            self.ops.complete(LPAR, of_instance(asked=now))
+            self.ops.add_missing_adapters(LPAR, of_instance(asked=now))
 
         self.assertEqual([('plug', port(3).mac)], self.plugged())
         self.assertEqual(2, len(logged.output))
@@ -375,7 +375,7 @@ class SeveralTypesTest(NetworkOpsTest):
         self.assertEqual([], self.example.macs(LPAR))
 
     def test_release_and_tidy_reach_each_driver(self):
-        self.ops.release(network_ops.UNRECORDED)
-        self.ops.tidy()
+        self.ops.release_unused(network_ops.UNRECORDED)
+        self.ops.clean_up()
 
         self.assertEqual(['release', 'tidy'], self.example.called)

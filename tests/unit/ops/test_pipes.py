@@ -34,7 +34,7 @@ class PipeTest(unittest.TestCase):
     def setUp(self):
         super().setUp()
         # How soon a writer notices that it is alone.
-        patched = mock.patch.object(pipes, '_LOOK', 0.01)
+        patched = mock.patch.object(pipes, '_POLL_SECONDS', 0.01)
         patched.start()
         self.addCleanup(patched.stop)
         self.addCleanup(self.assert_nobody_writes)
@@ -51,7 +51,7 @@ class PipeTest(unittest.TestCase):
             for start in range(0, len(data), 100_000):
                 writer.write(data[start : start + 100_000])
 
-        self.assertEqual(data, b''.join(pipes.read(produce)))
+        self.assertEqual(data, b''.join(pipes.stream_output(produce)))
 
     def test_stalled_producer_times_out(self):
         stalled = threading.Event()
@@ -61,8 +61,8 @@ class PipeTest(unittest.TestCase):
             writer.write(b'first')
             stalled.wait(10)
 
-        with mock.patch.object(pipes, '_STALLED', 0.01):
-            chunks = pipes.read(produce)
+        with mock.patch.object(pipes, '_STALL_SECONDS', 0.01):
+            chunks = pipes.stream_output(produce)
             self.assertEqual(b'first', next(chunks))
             with self.assertRaises(TimeoutError):
                 next(chunks)
@@ -71,15 +71,15 @@ class PipeTest(unittest.TestCase):
     def test_truncate_is_accepted(self):
         # As Nova does with a file whose signature is bad.
         self.assertEqual(
-            [], list(pipes.read(lambda writer: writer.truncate(0)))
+            [], list(pipes.stream_output(lambda writer: writer.truncate(0)))
         )
 
     def test_producer_without_output_gives_no_chunk(self):
-        self.assertEqual([], list(pipes.read(lambda writer: None)))
+        self.assertEqual([], list(pipes.stream_output(lambda writer: None)))
 
     def test_large_write_is_split_into_chunks(self):
         data = bytes(3 * MIB)
-        chunks = list(pipes.read(lambda writer: writer.write(data)))
+        chunks = list(pipes.stream_output(lambda writer: writer.write(data)))
         self.assertEqual(len(data), sum(map(len, chunks)))
         self.assertLessEqual(max(map(len, chunks)), MIB)
 
@@ -91,7 +91,7 @@ class PipeTest(unittest.TestCase):
                 writer.write(b'%04d' % number)
                 written.append(number)
 
-        reader = pipes.read(produce)
+        reader = pipes.stream_output(produce)
         self.assertEqual(b'0000', next(reader))
         # What waits is bounded, whenever the reader looks.
         for _ in range(100):
@@ -108,7 +108,7 @@ class PipeTest(unittest.TestCase):
                 turns.acquire(timeout=10)
                 writer.write(b'%d' % number)
 
-        reader = pipes.read(produce)
+        reader = pipes.stream_output(produce)
         read = []
         for _ in range(3):
             turns.release()
@@ -121,7 +121,7 @@ class PipeTest(unittest.TestCase):
             writer.write(b'half')
             raise OSError('broken')
 
-        reader = pipes.read(produce)
+        reader = pipes.stream_output(produce)
         self.assertEqual(b'half', next(reader))
         with self.assertRaisesRegex(OSError, 'broken'):
             next(reader)
@@ -131,7 +131,7 @@ class PipeTest(unittest.TestCase):
             raise OSError('broken')
 
         with self.assertRaisesRegex(OSError, 'broken'):
-            next(pipes.read(produce))
+            next(pipes.stream_output(produce))
 
     def test_closing_ends_the_producer(self):
         ended = threading.Event()
@@ -143,7 +143,7 @@ class PipeTest(unittest.TestCase):
             finally:
                 ended.set()
 
-        reader = pipes.read(produce)
+        reader = pipes.stream_output(produce)
         next(reader)
         reader.close()
         self.assertTrue(ended.wait(10))
@@ -161,7 +161,7 @@ class PipeTest(unittest.TestCase):
             finally:
                 ended.set()
 
-        reader = pipes.read(produce)
+        reader = pipes.stream_output(produce)
         next(reader)
         reader.close()
         self.assertTrue(ended.wait(10))
@@ -176,7 +176,7 @@ class PipeTest(unittest.TestCase):
             go.wait(10)
             raise OSError('broken')
 
-        reader = pipes.read(produce)
+        reader = pipes.stream_output(produce)
         next(reader)
         started.wait(10)
         reader.close()
@@ -184,6 +184,6 @@ class PipeTest(unittest.TestCase):
 
     def test_producer_starts_with_first_read(self):
         called = []
-        reader = pipes.read(called.append)
+        reader = pipes.stream_output(called.append)
         reader.close()
         self.assertEqual([], called)

@@ -86,7 +86,7 @@ class PlanLogTest(unittest.TestCase):
         )
         (level, text), (_, slot) = self.tell(everything)
         self.assertEqual(logging.INFO, level)
-        self.assertIn("taken away by paragraph 'all' (line 1)", text)
+        self.assertIn("excluded by paragraph 'all' (line 1)", text)
         self.assertIn("paragraph 'all' (line 1) of /inv denies it", slot)
 
     def test_empty_slot_is_not_counted_as_device(self):
@@ -135,7 +135,9 @@ class PlanLogTest(unittest.TestCase):
         )
         self.assertEqual(logging.WARNING, level)
         self.assertIn('Withdrawing slot 21010020', text)
-        self.assertIn('It is allocated to vm: undo this, or delete', text)
+        self.assertIn(
+            'It is allocated to vm: undo the change, or delete', text
+        )
 
     def test_removal_of_free_provider_is_logged(self):
         ((level, text),) = self.tell(providers=[values.provider()])

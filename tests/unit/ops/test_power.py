@@ -45,21 +45,21 @@ class Host:
     def find(self, uuid):
         return partition.Partition(uuid, 'vm1', self.state, 512, 1, 0.1, {})
 
-    def missing(self, instance, lpar):
+    def find_missing(self, instance, lpar):
         return self.slots
 
-    def give(self, instance, slots):
+    def assign_missing(self, instance, slots):
         self.done.append('give')
         return self.find(instance.lpar)
 
     @contextlib.contextmanager
-    def compared(self, lpar, ports):
+    def compare_adapters(self, lpar, ports):
         yield self.changes
 
-    def prepare(self, changes):
+    def prepare_host(self, changes):
         self.do('prepare', changes)
 
-    def carry_out(self, lpar, changes):
+    def apply_changes(self, lpar, changes):
         self.do('change', changes)
 
     def do(self, step, changes):

@@ -60,7 +60,7 @@ class BindingWaitTest(test.NoDBTestCase):
     def settled(self, *states):
         """Take over a request that changes its state with each look."""
         self.states = list(states)
-        return accelerator_requests.settled(
+        return accelerator_requests.await_requests(
             self.context,
             self.instance,
             'host1',
@@ -101,7 +101,7 @@ class BindingWaitTest(test.NoDBTestCase):
 
         error = self.assertRaises(
             exception.AcceleratorRefused,
-            accelerator_requests.fetched,
+            accelerator_requests.fetch_requests,
             self.context,
             self.instance,
             'host1',

@@ -41,7 +41,7 @@ class DriverTest(test.NoDBTestCase):
         # Not started: the first thing that it asks for is not there.
         started.plug_vifs(objects.Instance(uuid=uuids.instance), [])
 
-        self.assertIn('can not be checked', self.stdlog.logger.output)
+        self.assertIn('cannot be checked', self.stdlog.logger.output)
 
     def test_get_info_returns_recorded_state_if_power_state_is_unknown(self):
         asked = driver.PowerVMDriver(None)
@@ -80,23 +80,23 @@ class DriverTest(test.NoDBTestCase):
         asked = driver.PowerVMDriver(None)
         asked._running = running = mock.Mock()
         silent = exception.RestSilent(server='it', reason='no answer')
-        running.network.complete.side_effect = silent
+        running.network.add_missing_adapters.side_effect = silent
         running.power.state.side_effect = silent
         instance = objects.Instance(uuid=uuids.instance)
         instance.power_state = power_state.RUNNING
         with mock.patch.object(
-            driver.instance_ports, 'given', return_value='ports'
+            driver.instance_ports, 'describe_ports', return_value='ports'
         ):
             for _ in range(9):
                 asked.plug_vifs(instance, [])
                 self.assertEqual(
                     power_state.RUNNING, asked.get_info(instance).state
                 )
-        self.assertEqual(1, running.network.complete.call_count)
+        self.assertEqual(1, running.network.add_missing_adapters.call_count)
         self.assertEqual(1, running.power.state.call_count)
 
         # It is asked for each of them once it has started.
-        asked._is_first = False
+        asked._is_first_cycle = False
         asked.get_info(instance)
 
         self.assertEqual(2, running.power.state.call_count)

@@ -26,14 +26,14 @@ class SilenceTest(unittest.TestCase):
         self.now = 0
         self.asked = 0
         self.answers = False
-        self.silence = silent_host.Silence(lambda: self.now)
+        self.limiter = silent_host.SilentHostLimiter(lambda: self.now)
 
     def ask(self, times=1):
         """Ask; give how often there was no answer."""
         failed = 0
         for _ in range(times):
             try:
-                with self.silence.noted():
+                with self.limiter.limit_waits():
                     self.asked += 1
                     if not self.answers:
                         self.now += READ

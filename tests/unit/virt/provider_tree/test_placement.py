@@ -73,7 +73,7 @@ class ConsumersTest(unittest.TestCase):
                     types.SimpleNamespace(reportclient=client)
                 )
                 with self.assertLogs(placement.LOG.logger, 'WARNING'):
-                    answer = asked.consumers([SILENT, HELD])
+                    answer = asked.get_allocations([SILENT, HELD])
                 self.assertFalse(answer.is_free(SILENT))
                 self.assertEqual((), answer.consumers_of(SILENT))
                 self.assertEqual(('instance',), answer.consumers_of(HELD))

@@ -28,7 +28,7 @@ _BEGUN_BY_STOPPING = {
 }
 
 
-def check(instance: Any) -> None:
+def check_supported(instance: Any) -> None:
     """Refuse to stop a guest for an operation that is not supported.
 
     :param instance: nova.objects.Instance.

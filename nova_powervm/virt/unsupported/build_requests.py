@@ -25,7 +25,7 @@ from nova_powervm.instance import supported_features
 CONF = nova.conf.CONF
 
 
-def check(
+def check_supported(
     instance: Any,
     image_meta: Any,
     block_device_info: Any,
