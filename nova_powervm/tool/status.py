@@ -27,6 +27,7 @@ from nova_powervm import exception
 from nova_powervm.conf import powervm as options
 from nova_powervm.devices import policy as policies
 from nova_powervm.inventory_file import load
+from nova_powervm.tool import errors
 from nova_powervm.tool import nova_service_versions
 from nova_powervm.tool import upgrade_checks
 from nova_powervm.tool import version
@@ -173,7 +174,7 @@ class Checks(upgradecheck.UpgradeCommands):
         node = self._config.nodename
         try:
             tree = placement.tree(node)
-        except exception.NodeUnknown:
+        except errors.NodeUnknown:
             return upgrade_checks.success(
                 f"Placement has no provider '{node}' yet. Run this command "
                 'again after nova-compute has started.'

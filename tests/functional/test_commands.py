@@ -23,7 +23,7 @@ import openstack
 from keystoneauth1 import token_endpoint
 from oslo_utils import uuidutils
 
-from nova_powervm import exception
+from nova_powervm.tool import errors
 from nova_powervm.tool import nova_service_versions
 from nova_powervm.tool import status
 from nova_powervm.tool.inventory import app
@@ -372,7 +372,7 @@ class ReleaseTest(CommandTestCase):
 
         def fail_for_one(placement, provider, name, record):
             if provider.uuid == failing:
-                raise exception.PlacementUnreachable(reason='gone')
+                raise errors.PlacementUnreachable(reason='gone')
             return write(placement, provider, name, record)
 
         with mock.patch.object(

@@ -23,7 +23,7 @@ import keystoneauth1.exceptions
 import openstack
 import openstack.exceptions
 
-from nova_powervm import exception
+from nova_powervm.tool import errors
 
 
 def add_cloud_option(parser: argparse.ArgumentParser) -> None:
@@ -51,7 +51,7 @@ class FlavorClient:
     """Reads and changes flavors.
 
     :param cloud: Name of a cloud in clouds.yaml; None to use the environment.
-    :raises exception.ComputeApiError: No cloud is configured.
+    :raises errors.ComputeApiError: No cloud is configured.
     """
 
     def __init__(self, cloud: str | None = None) -> None:
@@ -65,7 +65,7 @@ class FlavorClient:
 
         :param flavor_names: Names or IDs; empty for all flavors.
         :returns: Flavor name to extra specs.
-        :raises exception.ComputeApiError: A flavor does not exist, or the API
+        :raises errors.ComputeApiError: A flavor does not exist, or the API
             can't be reached.
         """
         with _translated('reading flavors'):
@@ -83,7 +83,7 @@ class FlavorClient:
     def set(self, name: str, extra_specs: Mapping[str, str]) -> None:
         """Set extra specs of a flavor; its other extra specs are kept.
 
-        :raises exception.ComputeApiError: The flavor does not exist, or the
+        :raises errors.ComputeApiError: The flavor does not exist, or the
             API refused the change.
         """
         with _translated(f'setting extra specs of flavor {name}'):
@@ -94,7 +94,7 @@ class FlavorClient:
     def _find(self, name: str) -> Any:
         found = self._compute.find_flavor(name, get_extra_specs=True)
         if found is None:
-            raise exception.ComputeApiError(
+            raise errors.ComputeApiError(
                 reason=f"there is no flavor '{name}'. Create it with "
                 f'"openstack flavor create {name} --vcpus … --ram … '
                 '--disk …"'
@@ -108,14 +108,14 @@ def _translated(action: str) -> Iterator[None]:
     try:
         yield
     except openstack.exceptions.HttpException as error:
-        raise exception.ComputeApiError(
+        raise errors.ComputeApiError(
             reason=f'{action}: {_one_line(error)}'
         ) from error
     except (
         openstack.exceptions.SDKException,
         keystoneauth1.exceptions.ClientException,
     ) as error:
-        raise exception.ComputeApiError(
+        raise errors.ComputeApiError(
             reason=f'{action}: {_one_line(error)}. Name the cloud with '
             '--os-cloud or $OS_CLOUD, or source its openrc file'
         ) from error

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING
 from nova_powervm import exception
 from nova_powervm.devices import plan as planned
 from nova_powervm.devices import policy as policies
+from nova_powervm.tool import errors
 from nova_powervm.tool.inventory import host_reader
 from nova_powervm.tool.inventory import placement_client
 from nova_powervm.tool.inventory import service_plan
@@ -114,7 +115,7 @@ def read_tree(
     node = parsed_args.node or app.config.nodename
     try:
         return placement_client.read_node_tree(app, node)
-    except exception.PlacementNotConfigured as error:
+    except errors.PlacementNotConfigured as error:
         if parsed_args.node:
             raise
         app.LOG.info('Placement is not asked: %s', error)

@@ -31,7 +31,7 @@ from keystoneauth1 import exceptions as keystone
 from keystoneauth1 import loading
 from oslo_config import cfg
 
-from nova_powervm import exception
+from nova_powervm.tool import errors
 from nova_powervm.tool.rules import placement_tree
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ def connect_placement(conf: cfg.ConfigOpts) -> 'PlacementClient':
     sent yet.
 
     :param conf: Configuration with parsed files; gets the options registered.
-    :raises exception.PlacementNotConfigured: The section is missing or
+    :raises errors.PlacementNotConfigured: The section is missing or
         incomplete.
     """
     loading.register_session_conf_options(conf, GROUP)
@@ -121,7 +121,7 @@ def connect_placement(conf: cfg.ConfigOpts) -> 'PlacementClient':
     with _translated('section [placement]'):
         auth = loading.load_auth_from_conf_options(conf, GROUP)
         if auth is None:
-            raise exception.PlacementNotConfigured(
+            raise errors.PlacementNotConfigured(
                 reason='there is no auth_type in its section [placement]'
             )
         session = loading.load_session_from_conf_options(
@@ -151,12 +151,12 @@ class PlacementClient:
         A provider that is deleted in the meantime is left out.
 
         :param node: Name of the node's provider, which is CONF.host.
-        :raises exception.NodeUnknown: The provider does not exist.
+        :raises errors.NodeUnknown: The provider does not exist.
         :raises exception.PowerVMError: Placement can't be read.
         """
         found = self._list(name=node)
         if not found:
-            raise exception.NodeUnknown(node=node)
+            raise errors.NodeUnknown(node=node)
         root = found[0]
         members = self._list(in_tree=root['uuid'])
         # Direct children first: only they can be slot providers.
@@ -258,7 +258,7 @@ class PlacementClient:
         try:
             inventory = self._get(f'{base}/inventories')
             traits = self._get(f'{base}/traits')
-        except exception.PlacementError as error:
+        except errors.PlacementError as error:
             if error.fields['status'] == 404:
                 return None
             raise
@@ -277,7 +277,7 @@ class PlacementClient:
     def _consumers(self, uuid: str) -> Mapping[str, Mapping[str, int]] | None:
         try:
             answer = self._get(f'/resource_providers/{uuid}/allocations')
-        except exception.PlacementError as error:
+        except errors.PlacementError as error:
             if error.fields['status'] == 404:
                 return None
             raise
@@ -318,11 +318,11 @@ def _make_provider(
 
 def _check(answer: Any, url: str) -> None:
     if answer.status_code in _HIDDEN:
-        raise exception.PlacementRefused(
+        raise errors.PlacementRefused(
             reason=f'HTTP {answer.status_code} at {url}'
         )
     if answer.status_code >= 400:
-        raise exception.PlacementError(
+        raise errors.PlacementError(
             request=url, status=answer.status_code, reason=_reason(answer)
         )
 
@@ -343,17 +343,15 @@ def _translated(action: str) -> Iterator[None]:
         keystone.AuthPluginException,
         keystone.MissingAuthMethods,
     ) as error:
-        raise exception.PlacementNotConfigured(
-            reason=_one_line(error)
-        ) from error
+        raise errors.PlacementNotConfigured(reason=_one_line(error)) from error
     except (
         keystone.Unauthorized,
         keystone.Forbidden,
         keystone.AuthorizationFailure,
     ) as error:
-        raise exception.PlacementRefused(reason=_one_line(error)) from error
+        raise errors.PlacementRefused(reason=_one_line(error)) from error
     except keystone.ClientException as error:
-        raise exception.PlacementUnreachable(
+        raise errors.PlacementUnreachable(
             reason=f'{action}: {_one_line(error)}'
         ) from error
 

@@ -20,6 +20,7 @@ from typing import Any
 
 from nova_powervm import exception
 from nova_powervm.devices import slots
+from nova_powervm.tool import errors
 from nova_powervm.tool.inventory import base
 from nova_powervm.tool.inventory import placement_client
 from nova_powervm.tool.rules import placement_tree
@@ -115,7 +116,7 @@ class Release(base.Lister):
         return _table([(o, self._release(placement, o)) for o in chosen])
 
     def _refuse(
-        self, refused: Sequence[exception.ReleaseRefused], named: int
+        self, refused: Sequence[errors.ReleaseRefused], named: int
     ) -> None:
         for error in refused:
             self.complain(error)
@@ -152,7 +153,7 @@ class Release(base.Lister):
         """
         try:
             release(placement, provider)
-        except exception.ReleaseRefused as error:
+        except errors.ReleaseRefused as error:
             self.complain(error)
             self.status = self.status or REFUSED
             return 'not released'
@@ -171,7 +172,7 @@ def release(
 
     :param placement: The client.
     :param provider: The provider as it was read.
-    :raises exception.ReleaseRefused: The device must not be released.
+    :raises errors.ReleaseRefused: The device must not be released.
     """
     now: placement_tree.PlacementProvider | None = provider
     for _ in range(TRIES):
@@ -195,7 +196,7 @@ def release(
 def _choose(
     which: Iterable[str], tree: placement_tree.Tree
 ) -> tuple[
-    list[placement_tree.PlacementProvider], list[exception.ReleaseRefused]
+    list[placement_tree.PlacementProvider], list[errors.ReleaseRefused]
 ]:
     """Find and check the named providers.
 
@@ -209,7 +210,7 @@ def _choose(
             if provider.uuid not in chosen:
                 chosen[provider.uuid] = provider
                 releasing.check_releasable(provider)
-        except exception.ReleaseRefused as error:
+        except errors.ReleaseRefused as error:
             refused.append(error)
     return list(chosen.values()), refused
 

@@ -20,9 +20,9 @@ again: the driver never does.
 from collections.abc import Sequence
 from typing import Any
 
-from nova_powervm import exception
 from nova_powervm.devices import names
 from nova_powervm.devices import slots
+from nova_powervm.tool import errors
 from nova_powervm.tool.rules import placement_tree
 
 #: Reasons for a refusal, for the help text of the command.
@@ -39,9 +39,7 @@ REFUSALS = {
 }
 
 
-def make_refusal(
-    kind: str, which: str, detail: str
-) -> exception.ReleaseRefused:
+def make_refusal(kind: str, which: str, detail: str) -> errors.ReleaseRefused:
     """Create the error for a refusal.
 
     :param kind: A key of :data:`REFUSALS`.
@@ -50,7 +48,7 @@ def make_refusal(
     """
     if kind not in REFUSALS:
         raise ValueError(kind)
-    return exception.ReleaseRefused(kind=kind, which=which, reason=detail)
+    return errors.ReleaseRefused(kind=kind, which=which, reason=detail)
 
 
 def find_provider(
@@ -61,7 +59,7 @@ def find_provider(
     :param which: DRC index of a slot in hex digits, with or without ``0x``,
         or name or UUID of a provider.
     :param tree: The providers of the node.
-    :raises exception.ReleaseRefused: The name matches no provider, several
+    :raises errors.ReleaseRefused: The name matches no provider, several
         providers, or one that does not belong to a slot.
     """
     named = [o for o in tree.below if which in (o.uuid, o.name)]
@@ -107,7 +105,7 @@ def check_releasable(provider: placement_tree.PlacementProvider) -> None:
     """Check that a device may be released.
 
     :param provider: The current state of its provider.
-    :raises exception.ReleaseRefused: The device must not be released.
+    :raises errors.ReleaseRefused: The device must not be released.
     """
     which = str(provider)
     if provider.consumers:

@@ -27,6 +27,7 @@ from nova_powervm.devices import policy
 from nova_powervm.devices import slots
 from nova_powervm.inventory_file import inventory
 from nova_powervm.ops import plan_log
+from nova_powervm.tool import errors
 from nova_powervm.tool.rules import differences
 from tests.unit.docs import pages
 
@@ -35,7 +36,11 @@ _PLACE = re.compile(r'\{\w+\}')
 
 def messages():
     """Yield name and message of each error that has its own message."""
-    for name, error in inspect.getmembers(exception, inspect.isclass):
+    found = {
+        **dict(inspect.getmembers(exception, inspect.isclass)),
+        **dict(inspect.getmembers(errors, inspect.isclass)),
+    }
+    for name, error in found.items():
         own = vars(error).get('message')
         if own and own != '{reason}':
             yield name, own

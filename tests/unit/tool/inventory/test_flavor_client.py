@@ -16,7 +16,7 @@ import unittest
 
 import fixtures
 
-from nova_powervm import exception
+from nova_powervm.tool import errors
 from nova_powervm.tool.inventory import flavor_client
 
 
@@ -24,7 +24,7 @@ class FlavorClientTest(unittest.TestCase):
     def test_unknown_cloud_is_reported_once_with_its_cure(self):
         with (
             fixtures.EnvironmentVariable('OS_CLIENT_CONFIG_FILE', '/dev/null'),
-            self.assertRaises(exception.ComputeApiError) as caught,
+            self.assertRaises(errors.ComputeApiError) as caught,
         ):
             flavor_client.FlavorClient('nowhere')
         text = str(caught.exception)

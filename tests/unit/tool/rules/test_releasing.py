@@ -14,8 +14,8 @@
 
 import unittest
 
-from nova_powervm import exception
 from nova_powervm.devices import names
+from nova_powervm.tool import errors
 from nova_powervm.tool.rules import placement_tree
 from nova_powervm.tool.rules import releasing
 from tests.unit.devices import values
@@ -45,7 +45,7 @@ def tree(*below):
 
 class ReleasingTest(unittest.TestCase):
     def assert_refused(self, kind, words, function, *args):
-        with self.assertRaises(exception.ReleaseRefused) as caught:
+        with self.assertRaises(errors.ReleaseRefused) as caught:
             function(*args)
         self.assertEqual(kind, caught.exception.fields['kind'])
         self.assertIn(words, str(caught.exception))

@@ -1,0 +1,81 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Errors that only the commands raise."""
+
+from nova_powervm import exception
+
+
+class PlacementNotConfigured(exception.ConfigurationError):
+    """The configuration has no usable credentials for Placement."""
+
+    code = 'powervm.placement.credentials'
+    message = (
+        'nova.conf does not say how to log on to Placement: {reason}. Fill '
+        'in its [placement] section, as for nova-compute, and name the file '
+        'with --config-file.'
+    )
+
+
+class PlacementRefused(exception.PowerVMError):
+    """Placement or Keystone rejected the credentials."""
+
+    code = 'powervm.placement.refused'
+    message = (
+        'The credentials in the [placement] section of nova.conf were '
+        'refused: {reason}. Compare them with those of nova-compute; they '
+        'need the service or admin role.'
+    )
+
+
+class PlacementUnreachable(exception.PowerVMError):
+    """Placement did not answer."""
+
+    code = 'powervm.placement.unreachable'
+    retryable = True
+    message = (
+        'Placement does not answer: {reason}. Check the service, and '
+        'auth_url, region_name and endpoint_override in the [placement] '
+        'section of nova.conf.'
+    )
+
+
+class PlacementError(exception.PowerVMError):
+    """Placement answered a request with an error."""
+
+    code = 'powervm.placement.error'
+    message = 'Placement request {request} failed: HTTP {status} {reason}'
+
+
+class NodeUnknown(exception.PowerVMError):
+    """Placement has no provider for the compute node."""
+
+    code = 'powervm.placement.node'
+    message = (
+        "Placement has no provider named '{node}'. Start nova-compute, which "
+        'creates it, or name the compute node with --node; "openstack '
+        'resource provider list" shows the existing providers.'
+    )
+
+
+class ComputeApiError(exception.PowerVMError):
+    """The compute API did not answer, or refused a request."""
+
+    code = 'powervm.compute.api'
+    message = 'The compute API: {reason}.'
+
+
+class ReleaseRefused(exception.PowerVMError):
+    """A one-time-use device cannot be released."""
+
+    code = 'powervm.device.release'
+    message = 'Not released: {which}: {reason}.'
