@@ -25,7 +25,7 @@ LOG = logging.getLogger(__name__)
 
 #: Seconds for which an LPAR has to stay off. A restarting guest is off for a
 #: moment, and Nova would stop it.
-SETTLE_SECONDS = 7.0
+SETTLE_SECONDS = 12.0
 
 
 class StoppedLpars:

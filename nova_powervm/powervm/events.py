@@ -124,7 +124,8 @@ class Listener:
 
     def start(self) -> None:
         """Start to listen."""
-        self._thread.start()
+        if self._thread.ident is None:
+            self._thread.start()
 
     def stop(self) -> None:
         """Stop the thread, which first gets the answer to its current poll.
@@ -132,6 +133,8 @@ class Listener:
         If the server does not answer, this waits for a few seconds only.
         """
         self._stopping.set()
+        if self._thread.ident is None:
+            return
         if self._polling:
             self._wake()
         self._thread.join(_STOP_SECONDS)

@@ -191,6 +191,9 @@ class PowerVMDriver(unsupported.Unsupported):
         # disks: builds may be in progress then.
         is_first_cycle, self._is_first_cycle = self._is_first_cycle, False
         running = self._ops()
+        # Not before: while nova-compute starts, Nova resumes guests one after
+        # another, and would take a stop event for those that are still off.
+        running.listen()
         running.provider_tree.recover_deleted(self._local_uuid())
         self._remove_leftovers(running, with_orphans=is_first_cycle)
         running.network.clean_up()

@@ -69,6 +69,7 @@ class Services:
     :param records: Nova's records of instances.
     :param disks: The disk driver.
     :param close: Stops listening to the host, and logs off.
+    :param listen: Starts to listen to the host, once.
     """
 
     host: host.HostOps
@@ -84,6 +85,7 @@ class Services:
     records: interfaces.Records
     disks: interfaces.Disks
     close: Callable[[], None]
+    listen: Callable[[], None] = lambda: None
 
 
 def start(
@@ -122,9 +124,10 @@ def start(
                 services.partitions, services.records, nodename, emit_stopped
             ),
         )
-        listener.start()
         undo.callback(listener.stop)
-        return dataclasses.replace(services, close=undo.pop_all().close)
+        return dataclasses.replace(
+            services, listen=listener.start, close=undo.pop_all().close
+        )
 
 
 def _wait_for_host(

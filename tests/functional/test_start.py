@@ -13,6 +13,7 @@
 """nova-compute starts, or refuses to start and names the cause."""
 
 import os
+import time
 import types
 
 import fixtures
@@ -21,6 +22,7 @@ from nova.scheduler.client import report
 from nova.virt import node as virt_node
 
 from nova_powervm.emulator import worlds
+from nova_powervm.ops import stopped_lpars
 from nova_powervm.virt import driver
 from tests.functional import base
 
@@ -155,6 +157,39 @@ class StartTest(base.PowerVMTestCase):
 
         self.assertEqual('running', self.lpar(server).state)
         self.assertEqual('ACTIVE', self.api.get_server(server['id'])['status'])
+
+    def test_start_resumes_each_guest_however_long_others_take(self):
+        self.flags(resume_guests_state_on_host_boot=True)
+        self.stub_out(f'{stopped_lpars.__name__}.SETTLE_SECONDS', 0.3)
+        self.start_host()
+        servers = [self.boot({}) for _ in range(3)]
+        self.computes['host1'].stop()
+        for server in servers:
+            self.control().set_partition(
+                server['OS-EXT-SRV-ATTR:instance_name'], 'not activated'
+            )
+        resume = driver.PowerVMDriver.resume_state_on_host_boot
+
+        def resume_slowly(*args, **kwargs):
+            # Longer than an LPAR has to be off to be reported as stopped.
+            time.sleep(1)
+            return resume(*args, **kwargs)
+
+        self.stub_out(
+            f'{driver.__name__}.PowerVMDriver.resume_state_on_host_boot',
+            resume_slowly,
+        )
+
+        self.restart_host()
+
+        time.sleep(2)
+        for server in servers:
+            self.assertEqual('running', self.lpar(server).state)
+            found = self.api.get_server(server['id'])
+            self.assertEqual(
+                ('ACTIVE', None),
+                (found['status'], found['OS-EXT-STS:task_state']),
+            )
 
     def test_start_resumes_guests_after_host_boot(self):
         self.flags(resume_guests_state_on_host_boot=True)
