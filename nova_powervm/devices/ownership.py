@@ -131,27 +131,6 @@ def find_unallocated(
     }
 
 
-def find_allocated(
-    host_slots: Iterable[slots.Slot],
-    providers: Iterable[slot_providers.Provider],
-    holdings: Mapping[str, Collection[str]],
-) -> dict[str, str]:
-    """Find the providers whose slots are owned as Nova allocated them.
-
-    :param host_slots: All slots of the host.
-    :param providers: Direct children of the compute node's provider.
-    :param holdings: As for :func:`find_unallocated`.
-    :returns: Uuid of each such provider to that of the LPAR that owns its
-        slot.
-    """
-    standing = _by_slot(providers)
-    return {
-        uuid: lpar
-        for slot, lpar in _slots_with_lpars(host_slots, holdings)
-        for uuid in standing.get(slot.drc_index, set()) & set(holdings[lpar])
-    }
-
-
 def find_owned_slots(
     host_slots: Iterable[slots.Slot], lpars: Collection[str]
 ) -> frozenset[int]:
@@ -161,9 +140,7 @@ def find_owned_slots(
     :param lpars: Upper-case uuids of the LPARs of instances.
     """
     return frozenset(
-        slot.drc_index
-        for slot in host_slots
-        if slot.owner and (slot.owner.uuid or '').upper() in lpars
+        slot.drc_index for slot in host_slots if slot.owner_lpar in lpars
     )
 
 
@@ -183,6 +160,5 @@ def _slots_with_lpars(
 ) -> Iterator[tuple[slots.Slot, str]]:
     """Yield the slots that LPARs of instances own, each with its LPAR."""
     for slot in host_slots:
-        lpar = ((slot.owner and slot.owner.uuid) or '').upper()
-        if lpar in holdings:
-            yield slot, lpar
+        if slot.owner_lpar in holdings:
+            yield slot, slot.owner_lpar

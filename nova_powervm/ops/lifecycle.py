@@ -135,7 +135,7 @@ class LifecycleOps:
             {
                 'name': lpar.name,
                 'uuid': lpar.uuid,
-                'slots': _indexes(lpar.slots) or 'none',
+                'slots': slots.format_drc_indexes(lpar.slots) or 'none',
             },
             instance_uuid=instance.uuid,
         )
@@ -369,11 +369,7 @@ def _check_slots(
     if different:
         raise exception.DevicesDiffer(
             name=spec.name,
-            wanted=_indexes(spec.drc_indexes),
-            found=_indexes(lpar.slots),
+            wanted=slots.format_drc_indexes(spec.drc_indexes),
+            found=slots.format_drc_indexes(lpar.slots),
             reason='; '.join(different),
         )
-
-
-def _indexes(drc_indexes: Iterable[int]) -> str:
-    return ', '.join(f'{index:08X}' for index in sorted(drc_indexes))

@@ -183,7 +183,11 @@ class NetworkOps:
                     return
                 raise _address_in_use(port, adapter)
         with self.hold_resources([port]):
-            self.plug(self._find(lpar), self.connect([port]), marks)
+            self.plug(
+                interfaces.require_lpar(self._partitions, lpar),
+                self.connect([port]),
+                marks,
+            )
 
     @contextlib.contextmanager
     def compare_adapters(
@@ -267,7 +271,11 @@ class NetworkOps:
                 )
             missing = changes.additions
             if missing:
-                self.plug(self._find(lpar), missing, changes.marks)
+                self.plug(
+                    interfaces.require_lpar(self._partitions, lpar),
+                    missing,
+                    changes.marks,
+                )
 
     def detach(self, lpar: str, ports: Iterable[network.Port]) -> None:
         """Remove the adapters of ports from an LPAR, where they exist."""
@@ -348,12 +356,6 @@ class NetworkOps:
         return (is_lost or port.vif_type == adapter.vif_type) and (
             self._drivers[adapter.vif_type].serves(adapter, port)
         )
-
-    def _find(self, lpar: str) -> partition.Partition:
-        found = self._partitions.find(lpar)
-        if found is None:
-            raise exception.PartitionNotFound(uuid=lpar)
-        return found
 
     def _no_driver(self, port: network.Port) -> str:
         """Return the reason why no VIF driver is responsible for a port."""
