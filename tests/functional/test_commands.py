@@ -196,7 +196,9 @@ class DiffTest(CommandTestCase):
             self.assertEqual(
                 (3, kind, f'{slot:08X}'), (code, row['Kind'], row['Slot'])
             )
-        self.assertIn('its instance has no allocation for it', stale['Difference'])
+        self.assertIn(
+            'its instance has no allocation for it', stale['Difference']
+        )
         self.assertIn('was not allocated it', leaked['Difference'])
 
         # missing

@@ -366,7 +366,10 @@ class RefusedImageTest(DiskTestCase):
     def story_image_with_unknown_hash_algorithm_is_refused(self):
         image = self.create_image(b'some', os_hash_algo='rot13')
 
-        self.assertIn("hash algorithm 'rot13' is not available", self.refuse_boot(image=image))
+        self.assertIn(
+            "hash algorithm 'rot13' is not available",
+            self.refuse_boot(image=image),
+        )
 
     def story_empty_image_is_refused(self):
         message = self.refuse_boot(image=self.create_image(b''))
