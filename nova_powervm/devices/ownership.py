@@ -35,8 +35,8 @@ HELD = 'held'
 _SLOT_TRAIT = re.compile(r'CUSTOM_POWERVM_IOSLOT_DRC_INDEX_([0-9A-F]{8})')
 
 
-def slots_of_cyborg(name: str, traits: Iterable[str]) -> frozenset[int]:
-    """Find the slots that one of Cyborg's providers represents.
+def slots_named_by(name: str, traits: Iterable[str]) -> frozenset[int]:
+    """Find the slots that a provider names, by its name or its traits.
 
     :param name: Its name. A name in the driver's own form contains the slot.
     :param traits: Its traits. ``CUSTOM_POWERVM_IOSLOT_DRC_INDEX_21010020``
@@ -60,7 +60,7 @@ def cyborg_slots(
     return {
         index: provider.name
         for provider in providers
-        for index in slots_of_cyborg(provider.name, provider.traits)
+        for index in slots_named_by(provider.name, provider.traits)
     }
 
 
@@ -123,11 +123,11 @@ def find_unallocated(
         providers whose resources Nova stored with the instance.
     :returns: DRC index to the owner, in words.
     """
-    standing = _by_slot(providers)
+    by_slot = _by_slot(providers)
     return {
         slot.drc_index: str(slot.owner)
         for slot, lpar in _slots_with_lpars(host_slots, holdings)
-        if standing.get(slot.drc_index, set()).isdisjoint(holdings[lpar])
+        if by_slot.get(slot.drc_index, set()).isdisjoint(holdings[lpar])
     }
 
 
@@ -147,12 +147,12 @@ def find_owned_slots(
 def _by_slot(
     providers: Iterable[slot_providers.Provider],
 ) -> dict[int, set[str]]:
-    standing: dict[int, set[str]] = {}
+    by_slot: dict[int, set[str]] = {}
     for provider in providers:
         index = names.slot_of_provider(provider.name)
         if index is not None:
-            standing.setdefault(index, set()).add(provider.uuid)
-    return standing
+            by_slot.setdefault(index, set()).add(provider.uuid)
+    return by_slot
 
 
 def _slots_with_lpars(

@@ -244,7 +244,7 @@ class LifecycleOps:
         )
         self._claims.burn(instance.uuid, plan.claimed)
 
-    def _open(self, root: instance_spec.RootDisk) -> image_ops.Reading:
+    def _open(self, root: instance_spec.RootDisk) -> image_ops.ImageReader:
         return self._images.open(root.image, root.source, inspect=root.inspect)
 
     def _make_disks(
@@ -252,7 +252,7 @@ class LifecycleOps:
         instance: instance_spec.InstanceSpec,
         plan: _Plan,
         root_gb: int,
-        reading: image_ops.Reading,
+        reading: image_ops.ImageReader,
     ) -> list[interfaces.Stored]:
         """Create the disks and media of an LPAR that does not exist yet."""
         lpar = plan.spec.uuid

@@ -724,7 +724,7 @@ class PowerVMDriver(unsupported.Unsupported):
             obstacle = self._ops().partitions.obstacle(_lpar(instance))
             if obstacle:
                 raise nova_exception.AttachInterfaceNotSupported(
-                    messages.refusal(
+                    messages.log_refusal(
                         'attaching a port to this running server',
                         instance,
                         f'{obstacle.rstrip(".")}. Stop it first',
