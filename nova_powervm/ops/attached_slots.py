@@ -125,7 +125,7 @@ class AttachedSlotOps:
         """
         owned = {
             slot.drc_index
-            for slot in self._host.last.view.io_slots
+            for slot in self._host.last_or_read().view.io_slots
             if slot.owner_lpar == instance.lpar
         }
         lost = {p.drc_index for p in instance.stored_slots.values()} - owned

@@ -82,9 +82,8 @@ class HostOps:
         self._placement = placement
         self._last: Snapshot | None = None
 
-    @property
-    def last(self) -> Snapshot:
-        """The last reading; read the host first if there is none."""
+    def last_or_read(self) -> Snapshot:
+        """Return the last reading; read the host first if there is none."""
         return self._last or self.read()
 
     def view(self) -> host.HostView:

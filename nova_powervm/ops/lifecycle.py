@@ -220,7 +220,7 @@ class LifecycleOps:
         self._networks.check(instance.known_ports)
         claimed = self.claim(instance)
         # The sizes of a host never change, but its slots do.
-        view = self._host.view() if claimed else self._host.last.view
+        view = self._host.view() if claimed else self._host.last_or_read().view
         spec = self._make_spec(instance, claimed, view)
         connections = self._networks.connect(instance.known_ports)
         return _Plan(

@@ -246,7 +246,7 @@ class RebuildRecoveryTest(base.PowerVMTestCase):
         server = self.boot(base.gpu_groups(1))
         lpar = self.lpar(server)
         self.control().set_partition(lpar.uuid, state='not activated')
-        self.computes['host1'].manager.driver._ops().partitions.delete(
+        self.computes['host1'].manager.driver._services().partitions.delete(
             lpar.uuid
         )
 
