@@ -245,5 +245,5 @@ def _duplicates(requests: Sequence[Request]) -> Iterator[str]:
         if other != request.uuid:
             yield (
                 f'accelerator requests {other} and {request.uuid} both name '
-                f'slot {index:08X}'
+                f'slot {slots.format_drc_index(index)}'
             )

@@ -234,15 +234,15 @@ def _refuse_other_providers(
     Providers of Neutron and of Nova's PCI tracker are not affected: they are
     not requested by the groups of a flavor, or have standard classes.
     """
-    cyborgs = sorted(set(allocations) & others.cyborg)
-    if cyborgs:
+    of_cyborg = sorted(set(allocations) & others.cyborg)
+    if of_cyborg:
         raise exception.ForeignDevice(
             instance=instance,
             reason='it was allocated a device that Cyborg manages. Add '
             "traitN:OWNER_NOVA=required to the flavor's groups, or use a "
-            f'device profile. Provider: {", ".join(cyborgs)}',
+            f'device profile. Provider: {", ".join(of_cyborg)}',
         )
-    strangers = sorted(
+    unpublished = sorted(
         uuid
         for uuid in set(allocations) & others.uuids
         if any(
@@ -250,12 +250,12 @@ def _refuse_other_providers(
             for rc in allocations[uuid]['resources']
         )
     )
-    if strangers:
+    if unpublished:
         raise exception.ForeignDevice(
             instance=instance,
             reason='it was allocated a device that this driver did '
             'not publish. Add traitN:OWNER_NOVA=required to the groups of '
-            f'its flavor. Provider: {", ".join(strangers)}',
+            f'its flavor. Provider: {", ".join(unpublished)}',
         )
 
 

@@ -94,7 +94,7 @@ def find_used(
     :param orphans: Providers of devices that are not offered.
     :param allocations: The allocations of the orphans.
     """
-    reserved = slots_of(orphans, allocations.is_reserved)
+    reserved = slots_where(orphans, allocations.is_reserved)
     return frozenset(devices) & {*held, *reserved}
 
 
@@ -116,7 +116,7 @@ def kept_trait(provider: slot_providers.Provider) -> frozenset[str]:
     return frozenset({names.ONE_TIME_USE_TRAIT}) & provider.traits
 
 
-def slots_of(
+def slots_where(
     providers: Iterable[slot_providers.Provider],
     condition: Callable[[slot_providers.Provider], bool],
 ) -> frozenset[int]:

@@ -35,8 +35,8 @@ HELD = 'held'
 _SLOT_TRAIT = re.compile(r'CUSTOM_POWERVM_IOSLOT_DRC_INDEX_([0-9A-F]{8})')
 
 
-def slots_of_cyborg(name: str, traits: Iterable[str]) -> frozenset[int]:
-    """Find the slots that one of Cyborg's providers represents.
+def slots_named_by(name: str, traits: Iterable[str]) -> frozenset[int]:
+    """Find the slots that a provider names, by its name or its traits.
 
     :param name: Its name. A name in the driver's own form contains the slot.
     :param traits: Its traits. ``CUSTOM_POWERVM_IOSLOT_DRC_INDEX_21010020``
@@ -60,7 +60,7 @@ def cyborg_slots(
     return {
         index: provider.name
         for provider in providers
-        for index in slots_of_cyborg(provider.name, provider.traits)
+        for index in slots_named_by(provider.name, provider.traits)
     }
 
 
@@ -123,32 +123,11 @@ def find_unallocated(
         providers whose resources Nova stored with the instance.
     :returns: DRC index to the owner, in words.
     """
-    standing = _by_slot(providers)
+    by_slot = _by_slot(providers)
     return {
         slot.drc_index: str(slot.owner)
         for slot, lpar in _slots_with_lpars(host_slots, holdings)
-        if standing.get(slot.drc_index, set()).isdisjoint(holdings[lpar])
-    }
-
-
-def find_allocated(
-    host_slots: Iterable[slots.Slot],
-    providers: Iterable[slot_providers.Provider],
-    holdings: Mapping[str, Collection[str]],
-) -> dict[str, str]:
-    """Find the providers whose slots are owned as Nova allocated them.
-
-    :param host_slots: All slots of the host.
-    :param providers: Direct children of the compute node's provider.
-    :param holdings: As for :func:`find_unallocated`.
-    :returns: Uuid of each such provider to that of the LPAR that owns its
-        slot.
-    """
-    standing = _by_slot(providers)
-    return {
-        uuid: lpar
-        for slot, lpar in _slots_with_lpars(host_slots, holdings)
-        for uuid in standing.get(slot.drc_index, set()) & set(holdings[lpar])
+        if by_slot.get(slot.drc_index, set()).isdisjoint(holdings[lpar])
     }
 
 
@@ -161,21 +140,19 @@ def find_owned_slots(
     :param lpars: Upper-case uuids of the LPARs of instances.
     """
     return frozenset(
-        slot.drc_index
-        for slot in host_slots
-        if slot.owner and (slot.owner.uuid or '').upper() in lpars
+        slot.drc_index for slot in host_slots if slot.owner_lpar in lpars
     )
 
 
 def _by_slot(
     providers: Iterable[slot_providers.Provider],
 ) -> dict[int, set[str]]:
-    standing: dict[int, set[str]] = {}
+    by_slot: dict[int, set[str]] = {}
     for provider in providers:
         index = names.slot_of_provider(provider.name)
         if index is not None:
-            standing.setdefault(index, set()).add(provider.uuid)
-    return standing
+            by_slot.setdefault(index, set()).add(provider.uuid)
+    return by_slot
 
 
 def _slots_with_lpars(
@@ -183,6 +160,5 @@ def _slots_with_lpars(
 ) -> Iterator[tuple[slots.Slot, str]]:
     """Yield the slots that LPARs of instances own, each with its LPAR."""
     for slot in host_slots:
-        lpar = ((slot.owner and slot.owner.uuid) or '').upper()
-        if lpar in holdings:
-            yield slot, lpar
+        if slot.owner_lpar in holdings:
+            yield slot, slot.owner_lpar

@@ -149,7 +149,7 @@ def make_plan(
         pairing.orphans,
         allocations,
     )
-    taken = one_time_use.slots_of(pairing.orphans, allocations.in_use)
+    taken = one_time_use.slots_where(pairing.orphans, allocations.in_use)
     published = (
         _publish_or_withdraw(
             device, provider, allocations, name_of, used, taken
@@ -243,7 +243,7 @@ def _keep_classes(
         entry,
         action=Action.KEEP_CLASS,
         inventory={
-            name: _whole(provider.inventory[name], record['reserved'])
+            name: _with_reserved(provider.inventory[name], record['reserved'])
             for name in sorted(classes)
         },
         reason=(
@@ -305,31 +305,31 @@ def _withdraw(
 ) -> Entry:
     """Prevent new allocations of a provider, in a way that can be undone.
 
-    Nova writes inventory before traits. So one update sets the mark, and the
-    inventory is reserved when a later update finds the mark: a reserve without
-    a mark would count as the operator's and withhold the device for good. For
-    a one-time-use device every reserve is a burn, so it is reserved only if an
-    LPAR owns its slot.
+    Nova writes inventory before traits. So one update adds the trait, and the
+    inventory is reserved when a later update finds the trait: a reserve
+    without the trait would count as the operator's and withhold the device for
+    good. For a one-time-use device every reserve is a burn, so it is reserved
+    only if an LPAR owns its slot.
     """
-    mark = {names.WITHDRAWN_TRAIT}
+    withdrawn = {names.WITHDRAWN_TRAIT}
     reserved = provider.reserved
     traits = provider.traits
     if index in used:
         reserved = slot_providers.TOTAL
-        traits = (traits | {names.ONE_TIME_USE_TRAIT}) - mark
+        traits = (traits | {names.ONE_TIME_USE_TRAIT}) - withdrawn
     elif provider.is_one_time_use:
-        traits = traits - mark
+        traits = traits - withdrawn
     elif provider.is_withdrawn:
         reserved = slot_providers.TOTAL
     elif not reserved:
-        traits = traits | mark
+        traits = traits | withdrawn
     return Entry(
         action=Action.WITHDRAW,
         drc_index=index,
         name=provider.name,
         uuid=provider.uuid,
         inventory={
-            name: _whole(record, reserved)
+            name: _with_reserved(record, reserved)
             for name, record in provider.inventory.items()
         },
         traits=traits,
@@ -338,7 +338,7 @@ def _withdraw(
     )
 
 
-def _whole(record: Mapping[str, Any], reserved: int) -> dict[str, Any]:
+def _with_reserved(record: Mapping[str, Any], reserved: int) -> dict[str, Any]:
     """Return the record of an existing provider with another reserve."""
     return {**_record(0), **record, 'reserved': reserved}
 

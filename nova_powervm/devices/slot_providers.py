@@ -70,7 +70,7 @@ class Provider:
 
     @property
     def reserved(self) -> int:
-        """The units that are reserved, unless the driver withdrew it."""
+        """The reserved units; 0 if the driver itself reserved them."""
         if self.is_withdrawn:
             return 0
         return min(

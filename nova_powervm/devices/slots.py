@@ -85,6 +85,11 @@ class Slot:
         return format_drc_index(self.drc_index)
 
     @property
+    def owner_lpar(self) -> str:
+        """The owner's PowerVM uuid in upper case, or ''."""
+        return ((self.owner and self.owner.uuid) or '').upper()
+
+    @property
     def is_empty(self) -> bool:
         """Whether the slot holds no adapter."""
         return EMPTY_ID in (self.vendor_id, self.pci_class) or (
@@ -116,6 +121,11 @@ class Reason:
 def format_drc_index(drc_index: int) -> str:
     """Format a DRC index as in the names of providers and traits."""
     return f'{drc_index:08X}'
+
+
+def format_drc_indexes(drc_indexes: Iterable[int]) -> str:
+    """Format DRC indexes as a sorted list, separated by commas."""
+    return ', '.join(map(format_drc_index, sorted(drc_indexes)))
 
 
 def duplicated_indexes(slots: Iterable[Slot]) -> frozenset[int]:

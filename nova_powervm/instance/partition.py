@@ -20,6 +20,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from nova_powervm import exception
+from nova_powervm.devices import slots
 
 #: PowerVM's limit on the length of a partition's name.
 LPAR_NAME_LIMIT = 31
@@ -123,7 +124,7 @@ def slot_differences(
         ('is not required', {i for i in wanted if found.get(i) is False}),
     )
     return [
-        f'slot {index:08X} {what}'
+        f'slot {slots.format_drc_index(index)} {what}'
         for what, indexes in kinds
         for index in sorted(indexes)
     ]

@@ -19,6 +19,7 @@ from oslo_log import log as logging
 
 from nova_powervm import exception
 from nova_powervm.devices import claims
+from nova_powervm.devices import slots as host_slots
 from nova_powervm.instance import partition
 from nova_powervm.ops import claims as claim_ops
 from nova_powervm.ops import host as host_ops
@@ -102,7 +103,9 @@ class AttachedSlotOps:
             {
                 'lpar': instance.lpar,
                 'instance': instance.uuid,
-                'slots': _indexes(slot.drc_index for slot in slots),
+                'slots': host_slots.format_drc_indexes(
+                    slot.drc_index for slot in slots
+                ),
             },
         )
         wanted = self._wanted(instance)
@@ -122,10 +125,8 @@ class AttachedSlotOps:
         """
         owned = {
             slot.drc_index
-            for slot in self._host.last.view.io_slots
-            if slot.owner
-            and slot.owner.uuid
-            and slot.owner.uuid.upper() == instance.lpar
+            for slot in self._host.last_or_read().view.io_slots
+            if slot.owner_lpar == instance.lpar
         }
         lost = {p.drc_index for p in instance.stored_slots.values()} - owned
         if lost:
@@ -133,7 +134,10 @@ class AttachedSlotOps:
                 'Instance %(instance)s was allocated the slots %(slots)s, but '
                 'its LPAR does not have them. Reboot the server hard or start '
                 'it to assign those that are free.',
-                {'instance': instance.uuid, 'slots': _indexes(lost)},
+                {
+                    'instance': instance.uuid,
+                    'slots': host_slots.format_drc_indexes(lost),
+                },
             )
 
     def list_slots(
@@ -171,11 +175,7 @@ def _slots_differ(
     return exception.SlotsDiffer(
         instance=instance.uuid,
         name=lpar.name,
-        wanted=_indexes(indexes),
-        found=_indexes(lpar.slots),
+        wanted=host_slots.format_drc_indexes(indexes),
+        found=host_slots.format_drc_indexes(lpar.slots),
         reason='; '.join(partition.slot_differences(lpar.slots, indexes)),
     )
-
-
-def _indexes(drc_indexes: Iterable[int]) -> str:
-    return ', '.join(f'{index:08X}' for index in sorted(drc_indexes))

@@ -13,6 +13,7 @@
 """Claims: the slots that an instance gets, verified against the host."""
 
 import dataclasses
+from collections.abc import Collection
 from collections.abc import Iterable
 from collections.abc import Mapping
 from collections.abc import Sequence
@@ -220,16 +221,21 @@ class ClaimOps:
         :param view: A fresh reading of the host.
         :raises exception.ClaimFailed: A slot is missing, empty or not free.
         """
+        duplicated = slots.duplicated_indexes(view.io_slots)
         return tuple(
-            _assignment(instance, lpar, claim, view) for claim in wanted
+            _assignment(instance, lpar, claim, view, duplicated)
+            for claim in wanted
         )
 
 
 def _assignment(
-    instance: str, lpar: str, claim: claims.Claim, view: host.HostView
+    instance: str,
+    lpar: str,
+    claim: claims.Claim,
+    view: host.HostView,
+    duplicated: Collection[int],
 ) -> partition.SlotAssignment:
     slot = view.slot(claim.drc_index)
-    duplicated = slots.duplicated_indexes(view.io_slots)
     reason = (
         slots.Reason('gone', 'the host does not report it')
         if slot is None

@@ -49,13 +49,12 @@ class Snapshot:
     lost: frozenset[str] = frozenset()
 
     @property
-    def in_use(self) -> Mapping[str, str]:
+    def lpars_by_provider(self) -> Mapping[str, str]:
         """Map the uuid of each provider to the LPAR that has its slot."""
         return {
             provider.uuid: lpar
             for slot in self.view.io_slots
-            if (lpar := ((slot.owner and slot.owner.uuid) or '').upper())
-            in self.holdings
+            if (lpar := slot.owner_lpar) in self.holdings
             for provider in self.holdings[lpar].values()
             if provider.drc_index == slot.drc_index
         }
@@ -83,9 +82,8 @@ class HostOps:
         self._placement = placement
         self._last: Snapshot | None = None
 
-    @property
-    def last(self) -> Snapshot:
-        """The last reading; read the host first if there is none."""
+    def last_or_read(self) -> Snapshot:
+        """Return the last reading; read the host first if there is none."""
         return self._last or self.read()
 
     def view(self) -> host.HostView:
@@ -113,10 +111,10 @@ class HostOps:
         view = self._system.read()
         found = Snapshot(view, self._capacity(), self._holdings(view))
         if before and unallocated:
-            owned = before.in_use
+            owned = before.lpars_by_provider
             lost = frozenset(
                 uuid
-                for uuid, lpar in found.in_use.items()
+                for uuid, lpar in found.lpars_by_provider.items()
                 if uuid in unallocated and owned.get(uuid) == lpar
             )
             found = dataclasses.replace(found, lost=lost)
@@ -149,7 +147,7 @@ class HostOps:
         Send one request for each provider. If Placement does not answer about
         a provider, it stays lost if it was lost before.
         """
-        asked = frozenset(before.in_use)
+        asked = frozenset(before.lpars_by_provider)
         consumers_of = self._placement.get_consumers(asked)
         silent = asked - consumers_of.keys()
         return frozenset(

@@ -44,7 +44,7 @@ _MAX_REMEMBERED = 1000
 _RAW_FORMATS = ('raw', 'gpt')
 
 
-class Reading:
+class ImageReader:
     """An image on its way to a disk; a :class:`.interfaces.Source`.
 
     The first stream continues after the inspected beginning, so that the
@@ -161,13 +161,13 @@ class ImageOps:
         source: interfaces.Source,
         *,
         inspect: bool = True,
-    ) -> Reading:
+    ) -> ImageReader:
         """Open an image and inspect its beginning.
 
         :param described: The image as Glance describes it.
         :param source: Returns its bytes.
         :param inspect: False to trust the format that Glance declares.
-        :returns: The reading, which the caller has to close.
+        :returns: The reader, which the caller has to close.
         :raises exception.ImageRefused: Its format is not the declared one,
             or not safe.
         :raises exception.ImageUnreadable: It cannot be read.
@@ -183,7 +183,7 @@ class ImageOps:
         def complete(contents: image.Contents) -> None:
             self._remember(described, contents)
 
-        return Reading(described, source, complete, inspect=inspect)
+        return ImageReader(described, source, complete, inspect=inspect)
 
     def verify(
         self,
@@ -281,11 +281,11 @@ def _new_hash(described: image.Image) -> Any:
 
 
 def _wrong_size(
-    described: image.Image, came: object
+    described: image.Image, received: object
 ) -> exception.ImageDamaged:
     return exception.ImageDamaged(
         image=described.id,
-        reason=f'received {came} bytes, but Glance says {described.size}',
+        reason=f'received {received} bytes, but Glance says {described.size}',
     )
 
 

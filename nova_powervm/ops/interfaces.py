@@ -27,6 +27,7 @@ from collections.abc import Sequence
 from typing import Any
 from typing import Protocol
 
+from nova_powervm import exception
 from nova_powervm.devices import claims
 from nova_powervm.devices import host
 from nova_powervm.devices import policy as policies
@@ -327,3 +328,15 @@ class Placement(Protocol):
         :raises exception.PlacementUnanswered: Placement did not confirm the
             reservation, or the provider has no inventory.
         """
+
+
+def require_lpar(partitions: Partitions, uuid: str) -> partition.Partition:
+    """Read an LPAR that has to exist.
+
+    :param uuid: Upper-case PowerVM uuid.
+    :raises exception.PartitionNotFound: There is no such LPAR.
+    """
+    lpar = partitions.find(uuid)
+    if lpar is None:
+        raise exception.PartitionNotFound(uuid=uuid)
+    return lpar

@@ -135,7 +135,7 @@ class LifecycleOps:
             {
                 'name': lpar.name,
                 'uuid': lpar.uuid,
-                'slots': _indexes(lpar.slots) or 'none',
+                'slots': slots.format_drc_indexes(lpar.slots) or 'none',
             },
             instance_uuid=instance.uuid,
         )
@@ -220,7 +220,7 @@ class LifecycleOps:
         self._networks.check(instance.known_ports)
         claimed = self.claim(instance)
         # The sizes of a host never change, but its slots do.
-        view = self._host.view() if claimed else self._host.last.view
+        view = self._host.view() if claimed else self._host.last_or_read().view
         spec = self._make_spec(instance, claimed, view)
         connections = self._networks.connect(instance.known_ports)
         return _Plan(
@@ -244,7 +244,7 @@ class LifecycleOps:
         )
         self._claims.burn(instance.uuid, plan.claimed)
 
-    def _open(self, root: instance_spec.RootDisk) -> image_ops.Reading:
+    def _open(self, root: instance_spec.RootDisk) -> image_ops.ImageReader:
         return self._images.open(root.image, root.source, inspect=root.inspect)
 
     def _make_disks(
@@ -252,7 +252,7 @@ class LifecycleOps:
         instance: instance_spec.InstanceSpec,
         plan: _Plan,
         root_gb: int,
-        reading: image_ops.Reading,
+        reading: image_ops.ImageReader,
     ) -> list[interfaces.Stored]:
         """Create the disks and media of an LPAR that does not exist yet."""
         lpar = plan.spec.uuid
@@ -369,11 +369,7 @@ def _check_slots(
     if different:
         raise exception.DevicesDiffer(
             name=spec.name,
-            wanted=_indexes(spec.drc_indexes),
-            found=_indexes(lpar.slots),
+            wanted=slots.format_drc_indexes(spec.drc_indexes),
+            found=slots.format_drc_indexes(lpar.slots),
             reason='; '.join(different),
         )
-
-
-def _indexes(drc_indexes: Iterable[int]) -> str:
-    return ', '.join(f'{index:08X}' for index in sorted(drc_indexes))

@@ -21,6 +21,7 @@ from collections.abc import Iterator
 from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
+from typing import TypeVar
 
 from oslo_log import log as logging
 
@@ -38,6 +39,7 @@ _BINDING_FAILED = 'binding_failed'
 InstanceMarks = vif_interfaces.InstanceMarks
 #: A VIF driver, whatever its connections and adapters are.
 _Driver = vif_interfaces.VifDriver[Any, Any]
+_T = TypeVar('_T')
 
 
 class _Unrecorded:
@@ -132,7 +134,7 @@ class NetworkOps:
     def hold_resources(self, ports: Iterable[network.Port]) -> Iterator[None]:
         """Keep what ports need on the host until their adapters exist."""
         with contextlib.ExitStack() as kept:
-            for driver, own in self._by_driver(ports):
+            for driver, own in self._by_driver(ports, lambda port: port):
                 kept.enter_context(driver.using(own))
             yield
 
@@ -146,7 +148,7 @@ class NetworkOps:
         self.check(ports)
         planned = {
             connection.port: connection
-            for driver, own in self._by_driver(ports)
+            for driver, own in self._by_driver(ports, lambda port: port)
             for connection in driver.connect(own)
         }
         return tuple(planned[port] for port in ports)
@@ -183,11 +185,15 @@ class NetworkOps:
                     return
                 raise _address_in_use(port, adapter)
         with self.hold_resources([port]):
-            self.plug(self._find(lpar), self.connect([port]), marks)
+            self.plug(
+                interfaces.require_lpar(self._partitions, lpar),
+                self.connect([port]),
+                marks,
+            )
 
     @contextlib.contextmanager
     def compare_adapters(
-        self, lpar: str, instance: InstancePorts | None
+        self, lpar: str, ports: InstancePorts | None
     ) -> Iterator[Changes]:
         """Find the missing and the surplus adapters of an LPAR.
 
@@ -196,24 +202,24 @@ class NetworkOps:
         answer decides: Nova's cache may be outdated or empty.
 
         :param lpar: Upper-case PowerVM uuid.
-        :param instance: Its instance's ports; None to find no changes.
+        :param ports: Its instance's ports; None to find no changes.
         :raises exception.PartitionNotFound: There is no such LPAR.
         :raises exception.PortRefused: A missing adapter cannot be created.
         :raises exception.PortsUnknown: The adapters differ, and Neutron does
             not answer.
         """
-        if instance is None:
+        if ports is None:
             yield Changes()
             return
         adapters = self._adapters(lpar)
-        differing = self._differences(instance.known, adapters)
+        differing = self._differences(ports.known, adapters)
         if differing:
-            differing = self._differences(instance.ask(), adapters)
+            differing = self._differences(ports.ask(), adapters)
         with self.hold_resources(differing.missing):
             yield Changes(
                 surplus=differing.surplus,
                 connections=self.connect(differing.missing),
-                marks=instance.marks,
+                marks=ports.marks,
             )
 
     def prepare_host(self, changes: Changes) -> None:
@@ -247,7 +253,7 @@ class NetworkOps:
             )
         self._make(lpar, changes.connections, changes.marks)
 
-    def add_missing_adapters(self, lpar: str, instance: InstancePorts) -> None:
+    def add_missing_adapters(self, lpar: str, ports: InstancePorts) -> None:
         """Create the adapters that an LPAR lacks, whatever its state.
 
         Remove none, because the guest may be using it. Log surplus adapters;
@@ -257,7 +263,7 @@ class NetworkOps:
         :raises exception.PowerVMError: As for :meth:`compare_adapters`, or
             the host refused.
         """
-        with self.compare_adapters(lpar, instance) as changes:
+        with self.compare_adapters(lpar, ports) as changes:
             for adapter in changes.surplus:
                 LOG.warning(
                     'LPAR %(lpar)s has the network adapter %(adapter)s, which '
@@ -267,7 +273,11 @@ class NetworkOps:
                 )
             missing = changes.additions
             if missing:
-                self.plug(self._find(lpar), missing, changes.marks)
+                self.plug(
+                    interfaces.require_lpar(self._partitions, lpar),
+                    missing,
+                    changes.marks,
+                )
 
     def detach(self, lpar: str, ports: Iterable[network.Port]) -> None:
         """Remove the adapters of ports from an LPAR, where they exist."""
@@ -291,23 +301,22 @@ class NetworkOps:
             driver.tidy()
 
     def _by_driver(
-        self, ports: Iterable[network.Port]
-    ) -> Iterator[tuple[_Driver, list[network.Port]]]:
-        """Yield each driver that is responsible for ports, and its ports."""
-        ports = list(ports)
+        self, items: Iterable[_T], port_of: Callable[[_T], network.Port]
+    ) -> Iterator[tuple[_Driver, list[_T]]]:
+        """Yield each driver that is responsible for items, and its items."""
+        items = list(items)
         for vif_type, driver in self._drivers.items():
-            own = [port for port in ports if port.vif_type == vif_type]
+            own = [
+                item for item in items if port_of(item).vif_type == vif_type
+            ]
             if own:
                 yield driver, own
 
     def _provide(
         self, connections: Iterable[network.Connection], marks: InstanceMarks
     ) -> None:
-        connections = list(connections)
-        for vif_type, driver in self._drivers.items():
-            own = [c for c in connections if c.port.vif_type == vif_type]
-            if own:
-                driver.provide(own, marks)
+        for driver, own in self._by_driver(connections, lambda c: c.port):
+            driver.provide(own, marks)
 
     def _make(
         self,
@@ -344,16 +353,10 @@ class NetworkOps:
         return port_adapters.differences(ports, adapters, self._serves)
 
     def _serves(self, adapter: network.Adapter, port: network.Port) -> bool:
-        is_lost = port.vif_type not in self._drivers
-        return (is_lost or port.vif_type == adapter.vif_type) and (
+        has_lost_type = port.vif_type not in self._drivers
+        return (has_lost_type or port.vif_type == adapter.vif_type) and (
             self._drivers[adapter.vif_type].serves(adapter, port)
         )
-
-    def _find(self, lpar: str) -> partition.Partition:
-        found = self._partitions.find(lpar)
-        if found is None:
-            raise exception.PartitionNotFound(uuid=lpar)
-        return found
 
     def _no_driver(self, port: network.Port) -> str:
         """Return the reason why no VIF driver is responsible for a port."""

@@ -21,6 +21,7 @@ from oslo_log import log as logging
 from nova_powervm.devices import matching
 from nova_powervm.devices import plan as plans
 from nova_powervm.devices import policy as policies
+from nova_powervm.devices import slots
 
 LOG = logging.getLogger(__name__)
 
@@ -70,8 +71,8 @@ def _log_unused(
             {'source': policy.source},
         )
         return
-    slots = [verdict.slot for verdict in verdicts]
-    for paragraph in matching.unused(policy, slots):
+    judged = [verdict.slot for verdict in verdicts]
+    for paragraph in matching.unused(policy, judged):
         LOG.info(
             'No device of this host is %(done)s by %(paragraph)s of '
             '%(source)s.',
@@ -131,14 +132,15 @@ def _conflict(
 
 def describe(entry: plans.Entry) -> str:
     """Describe what happens to a provider, and why."""
-    where = f"slot {entry.drc_index:08X} (provider '{entry.name}')"
+    index = slots.format_drc_index(entry.drc_index)
+    where = f"slot {index} (provider '{entry.name}')"
     offer = ', '.join(entry.resource_classes)
     match entry.action:
         case plans.Action.CREATE | plans.Action.PUBLISH if entry.burned:
             return (
                 f'Withholding {where}: its one-time-use device was allocated. '
                 'When it is free again, clean it and release it with '
-                f'`nova-powervm-inventory release {entry.drc_index:08X}`'
+                f'`nova-powervm-inventory release {index}`'
             )
         case plans.Action.CREATE | plans.Action.PUBLISH:
             return f'Offering {where} as {offer}'

@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from oslo_log import log as logging
 
 from nova_powervm import exception
+from nova_powervm.devices import slots as host_slots
 from nova_powervm.instance import lpar_state
 from nova_powervm.instance import partition
 from nova_powervm.ops import attached_slots
@@ -78,7 +79,7 @@ class PowerOps:
         :raises exception.PortRefused: A missing adapter cannot be created.
         :raises exception.PortsUnknown: Neutron did not report its ports.
         """
-        lpar = self._find(instance.lpar)
+        lpar = interfaces.require_lpar(self._partitions, instance.lpar)
         power = _require_known_state(instance, lpar)
         if power is lpar_state.Power.SUSPENDED:
             raise exception.PartitionNotStartable(
@@ -100,7 +101,9 @@ class PowerOps:
                 raise exception.SlotsMissing(
                     instance=instance.uuid,
                     name=lpar.name,
-                    slots=', '.join(f'{s.drc_index:08X}' for s in missing),
+                    slots=host_slots.format_drc_indexes(
+                        s.drc_index for s in missing
+                    ),
                 )
             self._networks.prepare_host(changes)
             self._networks.apply_changes(lpar, changes)
@@ -169,7 +172,7 @@ class PowerOps:
             the LPAR is stopped hard; 0 to stop it hard at once.
         :raises exception.PartitionNotFound: There is no such LPAR.
         """
-        lpar = self._find(uuid)
+        lpar = interfaces.require_lpar(self._partitions, uuid)
         if not removal.is_active(lpar):
             return
         self._stop(lpar, timeout)
@@ -206,7 +209,7 @@ class PowerOps:
         :raises exception.PortRefused: A missing adapter cannot be created.
         :raises exception.PortsUnknown: Neutron did not report its ports.
         """
-        lpar = self._find(instance.lpar)
+        lpar = interfaces.require_lpar(self._partitions, instance.lpar)
         power = _require_known_state(instance, lpar)
         missing = self._slots.find_missing(instance, lpar)
         with self._networks.compare_adapters(
@@ -231,17 +234,11 @@ class PowerOps:
         if self._restart_softly(lpar, timeout):
             return
         # It may have shut down after the time limit, and would stay off.
-        lpar = self._find(instance.lpar)
+        lpar = interfaces.require_lpar(self._partitions, instance.lpar)
         if removal.is_active(lpar):
             self._partitions.restart(lpar, hard=True)
         else:
             self._partitions.power_on(lpar)
-
-    def _find(self, uuid: str) -> partition.Partition:
-        lpar = self._partitions.find(uuid)
-        if lpar is None:
-            raise exception.PartitionNotFound(uuid=uuid)
-        return lpar
 
     def _shut_down(self, lpar: partition.Partition, timeout: int) -> bool:
         try:

@@ -38,11 +38,6 @@ _SERVICE_USER = service_token.SERVICE_USER_GROUP
 Sleep = Callable[[float], None]
 
 
-def has_device_profile(instance: Any) -> bool:
-    """Return whether the instance's flavor has a device profile."""
-    return _device_profile(instance) is not None
-
-
 def parse_requests(
     instance: Any, nodename: str, accel_info: Any
 ) -> tuple[accelerators.Request, ...]:
@@ -103,7 +98,7 @@ def fetch_requests(
     :raises exception.AcceleratorsUnknown: Cyborg did not answer.
     :raises exception.AcceleratorRefused: A request cannot be served.
     """
-    if not has_device_profile(instance):
+    if _device_profile(instance) is None:
         return ()
     if wait:
         found = _poll_until_settled(context, instance, sleep)

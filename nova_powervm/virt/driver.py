@@ -103,7 +103,7 @@ class PowerVMDriver(unsupported.Unsupported):
     def _nodename(self) -> str:
         return self._node or ''
 
-    def _ops(self) -> services.Services:
+    def _services(self) -> services.Services:
         if self._running is None:
             raise nova_exception.VirtDriverNotReady()
         return self._running
@@ -150,7 +150,7 @@ class PowerVMDriver(unsupported.Unsupported):
         if self._settings.skip_free_provider_reads:
             free_provider_reads.install(
                 self.virtapi.reportclient,
-                lambda: self._ops().claims.published.providers,
+                lambda: self._services().claims.published.providers,
             )
 
     def cleanup_host(self, host: str) -> None:
@@ -190,7 +190,7 @@ class PowerVMDriver(unsupported.Unsupported):
         # Even if the first cycle fails, a later one must not remove orphan
         # disks: builds may be in progress then.
         is_first_cycle, self._is_first_cycle = self._is_first_cycle, False
-        running = self._ops()
+        running = self._services()
         # Not before: while nova-compute starts, Nova resumes guests one after
         # another, and would take a stop event for those that are still off.
         running.listen()
@@ -246,8 +246,8 @@ class PowerVMDriver(unsupported.Unsupported):
             that Nova logs without a traceback.
         """
         self._refused_rebuilds.restore_allocations()
-        running = self._ops()
-        snapshot = running.host.last
+        running = self._services()
+        snapshot = running.host.last_or_read()
         self._update_root(provider_tree, nodename, snapshot)
         try:
             running.provider_tree.update(provider_tree, nodename, snapshot)
@@ -282,7 +282,7 @@ class PowerVMDriver(unsupported.Unsupported):
 
     def get_host_uptime(self) -> str:
         """Return the uptime of the management partition, as Nova shows it."""
-        seconds = self._ops().host.uptime()
+        seconds = self._services().host.uptime()
         if not seconds:
             # Nova's API handles this without an error in the log.
             raise NotImplementedError()
@@ -296,14 +296,14 @@ class PowerVMDriver(unsupported.Unsupported):
 
     def list_instances(self) -> list[str]:
         """Return the names of the LPARs that belong to instances."""
-        lpars = self._ops().partitions.names()
-        ours = self._ops().records.instances_of(lpars)
+        lpars = self._services().partitions.names()
+        ours = self._services().records.instances_of(lpars)
         return [name for uuid, name in lpars.items() if uuid in ours]
 
     def list_instance_uuids(self) -> list[str]:
         """Return the uuids of the instances that have an LPAR here."""
-        lpars = self._ops().partitions.names()
-        return sorted(self._ops().records.instances_of(lpars).values())
+        lpars = self._services().partitions.names()
+        return sorted(self._services().records.instances_of(lpars).values())
 
     def get_num_instances(self) -> int:
         """Count the LPARs that belong to instances."""
@@ -312,7 +312,7 @@ class PowerVMDriver(unsupported.Unsupported):
     def instance_exists(self, instance: Any) -> bool:
         """Return whether the instance has an LPAR here."""
         try:
-            self._ops().power.state(_lpar(instance))
+            self._services().power.state(_lpar(instance))
         except exception.PartitionNotFound:
             return False
         return True
@@ -331,7 +331,7 @@ class PowerVMDriver(unsupported.Unsupported):
         state = lpar_state.Power.UNKNOWN
         try:
             with self._limit_waits_at_start():
-                state = self._ops().power.state(_lpar(instance))
+                state = self._services().power.state(_lpar(instance))
         except exception.PartitionNotFound:
             raise
         except (
@@ -391,8 +391,8 @@ class PowerVMDriver(unsupported.Unsupported):
                 ),
                 power_on=power_on,
             )
-            with self._ops().network.hold_resources(build.known_ports):
-                self._ops().lifecycle.spawn(build)
+            with self._services().network.hold_resources(build.known_ports):
+                self._services().lifecycle.spawn(build)
         except exception.PowerVMError as error:
             raise errors.build_error_to_nova(error, instance.uuid) from error
         rebuild.record_image(instance)
@@ -452,7 +452,7 @@ class PowerVMDriver(unsupported.Unsupported):
                         context, instance, self._nodename()
                     ),
                 )
-                self._ops().lifecycle.check_rebuild(build)
+                self._services().lifecycle.check_rebuild(build)
                 self._refused_rebuilds.record_start(
                     context, instance, allocations
                 )
@@ -511,10 +511,10 @@ class PowerVMDriver(unsupported.Unsupported):
         false, and each VLAN that the driver added for it and that is no
         longer used.
         """
-        self._ops().lifecycle.destroy(
+        self._services().lifecycle.destroy(
             instance.uuid, delete_disks=destroy_disks
         )
-        self._ops().network.release_unused(
+        self._services().network.release_unused(
             port_records.NovaInstanceMarks(instance, self._nodename())
         )
 
@@ -531,7 +531,7 @@ class PowerVMDriver(unsupported.Unsupported):
     ) -> None:
         """Remove what destroy was told to keep, if there is anything."""
         if destroy_disks:
-            self._ops().lifecycle.destroy(instance.uuid)
+            self._services().lifecycle.destroy(instance.uuid)
 
     # Power
 
@@ -551,7 +551,7 @@ class PowerVMDriver(unsupported.Unsupported):
         ports = instance_ports.describe_ports(
             instance, network_info, self._nodename()
         )
-        self._ops().power.power_on(
+        self._services().power.power_on(
             translation.describe_instance(
                 instance, requests=requests, ports=ports
             )
@@ -573,7 +573,7 @@ class PowerVMDriver(unsupported.Unsupported):
         guest_stops.check_supported(instance)
         with self._refused_rebuilds.refuse_if_stop_fails(instance):
             try:
-                self._ops().power.power_off(_lpar(instance), timeout)
+                self._services().power.power_off(_lpar(instance), timeout)
             except exception.PartitionNotFound:
                 # With this error Nova would consider the server deleted, and
                 # leave it in REBUILD forever. The rebuild creates its LPAR.
@@ -599,7 +599,7 @@ class PowerVMDriver(unsupported.Unsupported):
             ports = instance_ports.describe_ports(
                 instance, network_info, self._nodename()
             )
-            self._ops().power.reboot(
+            self._services().power.reboot(
                 translation.describe_instance(
                     instance, requests=requests, ports=ports
                 ),
@@ -632,7 +632,7 @@ class PowerVMDriver(unsupported.Unsupported):
             context, instance, self._nodename(), wait=False
         )
         ports = instance_ports.fetch_ports_at_boot(instance, self._nodename())
-        self._ops().power.power_on(
+        self._services().power.power_on(
             translation.describe_instance(
                 instance, requests=requests, ports=ports
             )
@@ -670,7 +670,7 @@ class PowerVMDriver(unsupported.Unsupported):
             as it is.
         """
         raise live_migration.refusal(
-            self._ops().attached_slots.list_slots(
+            self._services().attached_slots.list_slots(
                 translation.describe_instance(instance)
             )
         )
@@ -692,10 +692,10 @@ class PowerVMDriver(unsupported.Unsupported):
             )
             if ports:
                 with self._limit_waits_at_start():
-                    self._ops().network.add_missing_adapters(
+                    self._services().network.add_missing_adapters(
                         _lpar(instance), ports
                     )
-            self._ops().attached_slots.log_missing(
+            self._services().attached_slots.log_missing(
                 translation.describe_instance(instance)
             )
         except exception.PowerVMError as error:
@@ -712,7 +712,9 @@ class PowerVMDriver(unsupported.Unsupported):
 
     def unplug_vifs(self, instance: Any, network_info: Any) -> None:
         """Remove the adapters of ports from the instance's LPAR."""
-        self._ops().network.detach(_lpar(instance), vifs.ports(network_info))
+        self._services().network.detach(
+            _lpar(instance), vifs.ports(network_info)
+        )
 
     def network_binding_host_id(self, context: Any, instance: Any) -> Any:
         """Return the host that ports of the instance are bound to.
@@ -724,10 +726,10 @@ class PowerVMDriver(unsupported.Unsupported):
             running and cannot get an adapter in this state.
         """
         if instance.vm_state == vm_states.ACTIVE:
-            obstacle = self._ops().partitions.obstacle(_lpar(instance))
+            obstacle = self._services().partitions.obstacle(_lpar(instance))
             if obstacle:
                 raise nova_exception.AttachInterfaceNotSupported(
-                    messages.refusal(
+                    messages.log_refusal(
                         'attaching a port to this running server',
                         instance,
                         f'{obstacle.rstrip(".")}. Stop it first',
@@ -743,7 +745,7 @@ class PowerVMDriver(unsupported.Unsupported):
         :raises nova.exception.InterfaceAttachFailed: The host refused.
         """
         try:
-            self._ops().network.attach(
+            self._services().network.attach(
                 _lpar(instance),
                 vifs.port(vif),
                 port_records.NovaInstanceMarks(instance, self._nodename()),
@@ -764,7 +766,7 @@ class PowerVMDriver(unsupported.Unsupported):
         :raises nova.exception.InterfaceDetachFailed: The host refused.
         """
         try:
-            self._ops().network.detach(_lpar(instance), [vifs.port(vif)])
+            self._services().network.detach(_lpar(instance), [vifs.port(vif)])
         except exception.PowerVMError as error:
             LOG.error(
                 'Port %(port)s cannot be detached: %(error)s',

@@ -15,6 +15,8 @@
 from nova import exception as nova_exception
 from nova.objects import migrate_data
 
+from nova_powervm.devices import slots as host_slots
+
 
 def make_check_data() -> migrate_data.LibvirtLiveMigrateData:
     """Return the empty result of the destination's check.
@@ -33,7 +35,7 @@ def refusal(slots: tuple[int, ...]) -> nova_exception.NovaException:
     """
     reason = (
         'the instance has the physical I/O slot(s) '
-        f'{", ".join(f"{index:08X}" for index in slots)}, whose state '
+        f'{host_slots.format_drc_indexes(slots)}, whose state '
         'cannot be moved'
         if slots
         else 'live migration is not supported by this driver yet'

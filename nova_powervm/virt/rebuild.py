@@ -156,7 +156,7 @@ class RefusedRebuilds:
             if started and instance.task_state in task_states.rebuild_states:
                 raise self.refuse(
                     started[0], instance, started[1], error
-                ) from (error)
+                ) from error
             raise
 
     def refuse(
@@ -192,22 +192,19 @@ class RefusedRebuilds:
             nova_exception.InstanceDeployFailure(reason=reason)
         )
 
-    def restore_allocations(self) -> bool:
+    def restore_allocations(self) -> None:
         """Recreate the allocations that Nova has deleted.
 
         Call this at the start of each update of the provider tree. Nova makes
         one as soon as the server has its old state again; before that, Nova
         may not have deleted the allocations yet. If Placement or Nova does
-        not answer, the next update tries again.
-
-        :returns: Whether all allocations exist; if not, a device in use may
-            be offered.
+        not answer, the next update tries again; until then, a device in use
+        may be offered.
         """
-        return all(
-            [self._restore_one(lost) for lost in [*self._lost.values()]]
-        )
+        for lost in [*self._lost.values()]:
+            self._restore_one(lost)
 
-    def _restore_one(self, lost: _LostAllocations) -> bool:
+    def _restore_one(self, lost: _LostAllocations) -> None:
         context = nova_context.get_admin_context()
         try:
             # An instance that was deleted or moved holds nothing here.
@@ -215,7 +212,7 @@ class RefusedRebuilds:
                 context, lost.instance, expected_attrs=[]
             )
             if instance.task_state in task_states.rebuild_states:
-                return True
+                return
             done = instance.host != lost.host or self._put_allocations(
                 context, lost
             )
@@ -229,7 +226,7 @@ class RefusedRebuilds:
                 'now; the next cycle tries again: %(error)s',
                 {'instance': lost.instance, 'error': error},
             )
-            return False
+            return
         self._lost.pop(lost.instance, None)
         if not done:
             LOG.error(
@@ -238,7 +235,6 @@ class RefusedRebuilds:
                 'Run `%(command)s`.',
                 {'instance': lost.instance, 'command': lost.command},
             )
-        return done
 
     def _put_allocations(self, context: Any, lost: _LostAllocations) -> bool:
         client = self._virtapi.reportclient

@@ -151,7 +151,7 @@ def _wait_for_host(
             'start instances that were running.',
             {'error': error},
         )
-    return services.host.last
+    return services.host.last_or_read()
 
 
 def _assemble(

@@ -57,7 +57,7 @@ class CostTestCase(base.PowerVMTestCase):
 class IdleCycleTest(CostTestCase):
     def test_unchanged_host_answers_two_conditional_requests(self):
         self.start_host(skip_free_provider_reads=False)
-        view = self.driver()._running.host.last.view
+        view = self.driver()._running.host.last_or_read().view
 
         asked, sent = self.cycle()
 
@@ -65,7 +65,7 @@ class IdleCycleTest(CostTestCase):
         # One for the root by Nova's resource tracker, then one for each.
         self.assertEqual([ALLOCATIONS] * (1 + 1 + 4), sent)
         # Nothing was parsed again.
-        self.assertIs(view, self.driver()._running.host.last.view)
+        self.assertIs(view, self.driver()._running.host.last_or_read().view)
 
     def test_device_in_use_costs_one_more_request_to_placement(self):
         self.start_host(skip_free_provider_reads=False)

@@ -860,11 +860,11 @@ class LeftoverDiskTest(DiskTestCase):
         lpar = self.lpar(server)
         self.control().set_partition(lpar.uuid, state='not activated')
         driver = self.computes['host1'].manager.driver
-        driver._ops().partitions.delete(lpar.uuid)
+        driver._services().partitions.delete(lpar.uuid)
 
     def story_leftovers_on_a_silent_host_go_in_a_later_cycle(self):
         server = self.boot({}, disk=1)
-        self.computes['host1'].manager.driver._ops().lifecycle.destroy(
+        self.computes['host1'].manager.driver._services().lifecycle.destroy(
             server['id']
         )
         self.control().add_fault(
@@ -897,7 +897,7 @@ class LeftoverDiskTest(DiskTestCase):
         lpar = self.lpar(server).uuid
         self.delete_lpar(server)
         driver = self.computes['host1'].manager.driver
-        driver._ops().lifecycle._disks.remove(lpar, delete=False)
+        driver._services().lifecycle._disks.remove(lpar, delete=False)
         self.restart_host()
         self.assertEqual(1, len(self.disks()))
         instance = self.instance(server)

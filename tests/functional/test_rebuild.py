@@ -205,7 +205,10 @@ class RebuildRecoveryTest(base.PowerVMTestCase):
         instance.task_state = task_states.REBUILDING
         instance.save()
         # Nova has not deleted the allocations yet.
-        self.assertTrue(refused.restore_allocations())
+        refused.restore_allocations()
+        self.assertEqual(
+            {}, self._get_allocations_by_server_uuid(server['id'])
+        )
         instance.task_state = None
         instance.save()
         with fixtures.MockPatchObject(
@@ -213,7 +216,7 @@ class RebuildRecoveryTest(base.PowerVMTestCase):
             'put_allocations',
             side_effect=nova_exception.PlacementAPIConnectFailure(),
         ):
-            self.assertFalse(refused.restore_allocations())
+            refused.restore_allocations()
         self.assertEqual(
             {}, self._get_allocations_by_server_uuid(server['id'])
         )
@@ -232,7 +235,7 @@ class RebuildRecoveryTest(base.PowerVMTestCase):
         lose()
         self._delete_server(server)
 
-        self.assertTrue(refused.restore_allocations())
+        refused.restore_allocations()
 
         self.assertEqual(
             {}, self._get_allocations_by_server_uuid(server['id'])
@@ -243,7 +246,7 @@ class RebuildRecoveryTest(base.PowerVMTestCase):
         server = self.boot(base.gpu_groups(1))
         lpar = self.lpar(server)
         self.control().set_partition(lpar.uuid, state='not activated')
-        self.computes['host1'].manager.driver._ops().partitions.delete(
+        self.computes['host1'].manager.driver._services().partitions.delete(
             lpar.uuid
         )
 

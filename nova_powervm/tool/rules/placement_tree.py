@@ -214,7 +214,7 @@ class Tree:
             if (
                 consumer in provider.consumers
                 and slot.drc_index
-                in ownership.slots_of_cyborg(provider.name, provider.traits)
+                in ownership.slots_named_by(provider.name, provider.traits)
             ):
                 if os_traits.OWNER_CYBORG in provider.traits:
                     return claims.Source.ACCELERATOR

@@ -55,17 +55,17 @@ def refresh_changed(
         were added or removed. Nova then restarts the update with all of them.
     """
     root = tree.data(nodename).uuid
-    there = {
+    current = {
         provider['uuid']: provider
         for provider in _providers(client, root)
         if provider['parent_provider_uuid'] == root
     }
-    _check_members(client, tree, root, there)
+    _check_members(client, tree, root, current)
     stale = [
         provider.uuid
         for provider in wanted
         if tree.data(provider.uuid).generation
-        != there[provider.uuid]['generation']
+        != current[provider.uuid]['generation']
     ]
     if stale:
         _read_again(client, tree, root, stale)
@@ -156,7 +156,7 @@ def _providers(client: Any, root: str) -> list[dict[str, Any]]:
 
 
 def _check_members(
-    client: Any, tree: Any, root: str, there: dict[str, dict[str, Any]]
+    client: Any, tree: Any, root: str, current: dict[str, dict[str, Any]]
 ) -> None:
     """Restart the update if slot providers were added or removed."""
     cached = {
@@ -164,24 +164,24 @@ def _check_members(
         for uuid in tree.get_provider_uuids(root)
         if tree.data(uuid).parent_uuid == root
     }
-    come = [
+    added = [
         uuid
-        for uuid in there.keys() - cached
-        if names.slot_of_provider(there[uuid]['name']) is not None
+        for uuid in current.keys() - cached
+        if names.slot_of_provider(current[uuid]['name']) is not None
     ]
-    gone = cached - there.keys()
-    if not come and not gone:
+    removed = cached - current.keys()
+    if not added and not removed:
         return
-    for uuid in gone:
+    for uuid in removed:
         client.invalidate_resource_provider(uuid)
     # Nova then reads the whole tree, each provider of it.
-    for uuid in (root, *cached & there.keys()):
+    for uuid in (root, *cached & current.keys()):
         client.invalidate_resource_provider(uuid, cacheonly=True)
     raise nova_exception.ResourceProviderUpdateConflict(
         uuid=root,
         generation=tree.data(root).generation,
         error='slot providers were added or removed: '
-        + ', '.join(sorted((*come, *gone))),
+        + ', '.join(sorted((*added, *removed))),
     )
 
 

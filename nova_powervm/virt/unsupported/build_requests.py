@@ -46,8 +46,8 @@ def check_supported(
     """
     refused = [
         *_disks(instance, image_meta, block_device_info or {}),
-        *_rest(instance),
-        *_promises(instance, image_meta),
+        *_other_requests(instance),
+        *_specs_and_properties(instance, image_meta),
     ]
     if injected_files and not configdrive.required_by(instance):
         refused.append(
@@ -83,7 +83,7 @@ def _disks(instance: Any, image_meta: Any, info: Any) -> Iterator[str]:
         yield 'it asks for an encrypted disk'
 
 
-def _rest(instance: Any) -> Iterator[str]:
+def _other_requests(instance: Any) -> Iterator[str]:
     if instance.kernel_id or instance.ramdisk_id:
         yield 'its image has a separate kernel or ramdisk'
     requests = instance.pci_requests.requests if instance.pci_requests else ()
@@ -102,14 +102,14 @@ def _rest(instance: Any) -> Iterator[str]:
         )
 
 
-def _promises(instance: Any, image_meta: Any) -> Iterator[str]:
+def _specs_and_properties(instance: Any, image_meta: Any) -> Iterator[str]:
     extra_specs = instance.flavor.extra_specs or {}
-    for broken in supported_features.refused_extra_specs(extra_specs):
-        yield f'the flavor asks for {broken}'
-    for broken in supported_features.refused_properties(
+    for unsupported in supported_features.refused_extra_specs(extra_specs):
+        yield f'the flavor asks for {unsupported}'
+    for unsupported in supported_features.refused_properties(
         _properties(image_meta)
     ):
-        yield f'its image asks for {broken}'
+        yield f'its image asks for {unsupported}'
 
 
 def _properties(image_meta: Any) -> dict[str, Any]:

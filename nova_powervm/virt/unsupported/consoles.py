@@ -26,47 +26,51 @@ class Consoles(driver.ComputeDriver):
     def get_console_output(self, context: Any, instance: Any) -> Any:
         """Refuse; Nova's API returns 501."""
         raise NotImplementedError(
-            messages.refusal('the console log', instance)
+            messages.log_refusal('the console log', instance)
         )
 
     def get_vnc_console(self, context: Any, instance: Any) -> Any:
         """Refuse; Nova's API returns 501."""
-        raise NotImplementedError(messages.refusal('a VNC console', instance))
+        raise NotImplementedError(
+            messages.log_refusal('a VNC console', instance)
+        )
 
     def get_serial_console(self, context: Any, instance: Any) -> Any:
         """Refuse; Nova's API returns 501."""
         raise NotImplementedError(
-            messages.refusal('a serial console', instance)
+            messages.log_refusal('a serial console', instance)
         )
 
     def get_spice_console(self, context: Any, instance: Any) -> Any:
         """Refuse; Nova's API returns 501."""
         raise NotImplementedError(
-            messages.refusal('a SPICE console', instance)
+            messages.log_refusal('a SPICE console', instance)
         )
 
     def get_mks_console(self, context: Any, instance: Any) -> Any:
         """Refuse; Nova's API returns 501."""
-        raise NotImplementedError(messages.refusal('an MKS console', instance))
+        raise NotImplementedError(
+            messages.log_refusal('an MKS console', instance)
+        )
 
     def host_power_action(self, action: Any) -> Any:
         """Refuse; Nova's API returns 501."""
         raise NotImplementedError(
-            messages.refusal("changing the host's power state")
+            messages.log_refusal("changing the host's power state")
         )
 
     def host_maintenance_mode(self, host: Any, mode: Any) -> Any:
         """Refuse; Nova's API returns 501."""
-        raise NotImplementedError(messages.refusal('maintenance mode'))
+        raise NotImplementedError(messages.log_refusal('maintenance mode'))
 
     def get_diagnostics(self, instance: Any) -> Any:
         """Refuse; Nova's API returns 501."""
         raise NotImplementedError(
-            messages.refusal('reading diagnostics', instance)
+            messages.log_refusal('reading diagnostics', instance)
         )
 
     def get_instance_diagnostics(self, instance: Any) -> Any:
         """Refuse; Nova's API returns 501."""
         raise NotImplementedError(
-            messages.refusal('reading diagnostics', instance)
+            messages.log_refusal('reading diagnostics', instance)
         )

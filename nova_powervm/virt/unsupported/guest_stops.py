@@ -37,11 +37,11 @@ def check_supported(instance: Any) -> None:
     """
     operation = _BEGUN_BY_STOPPING.get(instance.task_state)
     if operation:
-        raise messages.refused(operation, instance)
+        raise messages.refused_error(operation, instance)
     if instance.task_state == task_states.RESCUING:
         # Nova sets the instance to ERROR whatever this raises.
         raise nova_exception.NovaException(
-            messages.refusal(
+            messages.log_refusal(
                 'rescuing a server',
                 instance,
                 'Nothing was changed; a hard reboot clears the ERROR state',

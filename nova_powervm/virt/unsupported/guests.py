@@ -32,15 +32,15 @@ class Guests(driver.ComputeDriver):
 
     def pause(self, instance: Any) -> None:
         """Refuse; the instance stays as it is."""
-        raise messages.refused('pausing a server', instance)
+        raise messages.refused_error('pausing a server', instance)
 
     def unpause(self, instance: Any) -> None:
         """Refuse; no instance can be paused."""
-        raise messages.refused('unpausing a server', instance)
+        raise messages.refused_error('unpausing a server', instance)
 
     def suspend(self, context: Any, instance: Any) -> None:
         """Refuse; the instance stays as it is."""
-        raise messages.rolled_back('suspending a server', instance)
+        raise messages.rollback_error('suspending a server', instance)
 
     def resume(
         self,
@@ -51,7 +51,7 @@ class Guests(driver.ComputeDriver):
         share_info: Any = None,
     ) -> None:
         """Refuse; no instance can be suspended."""
-        raise messages.rolled_back('resuming a server', instance)
+        raise messages.rollback_error('resuming a server', instance)
 
     def rescue(
         self,
@@ -64,28 +64,28 @@ class Guests(driver.ComputeDriver):
         share_info: Any,
     ) -> None:
         """Refuse; usually the check in power_off has refused already."""
-        raise messages.refused('rescuing a server', instance)
+        raise messages.refused_error('rescuing a server', instance)
 
     def unrescue(self, context: Any, instance: Any) -> None:
         """Refuse; no instance can be rescued."""
-        raise messages.rolled_back('unrescuing a server', instance)
+        raise messages.rollback_error('unrescuing a server', instance)
 
     def trigger_crash_dump(self, instance: Any) -> None:
         """Refuse with an exception that Nova logs without a traceback."""
         raise nova_exception.TriggerCrashDumpNotSupported(
-            messages.refusal('a crash dump', instance)
+            messages.log_refusal('a crash dump', instance)
         )
 
     def power_update_event(
         self, instance: Any, target_power_state: Any
     ) -> None:
         """Refuse; only bare metal sends such events."""
-        raise messages.refused('a power update event', instance)
+        raise messages.refused_error('a power update event', instance)
 
     def poll_rebooting_instances(self, timeout: Any, instances: Any) -> None:
         """Log the refusal only; the host finishes every reboot in time."""
         for instance in instances:
-            messages.refusal('[DEFAULT]reboot_timeout', instance)
+            messages.log_refusal('[DEFAULT]reboot_timeout', instance)
 
     def snapshot(
         self,
@@ -100,7 +100,7 @@ class Guests(driver.ComputeDriver):
         successful. Therefore add a failed event with the reason to the
         action. The action of a backup has the reason anyway.
         """
-        refused = messages.refused('a snapshot', instance)
+        refused = messages.refused_error('a snapshot', instance)
         if instance.task_state == task_states.IMAGE_SNAPSHOT:
             _record(context, instance, _SNAPSHOT_EVENT, refused)
         raise refused
@@ -108,19 +108,21 @@ class Guests(driver.ComputeDriver):
     def set_admin_password(self, instance: Any, new_pass: str) -> None:
         """Refuse; Nova's API returns the reason."""
         raise nova_exception.SetAdminPasswdNotSupported(
-            messages.refusal('setting the administrator password', instance)
+            messages.log_refusal(
+                'setting the administrator password', instance
+            )
         )
 
     def quiesce(self, context: Any, instance: Any, image_meta: Any) -> None:
         """Refuse; Nova continues without quiescing."""
         raise NotImplementedError(
-            messages.refusal('quiescing a guest', instance)
+            messages.log_refusal('quiescing a guest', instance)
         )
 
     def unquiesce(self, context: Any, instance: Any, image_meta: Any) -> None:
         """Refuse; Nova continues without quiescing."""
         raise NotImplementedError(
-            messages.refusal('quiescing a guest', instance)
+            messages.log_refusal('quiescing a guest', instance)
         )
 
 

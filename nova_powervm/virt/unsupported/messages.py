@@ -21,7 +21,7 @@ from oslo_log import log as logging
 LOG = logging.getLogger(__name__)
 
 
-def refusal(operation: str, instance: Any = None, advice: str = '') -> str:
+def log_refusal(operation: str, instance: Any = None, advice: str = '') -> str:
     """Return the message that refuses an operation, and log it.
 
     :param operation: The operation, as a noun phrase in the singular.
@@ -35,18 +35,20 @@ def refusal(operation: str, instance: Any = None, advice: str = '') -> str:
     return reason
 
 
-def refused(
+def refused_error(
     operation: str, instance: Any = None
 ) -> nova_exception.NovaException:
     """Return an exception whose reason becomes the server fault."""
-    return nova_exception.NovaException(refusal(operation, instance))
+    return nova_exception.NovaException(log_refusal(operation, instance))
 
 
-def rolled_back(
+def rollback_error(
     operation: str, instance: Any
 ) -> nova_exception.InstanceFaultRollback:
     """Return an exception after which the instance keeps its former state.
 
     After any other exception Nova sets the instance to ERROR.
     """
-    return nova_exception.InstanceFaultRollback(refused(operation, instance))
+    return nova_exception.InstanceFaultRollback(
+        refused_error(operation, instance)
+    )

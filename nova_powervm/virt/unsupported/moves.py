@@ -43,7 +43,7 @@ class Moves(driver.ComputeDriver):
         would have one, and the devices would stay claimed as long as the
         instance exists. Therefore drop the context.
         """
-        refused = messages.rolled_back(_OPERATION, instance)
+        refused = messages.rollback_error(_OPERATION, instance)
         instance.drop_migration_context()
         raise refused
 
@@ -67,13 +67,13 @@ class Moves(driver.ComputeDriver):
         instance has to go to ERROR. Raise neither an exception that rolls
         back nor NotImplementedError.
         """
-        raise messages.refused(_OPERATION, instance)
+        raise messages.refused_error(_OPERATION, instance)
 
     def confirm_migration(
         self, context: Any, migration: Any, instance: Any, network_info: Any
     ) -> None:
         """Refuse; no instance can be moved."""
-        raise messages.refused(_OPERATION, instance)
+        raise messages.refused_error(_OPERATION, instance)
 
     def finish_revert_migration(
         self,
@@ -90,4 +90,4 @@ class Moves(driver.ComputeDriver):
         A nova-compute that was killed during a resize calls this method when
         it starts again, and continues after the refusal.
         """
-        raise messages.refused(_OPERATION, instance)
+        raise messages.refused_error(_OPERATION, instance)

@@ -25,7 +25,7 @@ class Volumes(driver.ComputeDriver):
 
     def get_volume_connector(self, instance: Any) -> Any:
         """Refuse; Nova calls this before it attaches a volume."""
-        raise messages.refused('attaching a volume', instance)
+        raise messages.refused_error('attaching a volume', instance)
 
     def attach_volume(
         self,
@@ -38,7 +38,7 @@ class Volumes(driver.ComputeDriver):
         encryption: Any = None,
     ) -> None:
         """Refuse; usually get_volume_connector has refused already."""
-        raise messages.refused('attaching a volume', instance)
+        raise messages.refused_error('attaching a volume', instance)
 
     def detach_volume(
         self,
@@ -49,7 +49,7 @@ class Volumes(driver.ComputeDriver):
         encryption: Any = None,
     ) -> None:
         """Refuse; no volume can be attached."""
-        raise messages.refused('detaching a volume', instance)
+        raise messages.refused_error('detaching a volume', instance)
 
     def swap_volume(
         self,
@@ -61,7 +61,7 @@ class Volumes(driver.ComputeDriver):
         resize_to: int,
     ) -> None:
         """Refuse; no volume can be attached."""
-        raise messages.refused('swapping a volume', instance)
+        raise messages.refused_error('swapping a volume', instance)
 
     def extend_volume(
         self,
@@ -71,14 +71,14 @@ class Volumes(driver.ComputeDriver):
         requested_size: int,
     ) -> None:
         """Refuse; no volume can be attached."""
-        raise messages.refused('extending a volume', instance)
+        raise messages.refused_error('extending a volume', instance)
 
     def volume_snapshot_create(
         self, context: Any, instance: Any, volume_id: str, create_info: Any
     ) -> None:
         """Refuse; Nova's API returns 501."""
         raise NotImplementedError(
-            messages.refusal('a volume snapshot', instance)
+            messages.log_refusal('a volume snapshot', instance)
         )
 
     def volume_snapshot_delete(
@@ -91,5 +91,5 @@ class Volumes(driver.ComputeDriver):
     ) -> None:
         """Refuse; Nova's API returns 501."""
         raise NotImplementedError(
-            messages.refusal('a volume snapshot', instance)
+            messages.log_refusal('a volume snapshot', instance)
         )

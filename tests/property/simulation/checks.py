@@ -51,7 +51,7 @@ def after_cycle(world, node):
                 row,
             )
     world.require(
-        node.compute.services.host.last.view == node.host.view(),
+        node.compute.services.host.last_or_read().view == node.host.view(),
         'the host was read',
     )
 

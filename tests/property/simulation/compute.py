@@ -187,7 +187,7 @@ class Compute:
     def update(self, *, startup=False):
         """Update Placement, and note what that was made of."""
         self.tracker.update(startup=startup)
-        view = self.services.host.last.view
+        view = self.services.host.last_or_read().view
         self.planned = {
             slot.drc_index: paragraph
             for slot in view.io_slots

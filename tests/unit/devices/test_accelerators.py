@@ -160,7 +160,7 @@ class AcceleratorClaimTest(unittest.TestCase):
         )
         self.assertIn('arq-1', claim.origin)
 
-    def test_refuse_novas_refuses_slot_of_nova(self):
+    def test_refuse_nova_devices_refuses_slot_of_nova(self):
         ours = claims.SlotProvider('p1', 0x21010020, frozenset())
         with self.assertRaises(exception.AcceleratorRefused) as caught:
             accelerators.refuse_nova_devices(INSTANCE, parse(arq()), [ours])
@@ -174,7 +174,9 @@ class AcceleratorClaimTest(unittest.TestCase):
         ['its own slot', arq(device_rp_uuid='p1')],
         ['no slot', arq(device_rp_uuid='p1', attach_handle_type='TEST_PCI')],
     )
-    def test_refuse_novas_refuses_provider_of_nova_and_names_cure(self, item):
+    def test_refuse_nova_devices_refuses_provider_of_nova_and_names_cure(
+        self, item
+    ):
         ours = claims.SlotProvider('p1', 0x21010020, frozenset())
         twin = claims.SlotProvider('p2', 0x21010020, frozenset())
         with self.assertRaises(exception.AcceleratorRefused) as caught:
@@ -186,7 +188,7 @@ class AcceleratorClaimTest(unittest.TestCase):
         # Nova puts the server's name before it and cuts the end.
         self.assertIn('"trait:CUSTOM_<mark>=required"', message[:100])
 
-    def test_refuse_novas_accepts_slot_of_cyborg(self):
+    def test_refuse_nova_devices_accepts_slot_of_cyborg(self):
         other = claims.SlotProvider('p2', 0x21010021, frozenset())
         accelerators.refuse_nova_devices(INSTANCE, parse(arq()), [other])
 

@@ -28,7 +28,7 @@ POLICY = policy.Policy((PARAGRAPH,), source='/etc/nova/inventory.yaml')
 
 
 @ddt.ddt
-class SlotsOfCyborgTest(unittest.TestCase):
+class SlotsNamedByTest(unittest.TestCase):
     @ddt.named_data(
         ['trait', 'a card', {TRAIT, 'OWNER_CYBORG'}, {0x21010020}],
         ['our form', 'PowerVM IOSlot 21010020', (), {0x21010020}],
@@ -39,10 +39,10 @@ class SlotsOfCyborgTest(unittest.TestCase):
         ['digits alone', 'card 21010020', (), set()],
         ['another trait', 'a', {TRAIT + '0', 'X' + TRAIT}, set()],
     )  # fmt: skip
-    def test_slots_of_cyborg_reads_traits_and_provider_names(
+    def test_slots_named_by_reads_traits_and_provider_names(
         self, name, traits, expected
     ):
-        self.assertEqual(expected, ownership.slots_of_cyborg(name, traits))
+        self.assertEqual(expected, ownership.slots_named_by(name, traits))
 
     def test_cyborg_slots_map_drc_index_to_provider_name(self):
         card = slot_providers.Provider('rp', 'card', traits={TRAIT})

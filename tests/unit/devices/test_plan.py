@@ -230,7 +230,7 @@ class OrphanTest(unittest.TestCase):
             ),
             entry,
         )
-        # What is reserved is raised once the mark is there.
+        # The reserve is raised once the trait is there.
         marked = provider(traits=[WITHDRAWN])
         entry = only_entry([], [marked], consumers, {INDEX: OWNED})
         self.assertEqual({'CUSTOM_GPU': record(1)}, entry.inventory)
