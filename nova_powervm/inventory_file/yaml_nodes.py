@@ -106,10 +106,7 @@ def read_text(
     if is_refused(node):
         return None
     if not isinstance(node, yaml.ScalarNode):
-        findings.add(
-            node.start_mark, f'{subject} is {describe_form(node)}', accepted
-        )
-        check_nested_keys(node, findings)
+        add_wrong_form(node, findings, subject, accepted)
         return None
     value = str(node.value)
     if not value:
@@ -153,10 +150,7 @@ def read_boolean(
     if is_refused(node):
         return None
     if not isinstance(node, yaml.ScalarNode):
-        findings.add(
-            node.start_mark, f'{subject} is {describe_form(node)}', accepted
-        )
-        check_nested_keys(node, findings)
+        add_wrong_form(node, findings, subject, accepted)
         return None
     value = str(node.value)
     if value not in file_keywords.BOOLEANS:
