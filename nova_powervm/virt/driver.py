@@ -535,6 +535,24 @@ class PowerVMDriver(unsupported.Unsupported):
 
     # Power
 
+    def _describe_start(
+        self,
+        context: Any,
+        instance: Any,
+        network_info: Any,
+        accel_info: Any,
+    ) -> instance_spec.InstanceSpec:
+        """Describe an instance for a start, once its requests are bound."""
+        requests = accelerator_requests.await_requests(
+            context, instance, self._nodename(), accel_info
+        )
+        ports = instance_ports.describe_ports(
+            instance, network_info, self._nodename()
+        )
+        return translation.describe_instance(
+            instance, requests=requests, ports=ports
+        )
+
     def power_on(
         self,
         context: Any,
@@ -545,16 +563,8 @@ class PowerVMDriver(unsupported.Unsupported):
         share_info: Any = None,
     ) -> None:
         """Start the instance's LPAR with its slots and ports."""
-        requests = accelerator_requests.await_requests(
-            context, instance, self._nodename(), accel_info
-        )
-        ports = instance_ports.describe_ports(
-            instance, network_info, self._nodename()
-        )
         self._services().power.power_on(
-            translation.describe_instance(
-                instance, requests=requests, ports=ports
-            )
+            self._describe_start(context, instance, network_info, accel_info)
         )
 
     def power_off(
@@ -593,15 +603,9 @@ class PowerVMDriver(unsupported.Unsupported):
     ) -> None:
         """Restart the instance with its slots and ports, 'SOFT' or 'HARD'."""
         try:
-            requests = accelerator_requests.await_requests(
-                context, instance, self._nodename(), accel_info
-            )
-            ports = instance_ports.describe_ports(
-                instance, network_info, self._nodename()
-            )
             self._services().power.reboot(
-                translation.describe_instance(
-                    instance, requests=requests, ports=ports
+                self._describe_start(
+                    context, instance, network_info, accel_info
                 ),
                 hard=reboot_type == 'HARD',
                 timeout=translation.shutdown_timeout(instance),
