@@ -213,7 +213,7 @@ class Host:
 
     def pop_request_count(self) -> int:
         """Return the number of requests since the last call."""
-        count = sum(self._emulator.journal_counts().values())
+        count = int(sum(self._emulator.journal_counts().values()))
         self._emulator.clear_journal()
         return count
 

@@ -16,8 +16,8 @@ import pathlib
 
 from nova_powervm import exception
 from nova_powervm import inventory_file
-from nova_powervm.emulator import errors
 from nova_powervm.emulator import worlds
+from nova_powervm.emulator.core import errors
 
 
 class UserFileError(Exception):

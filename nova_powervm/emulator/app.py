@@ -25,71 +25,28 @@ from werkzeug import exceptions
 from werkzeug import routing
 from werkzeug import wrappers
 
-from nova_powervm.emulator import atom
-from nova_powervm.emulator import bodies
-from nova_powervm.emulator import control_http
-from nova_powervm.emulator import errors
-from nova_powervm.emulator import exchange
-from nova_powervm.emulator import faults as faults_module
+from nova_powervm.emulator import nouns
 from nova_powervm.emulator import routes
 from nova_powervm.emulator import server
 from nova_powervm.emulator import worlds
-from nova_powervm.emulator.control import Control
-from nova_powervm.emulator.emulation import EVENT_WAIT
-from nova_powervm.emulator.emulation import Emulation
-from nova_powervm.emulator.state import host as host_module
+from nova_powervm.emulator.control import http
+from nova_powervm.emulator.control import verbs
+from nova_powervm.emulator.core import atom
+from nova_powervm.emulator.core import bodies
+from nova_powervm.emulator.core import emulation as emulation_module
+from nova_powervm.emulator.core import errors
+from nova_powervm.emulator.core import exchange
+from nova_powervm.emulator.core import faults as faults_module
+from nova_powervm.emulator.core import host as host_module
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse
     from _typeshed.wsgi import WSGIEnvironment
 
+
 LOG = logging.getLogger(__name__)
-
-
-def _unknown(_: Emulation, call: exchange.Call) -> exchange.Answer:
-    raise errors.NotFound(f'{call.path} is not a URI of this API.')
-
-
-def _not_allowed(_: Emulation, call: exchange.Call) -> exchange.Answer:
-    raise errors.MethodNotAllowed(
-        f'{call.path} does not support {call.method}.'
-    )
-
-
-def _unreadable(
-    _: Emulation, _call: exchange.Call, **_arguments: Any
-) -> exchange.Answer:
-    raise bodies.unreadable()
-
-
-# Routes of requests that the table does not list.
-_UNKNOWN = routes.Route('', '', _unknown, 'unknown')
-_NOT_ALLOWED = routes.Route('', '', _not_allowed, 'not_allowed')
 # NovaLink sends this header; clients take a server without it for an HMC.
 _HEADERS = {'X-MC-Type': 'PVM'}
-
-
-def make_app(
-    world: worlds.World | None = None,
-    *,
-    username: str = 'admin',
-    password: str = 'abc123',  # noqa: S107 - a test credential
-    seed: int = 0,
-    event_wait: float = EVENT_WAIT,
-) -> 'Application':
-    """Return a new emulator as a WSGI application.
-
-    :param world: a world document as Python values; None for the default.
-    :param username: name of the only user who can log on with a password.
-    :param password: password of that user.
-    :param seed: seed of all random choices. Emulators with the same seed and
-        world generate the same UUIDs, so give each host of a cloud its own.
-    :param event_wait: seconds that a poll for events waits when there are
-        none.
-    :raises errors.WorldError: the world is invalid.
-    """
-    host = host_module.Host(username, password, seed)
-    return Application(Emulation(host, event_wait), world)
 
 
 class Application:
@@ -100,10 +57,10 @@ class Application:
     """
 
     def __init__(
-        self, emulation: Emulation, world: worlds.World | None
+        self, emulation: emulation_module.Emulation, world: worlds.World | None
     ) -> None:
         self._emulation = emulation
-        self.control = Control(emulation, world)
+        self.control = verbs.Control(emulation, world)
         self._closed = threading.Event()
 
     def close(self) -> None:
@@ -116,8 +73,8 @@ class Application:
     ) -> Iterable[bytes]:
         """Answer one request, as PEP 3333 defines it."""
         request = wrappers.Request(environ)
-        if request.path.startswith(control_http.PREFIX):
-            response = control_http.respond(self.control, request)
+        if request.path.startswith(http.PREFIX):
+            response = http.respond(self.control, request)
         else:
             response = self._respond(request)
         return response(environ, start_response)
@@ -213,6 +170,58 @@ class Application:
                 'The emulator has a defect; see its log.'
             )
             return _error_answer(call, failure, path)
+
+
+def _unknown(
+    _: emulation_module.Emulation, call: exchange.Call
+) -> exchange.Answer:
+    raise errors.NotFound(f'{call.path} is not a URI of this API.')
+
+
+# Routes of requests that the table does not list.
+_UNKNOWN = routes.Route('', '', _unknown, 'unknown')
+
+
+def _not_allowed(
+    _: emulation_module.Emulation, call: exchange.Call
+) -> exchange.Answer:
+    raise errors.MethodNotAllowed(
+        f'{call.path} does not support {call.method}.'
+    )
+
+
+_NOT_ALLOWED = routes.Route('', '', _not_allowed, 'not_allowed')
+
+
+def _unreadable(
+    _: emulation_module.Emulation, _call: exchange.Call, **_arguments: Any
+) -> exchange.Answer:
+    raise bodies.unreadable()
+
+
+def make_app(
+    world: worlds.World | None = None,
+    *,
+    username: str = 'admin',
+    password: str = 'abc123',  # noqa: S107 - a test credential
+    seed: int = 0,
+    event_wait: float = emulation_module.EVENT_WAIT,
+) -> 'Application':
+    """Return a new emulator as a WSGI application.
+
+    :param world: a world document as Python values; None for the default.
+    :param username: name of the only user who can log on with a password.
+    :param password: password of that user.
+    :param seed: seed of all random choices. Emulators with the same seed and
+        world generate the same UUIDs, so give each host of a cloud its own.
+    :param event_wait: seconds that a poll for events waits when there are
+        none.
+    :raises errors.WorldError: the world is invalid.
+    """
+    host = host_module.Host(username, password, seed)
+    return Application(
+        emulation_module.Emulation(host, nouns.OPERATIONS, event_wait), world
+    )
 
 
 @functools.cache

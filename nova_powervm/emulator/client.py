@@ -10,22 +10,25 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""An HTTP client of the control plane of an emulator."""
+"""The control plane of an emulator, over HTTP."""
 
+import functools
+import inspect
 import json
 import urllib.error
 import urllib.request
+from collections.abc import Callable
 from typing import Any
 
-from nova_powervm.emulator import errors
-
-JSON = dict[str, Any]
+from nova_powervm.emulator.control import verbs
+from nova_powervm.emulator.core import errors
 
 
 class Client:
-    """The verbs of :class:`.control.Control`, over HTTP.
+    """Every verb of :class:`.verbs.Control`, over HTTP.
 
-    Every verb raises errors.ControlError if the emulator refuses it.
+    The arguments and results are those of the verb, which raises
+    errors.ControlError if the emulator refuses it.
 
     :param url: the URL that the emulator prints when it starts.
     :param timeout: seconds to wait for an answer.
@@ -35,172 +38,30 @@ class Client:
         self._url = url.rstrip('/')
         self._timeout = timeout
 
-    def state(self) -> JSON:
-        """See ``Control.state``."""
-        return self._object('state')
+    def __getattr__(self, verb: str) -> Callable[..., Any]:
+        function = verbs.VERBS.get(verb)
+        if function is None:
+            raise AttributeError(f'the control plane has no verb {verb!r}')
+        return functools.partial(self._call, verb, function)
 
-    def reset(self) -> None:
-        """See ``Control.reset``."""
-        self._call('reset')
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *verbs.VERBS})
 
-    def load_world(self, world: JSON) -> None:
-        """See ``Control.load_world``."""
-        self._call('load_world', world=world)
-
-    def plug(
+    def _call(
         self,
-        drc_index: str,
-        card: JSON | None = None,
-        system: str | None = None,
-    ) -> JSON:
-        """See ``Control.plug``."""
-        return self._object(
-            'plug', drc_index=drc_index, card=card, system=system
-        )
+        verb: str,
+        function: Callable[..., Any],
+        *args: Any,
+        **kwargs: Any,
+    ) -> Any:
+        bound = inspect.signature(function).bind(None, *args, **kwargs)
+        arguments = dict(bound.arguments)
+        del arguments['self']
+        answer = self._post(verb, arguments)
+        returns_bytes = function.__annotations__['return'] is bytes
+        return answer if returns_bytes else json.loads(answer)
 
-    def pull(
-        self, drc_index: str, remove: bool = False, system: str | None = None
-    ) -> None:
-        """See ``Control.pull``."""
-        self._call('pull', drc_index=drc_index, remove=remove, system=system)
-
-    def set_owner(
-        self,
-        drc_index: str,
-        partition: str | int | None,
-        profiles: bool = True,
-        system: str | None = None,
-    ) -> None:
-        """See ``Control.set_owner``."""
-        self._call(
-            'set_owner',
-            drc_index=drc_index,
-            partition=partition,
-            profiles=profiles,
-            system=system,
-        )
-
-    def set_partition(
-        self,
-        partition: str | int,
-        state: str | None = None,
-        rmc_state: str | None = None,
-        system: str | None = None,
-    ) -> JSON:
-        """See ``Control.set_partition``."""
-        return self._object(
-            'set_partition',
-            partition=partition,
-            state=state,
-            rmc_state=rmc_state,
-            system=system,
-        )
-
-    def contents(self, udid: str, vios: str | int | None = None) -> bytes:
-        """See ``Control.contents``."""
-        return self._read('contents', udid=udid, vios=vios)
-
-    def set_job_mode(self, mode: str) -> None:
-        """See ``Control.set_job_mode``."""
-        self._call('set_job_mode', mode=mode)
-
-    def jobs(self) -> list[JSON]:
-        """See ``Control.jobs``."""
-        return self._list('jobs')
-
-    def advance_jobs(
-        self, job_id: str | None = None, to_end: bool = False
-    ) -> list[JSON]:
-        """See ``Control.advance_jobs``."""
-        return self._list('advance_jobs', job_id=job_id, to_end=to_end)
-
-    def plan_job(
-        self,
-        operation: str,
-        message: str,
-        status: str = 'COMPLETED_WITH_ERROR',
-    ) -> None:
-        """See ``Control.plan_job``."""
-        self._call(
-            'plan_job', operation=operation, message=message, status=status
-        )
-
-    def expire_sessions(self) -> int:
-        """See ``Control.expire_sessions``."""
-        return int(self._call('expire_sessions'))
-
-    def set_password(self, password: str) -> None:
-        """See ``Control.set_password``."""
-        self._call('set_password', password=password)
-
-    def emit_event(
-        self,
-        type: str,
-        data: str = '',
-        detail: str = '',
-    ) -> None:
-        """See ``Control.emit_event``."""
-        self._call('emit_event', type=type, data=data, detail=detail)
-
-    def add_fault(  # noqa: PLR0913 - the fields of a fault
-        self,
-        *,
-        method: str = '',
-        match: str = '',
-        nth: int = 1,
-        every: bool = False,
-        phase: str = 'before',
-        status: int = 0,
-        message: str = 'Injected by a test.',
-        drop: bool = False,
-        delay: float = 0.0,
-    ) -> JSON:
-        """See ``Control.add_fault``."""
-        return self._object(
-            'add_fault',
-            method=method,
-            match=match,
-            nth=nth,
-            every=every,
-            phase=phase,
-            status=status,
-            message=message,
-            drop=drop,
-            delay=delay,
-        )
-
-    def faults(self) -> list[JSON]:
-        """See ``Control.faults``."""
-        return self._list('faults')
-
-    def clear_faults(self) -> None:
-        """See ``Control.clear_faults``."""
-        self._call('clear_faults')
-
-    def journal(self) -> list[JSON]:
-        """See ``Control.journal``."""
-        return self._list('journal')
-
-    def journal_counts(self) -> dict[str, int]:
-        """See ``Control.journal_counts``."""
-        return self._object('journal_counts')
-
-    def clear_journal(self) -> None:
-        """See ``Control.clear_journal``."""
-        self._call('clear_journal')
-
-    def _object(self, verb: str, **arguments: Any) -> JSON:
-        result: JSON = self._call(verb, **arguments)
-        return result
-
-    def _list(self, verb: str, **arguments: Any) -> list[JSON]:
-        result: list[JSON] = self._call(verb, **arguments)
-        return result
-
-    def _call(self, verb: str, **arguments: Any) -> Any:
-        return json.loads(self._read(verb, **arguments))
-
-    def _read(self, verb: str, **arguments: Any) -> bytes:
+    def _post(self, verb: str, arguments: dict[str, Any]) -> bytes:
         request = urllib.request.Request(  # noqa: S310 - the caller's URL
             f'{self._url}/control/v1/{verb}',
             data=json.dumps(arguments).encode(),

@@ -14,11 +14,11 @@
 
 from typing import Self
 
-from nova_powervm.emulator import app as app_module
-from nova_powervm.emulator import control as control_module
-from nova_powervm.emulator import emulation
+from nova_powervm.emulator import app
 from nova_powervm.emulator import server
 from nova_powervm.emulator import worlds
+from nova_powervm.emulator.control import verbs
+from nova_powervm.emulator.core import emulation as emulation_module
 
 
 class Emulator:
@@ -45,13 +45,13 @@ class Emulator:
         seed: int = 0,
         username: str = 'admin',
         password: str = 'abc123',  # noqa: S107 - a test credential
-        event_wait: float = emulation.EVENT_WAIT,
+        event_wait: float = emulation_module.EVENT_WAIT,
         port: int = 0,
         tls: tuple[str, str] | None = None,
     ) -> None:
         self.username = username
         self.password = password
-        self._application = app_module.make_app(
+        self._application = app.make_app(
             world,
             username=username,
             password=password,
@@ -61,7 +61,7 @@ class Emulator:
         self._server = server.Server(self._application, '127.0.0.1', port, tls)
 
     @property
-    def control(self) -> control_module.Control:
+    def control(self) -> verbs.Control:
         """The control plane."""
         return self._application.control
 

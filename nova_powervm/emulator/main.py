@@ -19,6 +19,7 @@ need only the standard library.
 
 import argparse
 import importlib.metadata
+import json
 import pathlib
 import signal
 import sys
@@ -53,7 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         except ValueError as error:
             return _fail(str(error))
     try:
-        return _serve(options)
+        return _print_schema() if options.print_schema else _serve(options)
     except ModuleNotFoundError as error:
         if (error.name or '').startswith('nova_powervm'):
             raise
@@ -64,11 +65,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         )
 
 
+def _print_schema() -> int:
+    from nova_powervm.emulator import worlds  # noqa: PLC0415
+
+    print(json.dumps(worlds.schema(), indent=2))
+    return 0
+
+
 def _serve(options: argparse.Namespace) -> int:
     from nova_powervm.emulator import app  # noqa: PLC0415
-    from nova_powervm.emulator import errors  # noqa: PLC0415
     from nova_powervm.emulator import server  # noqa: PLC0415
     from nova_powervm.emulator import worlds  # noqa: PLC0415
+    from nova_powervm.emulator.core import errors  # noqa: PLC0415
 
     try:
         world = worlds.load_file(options.world) if options.world else None
@@ -156,6 +164,11 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         '--version', action='version', version=f'{_PROGRAM} {_version()}'
+    )
+    parser.add_argument(
+        '--print-schema',
+        action='store_true',
+        help='print the JSON schema of world files, and exit',
     )
     _add_host_options(parser)
     _add_logon_options(parser)

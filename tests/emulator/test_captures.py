@@ -21,8 +21,9 @@ from pypowervm.wrappers import managed_system as ms
 from pypowervm.wrappers import storage
 from pypowervm.wrappers import virtual_io_server as vios
 
-from nova_powervm.emulator import captures
-from nova_powervm.emulator import errors
+from nova_powervm.emulator.core import captures
+from nova_powervm.emulator.core import errors
+from nova_powervm.emulator.nouns import io_slot
 from tests.emulator import base
 from tests.emulator import wrapper_properties
 
@@ -263,8 +264,8 @@ class CorrectedIdsTest(base.EmulatorTestCase):
                 self.assertEqual(0xFFFF, slot.pci_vendor_id)
                 self.assertEqual(0xFFFF, slot.pci_dev_id)
             else:
-                self.assertIn(slot.pci_vendor_id, captures.VENDORS.values())
-                self.assertIn(slot.pci_dev_id, captures.VENDORS)
+                self.assertIn(slot.pci_vendor_id, io_slot.VENDORS.values())
+                self.assertIn(slot.pci_dev_id, io_slot.VENDORS)
 
     def test_correct_ids_keeps_right_ids(self):
         world = {'systems': [{'capture': {'file': 'managedsystem.txt'}}]}

@@ -12,7 +12,6 @@
 
 """The control plane, in the process and over HTTP."""
 
-import inspect
 import io
 import json
 import unittest
@@ -24,13 +23,13 @@ from pypowervm.tasks import storage as storage_tasks
 from pypowervm.wrappers import managed_system as ms
 from pypowervm.wrappers import virtual_io_server
 
-from nova_powervm.emulator import captures
 from nova_powervm.emulator import client
-from nova_powervm.emulator import control
-from nova_powervm.emulator import control_http
-from nova_powervm.emulator import errors
-from nova_powervm.emulator import summary
 from nova_powervm.emulator import worlds
+from nova_powervm.emulator.control import http as control_http
+from nova_powervm.emulator.control import summary
+from nova_powervm.emulator.control import verbs as control
+from nova_powervm.emulator.core import captures
+from nova_powervm.emulator.core import errors
 from tests.emulator import base
 
 
@@ -351,15 +350,20 @@ class ControlOverHttpTest(ControlVerbsMixin, base.EmulatorTestCase):
 
 class ControlClientTest(unittest.TestCase):
     def test_client_has_every_verb_of_control_plane(self):
-        for verb in control_http.verbs():
-            self.assertEqual(
-                inspect.signature(getattr(control.Control, verb)),
-                inspect.signature(getattr(client.Client, verb)),
-                verb,
-            )
+        self.assertLessEqual(
+            control.VERBS.keys(), set(dir(client.Client('http://host')))
+        )
+
+    def test_client_has_no_other_verb(self):
+        with self.assertRaisesRegex(AttributeError, "no verb 'explode'"):
+            client.Client('http://host').explode()
+
+    def test_client_refuses_wrong_arguments_before_it_sends_them(self):
+        with self.assertRaisesRegex(TypeError, 'colour'):
+            client.Client('http://host').plug('21010020', colour='red')
 
     def test_reading_verbs_are_verbs_of_control_plane(self):
-        self.assertLessEqual(control_http.READING, control_http.verbs())
+        self.assertLessEqual(control_http.READING, control.VERBS.keys())
 
 
 class MultipleSystemsTest(base.EmulatorTestCase):

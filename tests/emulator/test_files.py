@@ -25,7 +25,7 @@ from pypowervm.wrappers import storage as wrappers
 from pypowervm.wrappers import vios_file
 
 from nova_powervm.emulator import client
-from nova_powervm.emulator import errors
+from nova_powervm.emulator.core import errors
 from tests.emulator import storage
 
 # Larger than the buffers of a connection, and no multiple of a chunk.

@@ -25,8 +25,8 @@ from pypowervm.wrappers import storage as wrappers
 from pypowervm.wrappers import virtual_io_server
 
 from nova_powervm.emulator import worlds
-from nova_powervm.emulator.state import partition
-from nova_powervm.emulator.state import virtual_slots
+from nova_powervm.emulator.nouns.partition import model as partition
+from nova_powervm.emulator.nouns.partition import virtual_slots
 from tests.emulator import storage
 
 PREFIX = 'U9009.22A.EMU0001'

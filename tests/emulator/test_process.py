@@ -32,9 +32,9 @@ from pypowervm.wrappers import logical_partition as lpar
 from pypowervm.wrappers import managed_system as ms
 
 from nova_powervm.emulator import client
-from nova_powervm.emulator import emulation
 from nova_powervm.emulator import fixture
 from nova_powervm.emulator import main
+from nova_powervm.emulator.core import emulation
 from tests.emulator import base
 
 COMMAND = [sys.executable, '-m', 'nova_powervm.emulator.main']

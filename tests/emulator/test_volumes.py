@@ -18,8 +18,8 @@ from pypowervm.tasks import storage as storage_tasks
 from pypowervm.wrappers import storage
 from pypowervm.wrappers import virtual_io_server
 
-from nova_powervm.emulator import errors
 from nova_powervm.emulator import worlds
+from nova_powervm.emulator.core import errors
 from tests.emulator import base
 
 
@@ -81,9 +81,6 @@ class VolumeGroupWorldTest(base.EmulatorTestCase):
         system = world['systems'][0]
         group = {'name': 'vg', 'capacity': 10, 'free': 11}
         system['virtual_io_servers'][0]['volume_groups'] = [group, group]
-        system['partitions'][2]['volume_groups'] = [
-            {'name': 'x', 'capacity': 1}
-        ]
         with self.assertRaises(errors.WorldError) as caught:
             self.control.load_world(world)
         text = str(caught.exception)
@@ -91,4 +88,15 @@ class VolumeGroupWorldTest(base.EmulatorTestCase):
             'volume_groups[0]: disks, repository and free beyond', text
         )
         self.assertIn("'vg' is also at", text)
-        self.assertIn('only a Virtual I/O Server has volume groups', text)
+
+    def test_loading_refuses_volume_groups_of_logical_partition(self):
+        world = worlds.default()
+        world['systems'][0]['partitions'][2]['volume_groups'] = [
+            {'name': 'x', 'capacity': 1}
+        ]
+        self.assertRaisesRegex(
+            errors.WorldError,
+            r"partitions\[2\].*'volume_groups' was unexpected",
+            self.control.load_world,
+            world,
+        )

@@ -19,8 +19,8 @@ import unittest
 import jsonschema
 
 from nova_powervm.emulator import app
-from nova_powervm.emulator import errors
 from nova_powervm.emulator import worlds
+from nova_powervm.emulator.core import errors
 
 UUID = '10e1f2a3-0000-4000-8000-00000000000a'
 VM = {'name': 'vm', 'memory': 256, 'processors': 1}

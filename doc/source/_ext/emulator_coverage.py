@@ -27,7 +27,7 @@ import pypowervm_calls
 from werkzeug import exceptions
 from werkzeug import routing
 
-from nova_powervm.emulator import emulation
+from nova_powervm.emulator import nouns
 from nova_powervm.emulator import routes
 
 Call = pypowervm_calls.Call
@@ -57,7 +57,7 @@ NOT_OF_PYPOWERVM = {
         'quick properties other than those that tasks of pypowervm read'
     ),
     r'.*/ManagedSystem/search/.*': 'a search that pypowervm does itself',
-    r'.*/ManagedSystem/<system>/\w+/<uuid>/do/<operation>': (
+    r'.*/ManagedSystem/<parent>/\w+/<uuid>/do/<operation>': (
         'jobs by way of the system'
     ),
 }
@@ -120,7 +120,7 @@ def _serves(route: routes.Route, call: Call) -> bool:
     if call.what != 'job':
         return True
     kind = call.path.split('/')[1]
-    return (kind, call.operation) in emulation.OPERATIONS
+    return (kind, call.operation) in nouns.OPERATIONS
 
 
 def _routes(call: Call) -> Iterator[routes.Route]:

@@ -15,7 +15,6 @@
 import copy
 import functools
 import importlib.resources
-import json
 import pathlib
 from typing import Any
 from typing import TypeAlias
@@ -23,21 +22,35 @@ from typing import TypeAlias
 import jsonschema
 import yaml
 
-from nova_powervm.emulator import errors
-from nova_powervm.emulator.state import host as host_module
+from nova_powervm.emulator.core import errors
+from nova_powervm.emulator.core import host as host_module
 from nova_powervm.emulator.worlds import builder
 from nova_powervm.emulator.worlds import checks
+from nova_powervm.emulator.worlds import world_schema
 
 World: TypeAlias = dict[str, Any]
-
+schema = world_schema.schema
 _PACKAGE = 'nova_powervm.emulator'
 
 
-def schema() -> dict[str, Any]:
-    """Return the JSON schema of world documents."""
-    file = importlib.resources.files(_PACKAGE) / 'world.schema.json'
-    loaded: dict[str, Any] = json.loads(file.read_text(encoding='utf-8'))
-    return loaded
+class _Loader(yaml.SafeLoader):
+    """A safe loader that rejects duplicate keys."""
+
+    def construct_mapping(
+        self, node: yaml.MappingNode, deep: bool = False
+    ) -> dict[Any, Any]:
+        """Return the values of a mapping.
+
+        :raises yaml.YAMLError: the mapping has a duplicate key.
+        """
+        seen = set()
+        for key, _ in node.value:
+            if key.value in seen:
+                raise yaml.constructor.ConstructorError(
+                    None, None, f'duplicate key {key.value!r}', key.start_mark
+                )
+            seen.add(key.value)
+        return super().construct_mapping(node, deep)
 
 
 def default() -> World:
@@ -79,26 +92,6 @@ def parse(text: str, name: str) -> World:
         raise errors.WorldError(problems) from error
 
 
-class _Loader(yaml.SafeLoader):
-    """A safe loader that rejects duplicate keys."""
-
-    def construct_mapping(
-        self, node: yaml.MappingNode, deep: bool = False
-    ) -> dict[Any, Any]:
-        """Return the values of a mapping.
-
-        :raises yaml.YAMLError: the mapping has a duplicate key.
-        """
-        seen = set()
-        for key, _ in node.value:
-            if key.value in seen:
-                raise yaml.constructor.ConstructorError(
-                    None, None, f'duplicate key {key.value!r}', key.start_mark
-                )
-            seen.add(key.value)
-        return super().construct_mapping(node, deep)
-
-
 def check(document: object) -> World:
     """Validate a document and return it as a world.
 
@@ -133,7 +126,7 @@ def _default(text: str) -> World:
 
 @functools.cache
 def _validator() -> jsonschema.Draft202012Validator:
-    return jsonschema.Draft202012Validator(schema())
+    return jsonschema.Draft202012Validator(world_schema.schema())
 
 
 def _path(parts: Any) -> str:

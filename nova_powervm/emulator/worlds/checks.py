@@ -15,18 +15,18 @@
 from collections.abc import Iterator
 from typing import Any
 
-from nova_powervm.emulator.worlds import network_checks
+from nova_powervm.emulator import nouns
+from nova_powervm.emulator.core import noun as noun_module
 
 KINDS = ('virtual_io_servers', 'partitions')
 
 
 def problems(world: dict[str, Any]) -> Iterator[str]:
     """Yield all contradictions in a world, each with the path to it."""
+    yield from _missing(world, noun_module.ROOT, '')
     uuids: dict[str, str] = {}
     for number, system in enumerate(world['systems']):
         path = f'systems[{number}]'
-        if 'capture' not in system and 'name' not in system:
-            yield f'{path}: name is required without capture'
         if system.get('slot_owner_capability') and not system.get(
             'reports_slot_owners', True
         ):
@@ -34,7 +34,38 @@ def problems(world: dict[str, Any]) -> Iterator[str]:
         yield from _repeated(_uuids(system, path), uuids)
         yield from _slots(system, path)
         yield from _partitions(system, path)
-        yield from network_checks.problems(system, path)
+        yield from _bridges(system, path)
+
+
+def _missing(
+    description: dict[str, Any], kind: str, path: str
+) -> Iterator[str]:
+    """Yield the keys that descriptions without a capture lack."""
+    for noun in nouns.NOUNS:
+        if noun.world is None or kind not in (
+            noun.world.holders or (noun_module.ROOT,)
+        ):
+            continue
+        name = noun.world.name
+        for number, spec in enumerate(description.get(name, ())):
+            where = f'{path}{name}[{number}]'
+            for key in noun.world.required:
+                if 'capture' not in spec and key not in spec:
+                    yield f'{where}: {key} is required without capture'
+            yield from _missing(spec, noun.kind, f'{where}.')
+
+
+def _bridges(system: dict[str, Any], path: str) -> Iterator[str]:
+    names = {
+        server.get('name') for server in system.get('virtual_io_servers', ())
+    }
+    for number, bridge in enumerate(system.get('network_bridges', ())):
+        for key in ('vios', 'failover_vios'):
+            if key in bridge and bridge[key] not in names:
+                yield (
+                    f'{path}.network_bridges[{number}].{key}: unknown '
+                    f'Virtual I/O Server {bridge[key]!r}'
+                )
 
 
 def _uuids(system: dict[str, Any], path: str) -> Iterator[tuple[str, str]]:
@@ -76,19 +107,12 @@ def _partitions(system: dict[str, Any], path: str) -> Iterator[str]:
             names.append((f'{where}.name', partition['name']))
         if 'id' in partition:
             ids.append((f'{where}.id', partition['id']))
-        if 'capture' in partition:
-            continue
-        for key in ('name', 'memory', 'processors'):
-            if key not in partition:
-                yield f'{where}: {key} is required without capture'
     yield from _repeated(names, {})
     yield from _repeated(ids, {})
 
 
 def _volume_groups(partition: dict[str, Any], where: str) -> Iterator[str]:
     groups = partition.get('volume_groups', ())
-    if groups and '.partitions[' in where:
-        yield f'{where}: only a Virtual I/O Server has volume groups'
     for number, group in enumerate(groups):
         path = f'{where}.volume_groups[{number}]'
         if 'capture' not in group:
@@ -102,9 +126,6 @@ def _volume_groups(partition: dict[str, Any], where: str) -> Iterator[str]:
 
 
 def _described_group(group: dict[str, Any], path: str) -> Iterator[str]:
-    for key in ('name', 'capacity'):
-        if key not in group:
-            yield f'{path}: {key} is required without capture'
     used = group.get('free', 0) + sum(
         disk['capacity'] for disk in group.get('disks', ())
     )

@@ -19,8 +19,8 @@ import unittest
 
 from nova_powervm import exception
 from nova_powervm.conf import powervm as options
-from nova_powervm.emulator import captures as emulated
 from nova_powervm.emulator import worlds
+from nova_powervm.emulator.core import captures as emulated
 from nova_powervm.powervm import captures
 from nova_powervm.powervm import session
 from nova_powervm.powervm import system

@@ -20,8 +20,8 @@ import tempfile
 import textwrap
 import unittest
 
-from nova_powervm.emulator import captures
 from nova_powervm.emulator import fixture
+from nova_powervm.emulator.core import captures
 from nova_powervm.tool.inventory import app
 
 #: Captured systems that pypowervm ships, and the name of one where there are

@@ -1,0 +1,401 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The control plane, which changes the emulator from outside the REST API.
+
+Tests in the same process call the verbs as methods of :class:`Control`;
+:class:`.client.Client` has the same methods over HTTP. Arguments and results
+are JSON types. A DRC index is eight hexadecimal digits; a partition is named
+by its UUID, name or id.
+"""
+
+import copy
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+from nova_powervm.emulator import worlds
+from nova_powervm.emulator.control import arguments
+from nova_powervm.emulator.control import summary
+from nova_powervm.emulator.core import emulation as emulation_module
+from nova_powervm.emulator.core import errors
+from nova_powervm.emulator.core import faults as faults_module
+from nova_powervm.emulator.core import jobs as jobs_module
+from nova_powervm.emulator.nouns import io_slot
+from nova_powervm.emulator.nouns.managed_system import (
+    described as system_described,
+)
+from nova_powervm.emulator.nouns.managed_system import model as managed_system
+from nova_powervm.emulator.nouns.partition import model as partition_module
+from nova_powervm.emulator.nouns.partition import ownership
+from nova_powervm.emulator.nouns.partition import power
+
+System = managed_system.System
+Partition = partition_module.Partition
+
+
+JSON = dict[str, Any]
+
+
+class Control:
+    """The verbs of the control plane of one emulator.
+
+    :param emulation: the emulator.
+    :param world: the initial world document; None for the default.
+    """
+
+    def __init__(
+        self,
+        emulation: emulation_module.Emulation,
+        world: worlds.World | None = None,
+    ) -> None:
+        self._emulation = emulation
+        self._host = emulation.host
+        self._lock = emulation.host.condition
+        self._world: worlds.World = {}
+        self.load_world(worlds.default() if world is None else world)
+
+    def state(self) -> JSON:
+        """Return a summary of the systems, their contents and the jobs."""
+        with self._lock:
+            return summary.state(self._emulation)
+
+    def reset(self) -> None:
+        """Restore the world that was loaded last.
+
+        This discards jobs, faults, the journal and uploaded contents.
+        Sessions remain, and clients of the event feed get CACHE_CLEARED.
+        """
+        self.load_world(self._world)
+
+    def load_world(self, world: worlds.World) -> None:
+        """Replace the world, and reset.
+
+        :param world: the world document as JSON values.
+        :raises errors.WorldError: the world is invalid; nothing has changed.
+        """
+        # The caller may modify its document later.
+        checked = worlds.check(copy.deepcopy(world))
+        with self._lock:
+            with self._host.loading():
+                worlds.build(self._host, checked)
+            self._host.contents.close()
+            self._world = checked
+            self._emulation.jobs.clear()
+            self._emulation.faults.clear()
+            self._emulation.journal.clear()
+            self._host.events.emit('CACHE_CLEARED')
+
+    def plug(
+        self,
+        drc_index: str,
+        card: JSON | None = None,
+        system: str | None = None,
+    ) -> JSON:
+        """Insert a card into a slot, adding the slot if necessary.
+
+        :param card: the keys of a slot in a world document, without
+            ``drc_index`` and ``owner``; None for an empty new slot.
+        :param system: UUID or name; required if there are several.
+        :returns: the slot, as in :meth:`state`.
+        """
+        spec: JSON = {
+            **(card or {}),
+            'drc_index': arguments.format_drc_index(drc_index),
+        }
+        if 'owner' in spec:
+            raise errors.ControlError('a card has no owner; use set_owner')
+        self._check_slot(spec)
+        with self._lock:
+            target = self._system(system)
+            with target.unchanged_if_it_fails():
+                system_described.build_slot(target, spec)
+            slot = _slot(target, spec['drc_index'])
+            ownership.show(self._host, target, slot)
+            return managed_system.slot_summary(target, slot)
+
+    def pull(
+        self, drc_index: str, remove: bool = False, system: str | None = None
+    ) -> None:
+        """Remove the card from a slot.
+
+        The slot remains in the profile of its partition, which can't be
+        activated if the profile requires the slot.
+
+        :param remove: remove the slot itself, too.
+        :param system: UUID or name; required if there are several.
+        """
+        with self._lock:
+            target = self._system(system)
+            slot = _slot(target, drc_index)
+            target.remove_adapter(slot.drc_index)
+            if remove:
+                target.remove_slot(slot.drc_index)
+                self._host.touch(target)
+            else:
+                slot.set_card(io_slot.Card())
+                ownership.show(self._host, target, slot)
+
+    def set_owner(
+        self,
+        drc_index: str,
+        partition: str | int | None,
+        profiles: bool = True,
+        system: str | None = None,
+    ) -> None:
+        """Assign a slot to a partition, or release it, bypassing all rules.
+
+        :param partition: UUID, name or id; None for no owner.
+        :param profiles: False leaves the partitions' profiles unchanged, so
+            that of the former owner names a slot of another partition.
+        :param system: UUID or name; required if there are several.
+        """
+        with self._lock:
+            target = self._system(system)
+            slot = _slot(target, drc_index)
+            owner = None
+            if partition is not None:
+                owner = self._partition(partition, target)
+            ownership.force(self._host, target, slot, owner, profiles)
+
+    def set_partition(
+        self,
+        partition: str | int,
+        state: str | None = None,
+        rmc_state: str | None = None,
+        system: str | None = None,
+    ) -> JSON:
+        """Set the state of a partition, bypassing all rules.
+
+        :param partition: UUID, name or id.
+        :param state: PartitionState; None to leave it unchanged.
+        :param rmc_state: ResourceMonitoringControlState; None to leave it
+            unchanged.
+        :returns: the partition, as in :meth:`state`.
+        """
+        arguments.check_choice('state', state, partition_module.STATES)
+        arguments.check_choice(
+            'rmc_state', rmc_state, partition_module.RMC_STATES
+        )
+        with self._lock:
+            found = self._partition(partition, self._system(system))
+            power.set_state(
+                self._host,
+                found,
+                state or found.state,
+                rmc_state or found.rmc_state,
+            )
+            return partition_module.summary(found)
+
+    def contents(self, udid: str, vios: str | int | None = None) -> bytes:
+        """Return the contents uploaded to a virtual disk or optical medium.
+
+        Over HTTP the answer is the bytes themselves, not JSON.
+
+        :param udid: the UDID, as in :meth:`state`.
+        :param vios: UUID, name or id of the Virtual I/O Server; required if
+            several have media of the same name.
+        """
+        with self._lock:
+            wanted = [
+                self._host.contents.find(server.uuid, udid)
+                for server in self._host.of_type(Partition)
+                if vios is None or arguments.is_named(server, vios)
+            ]
+            found = [stored for stored in wanted if stored is not None]
+            if len(found) != 1:
+                raise errors.ControlError(
+                    f'{len(found)} contents have the UDID {udid!r}'
+                )
+            return found[0].path.read_bytes()
+
+    def set_job_mode(self, mode: str) -> None:
+        """Choose how jobs that start from now on progress.
+
+        :param mode: ``immediate`` or ``manual``.
+        """
+        arguments.check_choice('mode', mode, tuple(jobs_module.Mode))
+        with self._lock:
+            self._emulation.jobs.mode = jobs_module.Mode(mode)
+
+    def jobs(self) -> list[JSON]:
+        """Return the jobs that clients have not deleted."""
+        with self._lock:
+            return [job.summary() for job in self._emulation.jobs]
+
+    def advance_jobs(
+        self, job_id: str | None = None, to_end: bool = False
+    ) -> list[JSON]:
+        """Advance jobs from NOT_STARTED to RUNNING, or to their end.
+
+        :param job_id: the job to advance; None for all unfinished jobs.
+        :param to_end: advance to the end instead of by one status.
+        :returns: the jobs that advanced.
+        """
+        with self._lock:
+            jobs = self._emulation.jobs
+            chosen = [job for job in jobs if job_id in (None, job.id)]
+            if job_id is not None and not chosen:
+                raise errors.ControlError(f'unknown job {job_id!r}')
+            moved = [job for job in chosen if not job.is_finished]
+            for job in moved:
+                jobs.advance(job, to_end)
+            return [job.summary() for job in moved]
+
+    def plan_job(
+        self,
+        operation: str,
+        message: str,
+        status: str = jobs_module.Status.ERROR.value,
+    ) -> None:
+        """Make the next job of an operation fail when it ends.
+
+        :param operation: an operation of ``nouns.OPERATIONS``, such as
+            ``PowerOn``.
+        :param message: the message of the failed job.
+        :param status: the status of the failed job.
+        """
+        finished = tuple(
+            ending
+            for ending in jobs_module.Status
+            if ending not in jobs_module.UNFINISHED
+            and ending is not jobs_module.Status.OK
+        )
+        arguments.check_choice('status', status, finished)
+        known = sorted({name for _, name in self._emulation.operations})
+        arguments.check_choice('operation', operation, tuple(known))
+        outcome = jobs_module.Outcome(jobs_module.Status(status), message)
+        with self._lock:
+            self._emulation.jobs.plan(operation, outcome)
+
+    def expire_sessions(self) -> int:
+        """End all sessions, so the next request of each client gets 401.
+
+        :returns: the number of sessions ended.
+        """
+        with self._lock:
+            return self._host.sessions.expire()
+
+    def set_password(self, password: str) -> None:
+        """Change the password; existing sessions remain valid."""
+        with self._lock:
+            self._host.sessions.password = password
+
+    def emit_event(
+        self,
+        type: str,
+        data: str = '',
+        detail: str = '',
+    ) -> None:
+        """Send an event to every client of the event feed.
+
+        :param type: EventType, for example ``CACHE_CLEARED``.
+        :param data: EventData; a path that begins with ``/rest/api/`` is
+            completed to a URL.
+        :param detail: EventDetail.
+        """
+        with self._lock:
+            self._host.events.emit(type, data, detail)
+
+    def add_fault(  # noqa: PLR0913 - the fields of a fault
+        self,
+        *,
+        method: str = '',
+        match: str = '',
+        nth: int = 1,
+        every: bool = False,
+        phase: str = 'before',
+        status: int = 0,
+        message: str = 'Injected by a test.',
+        drop: bool = False,
+        delay: float = 0.0,
+    ) -> JSON:
+        """Make a future request fail, as :class:`.faults.Fault` describes.
+
+        :returns: the fault, with its number.
+        """
+        fault = faults_module.Fault(
+            method=method.upper(),
+            match=match,
+            nth=nth,
+            every=every,
+            phase=phase,
+            status=status,
+            message=message,
+            drop=drop,
+            delay=delay,
+        )
+        return dataclasses.asdict(self._emulation.faults.add(fault))
+
+    def faults(self) -> list[JSON]:
+        """Return the faults, with the number of times each was applied."""
+        installed = self._emulation.faults.all()
+        return [dataclasses.asdict(fault) for fault in installed]
+
+    def clear_faults(self) -> None:
+        """Remove all faults."""
+        self._emulation.faults.clear()
+
+    def journal(self) -> list[JSON]:
+        """Return all requests since the journal was cleared, oldest first."""
+        records = self._emulation.journal.records()
+        return [dataclasses.asdict(record) for record in records]
+
+    def journal_counts(self) -> dict[str, int]:
+        """Return the number of requests per ``METHOD label``."""
+        return self._emulation.journal.counts()
+
+    def clear_journal(self) -> None:
+        """Clear the journal; the numbering continues."""
+        self._emulation.journal.clear()
+
+    def _check_slot(self, spec: JSON) -> None:
+        """Refuse a slot that would be invalid in a world document."""
+        try:
+            worlds.check({'systems': [{'name': 'any', 'slots': [spec]}]})
+        except errors.WorldError as error:
+            raise errors.ControlError(str(error)) from error
+
+    def _system(self, name: str | None) -> System:
+        found = [
+            system
+            for system in self._host.of_type(System)
+            if name is None
+            or name == system.name
+            or name.lower() == system.uuid.lower()
+        ]
+        if len(found) != 1:
+            raise errors.ControlError(
+                f'{len(found)} systems match {name!r}; name exactly one'
+            )
+        return found[0]
+
+    def _partition(self, name: str | int, system: System) -> Partition:
+        for partition in self._host.of_type(Partition, system):
+            if arguments.is_named(partition, name):
+                return partition
+        raise errors.ControlError(f'unknown partition {name!r}')
+
+
+def _slot(system: System, drc_index: str) -> io_slot.Slot:
+    slot = system.find_slot(arguments.parse_drc_index(drc_index))
+    if slot is None:
+        raise errors.ControlError(f'unknown slot {drc_index!r}')
+    return slot
+
+
+#: Every verb: its name and the method of :class:`Control`.
+VERBS: dict[str, Callable[..., Any]] = {
+    name: function
+    for name, function in vars(Control).items()
+    if not name.startswith('_')
+}

@@ -1,0 +1,144 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""What clients have uploaded, on disk: contents of virtual disks and media.
+
+Contents are written to files as they arrive and are never whole in memory.
+"""
+
+import dataclasses
+import hashlib
+import pathlib
+import tempfile
+import threading
+from typing import BinaryIO
+
+
+@dataclasses.dataclass(frozen=True)
+class Content:
+    """What was uploaded to one disk or medium.
+
+    :ivar size: in bytes.
+    :ivar sha256: in hexadecimal, lower case.
+    """
+
+    path: pathlib.Path
+    size: int
+    sha256: str
+
+    def open(self) -> BinaryIO:
+        """Return the bytes as a file, which outlives their removal."""
+        return self.path.open('rb')
+
+
+class Upload:
+    """Bytes that are arriving.
+
+    :param path: of a file that nobody else uses.
+    """
+
+    def __init__(self, path: pathlib.Path) -> None:
+        self._path = path
+        self._file = path.open('wb')
+        self._hash = hashlib.sha256()
+        self.size = 0
+
+    @property
+    def sha256(self) -> str:
+        """The hash of what has arrived, in hexadecimal, lower case."""
+        return self._hash.hexdigest()
+
+    def write(self, chunk: bytes) -> None:
+        """Add bytes."""
+        self._file.write(chunk)
+        self._hash.update(chunk)
+        self.size += len(chunk)
+
+    def finish(self) -> Content:
+        """Return what has arrived."""
+        self._file.close()
+        return Content(self._path, self.size, self.sha256)
+
+    def discard(self) -> None:
+        """Delete what has arrived."""
+        self._file.close()
+        self._path.unlink(missing_ok=True)
+
+
+class Contents:
+    """The contents of every disk and medium, by VIOS uuid and UDID.
+
+    The directory is made when the first upload begins. Uploads may begin
+    in any thread; everything else needs the host's lock.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._directory: tempfile.TemporaryDirectory[str] | None = None
+        self._count = 0
+        self._kept: dict[tuple[str, str], Content] = {}
+
+    def receive(self) -> Upload:
+        """Begin an upload."""
+        return Upload(self._new_path())
+
+    def keep(self, vios: str, udid: str, content: Content) -> None:
+        """Make what was uploaded the contents of a disk or medium.
+
+        :param vios: uuid of the Virtual I/O Server.
+        :param udid: of the disk or medium.
+        """
+        self.drop(vios, udid)
+        self._kept[vios.upper(), udid] = content
+
+    def find(self, vios: str, udid: str) -> Content | None:
+        """Return the contents of a disk or medium, None if it has none."""
+        return self._kept.get((vios.upper(), udid))
+
+    def copy(self, vios: str, source: str, target: str) -> None:
+        """Give a disk the contents of another one of the same VIOS."""
+        content = self.find(vios, source)
+        if content is not None:
+            path = self._new_path()
+            # Contents are never written to again, so that both may be one.
+            path.hardlink_to(content.path)
+            copied = dataclasses.replace(content, path=path)
+            self.keep(vios, target, copied)
+
+    def drop(self, vios: str, udid: str) -> None:
+        """Delete the contents of a disk or medium, if it has any."""
+        content = self._kept.pop((vios.upper(), udid), None)
+        if content is not None:
+            content.path.unlink(missing_ok=True)
+
+    def drop_server(self, vios: str) -> None:
+        """Delete the contents of everything that a VIOS has."""
+        for server, udid in tuple(self._kept):
+            if server == vios.upper():
+                self.drop(server, udid)
+
+    def close(self) -> None:
+        """Delete everything."""
+        with self._lock:
+            self._kept.clear()
+            if self._directory is not None:
+                self._directory.cleanup()
+                self._directory = None
+
+    def _new_path(self) -> pathlib.Path:
+        with self._lock:
+            if self._directory is None:
+                self._directory = tempfile.TemporaryDirectory(
+                    prefix='powervm-emulator-'
+                )
+            self._count += 1
+            return pathlib.Path(self._directory.name, f'file{self._count}')

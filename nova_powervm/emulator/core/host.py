@@ -1,0 +1,195 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The root of the emulated host's state."""
+
+import contextlib
+import dataclasses
+import random
+import secrets
+import threading
+import time
+import uuid as uuid_module
+from collections.abc import Callable
+from collections.abc import Iterator
+from typing import TypeVar
+
+from nova_powervm.emulator.core import contents as contents_module
+from nova_powervm.emulator.core import errors
+from nova_powervm.emulator.core import events as events_module
+from nova_powervm.emulator.core import resource
+from nova_powervm.emulator.core import sessions as sessions_module
+
+Resource = resource.Resource
+R = TypeVar('R', bound=Resource)
+
+
+@dataclasses.dataclass
+class Behaviour:
+    """What a world may choose about how its host behaves.
+
+    :ivar rmc_after_power_on: ResourceMonitoringControlState of a partition
+        that has just been activated. A guest without the RSCT packages, such
+        as most cloud images, never becomes ``active``.
+    """
+
+    rmc_after_power_on: str = 'inactive'
+
+
+class Host:
+    """Every resource behind one REST server, under one lock.
+
+    :param username: of the one user who can log on with a password.
+    :param password: of that user.
+    :param seed: of every value that hardware would choose at random, but
+        for session tokens.
+    :param clock: gives the time in seconds.
+    """
+
+    def __init__(
+        self,
+        username: str = 'admin',
+        password: str = 'abc123',  # noqa: S107 - a test credential
+        seed: int = 0,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.condition = threading.Condition(threading.RLock())
+        self.clock = clock
+        self._seed = seed
+        # Not cryptography: equal seeds must give equal worlds.
+        self.random = random.Random(seed)  # noqa: S311
+        self.behaviour = Behaviour()
+        self.contents = contents_module.Contents()
+        self.events = events_module.Events(self.condition, clock)
+        self.sessions = sessions_module.Sessions(
+            username, password, _new_token
+        )
+        self._resources: dict[str, dict[str, Resource]] = {}
+        self._revision = 0
+        self._silent = False
+
+    def add(self, resource: Resource, quiet: bool = False) -> None:
+        """Make a resource part of the host and announce it.
+
+        :param quiet: no event; for resources of a world being loaded.
+        """
+        kind = self._resources.setdefault(resource.kind, {})
+        kind[resource.uuid.upper()] = resource
+        self._stamp(resource)
+        if not quiet:
+            self._emit('ADD_URI', resource)
+
+    def touch(self, resource: Resource, detail: str = 'Other') -> None:
+        """Give a changed resource a new revision and announce the change."""
+        self._stamp(resource)
+        self._emit('MODIFY_URI', resource, detail)
+
+    def remove(self, resource: Resource) -> None:
+        """Take a resource out of the host and announce it."""
+        del self._resources[resource.kind][resource.uuid.upper()]
+        self._emit('DELETE_URI', resource)
+
+    @contextlib.contextmanager
+    def loading(self) -> Iterator[None]:
+        """Empty the host for a new world; put the old one back if it fails.
+
+        There are no events meanwhile. Random choices start anew, so that a
+        world always gets the same uuids.
+        """
+        old = self._resources, self.behaviour
+        self._resources, self.behaviour = {}, Behaviour()
+        self.random.seed(self._seed)
+        self._silent = True
+        try:
+            yield
+        except BaseException:
+            self._resources, self.behaviour = old
+            raise
+        finally:
+            self._silent = False
+
+    def find(self, kind: str, uuid: str) -> Resource | None:
+        """Return the resource with a kind and uuid (in any case), or None."""
+        return self._resources.get(kind, {}).get(uuid.upper())
+
+    def get(self, kind: str, uuid: str) -> Resource:
+        """Return the resource with a kind and uuid.
+
+        :raises errors.NotFound: there is none.
+        """
+        found = self.find(kind, uuid)
+        if found is None:
+            raise errors.NotFound(f'There is no {kind} with the uuid {uuid}.')
+        return found
+
+    def get_child(self, parent: Resource, kind: str, uuid: str) -> Resource:
+        """Return a child of a resource.
+
+        :raises errors.NotFound: it is not there or is another's child.
+        """
+        found = self.get(kind, uuid)
+        if found.parent is not parent:
+            raise errors.NotFound(
+                f'{parent.kind} {parent.uuid} has no {kind} with the uuid '
+                f'{uuid}.'
+            )
+        return found
+
+    def all(
+        self, kind: str, parent: Resource | None = None
+    ) -> Iterator[Resource]:
+        """Yield the resources of a kind, of one parent if it is given."""
+        for found in tuple(self._resources.get(kind, {}).values()):
+            if parent is None or found.parent is parent:
+                yield found
+
+    def of_type(
+        self, type_: type[R], parent: Resource | None = None
+    ) -> Iterator[R]:
+        """Yield the resources of a class, of one parent if it is given."""
+        for kind in tuple(self._resources):
+            for found in self.all(kind, parent):
+                if isinstance(found, type_):
+                    yield found
+
+    def check_unused(self, resource: Resource, name: str) -> None:
+        """Refuse to delete what another resource uses.
+
+        :param name: of the resource, for the message.
+        :raises errors.Conflict: one does.
+        """
+        for other in self.of_type(Resource):
+            use = other.use_of(resource)
+            if use:
+                raise errors.Conflict(f'{name} {use}.')
+
+    def new_uuid(self) -> str:
+        """Return a fresh uuid in lower case with its top bit clear.
+
+        K2 refuses partitions whose uuid has that bit set.
+        """
+        bits = self.random.getrandbits(128) & ~(1 << 127)
+        return str(uuid_module.UUID(int=bits, version=4))
+
+    def _emit(self, type_: str, resource: Resource, detail: str = '') -> None:
+        if resource.announced and not self._silent:
+            self.events.emit(type_, resource.event_path, detail)
+
+    def _stamp(self, resource: Resource) -> None:
+        self._revision += 1
+        resource.revision = self._revision
+
+
+def _new_token() -> str:
+    # Not of the seed: a client's token must not be good for another host,
+    # nor for this one when it has been started again.
+    return secrets.token_hex(64)

@@ -1,0 +1,93 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""What the emulator has to know of a noun of the REST API."""
+
+import dataclasses
+from collections.abc import Callable
+from collections.abc import Mapping
+from typing import Any
+
+from nova_powervm.emulator.core import content
+from nova_powervm.emulator.core import jobs
+from nova_powervm.emulator.core import quick as quick_module
+from nova_powervm.emulator.core import resource
+from nova_powervm.emulator.core import route
+
+#: The API itself, as the parent of nouns that are not under another one.
+ROOT = ''
+UOM = 'uom'
+WEB = 'web'
+Create = Callable[..., resource.Resource]
+Update = Callable[..., None]
+Delete = Callable[..., None]
+
+
+@dataclasses.dataclass(frozen=True)
+class WorldKey:
+    """The key of world documents that describes resources of a noun.
+
+    :ivar name: the key, whose value is a list of descriptions.
+    :ivar holders: the kinds whose descriptions have the key; nothing for
+        the document itself.
+    :ivar schema: the JSON schema of one description.
+    :ivar required: keys that a description without ``capture`` must have.
+    :ivar build: builds resources: ``build(host, holder, descriptions)``. None
+        for systems and partitions, which have others.
+    :ivar default: the descriptions if a holder does not have the key.
+    """
+
+    name: str
+    holders: tuple[str, ...]
+    schema: Mapping[str, Any]
+    required: tuple[str, ...] = ()
+    build: Callable[..., None] | None = None
+    default: tuple[resource.JSON, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class Noun:
+    """A noun of the REST API: what clients can do with resources of a kind.
+
+    :ivar kind: the REST element's name, such as ``NetworkBridge``.
+    :ivar parents: the kinds under whose URIs it is found; :data:`ROOT` for
+        the API itself. Without any, only ``routes`` lead to it.
+    :ivar create: makes a resource: ``create(host, parent, body)``; the parent
+        is None at the root. None if clients cannot create one.
+    :ivar update: changes one: ``update(host, resource, body, groups)``.
+    :ivar delete: deletes one: ``delete(host, resource)``.
+    :ivar quick: quick properties by name.
+    :ivar operations: jobs by name.
+    :ivar order: element to the order of its children in the schema.
+    :ivar routes: further URIs.
+    :ivar service: ``uom`` or ``web``.
+    :ivar world: how world documents describe such resources.
+    :ivar summary: what the control plane says of those of a parent:
+        ``summary(host, parent)``.
+    """
+
+    kind: str
+    parents: tuple[str, ...] = ()
+    create: Create | None = None
+    update: Update | None = None
+    delete: Delete | None = None
+    quick: Mapping[str, quick_module.Reader] = dataclasses.field(
+        default_factory=dict
+    )
+    operations: Mapping[str, type[jobs.Operation]] = dataclasses.field(
+        default_factory=dict
+    )
+    order: content.Orders = dataclasses.field(default_factory=dict)
+    routes: tuple[route.Route, ...] = ()
+    service: str = UOM
+    world: WorldKey | None = None
+    summary: Callable[..., resource.JSON] | None = None

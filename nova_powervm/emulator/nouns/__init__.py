@@ -1,0 +1,58 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The nouns of the REST API, one module each.
+
+A noun that is too long for one module has its changes in a second one,
+``<noun>_update``; partitions, which are of two kinds, have a package.
+"""
+
+from nova_powervm.emulator.core import jobs as jobs_module
+from nova_powervm.emulator.core import noun
+from nova_powervm.emulator.nouns import event
+from nova_powervm.emulator.nouns import file
+from nova_powervm.emulator.nouns import job
+from nova_powervm.emulator.nouns import logical_partition
+from nova_powervm.emulator.nouns import logon
+from nova_powervm.emulator.nouns import virtual_io_server
+from nova_powervm.emulator.nouns import virtual_network
+from nova_powervm.emulator.nouns import virtual_switch
+from nova_powervm.emulator.nouns.client_network_adapter import (
+    noun as client_network_adapter_noun,
+)
+from nova_powervm.emulator.nouns.managed_system import (
+    noun as managed_system_noun,
+)
+from nova_powervm.emulator.nouns.network_bridge import (
+    noun as network_bridge_noun,
+)
+from nova_powervm.emulator.nouns.volume_group import noun as volume_group_noun
+
+NOUNS: tuple[noun.Noun, ...] = (
+    logon.NOUN,
+    managed_system_noun.NOUN,
+    logical_partition.NOUN,
+    virtual_io_server.NOUN,
+    volume_group_noun.NOUN,
+    file.NOUN,
+    virtual_switch.NOUN,
+    virtual_network.NOUN,
+    network_bridge_noun.NOUN,
+    client_network_adapter_noun.NOUN,
+    job.NOUN,
+    event.NOUN,
+)
+OPERATIONS: jobs_module.Operations = {
+    (one.kind, name): operation
+    for one in NOUNS
+    for name, operation in one.operations.items()
+}

@@ -1,0 +1,80 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""LogicalPartitions; see :mod:`.partition` for what VIOSes have, too."""
+
+from nova_powervm.emulator.core import content
+from nova_powervm.emulator.core import host as host_module
+from nova_powervm.emulator.core import noun
+from nova_powervm.emulator.core import quick
+from nova_powervm.emulator.nouns.managed_system import model as managed_system
+from nova_powervm.emulator.nouns.partition import described
+from nova_powervm.emulator.nouns.partition import lifecycle
+from nova_powervm.emulator.nouns.partition import model as partition_module
+from nova_powervm.emulator.nouns.partition import power
+from nova_powervm.emulator.nouns.partition import quick_properties
+
+KIND = partition_module.LPAR
+
+
+_CURRENT = f'{partition_module.PROCESSORS}/Current'
+_SHARED = f'{_CURRENT}SharedProcessorConfiguration'
+_DEDICATED = f'{_CURRENT}DedicatedProcessorConfiguration'
+_QUICK = {
+    'MigrationState': quick.text('MigrationState'),
+    'CurrentProcessingUnits': quick.number(
+        f'{_SHARED}/CurrentProcessingUnits'
+    ),
+    'ProgressState': quick.text('ProgressState'),
+    'AllocatedVirtualProcessors': quick.integer(
+        f'{_SHARED}/AllocatedVirtualProcessors'
+    ),
+    'RemoteRestartState': quick.text('RemoteRestartState'),
+    'OperatingSystemVersion': quick.text('OperatingSystemVersion'),
+    'PowerManagementMode': quick.text('PowerManagementMode'),
+    # A string, unlike the other truth values.
+    'HasDedicatedProcessors': quick.text(
+        f'{partition_module.PROCESSORS}/HasDedicatedProcessors'
+    ),
+    'ResourceMonitoringIPAddress': quick.text('ResourceMonitoringIPAddress'),
+    'ReferenceCode': quick.text('ReferenceCode'),
+    'CurrentProcessors': quick.integer(f'{_DEDICATED}/CurrentProcessors'),
+    'CurrentMemory': quick.integer(f'{partition_module.MEMORY}/CurrentMemory'),
+    'SharingMode': quick.text(f'{partition_module.PROCESSORS}/SharingMode'),
+}
+
+
+def create(
+    host: host_module.Host,
+    system: managed_system.System | None,
+    body: content.Element,
+) -> partition_module.Partition:
+    """Make a partition of a system, or of the only one."""
+    above = system or managed_system.only(host)
+    return lifecycle.create(host, above, KIND, body)
+
+
+NOUN = noun.Noun(
+    KIND,
+    parents=(noun.ROOT, managed_system.KIND),
+    create=create,
+    update=lifecycle.update,
+    delete=lifecycle.delete,
+    quick=quick_properties.PROPERTIES | _QUICK,
+    operations=power.BY_NAME,
+    world=noun.WorldKey(
+        'partitions',
+        (managed_system.KIND,),
+        described.SCHEMA,
+        required=described.REQUIRED,
+    ),
+)

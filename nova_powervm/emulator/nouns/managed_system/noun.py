@@ -1,0 +1,49 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The noun ManagedSystem."""
+
+from nova_powervm.emulator.core import noun
+from nova_powervm.emulator.core import quick
+from nova_powervm.emulator.core import resource
+from nova_powervm.emulator.nouns.managed_system import (
+    described as system_described,
+)
+from nova_powervm.emulator.nouns.managed_system import model as managed_system
+
+
+def _mtms(found: resource.Resource) -> quick.JSON:
+    kind = found.text(f'{managed_system.MTMS}/MachineType')
+    model = found.text(f'{managed_system.MTMS}/Model')
+    return (
+        f'{kind}-{model}*{found.text(f"{managed_system.MTMS}/SerialNumber")}'
+    )
+
+
+NOUN = noun.Noun(
+    managed_system.KIND,
+    parents=(noun.ROOT,),
+    quick={
+        'State': quick.text('State'),
+        'SystemName': quick.text('SystemName'),
+        'IPAddress': quick.text('PrimaryIPAddress'),
+        'MTMS': _mtms,
+        'PhysicalSystemAttentionLEDState': quick.text(
+            'PhysicalSystemAttentionLEDState'
+        ),
+        'MemoryDefragmentationState': quick.text('MemoryDefragmentationState'),
+    },
+    operations={managed_system.RESERVED_MEMORY: managed_system.ReservedMemory},
+    world=noun.WorldKey(
+        'systems', (), system_described.SCHEMA, required=('name',)
+    ),
+)

@@ -1,0 +1,253 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Building the virtual Ethernet that a world document describes."""
+
+from nova_powervm.emulator.core import content
+from nova_powervm.emulator.core import errors
+from nova_powervm.emulator.core import groups as groups_module
+from nova_powervm.emulator.core import host as host_module
+from nova_powervm.emulator.nouns import trunk_adapter
+from nova_powervm.emulator.nouns import virtual_network
+from nova_powervm.emulator.nouns.client_network_adapter import (
+    model as client_network_adapter,
+)
+from nova_powervm.emulator.nouns.client_network_adapter import (
+    update as client_network_adapter_update,
+)
+from nova_powervm.emulator.nouns.managed_system import model as managed_system
+from nova_powervm.emulator.nouns.network_bridge import model as network_bridge
+from nova_powervm.emulator.nouns.partition import model as partition_module
+
+Element = content.Element
+System = managed_system.System
+Partition = partition_module.Partition
+Plan = network_bridge.Plan
+Host = host_module.Host
+Bridge = network_bridge.Bridge
+
+
+_ORDER = (
+    'Metadata',
+    'ControlChannelID',
+    'FailoverEnabled',
+    'LoadBalancingEnabled',
+    'LoadGroups',
+    'PortVLANID',
+    trunk_adapter.SEAS,
+    'UniqueDeviceID',
+    'VirtualNetworks',
+)
+_SEA_ORDER = (
+    'Metadata',
+    trunk_adapter.SEA_VIOS,
+    'ControlChannelInterfaceName',
+    'BackingDeviceChoice',
+    'HighAvailabilityMode',
+    'DeviceName',
+    'JumboFramesEnabled',
+    'PortVLANID',
+    'QualityOfServiceMode',
+    'QueueSize',
+    'ThreadModeEnabled',
+    trunk_adapter.TRUNKS,
+    'IsPrimary',
+    'IPInterface',
+    'UniqueDeviceID',
+    'LargeSend',
+    'AddressToPing',
+    'IIDPService',
+    'ConfigurationState',
+)
+_SEA_DEFAULTS: dict[str, content.Value] = {
+    'JumboFramesEnabled': False,
+    'QualityOfServiceMode': 'disabled',
+    'QueueSize': 8192,
+    'ThreadModeEnabled': True,
+    'IsPrimary': True,
+    'LargeSend': True,
+    'ConfigurationState': 'Configured',
+}
+_READ_ONLY = ('Metadata', 'PortVLANID', 'UniqueDeviceID', 'LoadGroups')
+_SEA_READ_ONLY = (
+    trunk_adapter.SEA_VIOS,
+    'BackingDeviceChoice',
+    'DeviceName',
+    'PortVLANID',
+    'UniqueDeviceID',
+    'ConfigurationState',
+)
+
+
+def create(host: Host, system: System, body: Element) -> Bridge:
+    """Make a bridge of a posted body, or refuse.
+
+    :raises errors.RestError: hardware would not; nothing has changed.
+    """
+    for vios in network_bridge.servers(host, system, body):
+        network_bridge.check_reachable(vios)
+    return build(host, system, body)
+
+
+def build(host: Host, system: System, body: Element) -> Bridge:
+    """Make a bridge as :func:`create` does, whatever state servers have."""
+    pvid = virtual_network.vlan_number(
+        content.text(body, 'PortVLANID'), 'PortVLANID'
+    )
+    bridge = Bridge(host.new_uuid(), body, system)
+    network_bridge.check_new(host, bridge)
+    plans = network_bridge.make_plans(host, bridge, body)
+    content.put(body, 'Metadata/Atom/AtomID', bridge.uuid)
+    content.put_default(body, 'FailoverEnabled', len(plans) > 1)
+    content.put_default(body, 'LoadBalancingEnabled', False)
+    content.put(body, 'PortVLANID', pvid)
+    content.put(body, 'UniqueDeviceID', 0)
+    content.replace(body, content.leaf('VirtualNetworks'))
+    for plan in plans:
+        _carry_out(host, bridge, plan)
+        _fill_sea(host, bridge, plan)
+    host.add(bridge)
+    _show(host, bridge)
+    return bridge
+
+
+def update(
+    host: Host, bridge: Bridge, body: Element, _groups: groups_module.Groups
+) -> None:
+    """Change a bridge to a posted body, or refuse.
+
+    :raises errors.RestError: hardware would not; nothing has changed.
+    """
+    pvid = content.text(body, 'PortVLANID')
+    if pvid and pvid != str(bridge.pvid):
+        raise errors.BadRequest(
+            'The PVID of a network bridge cannot be changed.'
+        )
+    content.keep(body, bridge.element, _READ_ONLY)
+    network_bridge.check_same_servers(bridge, body)
+    for vios in network_bridge.servers(host, bridge.system, body):
+        network_bridge.check_reachable(vios)
+    plans = network_bridge.make_plans(host, bridge, body)
+    for plan, old in zip(plans, bridge.seas, strict=True):
+        content.keep(plan.sea, old, _SEA_READ_ONLY)
+        _carry_out(host, bridge, plan)
+    bridge.element = body
+    host.touch(bridge)
+    _show(host, bridge)
+
+
+def delete(host: Host, bridge: Bridge) -> None:
+    """Delete a bridge with its Shared Ethernet Adapters and trunks.
+
+    :raises errors.Conflict: a server cannot let go of them.
+    """
+    servers = network_bridge.servers(host, bridge.system, bridge.element)
+    for vios in servers:
+        network_bridge.check_reachable(vios)
+    for vios, sea in zip(servers, bridge.seas, strict=True):
+        for adapter in network_bridge.trunks_of(host, bridge, vios):
+            client_network_adapter_update.drop(host, adapter)
+        trunk_adapter.hide_sea(vios, content.text(sea, 'DeviceName'))
+        host.touch(vios)
+    host.remove(bridge)
+    client_network_adapter.settle_networks(host, bridge.system)
+
+
+def forget(host: Host, partition: Partition) -> None:
+    """Take a partition that is gone out of the bridges of its system."""
+    for bridge in host.of_type(Bridge, partition.system):
+        for sea in bridge.seas:
+            uuid = content.target(sea, trunk_adapter.SEA_VIOS)
+            if uuid.upper() == partition.uuid:
+                sea.getparent().remove(sea)
+                _lose(host, bridge)
+    client_network_adapter.settle_networks(host, partition.system)
+
+
+def _adapter_element(trunk: network_bridge.Trunk) -> Element:
+    """Return the adapter that is planned, as a client would send it."""
+    element = content.new(
+        client_network_adapter.ADAPTER,
+        content.leaf('RequiredAdapter', trunk.required),
+        content.leaf('PortVLANID', trunk.pvid),
+        content.leaf('TrunkPriority', trunk.priority),
+    )
+    tagged = ' '.join(map(str, trunk.tagged))
+    content.put(element, 'TaggedVLANIDs', tagged)
+    return element
+
+
+def _fill_sea(host: Host, bridge: Bridge, plan: network_bridge.Plan) -> None:
+    """Write what the server chooses about a new Shared Ethernet Adapter."""
+    sea = plan.sea
+    two = len(bridge.seas) > 1
+    balanced = content.boolean(bridge.element, 'LoadBalancingEnabled')
+    mode = 'sharing' if balanced else 'auto'
+    content.put(sea, 'HighAvailabilityMode', mode if two else 'disabled')
+    content.put(sea, 'DeviceName', trunk_adapter.next_device(plan.vios))
+    content.put(sea, 'PortVLANID', bridge.pvid)
+    unique = f'10{host.random.getrandbits(64):016x}'
+    content.put(sea, 'UniqueDeviceID', unique)
+    for name, value in _SEA_DEFAULTS.items():
+        content.put_default(sea, name, value)
+
+
+def _show(host: Host, bridge: Bridge) -> None:
+    """Write a bridge's trunk adapters wherever they are shown."""
+    servers = network_bridge.servers(host, bridge.system, bridge.element)
+    for vios, sea in zip(servers, bridge.seas, strict=True):
+        found = network_bridge.trunks_of(host, bridge, vios)
+        members = [trunk_adapter.element(adapter) for adapter in found]
+        content.replace(sea, content.new(trunk_adapter.TRUNKS, *members))
+        content.sort_children(sea, _SEA_ORDER)
+        trunk_adapter.show_sea(vios, sea)
+        host.touch(vios)
+    everywhere = network_bridge.trunks_of(host, bridge)
+    content.replace(bridge.element, trunk_adapter.load_groups(everywhere))
+    content.sort_children(bridge.element, _ORDER)
+    client_network_adapter.settle_networks(host, bridge.system)
+    for adapter in everywhere:
+        client_network_adapter_update.link_network(host, adapter)
+
+
+def _lose(host: Host, bridge: Bridge) -> None:
+    """Go on with a bridge that has lost one Shared Ethernet Adapter."""
+    if bridge.seas:
+        content.put(bridge.element, 'FailoverEnabled', False)
+        host.touch(bridge)
+        _show(host, bridge)
+    else:
+        host.remove(bridge)
+
+
+def _carry_out(host: Host, bridge: Bridge, plan: Plan) -> None:
+    """Give a server the trunk adapters that were planned for it."""
+    for adapter in plan.leaving:
+        client_network_adapter_update.drop(host, adapter)
+    for trunk in plan.trunks:
+        if trunk.present is None:
+            made = client_network_adapter_update.make(
+                host,
+                plan.vios,
+                _adapter_element(trunk),
+                plan.switch,
+                trunk.slot,
+                trunk.mac,
+            )
+            made.bridge = bridge.uuid
+            client_network_adapter_update.add(host, made)
+        elif trunk.changes:
+            client_network_adapter_update.set_vlans(
+                trunk.present, trunk.pvid, trunk.tagged
+            )
+            trunk_adapter.show(trunk.present)
+            host.touch(trunk.present)

@@ -1,0 +1,251 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Building the partitions that a world document describes."""
+
+from typing import Any
+
+from nova_powervm.emulator.core import captures
+from nova_powervm.emulator.core import content
+from nova_powervm.emulator.core import errors
+from nova_powervm.emulator.core import host as host_module
+from nova_powervm.emulator.core import resource
+from nova_powervm.emulator.nouns.managed_system import model as managed_system
+from nova_powervm.emulator.nouns.partition import document
+from nova_powervm.emulator.nouns.partition import lifecycle
+from nova_powervm.emulator.nouns.partition import model as partition_module
+
+System = managed_system.System
+Partition = partition_module.Partition
+Host = host_module.Host
+Element = content.Element
+
+
+Spec = dict[str, Any]
+_KINDS = {
+    'virtual_io_servers': partition_module.VIOS,
+    'partitions': partition_module.LPAR,
+}
+#: Keys that a description without a capture must have.
+REQUIRED = ('name', 'memory', 'processors')
+SCHEMA: resource.JSON = {
+    'type': 'object',
+    'additionalProperties': False,
+    'properties': {
+        'capture': {'$ref': '#/$defs/capture'},
+        'uuid': {
+            'description': (
+                'A uuid, or random for one that is made from the seed. The '
+                "default is the capture's, and random without capture."
+            ),
+            'anyOf': [{'const': 'random'}, {'$ref': '#/$defs/uuid'}],
+        },
+        'name': {
+            'description': 'Required without capture.',
+            '$ref': '#/$defs/name',
+        },
+        'id': {
+            'description': 'PartitionID. Without it the lowest that is free.',
+            'type': 'integer',
+            'minimum': 1,
+        },
+        'type': {
+            'description': 'Of a logical partition; AIX/Linux is the default.',
+            'enum': ['AIX/Linux', 'OS400'],
+        },
+        'state': {
+            'description': 'The default is not activated.',
+            'enum': [
+                'not activated',
+                'running',
+                'open firmware',
+                'error',
+                'not available',
+                'suspended',
+            ],
+        },
+        'rmc_state': {
+            'description': 'The default is inactive.',
+            'enum': ['active', 'inactive', 'none', 'unknown', 'busy'],
+        },
+        'memory': {
+            'description': 'MB; minimum, desired and maximum.',
+            'type': 'integer',
+            'minimum': 1,
+        },
+        'processors': {
+            'description': 'Virtual processors, or dedicated ones.',
+            'type': 'integer',
+            'minimum': 1,
+        },
+        'processor_units': {
+            'description': 'Half of the processors if it is not given.',
+            'type': 'number',
+            'exclusiveMinimum': 0,
+        },
+        'dedicated': {
+            'description': "Whether the processors are the partition's own.",
+            'type': 'boolean',
+        },
+        'management': {
+            'description': 'Whether this is the NovaLink partition.',
+            'type': 'boolean',
+        },
+        'uptime': {
+            'description': (
+                'Seconds since it was booted; 0 if it is not given.'
+            ),
+            'type': 'integer',
+            'minimum': 0,
+        },
+        'virtual_slots': {
+            'description': 'MaximumVirtualIOSlots; 64 is the default.',
+            'type': 'integer',
+            'minimum': 2,
+        },
+    },
+}
+
+
+def build(
+    host: Host, system: System, spec: Spec
+) -> list[tuple[Partition, Spec]]:
+    """Build the partitions of one system.
+
+    Partitions with a specified id come first, while their id is free.
+
+    :returns: each partition with its specification.
+    """
+    built = []
+    wanted = [
+        (kind, partition)
+        for key, kind in _KINDS.items()
+        for partition in spec.get(key, ())
+    ]
+    wanted.sort(key=lambda pair: 'id' not in pair[1])
+    for kind, partition in wanted:
+        make = _build_captured if 'capture' in partition else _build
+        made = make(host, system, kind, partition)
+        built.append((made, partition))
+    return built
+
+
+def _build_captured(
+    host: Host, system: System, kind: str, spec: Spec
+) -> Partition:
+    """Build a captured partition, changed as its specification says."""
+    named = spec['capture']
+    capture = captures.get(named['file'], named.get('entry', 0), kind)
+    uuid = _uuid(host, spec, capture.uuid).upper()
+    partition = Partition(kind, uuid, capture.element, system)
+    if uuid != capture.uuid.upper():
+        partition.put('Metadata/Atom/AtomID', uuid)
+        partition.put('PartitionUUID', uuid)
+    values = {
+        'PartitionName': spec.get('name'),
+        'PartitionID': spec.get('id'),
+        'PartitionType': spec.get('type'),
+        'PartitionState': spec.get('state'),
+        'ResourceMonitoringControlState': spec.get('rmc_state'),
+        'IsManagementPartition': spec.get('management'),
+        f'{partition_module.IO}/MaximumVirtualIOSlots': spec.get(
+            'virtual_slots'
+        ),
+    }
+    for name, value in values.items():
+        if value is not None:
+            partition.put(name, value)
+    return _add(host, partition)
+
+
+def _build(host: Host, system: System, kind: str, spec: Spec) -> Partition:
+    """Build a partition from its specification alone."""
+    element = content.new(
+        kind,
+        content.leaf('PartitionName', spec['name']),
+        _memory(spec['memory']),
+        _processors(spec),
+        content.new(
+            partition_module.IO,
+            content.leaf(
+                'MaximumVirtualIOSlots', spec.get('virtual_slots', 64)
+            ),
+        ),
+    )
+    if 'id' in spec:
+        element.append(content.leaf('PartitionID', spec['id']))
+    if 'type' in spec:
+        element.append(content.leaf('PartitionType', spec['type']))
+    if spec.get('management'):
+        for name in ('IsManagementPartition', 'PowerVMManagementCapable'):
+            element.append(content.leaf(name, True))
+    uuid = _uuid(host, spec, 'random')
+    partition = lifecycle.build(host, system, kind, uuid, element)
+    state = spec.get('state', partition_module.NOT_ACTIVATED)
+    document.set_state(partition, state, spec.get('rmc_state', 'inactive'))
+    if 'uptime' in spec:
+        partition.put('Uptime', spec['uptime'])
+    return _add(host, partition)
+
+
+def _add(host: Host, partition: Partition) -> Partition:
+    if host.find(partition.kind, partition.uuid) is not None:
+        raise errors.WorldError(
+            [f'{partition.kind} {partition.uuid} is there more than once']
+        )
+    host.add(partition, quiet=True)
+    return partition
+
+
+def _uuid(host: Host, spec: Spec, default: str) -> str:
+    uuid: str = spec.get('uuid', default)
+    return host.new_uuid() if uuid == 'random' else uuid
+
+
+def _memory(megabytes: int) -> Element:
+    return content.new(
+        partition_module.MEMORY,
+        *(
+            content.leaf(f'{bound}Memory', megabytes)
+            for bound in ('Desired', 'Maximum', 'Minimum')
+        ),
+    )
+
+
+def _processors(spec: Spec) -> Element:
+    count = spec['processors']
+    dedicated = spec.get('dedicated', False)
+    flag = content.leaf('HasDedicatedProcessors', dedicated)
+    bounds = ('Desired', 'Maximum', 'Minimum')
+    if dedicated:
+        leaves = [
+            content.leaf(f'{bound}Processors', count) for bound in bounds
+        ]
+        section = content.new('DedicatedProcessorConfiguration', *leaves)
+        mode = content.leaf('SharingMode', 'sre idle proces')
+    else:
+        units = spec.get('processor_units', count / 2)
+        leaves = [
+            *(
+                content.leaf(f'{bound}ProcessingUnits', units)
+                for bound in bounds
+            ),
+            *(
+                content.leaf(f'{bound}VirtualProcessors', count)
+                for bound in bounds
+            ),
+            content.leaf('SharedProcessorPoolID', 0),
+            content.leaf('UncappedWeight', 128),
+        ]
+        section = content.new('SharedProcessorConfiguration', *leaves)
+        mode = content.leaf('SharingMode', 'uncapped')
+    return content.new(partition_module.PROCESSORS, flag, section, mode)

@@ -1,0 +1,104 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""What a Virtual I/O Server refuses of disks and media, as named checks.
+
+Each check returns if the request is possible and raises otherwise.
+"""
+
+import re
+
+from nova_powervm.emulator.core import errors
+from nova_powervm.emulator.core import host as host_module
+from nova_powervm.emulator.nouns.volume_group import model as volume_group
+
+Host = host_module.Host
+
+
+# Logical volumes of AIX have no longer names.
+MAX_DISK_NAME = 15
+MAX_MEDIA_NAME = 37
+_NAME = re.compile('[A-Za-z0-9._-]+')
+# Sizes are fractions of GB that are sums of others.
+_EPSILON = 1e-6
+
+
+def check_name(name: str, longest: int, what: str) -> None:
+    """Names have characters that are legal, and not too many."""
+    if not _NAME.fullmatch(name) or len(name) > longest:
+        raise errors.BadRequest(
+            f'{name!r} is not the name of a {what}: it has 1 to {longest} '
+            'letters, digits, dots, underscores and hyphens.'
+        )
+
+
+def check_disk_name(
+    host: Host, group: volume_group.VolumeGroup, name: str
+) -> None:
+    """Names of disks are unique on a VIOS.
+
+    :param group: as it is to be; the others are as they are.
+    """
+    check_name(name, MAX_DISK_NAME, 'virtual disk')
+    others = [
+        other
+        for other in volume_group.of(host, group.vios)
+        if other.uuid != group.uuid
+    ]
+    for other in (group, *others):
+        if name in (disk.name for disk in other.disks):
+            raise errors.Conflict(
+                f'The name {name!r} is in use by a virtual disk in the '
+                f'volume group {other.name!r}.'
+            )
+
+
+def check_media_name(repository: volume_group.Repository, name: str) -> None:
+    """Names of media are unique in a repository."""
+    check_name(name, MAX_MEDIA_NAME, 'virtual optical medium')
+    if name in (medium.name for medium in repository.media):
+        raise errors.Conflict(
+            f'The name {name!r} is in use by media in the repository '
+            f'{repository.name!r}.'
+        )
+
+
+def check_space(group: volume_group.VolumeGroup, before: float) -> None:
+    """A changed group has not less than no free space.
+
+    :param before: the free GB before the change.
+    """
+    if group.free < -_EPSILON:
+        raise errors.Conflict(
+            f'The volume group {group.name!r} has {before:g} GB free and '
+            f'{before - group.free:g} GB more were asked for.'
+        )
+
+
+def check_repository_space(repository: volume_group.Repository) -> None:
+    """The media of a repository fit into it."""
+    if repository.free < -_EPSILON:
+        used = repository.size - repository.free
+        raise errors.Conflict(
+            f'The media repository {repository.name!r} has '
+            f'{repository.size:g} GB, and its media need {used:g} GB.'
+        )
+
+
+def check_only_repository(host: Host, group: volume_group.VolumeGroup) -> None:
+    """A Virtual I/O Server has one media repository."""
+    other = volume_group.repository_group(host, group.vios)
+    if other is not None:
+        raise errors.Conflict(
+            f'{group.vios.name} has a media repository in the volume group '
+            f'{other.name!r} already.'
+        )
