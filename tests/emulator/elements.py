@@ -70,15 +70,15 @@ ABSENT = {
         'The emulator is not written in Java.'
     ),
 }
-_EDITED = (
-    'Added to the capture by hand. pypowervm inserts it where the emulator '
-    'has it.'
+_STRAY = (
+    'One captured resource has it at another place. pypowervm inserts it '
+    'where the emulator has it.'
 )
 # Why siblings are in another order on purpose, by noun, path of the parent
 # and the sibling that is out of place.
 OUT_OF_ORDER = {
-    ('LogicalPartition', '', 'Uptime'): _EDITED,
-    ('VirtualIOServer', '', 'IsManagementPartition'): _EDITED,
+    ('LogicalPartition', '', 'Uptime'): _STRAY,
+    ('VirtualIOServer', '', 'IsManagementPartition'): _STRAY,
 }
 # The line of the page above what is written anew.
 _MARK = '.. The command above makes what follows.\n'
