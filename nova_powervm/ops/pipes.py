@@ -117,6 +117,7 @@ def _run_producer(produce: Callable[[Writer], None], pipe: _Pipe) -> None:
     except _Abandoned:
         return
     except BaseException as raised:
+        # Lost in this thread, any error would leave the reader waiting.
         error = raised
     try:
         pipe.put(_End(error))

@@ -90,6 +90,7 @@ class ProvisionedVlans:
         try:
             yield
         except BaseException:
+            # However the block ended, nothing may use the added VLANs now.
             self.released()
             raise
         finally:
@@ -156,6 +157,7 @@ class ProvisionedVlans:
             )
             return False
         except Exception:
+            # An error of Nova's database must fail no deletion and no cycle.
             LOG.exception('Unused VLANs remain on their bridges')
             return False
         finally:
