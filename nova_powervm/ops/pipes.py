@@ -28,7 +28,7 @@ _STALL_SECONDS = 300.0
 
 
 class Writer(Protocol):
-    """The writer that a producer gets."""
+    """What a producer writes to."""
 
     def write(self, data: bytes) -> None:
         """Pass data to the reader, waiting for it if necessary."""
