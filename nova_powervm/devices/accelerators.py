@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Cyborg's accelerator requests (ARQs), as Nova hands them over."""
+"""Cyborg's accelerator requests (ARQs), as Nova passes them."""
 
 import dataclasses
 import re

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The rules for one-time-use devices: which are burned, and which stay so.
+"""The rules for one-time-use devices: which are burned, and which stay burned.
 
 A device is *burned* when the whole inventory of its provider is reserved. This
 is recorded in Placement only (specification "One-time-use devices"). The burn
@@ -101,7 +101,7 @@ def find_used(
 def drop_stale_trait(
     device: matching.Device, provider: slot_providers.Provider
 ) -> slot_providers.Provider:
-    """Remove the one-time-use trait unless the file or a burn asks for it."""
+    """Remove the one-time-use trait unless the file or a burn requires it."""
     if device.one_time_use or provider.reserved:
         return provider
     return dataclasses.replace(

@@ -67,7 +67,7 @@ class Property:
         return self._format(value)
 
     def slot_value(self, value: str) -> int | str | None:
-        """Return the attribute of a slot for which :meth:`value_in` is this.
+        """Convert a value of the inventory file to a slot's attribute.
 
         :returns: None if no slot can have this value.
         """

@@ -206,7 +206,7 @@ class Pairing:
 def pair(
     devices: Iterable[matching.Device], providers: Iterable[Provider]
 ) -> Pairing:
-    """Find each device's provider; the driver's other ones are orphans.
+    """Find the provider of each device; the driver's others are orphans.
 
     :param devices: The offered devices.
     :param providers: The direct children of the compute node's provider; those

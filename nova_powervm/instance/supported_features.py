@@ -15,7 +15,7 @@
 
 Nova passes every extra spec and image property to every driver, although most
 are for libvirt, and does not report those that have no effect. The rules here
-decide about each: a request that the driver cannot fulfil is refused.
+decide about each: a request that the driver cannot fulfill is refused.
 """
 
 import dataclasses
@@ -62,7 +62,7 @@ class Rule:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class RefusedRequest:
-    """A request that the driver cannot fulfil.
+    """A request that the driver cannot fulfill.
 
     :param key: The extra spec or image property.
     :param value: Its value.

@@ -13,7 +13,7 @@
 """Builds the JSON schema of the inventory file for editors and other tools.
 
 ``inventory.schema.json`` beside this module is what :func:`build_schema`
-gives. To make it anew, or for the installed version of os-traits::
+gives. To generate it again, or for the installed version of os-traits::
 
     python3 -m nova_powervm.inventory_file.schema
 """

@@ -45,7 +45,7 @@ _RAW_FORMATS = ('raw', 'gpt')
 
 
 class ImageReader:
-    """An image on its way to a disk; a :class:`.interfaces.Source`.
+    """An image in transit to a disk; a :class:`.interfaces.Source`.
 
     The first stream continues after the inspected beginning, so that the
     image is transferred once. A later stream, after an interrupted upload,
@@ -80,7 +80,7 @@ class ImageReader:
         self.contents = self._open()
 
     def __call__(self) -> Generator[bytes]:
-        """Yield the bytes of the image, the last ones only if all are correct.
+        """Yield the bytes of the image; the last ones only if all are correct.
 
         :raises exception.ImageUnreadable: The transfer was interrupted.
         :raises exception.ImageDamaged: The size or hash is wrong.

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The protocols of what the operations use.
+"""The protocols through which the operations use everything else.
 
 :mod:`nova_powervm.powervm` implements those of the host,
 :mod:`nova_powervm.virt` those of Nova and Placement,
@@ -331,7 +331,7 @@ class Placement(Protocol):
 
 
 def require_lpar(partitions: Partitions, uuid: str) -> partition.Partition:
-    """Read an LPAR that has to exist.
+    """Read an LPAR that must exist.
 
     :param uuid: Upper-case PowerVM uuid.
     :raises exception.PartitionNotFound: There is no such LPAR.

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Creating and removing an instance: its LPAR, disks and adapters."""
+"""Creates and removes an instance: its LPAR, disks and adapters."""
 
 import contextlib
 import dataclasses
@@ -158,7 +158,7 @@ class LifecycleOps:
     def destroy(self, instance: str, *, delete_disks: bool = True) -> None:
         """Stop and delete the LPAR of an instance and its disks.
 
-        This frees its slots. Do nothing about what is already gone.
+        This frees its slots. Ignore what is already gone.
 
         :param instance: The instance's uuid.
         :param delete_disks: False to keep its disks.

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Connecting LPARs to networks, with the VIF driver of each port's type."""
+"""Connects LPARs to networks, with the VIF driver of each port's type."""
 
 import contextlib
 import dataclasses

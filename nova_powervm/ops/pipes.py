@@ -28,7 +28,7 @@ _STALL_SECONDS = 300.0
 
 
 class Writer(Protocol):
-    """The writer that a producer gets."""
+    """What a producer writes to."""
 
     def write(self, data: bytes) -> None:
         """Pass data to the reader, waiting for it if necessary."""
@@ -117,6 +117,7 @@ def _run_producer(produce: Callable[[Writer], None], pipe: _Pipe) -> None:
     except _Abandoned:
         return
     except BaseException as raised:
+        # Lost in this thread, any error would leave the reader waiting.
         error = raised
     try:
         pipe.put(_End(error))

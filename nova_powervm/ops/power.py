@@ -270,7 +270,7 @@ class PowerOps:
 def _require_known_state(
     instance: instance_spec.InstanceSpec, lpar: partition.Partition
 ) -> lpar_state.Power:
-    """Return an LPAR's power state, which the host has to know."""
+    """Return an LPAR's power state; refuse one that the host does not know."""
     power = lpar_state.power(lpar.state)
     if power is lpar_state.Power.UNKNOWN:
         raise exception.PartitionNotStartable(

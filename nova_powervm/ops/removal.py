@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Removing LPARs and disks: deleted instances and what builds left behind."""
+"""Removes the LPARs and disks of deleted instances and of failed builds."""
 
 import threading
 import time
@@ -35,8 +35,8 @@ class RemovalOps:
     """Removes LPARs with their disks.
 
     Only this process knows which LPARs failed builds may have left. After a
-    restart, :meth:`remove_orphan_disks` finds their disks, but an LPAR
-    without an instance then counts as foreign.
+    restart, :meth:`remove_orphan_disks` finds disks without an LPAR, but an
+    LPAR stays until Nova has it removed because its instance was deleted.
 
     :param partitions: The host's LPARs.
     :param disks: The disk driver.
@@ -114,11 +114,10 @@ class RemovalOps:
             self._leftovers.pop(uuid, None)
 
     def remove_leftovers(self, instances: Callable[[], Iterable[str]]) -> None:
-        """Remove the remains of failed builds while the host was silent.
+        """Remove what could not be removed when builds failed.
 
         Nova may have built the instance on another host since. Keep the LPAR
-        of an instance of this host: its user may start it, and rebuilds or
-        deletes it.
+        of an instance of this host: its user can start, rebuild or delete it.
 
         :param instances: Returns the uuids of all instances of this host.
         """

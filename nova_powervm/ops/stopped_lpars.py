@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Tells Nova soon of LPARs that stop by themselves."""
+"""Tells Nova promptly about LPARs that stop by themselves."""
 
 from collections.abc import Callable
 from collections.abc import Collection
@@ -57,11 +57,11 @@ class StoppedLpars:
         lpars: Collection[str] | None,
         wait: Callable[[float], bool],
     ) -> None:
-        """Tell Nova of LPARs that are off and stay off for some seconds.
+        """Tell Nova about LPARs that are off and stay off for some seconds.
 
-        Do not ask the host about LPARs that Nova does not record as running,
-        or has an operation in progress for. Send one request for all LPARs,
-        and another one as long as any of them may have stopped.
+        Ask the host only if Nova records one of the LPARs as running, with no
+        operation in progress. Send one request for all LPARs, and repeat it
+        as long as any of them may have stopped.
 
         :param lpars: Upper-case uuids of the LPARs whose states may have
             changed; None for all LPARs of the host.

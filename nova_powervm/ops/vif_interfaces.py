@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The protocols of what connecting ports uses.
+"""The protocols for connecting ports.
 
 :mod:`nova_powervm.powervm.vif` implements the drivers,
 :mod:`nova_powervm.virt` the records of Nova.

@@ -112,7 +112,7 @@ def _can_retry_now(error: BaseException) -> bool:
 def retried(method: Callable[_P, _R]) -> Callable[_P, _R]:
     """Call a method up to three times while its errors are temporary.
 
-    Only for methods that are safe to repeat: reading, deleting, starting and
+    Use this only for what is safe to repeat: reading, deleting, starting and
     stopping. A server that did not answer in time is not asked again.
     """
 
@@ -130,7 +130,7 @@ def retried(method: Callable[_P, _R]) -> Callable[_P, _R]:
 
 
 def retried_on_conflict(method: Callable[_P, _R]) -> Callable[_P, _R]:
-    """Repeat a read-change-write for as long as others are faster.
+    """Repeat a read-change-write as long as others are faster.
 
     The server answers 412 to a write whose ETag is outdated. Then nothing has
     changed, and the method starts again from the new content. Other temporary
@@ -169,7 +169,7 @@ class _Wait:
 
 
 class _StopAfterFailures:
-    """Ends the tries of one call of a method that retries on conflicts."""
+    """Ends the attempts of one call of a method that retries on conflicts."""
 
     def __init__(self) -> None:
         self._failures = 0

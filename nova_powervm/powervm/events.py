@@ -105,7 +105,7 @@ def _path(uri: str | None) -> str:
 
 
 class Listener:
-    """Polls for events and has a watcher check the LPARs that they name.
+    """Polls for events, and has a watcher check the LPARs that they name.
 
     :param adapter: An adapter with a session that has logged on.
     :param watcher: Looks for LPARs that have stopped.

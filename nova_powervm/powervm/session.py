@@ -187,7 +187,7 @@ def _logged(method: str, path: str) -> Iterator[types.SimpleNamespace]:
 
 
 def _loggable(path: str) -> str:
-    """Return a request's path and of its query only the groups."""
+    """Return a request's path, and only the groups of its query."""
     path, _, query = path.partition('?')
     groups = [item for item in query.split('&') if item.startswith('group=')]
     return '?'.join([path, *groups[:1]])

@@ -174,7 +174,7 @@ class RestSystem:
     def _fetch_partitions(self) -> None:
         """Refresh all partitions, whose profiles name the owners of slots.
 
-        Only for a system that does not report owners.
+        Do this only for a system that does not report owners.
         """
         with self._translated('reading the partitions for slot owners'):
             for feed in self._feeds.values():

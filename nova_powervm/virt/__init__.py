@@ -10,4 +10,4 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Nova's side: the driver and what translates nova's objects."""
+"""Nova's side: the driver, and the translation of Nova's objects."""

@@ -257,6 +257,7 @@ def _attempt(
     try:
         is_changed = edit(group)
     except Exception as error:
+        # Any error may stem from outdated data; a fresh reading decides.
         raise _OutdatedError from error
     if not is_changed:
         raise _OutdatedError

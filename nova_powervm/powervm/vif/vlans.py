@@ -90,6 +90,7 @@ class ProvisionedVlans:
         try:
             yield
         except BaseException:
+            # However the block ended, nothing may use the added VLANs now.
             self.released()
             raise
         finally:
@@ -131,16 +132,16 @@ class ProvisionedVlans:
         self._rounds = _ROUNDS
 
     def tidy(self) -> None:
-        """Remove unused VLANs; called in each cycle.
+        """Remove unused VLANs, once in each cycle.
 
-        Does nothing if no adapter was removed lately. Never raises: if a VLAN
-        cannot be removed, the next cycle tries again.
+        Do nothing if no adapter was removed lately. Never raise an error: if
+        a VLAN cannot be removed, the next cycle tries again.
         """
         if self._rounds and self.remove_idle():
             self._rounds -= 1
 
     def remove_idle(self) -> bool:
-        """Remove the unused VLANs that the driver added. Never raises.
+        """Remove the unused VLANs that the driver added; never raise an error.
 
         :returns: Whether all were removed; False if another thread is doing
             this.
@@ -156,6 +157,7 @@ class ProvisionedVlans:
             )
             return False
         except Exception:
+            # An error of Nova's database must fail no deletion and no cycle.
             LOG.exception('Unused VLANs remain on their bridges')
             return False
         finally:

@@ -47,7 +47,7 @@ class RootResource:
 def root_inventory(
     resources: Mapping[str, RootResource], ratios: Mapping[str, float]
 ) -> dict[str, dict[str, Any]]:
-    """Make the inventory of the compute node's own provider.
+    """Create the inventory of the compute node's own provider.
 
     :param resources: Resource class to its amounts.
     :param ratios: Nova's allocation ratio of each class.
@@ -112,8 +112,8 @@ def _write(tree: Any, uuid: str, entry: plans.Entry) -> None:
 class _Resources(dict[str, set[Any]]):
     """Resource class to resources, which nobody changes.
 
-    Nova's tree makes a deep copy of what it is given, and that of these few
-    objects would take a third of the time of an update.
+    Nova's tree makes a deep copy of what it gets; for these few objects, this
+    would take a third of the time of an update.
     """
 
     def __deepcopy__(self, memo: Any) -> dict[str, set[Any]]:
@@ -121,7 +121,7 @@ class _Resources(dict[str, set[Any]]):
 
 
 def _resources(uuid: str, entry: plans.Entry) -> _Resources:
-    """Make the resources of a slot's provider, which say what slot it is."""
+    """Create the resources of a slot's provider, which identify the slot."""
     return _Resources(
         {
             name: {_resource(uuid, name, entry.drc_index)}
