@@ -104,25 +104,29 @@ class _Handlers:
     def quick(
         self,
         emulation: Emulation,
-        _call: Call,
+        call: Call,
         uuid: str,
         name: str = 'All',
         parent: str = '',
     ) -> Answer:
         """Answer with one or all quick properties of a resource."""
         found = self._find(emulation, uuid, parent)
-        readers = self.noun.quick
-        if name == 'All':
-            return exchange.json_answer(quick_module.every(readers, found))
-        return exchange.json_answer(quick_module.one(readers, found, name))
+        values = quick_module.Values(self.noun.quick, found, call.base)
+        return exchange.json_answer(
+            values.every() if name == 'All' else values.one(name)
+        )
 
     def quick_all(
-        self, emulation: Emulation, _call: Call, parent: str = ''
+        self, emulation: Emulation, call: Call, parent: str = ''
     ) -> Answer:
         """Answer with all quick properties of all resources."""
+        readers = self.noun.quick
         return exchange.json_answer(
             [
-                {'UUID': one.uuid, **quick_module.every(self.noun.quick, one)}
+                {
+                    'UUID': one.uuid,
+                    **quick_module.Values(readers, one, call.base).every(),
+                }
                 for one in self._all(emulation, parent)
             ]
         )
