@@ -16,11 +16,11 @@ import dataclasses
 import re
 from collections.abc import Iterator
 
-from nova_powervm.emulator.core import content
 from nova_powervm.emulator.core import emulation as emulation_module
 from nova_powervm.emulator.core import errors
 from nova_powervm.emulator.core import exchange
 from nova_powervm.emulator.core import job_documents
+from nova_powervm.emulator.core import media
 from nova_powervm.emulator.core import noun as noun_module
 from nova_powervm.emulator.core import quick as quick_module
 from nova_powervm.emulator.core import resource
@@ -56,10 +56,13 @@ class _Handlers:
         yield Route('GET', feed, self.feed, f'{kind}.feed')
         yield Route('GET', one, self.read, f'{kind}.read')
         if self.noun.quick:
-            label = f'{kind}.quick'
-            yield Route('GET', f'{feed}/quick/All', self.quick_all, label)
-            yield Route('GET', f'{one}/quick', self.quick, label)
-            yield Route('GET', f'{one}/quick/<name>', self.quick, label)
+            for rule, handler in (
+                (f'{feed}/quick/All', self.quick_all),
+                (f'{one}/quick', self.quick),
+                (f'{one}/quick/<name>', self.quick),
+            ):
+                label = f'{kind}.quick'
+                yield Route('GET', rule, handler, label, served=media.JSON)
             if not self.parent_kind:
                 rule = f'{feed}/search/<path:expression>'
                 yield Route('GET', rule, self.search, f'{kind}.search')
@@ -136,7 +139,7 @@ class _Handlers:
     ) -> Answer:
         """PUT: make a resource of the body."""
         assert self.noun.create is not None  # noqa: S101 - has a route
-        body = self._body(call)
+        body = call.content(self.noun.kind)
         above = self._parent(emulation, parent)
         return self._answer(
             call, self.noun.create(emulation.host, above, body)
@@ -149,7 +152,8 @@ class _Handlers:
         assert self.noun.update is not None  # noqa: S101 - has a route
         found = self._find(emulation, uuid, parent)
         call.check_current(found)
-        self.noun.update(emulation.host, found, self._body(call), call.groups)
+        body = call.content(self.noun.kind)
+        self.noun.update(emulation.host, found, body, call.groups)
         return self._answer(call, found)
 
     def delete(
@@ -203,15 +207,6 @@ class _Handlers:
         if above is None:
             return emulation.host.get(self.noun.kind, uuid)
         return emulation.host.get_child(above, self.noun.kind, uuid)
-
-    def _body(self, call: Call) -> content.Element:
-        body = call.content()
-        if content.local_name(body) != self.noun.kind:
-            raise errors.BadRequest(
-                f'The body is a {content.local_name(body)}, not a '
-                f'{self.noun.kind}.'
-            )
-        return body
 
     def _path(self, call: Call) -> str:
         """Return the URI of the feed, in the form that was asked for."""
