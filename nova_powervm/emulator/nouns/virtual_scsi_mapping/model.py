@@ -18,6 +18,7 @@ from collections.abc import Iterable
 from collections.abc import Iterator
 
 from nova_powervm.emulator.core import content
+from nova_powervm.emulator.core import elements
 from nova_powervm.emulator.core import errors
 from nova_powervm.emulator.core import host as host_module
 from nova_powervm.emulator.nouns.managed_system import model as managed_system
@@ -48,26 +49,6 @@ IDENTITY = {
     'LogicalUnit': ('UnitName', 'UniqueDeviceID'),
 }
 _CLIENT_UUID = re.compile('/LogicalPartition/([^/?]+)')
-_ADAPTER_ORDER = (
-    'Metadata',
-    'AdapterType',
-    'DynamicReconfigurationConnectorName',
-    'LocationCode',
-    'LocalPartitionID',
-    'RequiredAdapter',
-    'VariedOn',
-    'UseNextAvailableSlotID',
-    'UseNextAvailableHighSlotID',
-    SLOT,
-    'Enabled',
-    'AdapterName',
-    'BackingDeviceName',
-    'RemoteBackingDeviceName',
-    'RemoteLogicalPartitionID',
-    'RemoteSlotNumber',
-    'ServerLocationCode',
-    'UniqueDeviceID',
-)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -331,7 +312,7 @@ def set_backing(adapter: Element, name: str) -> None:
         content.put(adapter, 'BackingDeviceName', name)
     else:
         content.remove(adapter, ['BackingDeviceName'])
-    content.sort_children(adapter, _ADAPTER_ORDER)
+    elements.sort(adapter)
 
 
 def _adapter(
@@ -351,7 +332,7 @@ def _adapter(
     }
     leaves = [content.leaf(*item) for item in (common | values).items()]
     element = content.new(name, *leaves)
-    content.sort_children(element, _ADAPTER_ORDER)
+    elements.sort(element)
     return element
 
 
