@@ -115,7 +115,7 @@ class QuickTestCase(wire.WireTestCase):
 
 
 class QuickKeysTest(QuickTestCase):
-    def test_quick_all_has_captured_keys_of_each_kind(self):
+    def test_feed_has_captured_keys_of_each_kind(self):
         for kind, keys in KEYS.items():
             with self.subTest(kind):
                 found = self.quick(f'uom/{kind}/quick/All')
@@ -135,7 +135,7 @@ class QuickKeysTest(QuickTestCase):
             found = self.quick(f'{system}/{kind}/quick/All')
             self.assertEqual(KEYS[kind] | {'UUID'}, set(found[0]))
 
-    def test_quick_properties_can_be_read_alone(self):
+    def test_quick_property_can_be_read_alone(self):
         found = self.of('vios1')
         for name, value in found.items():
             path = f'{self.path_of("vios1")}/quick/{name}'

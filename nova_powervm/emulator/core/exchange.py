@@ -27,6 +27,7 @@ from nova_powervm.emulator.core import errors
 from nova_powervm.emulator.core import groups as groups_module
 from nova_powervm.emulator.core import media
 from nova_powervm.emulator.core import resource
+from nova_powervm.emulator.core import schema
 
 Resource = resource.Resource
 Groups = groups_module.Groups
@@ -96,14 +97,15 @@ class Call:
         """Return the content element of the body.
 
         :param kind: its name.
-        :raises errors.RestError: the body is no XML or something else, or
-            its Content-Type says so.
+        :raises errors.RestError: the body is no XML or something else, its
+            Content-Type says so, or the schema has no such document.
         """
         body = content.parse(self.body)
         found = content.local_name(body)
         if found != kind:
             raise errors.BadRequest(f'The body is a {found}, not a {kind}.')
         media.check_body(self.headers.get('Content-Type', ''), body)
+        schema.check(body)
         return body
 
     def check(self, served: Sequence[str]) -> None:
