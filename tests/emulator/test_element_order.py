@@ -76,7 +76,7 @@ class OrderTest(unittest.TestCase):
                 missing = [name for name in order if name not in rest]
                 self.assertEqual([], missing)
 
-    def test_other_elements_are_captured(self):
+    def test_elements_beyond_pypowervm_are_captured(self):
         captured = {
             (etree.QName(node.getparent()).localname, name)
             for root in element_documents.captured()
