@@ -135,7 +135,6 @@ def make(
 ) -> Adapter:
     """Return an adapter that is not part of the host yet."""
     uuid = host.new_uuid()
-    content.put(element, 'Metadata/Atom/AtomID', uuid)
     content.remove(element, (virtual_slots.NEXT, virtual_slots.NEXT_HIGH))
     for name, value in _DEFAULTS.items():
         content.put_default(element, name, value)
@@ -202,6 +201,7 @@ def add(host: Host, adapter: Adapter) -> None:
     if section is None:
         section = content.leaf(_LINKS)
         partition.element.append(section)
+        elements.sort(partition.element)
     section.append(content.link(adapter.event_path))
     trunk_adapter.show(adapter)
     host.touch(partition)

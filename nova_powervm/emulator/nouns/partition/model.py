@@ -13,6 +13,7 @@
 """A partition, of either kind: LogicalPartition or VirtualIOServer."""
 
 from nova_powervm.emulator.core import content
+from nova_powervm.emulator.core import elements
 from nova_powervm.emulator.core import resource
 from nova_powervm.emulator.nouns import io_slot
 from nova_powervm.emulator.nouns.managed_system import model as managed_system
@@ -44,6 +45,7 @@ STATES = (
     'resuming',
     'Unknown',
 )
+ADDRESS = 'ResourceMonitoringIPAddress'
 RMC_ACTIVE = 'active'
 RMC_STATES = (RMC_ACTIVE, 'inactive', 'none', 'unknown', 'busy')
 IO = 'PartitionIOConfiguration'
@@ -59,6 +61,7 @@ class Partition(resource.Resource):
     """A LogicalPartition or VirtualIOServer of one system.
 
     :param system: the system that it is a partition of.
+    :ivar address: of its RMC connection; empty if it has never had one.
     """
 
     def __init__(
@@ -70,6 +73,7 @@ class Partition(resource.Resource):
     ) -> None:
         super().__init__(kind, uuid, element, parent=system)
         self.system = system
+        self.address = self.text(ADDRESS)
 
     @property
     def name(self) -> str:
@@ -142,6 +146,7 @@ class Partition(resource.Resource):
         """Add a slot of the system to the profile, with its details."""
         section = content.section(self.element, PROFILE_SLOTS)
         section.append(profile_slot(slot.element, required))
+        elements.sort(content.section(self.element, IO))
 
     def drop_profile_slot(self, drc_index: int) -> None:
         """Take a slot out of the profile, if it is there."""
