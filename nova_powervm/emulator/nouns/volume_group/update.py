@@ -358,7 +358,7 @@ def _new_udid(draft: VolumeGroup, group: VolumeGroup) -> str:
     numbers = [0]
     for disk in (*draft.disks, *group.disks):
         number = disk.udid.rpartition('.')[2]
-        numbers.append(int(number) if number.isdigit() else 0)
+        numbers.append(int(number) if content.is_whole(number) else 0)
     group.last_number = max(group.last_number, *numbers) + 1
     return f'03{group.serial}.{group.last_number}'
 
