@@ -100,3 +100,9 @@ class OrderTest(unittest.TestCase):
                 found.add(capture.noun)
                 schema.check(content.parse(etree.tostring(capture.element)))
         self.assertLessEqual({'LogicalPartition', 'VirtualIOServer'}, found)
+
+    def test_served_documents_are_in_order(self):
+        for kind, found in element_documents.served().items():
+            for element in found if kind in POSTED else ():
+                with self.subTest(kind):
+                    schema.check(content.parse(etree.tostring(element)))
