@@ -177,6 +177,12 @@ class RefusedAcceleratorTest(AcceleratorTestCase):
             with self.subTest(handle=handle):
                 self.refused([handle], words=words)
 
+    def test_refused_request_ends_build(self):
+        # After another try the fault would have a message of Nova's.
+        self.flags(max_attempts=3, group='scheduler')
+
+        self.refused([('MDEV', {})], words=['MDEV'])
+
     def test_spawn_refuses_accelerator_of_other_instance(self):
         holder = self.accelerated([cyborg.slot(NVME)])
 
