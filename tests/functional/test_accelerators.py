@@ -351,10 +351,12 @@ class CyborgConflictTest(AcceleratorTestCase):
 
     def offered(self):
         """Return the slots that have a provider of this driver."""
+        # One of Cyborg's may have the same DRC index in its name.
+        root = self._get_provider_uuid_by_host('host1')
         return {
-            index
-            for index, provider in self.slot_providers().items()
-            if provider['name'].startswith('PowerVM IOSlot host1')
+            int(provider['name'][-8:], 16)
+            for provider in self._get_all_rps_in_a_tree(root)
+            if provider['name'].startswith('PowerVM IOSlot host1 ')
         }
 
     def test_slot_with_cyborg_provider_is_not_offered(self):
