@@ -123,7 +123,6 @@ def _sea(vios: Partition, trunks: list[Element], is_primary: bool) -> Element:
     )
     device = content.new(
         'EthernetBackingDevice',
-        content.leaf('AdapterID', 1),
         content.leaf('DeviceName', f'ent{number}'),
     )
     choice = content.leaf('BackingDeviceChoice')
