@@ -98,7 +98,7 @@ def copy(element: Element) -> Element:
 
 def local_name(element: Element) -> str:
     """Return the element's name without its namespace."""
-    return str(etree.QName(element).localname)
+    return str(element.tag).rpartition('}')[2]
 
 
 def new(name: str, *children: Element, namespace: str = UOM_NS) -> Element:
@@ -270,15 +270,10 @@ def identify(element: Element, id_: str, created: int = 0) -> None:
 
 def _seed(parent: Element, name: str) -> Element:
     found = find(parent, name)
-    if found is None and name == 'Metadata':
-        found = leaf(name, namespace=namespace_of(parent))
-        parent.insert(0, found)
-    elif found is None and name == 'Atom':
-        found = leaf(name, namespace=namespace_of(parent))
-        parent.append(found)
-    elif found is None:
-        found = new(name, namespace=namespace_of(parent))
-        parent.append(found)
+    if found is None:
+        make = leaf if name in {'Metadata', 'Atom'} else new
+        found = make(name, namespace=namespace_of(parent))
+        parent.insert(0 if name == 'Metadata' else len(parent), found)
     return found
 
 

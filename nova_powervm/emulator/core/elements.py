@@ -64,10 +64,9 @@ class Child:
     default: str | None = None
     repeats: bool = False
 
-    @property
-    def is_read_only(self) -> bool:
-        """Whether only the host writes it."""
-        return self.kb.startswith('RO')
+    def is_fixed(self, new: bool) -> bool:
+        """Whether clients cannot set it, in a new resource or later."""
+        return self.kb.startswith('RO' if new else ('RO', 'CO'))
 
     @property
     def what(self) -> str:
@@ -163,12 +162,12 @@ def fill(element: content.Element) -> None:
 def restore(
     element: content.Element, old: content.Element | None = None
 ) -> None:
-    """Undo what a client has posted of what only the host writes.
+    """Undo what a client has posted of what it cannot set.
 
     :param old: what the element is to replace; None if it is new.
     """
     for child in CHILDREN[content.local_name(element)].values():
-        if child.is_read_only:
+        if child.is_fixed(new=old is None):
             content.remove(element, [child.name])
             found = None if old is None else content.find(old, child.name)
             if found is not None:

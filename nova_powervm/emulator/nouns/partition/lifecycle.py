@@ -47,8 +47,7 @@ _MANAGEMENT = ('IsManagementPartition', 'PowerVMManagementCapable')
 # can set it on some hosts.
 _KEPT = (
     'Metadata',
-    'PartitionID',
-    'PartitionType',
+    'BootMode',
     partition_module.ADDRESS,
     'AssociatedManagedSystem',
     'ClientNetworkAdapters',
