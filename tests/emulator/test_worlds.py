@@ -20,6 +20,7 @@ import jsonschema
 
 from nova_powervm.emulator import app
 from nova_powervm.emulator import worlds
+from nova_powervm.emulator.core import captures
 from nova_powervm.emulator.core import errors
 
 UUID = '10e1f2a3-0000-4000-8000-00000000000a'
@@ -137,6 +138,16 @@ class BuildWorldTest(unittest.TestCase):
             with self.assertRaisesRegex(errors.WorldError, message):
                 self.state({'systems': [{'capture': capture}]})
 
+    def test_refusal_of_capture_does_not_quote_file(self):
+        with tempfile.NamedTemporaryFile() as file:
+            file.write(b'<secret>')
+            file.flush()
+            with self.assertRaises(errors.WorldError) as caught:
+                self.state({'systems': [{'capture': {'file': file.name}}]})
+        message = str(caught.exception)
+        self.assertIn(file.name, message)
+        self.assertNotIn('secret', message)
+
     def test_partition_captured_twice_is_refused(self):
         capture = {'capture': {'file': 'lpar.txt'}}
         with self.assertRaisesRegex(errors.WorldError, 'more than once'):
@@ -235,6 +246,19 @@ class WorldFileTest(unittest.TestCase):
         ):
             with self.assertRaisesRegex(errors.WorldError, message):
                 worlds.load_file(self.write(text))
+
+    def test_relative_capture_starts_at_folder_of_file(self):
+        path = self.write('systems: [{capture: {file: ./own/machine.xml}}]')
+        capture = pathlib.Path(path).parent / 'own' / 'machine.xml'
+        capture.parent.mkdir()
+        source = captures.folder() / 'managedsystem.txt'
+        capture.write_text(source.read_text())
+        world = worlds.load_file(path)
+        self.assertEqual(str(capture), world['systems'][0]['capture']['file'])
+        application = app.make_app(world)
+        self.addCleanup(application.close)
+        (system,) = application.control.state()['systems']
+        self.assertEqual(captures.read(str(capture))[0].uuid, system['uuid'])
 
     def test_missing_file_is_reported(self):
         with self.assertRaisesRegex(errors.WorldError, 'No such file'):

@@ -99,7 +99,7 @@ def build(
 
 def _build(host: Host, system: System, spec: resource.JSON) -> None:
     if 'capture' in spec:
-        found = captures.described(spec, SWITCH)
+        found = captures.find(spec['capture'], SWITCH)
         host.add(Switch(found.uuid, found.element, system))
         return
     body = content.new(
@@ -226,6 +226,7 @@ NOUN = noun.Noun(
         (managed_system.KIND,),
         _WORLD_SCHEMA,
         required=('name',),
+        captured=('name', 'mode'),
         build=build,
         default=(DEFAULT,),
     ),

@@ -51,9 +51,7 @@ def build(host: Host, world: Spec) -> None:
 
 def _build_system(host: Host, spec: Spec) -> None:
     capture_spec = spec.get('capture', system_described.TEMPLATE)
-    capture = captures.get(
-        capture_spec['file'], capture_spec.get('entry', 0), managed_system.KIND
-    )
+    capture = captures.find(capture_spec, managed_system.KIND)
     element = capture.element
     _choose_slots(element, capture_spec)
     reports = _reports_owners(element, spec)

@@ -60,7 +60,7 @@ def _set_sriov(system: managed_system.System, slot: io_slot.Slot) -> None:
         if content.integer(choice, 'SRIOVAdapter/AdapterID') == slot.drc_index:
             adapter = content.section(choice, 'SRIOVAdapter')
     if adapter is None:
-        captured = captures.get(TEMPLATE['file'], 0, managed_system.KIND)
+        captured = captures.find(TEMPLATE, managed_system.KIND)
         choice = content.section(captured.element, f'{SRIOV}/IOAdapterChoice')
         section.append(choice)
         adapter = content.section(choice, 'SRIOVAdapter')

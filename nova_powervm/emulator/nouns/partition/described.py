@@ -37,6 +37,7 @@ _KINDS = {
 }
 #: Keys that a description without a capture must have.
 REQUIRED = ('name', 'memory', 'processors')
+CAPTURED = ('memory', 'processors', 'processor_units', 'dedicated')
 SCHEMA: resource.JSON = {
     'type': 'object',
     'additionalProperties': False,
@@ -114,6 +115,15 @@ SCHEMA: resource.JSON = {
         },
     },
 }
+# Of Virtual I/O Servers, which are all of one type.
+VIOS_SCHEMA = {
+    **SCHEMA,
+    'properties': {
+        key: value
+        for key, value in SCHEMA['properties'].items()
+        if key != 'type'
+    },
+}
 
 
 def build(
@@ -143,8 +153,7 @@ def _build_captured(
     host: Host, system: System, kind: str, spec: Spec
 ) -> Partition:
     """Build a captured partition, changed as its specification says."""
-    named = spec['capture']
-    capture = captures.get(named['file'], named.get('entry', 0), kind)
+    capture = captures.find(spec['capture'], kind)
     uuid = _uuid(host, spec, capture.uuid).upper()
     partition = Partition(kind, uuid, capture.element, system)
     if uuid != capture.uuid.upper():
@@ -157,6 +166,7 @@ def _build_captured(
         'PartitionState': spec.get('state'),
         'ResourceMonitoringControlState': spec.get('rmc_state'),
         'IsManagementPartition': spec.get('management'),
+        'Uptime': spec.get('uptime'),
         f'{partition_module.IO}/MaximumVirtualIOSlots': spec.get(
             'virtual_slots'
         ),
