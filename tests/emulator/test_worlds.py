@@ -21,7 +21,11 @@ import jsonschema
 from nova_powervm.emulator import app
 from nova_powervm.emulator import worlds
 from nova_powervm.emulator.core import captures
+from nova_powervm.emulator.core import content
 from nova_powervm.emulator.core import errors
+from nova_powervm.emulator.core import host as host_module
+from nova_powervm.emulator.nouns import io_slot
+from nova_powervm.emulator.nouns.partition import model as partition_model
 
 UUID = '10e1f2a3-0000-4000-8000-00000000000a'
 VM = {'name': 'vm', 'memory': 256, 'processors': 1}
@@ -128,6 +132,12 @@ class BuildWorldTest(unittest.TestCase):
         self.addCleanup(application.close)
         return application.control.state()
 
+    def host(self, world):
+        host = host_module.Host()
+        with host.loading():
+            worlds.build(host, worlds.check(world))
+        return host
+
     def test_unknown_captures_are_refused(self):
         for capture, message in (
             ({'file': 'none.txt'}, 'none.txt is not a capture'),
@@ -183,6 +193,39 @@ class BuildWorldTest(unittest.TestCase):
         system = self.state(world)['systems'][0]
         owners = [slot['owner'] for slot in system['slots']]
         self.assertEqual(8, owners.count('novalink_106CCC7'))
+
+    def test_profile_of_capture_shows_described_card(self):
+        file = 'fake_vios_hosting_vios_feed.txt'
+        (capture, *_) = captures.read(file)
+        path = f'{partition_model.PROFILE_SLOTS}/ProfileIOSlot'
+        slot = f'{path}/AssociatedIOSlot'
+        index = content.integer(capture.element, f'{slot}/{io_slot.DRC_INDEX}')
+        host = self.host(
+            system_of(
+                slots=[{'drc_index': f'{index:08X}', 'description': 'FPGA'}],
+                virtual_io_servers=[{'capture': {'file': file}}],
+            )
+        )
+        found = host.get(capture.kind, capture.uuid)
+        self.assertEqual('FPGA', found.text(f'{slot}/Description'))
+        self.assertEqual(
+            len(content.find_all(capture.element, path)),
+            len(content.find_all(found.element, path)),
+        )
+
+    def test_new_location_of_captured_slot_is_everywhere(self):
+        capture = {'file': 'managedsystem.txt', 'entry': 1}
+        system = captures.find(capture, 'ManagedSystem').element
+        slot = next(iter(content.find_all(system, './/IOSlot')))
+        old = content.text(slot, io_slot.DRC_NAME)
+        index = content.integer(slot, io_slot.DRC_INDEX)
+        spec = {'drc_index': f'{index:08X}', 'drc_name': 'U1-P1-C77'}
+        host = self.host({'systems': [{'capture': capture, 'slots': [spec]}]})
+        (found,) = host.all('ManagedSystem')
+        texts = [node.text for node in found.element.iter()]
+        self.assertNotIn(old, texts)
+        self.assertEqual(5, texts.count('U1-P1-C77'))
+        self.assertEqual(3, texts.count('C77'))
 
     def test_generated_id_avoids_given_ids(self):
         world = system_of(

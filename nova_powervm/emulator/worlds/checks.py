@@ -18,9 +18,11 @@ from typing import TypeAlias
 
 from nova_powervm.emulator import nouns
 from nova_powervm.emulator.core import noun as noun_module
+from nova_powervm.emulator.nouns import io_slot
 from nova_powervm.emulator.nouns.managed_system import model as managed_system
 
 Spec: TypeAlias = dict[str, Any]
+_CARD_KEYS = {*io_slot.IDS, 'feature_codes'}
 KINDS = ('virtual_io_servers', 'partitions')
 
 
@@ -114,6 +116,9 @@ def _slots(system: Spec, path: str) -> Iterator[str]:
     )
     for number, slot in enumerate(system.get('slots', ())):
         where = f'{path}.slots[{number}]'
+        if 'description' not in slot:
+            for key in _CARD_KEYS & slot.keys():
+                yield f'{where}.{key}: a slot without description has none'
         owner = slot.get('owner')
         if owner is not None and owner not in names and not captured:
             yield f'{where}.owner: unknown partition {owner!r}'

@@ -106,10 +106,7 @@ def force(
 def show(host: Host, system: System, slot: Slot) -> None:
     """Write what sits in a slot to the profiles that name it."""
     for partition in host.of_type(Partition, system):
-        required = partition.profile_slots.get(slot.drc_index)
-        if required is not None:
-            partition.drop_profile_slot(slot.drc_index)
-            partition.add_profile_slot(slot, required)
+        if partition.show_profile_slot(slot):
             host.touch(partition)
     host.touch(system)
 
