@@ -250,6 +250,77 @@ class BuildWorldTest(unittest.TestCase):
         self.assertEqual(4096 - 1024 - 512, system['memory_available'])
         self.assertEqual(2.5, system['processor_units_available'])
 
+    def test_partitions_cannot_need_more_units_than_system_has(self):
+        world = system_of(
+            processors={'configurable': 2},
+            partitions=[
+                {**VM, 'processors': 2},
+                {**VM, 'name': 'ded', 'processors': 1, 'dedicated': True},
+            ],
+        )
+        self.state(world)
+        world['systems'][0]['partitions'][0]['processor_units'] = 1.1
+        with self.assertRaisesRegex(
+            errors.WorldError, 'machine: .* 2.1 processor units.* 2 for them'
+        ):
+            self.state(world)
+
+    def test_described_partitions_reduce_captured_capacity(self):
+        capture = {'file': 'managedsystem.txt', 'entry': 1}
+        vm = {**VM, 'state': 'running', 'memory': 1024}
+        world = {'systems': [{'capture': capture}]}
+        (captured,) = self.state(world)['systems']
+        world['systems'][0]['partitions'] = [vm]
+        (system,) = self.state(world)['systems']
+        self.assertEqual(
+            captured['memory_available'] - 1024, system['memory_available']
+        )
+        vm['memory'] = captured['memory_available'] + 1
+        message = f'need {vm["memory"]} MB of memory'
+        with self.assertRaisesRegex(errors.WorldError, message):
+            self.state(world)
+
+    def test_slot_in_sriov_mode_has_no_owner(self):
+        world = {
+            'systems': [
+                {
+                    'capture': {'file': 'sys_with_sriov.txt'},
+                    'slots': [{'drc_index': '21010023', 'owner': 'vm'}],
+                    'partitions': [VM],
+                }
+            ]
+        }
+        with self.assertRaisesRegex(errors.WorldError, '21010023.*SR-IOV'):
+            self.state(world)
+        world['systems'][0]['slots'][0]['sriov'] = False
+        self.state(world)
+
+    def test_captured_slots_name_changed_owner(self):
+        (system, *_) = captures.read('managedsystem.txt')
+        owner = content.text(system.element, './/IOSlot/PartitionUUID')
+        text = (captures.folder() / 'lpar.txt').read_text()
+        (partition, *_) = captures.read('lpar.txt')
+        with tempfile.NamedTemporaryFile(suffix='.txt') as file:
+            file.write(text.replace(partition.uuid, owner).encode())
+            file.flush()
+            world = {
+                'systems': [
+                    {
+                        'capture': {'file': 'managedsystem.txt'},
+                        'partitions': [
+                            {
+                                'capture': {'file': file.name},
+                                'name': 'renamed',
+                                'uuid': 'random',
+                            }
+                        ],
+                    }
+                ]
+            }
+            (found,) = self.state(world)['systems']
+        owners = {slot['owner'] for slot in found['slots']}
+        self.assertEqual({None, 'renamed'}, owners)
+
     def test_partition_keeps_given_type(self):
         world = system_of(partitions=[{**VM, 'type': 'OS400'}])
         (partition,) = self.state(world)['systems'][0]['partitions']

@@ -71,7 +71,8 @@ def _build_system(host: Host, spec: Spec) -> None:
     _build_nouns(host, [(system, spec), *made])
     _assign(host, system, spec)
     ownership.seed(host, system)
-    _count_capacity(host, system, spec)
+    promised = [one for one, its_spec in made if 'capture' not in its_spec]
+    _count_capacity(host, system, spec, promised)
 
 
 def _reports_owners(element: Element, spec: Spec) -> bool:
@@ -174,33 +175,75 @@ def _assign(host: Host, system: System, spec: Spec) -> None:
                 [f'{system.name}: unknown partition {name!r} owns a slot']
             )
         slot = system.get_slot(int(slot_spec['drc_index'], 16))
+        if system.in_sriov_mode(slot):
+            raise errors.WorldError(
+                [f'slot {slot.name}: an adapter in SR-IOV mode has no owner']
+            )
         partition = named[name]
         slot.set_owner(partition.owner, system.reports_owners)
         if slot.drc_index not in partition.profile_slots:
             partition.add_profile_slot(slot, required=False)
 
 
-def _count_capacity(host: Host, system: System, spec: Spec) -> None:
-    """Compute available memory and processors unless captured."""
-    active = [
-        partition
-        for partition in host.of_type(Partition, system)
-        if partition.is_active
-    ]
-    memory = managed_system.MEMORY
+def _count_capacity(
+    host: Host, system: System, spec: Spec, promised: Sequence[Partition]
+) -> None:
+    """Take what active partitions hold from what the system has.
+
+    What a captured system has available is without the captured partitions,
+    unless the world gives it another amount in all.
+
+    :param promised: the described partitions, active or not.
+    :raises errors.WorldError: they need more than the system has.
+    """
+    active = [one for one in host.of_type(Partition, system) if one.is_active]
+    captured = [one for one in active if one not in promised]
+    memory, units = system.memory_available, system.units_available
     if 'memory' in spec or 'capture' not in spec:
-        free = system.integer(f'{memory}/ConfigurableSystemMemory')
-        free -= system.integer(f'{memory}/MemoryUsedByHypervisor')
-        free -= sum(partition.memory for partition in active)
-        for kind in ('Current', 'Pending'):
-            system.put(f'{memory}/{kind}AvailableSystemMemory', free)
-    processors = managed_system.PROCESSORS
+        memory = _memory(system)
+        system.set_memory(memory - sum(one.memory for one in captured))
     if 'processors' in spec or 'capture' not in spec:
-        units = system.number(f'{processors}/ConfigurableSystemProcessorUnits')
-        units -= sum(partition.units for partition in active)
-        for kind in ('Current', 'Pending'):
-            name = f'{kind}AvailableSystemProcessorUnits'
-            system.put(f'{processors}/{name}', round(units, 2))
+        units = system.units
+        system.set_units(units - sum(one.units for one in captured))
+    _check_promise(
+        system, 'MB of memory', [one.memory for one in promised], memory
+    )
+    _check_promise(
+        system, 'processor units', [one.units for one in promised], units
+    )
+    for one in active:
+        if one in promised:
+            system.take(one.memory, one.units)
+
+
+def _memory(system: System) -> int:
+    """Return the MB of memory that partitions can have.
+
+    :raises errors.WorldError: the hypervisor needs more than there is.
+    """
+    section = managed_system.MEMORY
+    configurable = system.integer(f'{section}/ConfigurableSystemMemory')
+    hypervisor = system.integer(f'{section}/MemoryUsedByHypervisor')
+    if hypervisor > configurable:
+        raise errors.WorldError(
+            [
+                f'{system.name}: the hypervisor needs {hypervisor} MB of '
+                f'memory, and {configurable} MB are configurable'
+            ]
+        )
+    return configurable - hypervisor
+
+
+def _check_promise(
+    system: System, what: str, promised: Sequence[float], free: float
+) -> None:
+    if round(sum(promised) - free, 2) > 0:
+        raise errors.WorldError(
+            [
+                f'{system.name}: the partitions need {sum(promised):g} '
+                f'{what}, and there are {free:g} for them'
+            ]
+        )
 
 
 def _build_nouns(

@@ -20,6 +20,7 @@ from nova_powervm.emulator import nouns
 from nova_powervm.emulator.core import noun as noun_module
 from nova_powervm.emulator.nouns import io_slot
 from nova_powervm.emulator.nouns.managed_system import model as managed_system
+from nova_powervm.emulator.nouns.partition import described
 
 Spec: TypeAlias = dict[str, Any]
 _CARD_KEYS = {*io_slot.IDS, 'feature_codes'}
@@ -131,12 +132,30 @@ def _partitions(system: Spec, path: str) -> Iterator[str]:
     ids = []
     for where, partition in _all_partitions(system, path):
         yield from _volume_groups(partition, where)
+        yield from _amounts(partition, where)
         if 'name' in partition:
             names.append((f'{where}.name', partition['name']))
         if 'id' in partition:
             ids.append((f'{where}.id', partition['id']))
     yield from _repeated(names, {})
     yield from _repeated(ids, {})
+
+
+def _amounts(partition: Spec, where: str) -> Iterator[str]:
+    for key in described.AMOUNTS:
+        if key not in partition:
+            continue
+        bounds = described.amounts(partition[key])
+        low, wanted, high = (
+            bounds[bound] for bound in ('Minimum', 'Desired', 'Maximum')
+        )
+        if not low <= wanted <= high:
+            yield (
+                f'{where}.{key}: {low} minimum, {wanted} desired and {high} '
+                'maximum are not in order'
+            )
+    if partition.get('dedicated') and 'processor_units' in partition:
+        yield f'{where}.processor_units: dedicated processors have none'
 
 
 def _volume_groups(partition: Spec, where: str) -> Iterator[str]:

@@ -121,6 +121,11 @@ class System(resource.Resource):
         return self.integer(f'{MEMORY}/CurrentAvailableSystemMemory')
 
     @property
+    def units(self) -> float:
+        """Processor units of the machine."""
+        return self.number(f'{PROCESSORS}/ConfigurableSystemProcessorUnits')
+
+    @property
     def units_available(self) -> float:
         """Processor units that no active partition holds."""
         return self.number(
@@ -150,6 +155,17 @@ class System(resource.Resource):
             self._move(
                 f'{PROCESSORS}/{kind}AvailableSystemProcessorUnits', units
             )
+
+    def set_memory(self, memory: int) -> None:
+        """Set the memory in MB that no active partition holds."""
+        for kind in ('Current', 'Pending'):
+            self.put(f'{MEMORY}/{kind}AvailableSystemMemory', memory)
+
+    def set_units(self, units: float) -> None:
+        """Set the processor units that no active partition holds."""
+        for kind in ('Current', 'Pending'):
+            path = f'{PROCESSORS}/{kind}AvailableSystemProcessorUnits'
+            self.put(path, round(units, 2))
 
     def slots(self) -> Iterator[Slot]:
         """Yield the slots in the order of the content."""

@@ -64,13 +64,16 @@ def release(host: Host, partition: Partition) -> None:
         host.touch(system)
 
 
-def rename(host: Host, partition: Partition) -> None:
-    """Write a partition's new name to the slots it owns."""
+def rename(host: Host, partition: Partition, uuid: str) -> None:
+    """Write a partition's new identity to the slots it owns.
+
+    :param uuid: the one that it had.
+    """
     system = partition.system
     renamed = [
         _give(slot, partition.owner, system)
         for slot in system.slots()
-        if owns(partition, slot)
+        if slot.owner and slot.owner.uuid.upper() == uuid.upper()
     ]
     if renamed:
         host.touch(system)
