@@ -12,11 +12,13 @@
 
 """Checking and building world documents."""
 
+import os
 import pathlib
 import tempfile
 import unittest
 
 import jsonschema
+from lxml import etree
 
 from nova_powervm.emulator import app
 from nova_powervm.emulator import worlds
@@ -147,6 +149,28 @@ class BuildWorldTest(unittest.TestCase):
         ):
             with self.assertRaisesRegex(errors.WorldError, message):
                 self.state({'systems': [{'capture': capture}]})
+
+    def test_changed_capture_is_read_again(self):
+        text = (captures.folder() / 'managedsystem.txt').read_text()
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder, 'own.txt')
+            world = {'systems': [{'capture': {'file': str(path)}}]}
+            for name in ('HV4', 'HV5'):
+                path.write_text(text.replace('>HV4<', f'>{name}<'))
+                os.utime(path, (0, int(name[-1])))
+                (system,) = self.state(world)['systems']
+                self.assertEqual(name, system['name'])
+
+    def test_capture_can_have_encoding_of_its_own(self):
+        text = (captures.folder() / 'managedsystem.txt').read_text()
+        body = text.partition('BODY{')[2].partition('END OF SECTION}')[0]
+        with tempfile.NamedTemporaryFile() as file:
+            root = etree.fromstring(body.strip().replace('HV4', 'HÜ').encode())
+            file.write(etree.tostring(root, encoding='ISO-8859-1'))
+            file.flush()
+            world = {'systems': [{'capture': {'file': file.name}}]}
+            (system,) = self.state(world)['systems']
+        self.assertEqual('HÜ', system['name'])
 
     def test_refusal_of_capture_does_not_quote_file(self):
         with tempfile.NamedTemporaryFile() as file:

@@ -32,8 +32,8 @@ from nova_powervm.emulator.core import errors
 
 _PACKAGE = 'pypowervm'
 _FOLDER = ('tests', 'data')
-_START = 'BODY{'
-_END = 'END OF SECTION}'
+_START = b'BODY{'
+_END = b'END OF SECTION}'
 # Resources of each kind that has a name have it in one of these.
 _NAMES = (
     'SystemName',
@@ -120,6 +120,8 @@ def _copy(capture: Capture) -> Capture:
 
 def _captures(file: str) -> tuple[Capture, ...]:
     path = pathlib.Path(file) if '/' in file else folder() / file
+    if not path.is_file():
+        raise errors.WorldError([f'{file} is not a capture: no such file'])
     try:
         return _read(path, path.stat().st_mtime_ns)
     except (OSError, LookupError, ValueError, etree.XMLSyntaxError) as error:
@@ -137,10 +139,10 @@ def _read(path: pathlib.Path, _changed: int) -> tuple[Capture, ...]:
 
     :param _changed: when; a file of the user may change while this runs.
     """
-    text = path.read_text(encoding='utf-8')
-    if _START in text:
-        text = text.partition(_START)[2].partition(_END)[0]
-    root = etree.fromstring(text.strip().encode(), content.PARSER)
+    data = path.read_bytes()
+    if _START in data:
+        data = data.partition(_START)[2].partition(_END)[0]
+    root = etree.fromstring(data.strip(), content.PARSER)
     name = f'{{{atom.ATOM_NS}}}entry'
     return tuple(_capture(entry) for entry in root.iter(name))
 
