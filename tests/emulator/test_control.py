@@ -109,12 +109,31 @@ class ControlVerbsMixin:
             409, 'SR-IOV', self.build(slots=[0x21010048]).create
         )
 
+    def test_plug_replaces_adapter_in_sriov_mode(self):
+        for card in ({'sriov': False}, {'description': 'NIC'}):
+            with self.subTest(card):
+                self.control.reset()
+                slot = self.control.plug(f'{base.SRIOV:08X}', card)
+                self.assertFalse(slot['sriov'])
+                config = self.system().asio_config
+                self.assertEqual([], list(config.sriov_adapters))
+
+    def test_plug_keeps_order_of_profile(self):
+        created = self.create(slots=base.GPUS[:3])
+        self.control.plug('21010020', {'description': 'FPGA'})
+        shown = self.read(created.uuid).io_config.io_slots
+        self.assertEqual(
+            list(base.GPUS[:3]), [slot.drc_index for slot in shown]
+        )
+
     def test_plug_refuses_invalid_arguments(self):
         for index, card in (
             ('xyz', None),
             ('21010040', {'vendor_id': 'nope'}),
             ('21010040', {'colour': 'red'}),
             ('21010040', {'owner': 'database'}),
+            ('21010040', {'drc_index': '21010048', 'description': 'NIC'}),
+            ('21010040', None),
             ('123456789', None),
         ):
             with self.assertRaises(errors.ControlError):
@@ -123,7 +142,7 @@ class ControlVerbsMixin:
     def test_failed_plug_changes_nothing(self):
         created = self.create(slots=base.GPUS[:1])
         before = self.control.state()
-        for drc_index in ('21010020', '21010040', '2101FFF0'):
+        for drc_index in ('21010021', '21010040', '2101FFF0'):
             card = {
                 'description': 'NIC',
                 'drc_name': 'elsewhere',
@@ -433,6 +452,15 @@ class OwnersWithoutCapabilityTest(base.EmulatorTestCase):
         with self.assertRaisesRegex(errors.WorldError, 'slot_owner_capab'):
             worlds.check(self.world)
 
+    def test_captured_slot_owners_are_hidden_if_not_reported(self):
+        spec = {
+            'capture': {'file': 'managedsystem.txt', 'entry': 0},
+            'reports_slot_owners': False,
+        }
+        self.control.load_world({'systems': [spec]})
+        slots = self.system().asio_config.io_slots
+        self.assertEqual({None}, {slot.part_name for slot in slots})
+
     def test_captured_slot_owners_stay_without_capability(self):
         for capability in (None, False):
             spec = {'capture': {'file': 'managedsystem.txt', 'entry': 0}}
@@ -471,7 +499,9 @@ class UnreportedOwnersTest(base.EmulatorTestCase):
             unittest.mock.patch.object(captures, '_FOLDER', ('none',)),
             self.assertRaisesRegex(errors.ControlError, 'not installed'),
         ):
-            self.control.plug('21010040', {'sriov': True})
+            self.control.plug(
+                '21010040', {'description': 'NIC', 'sriov': True}
+            )
         self.test_owned_slot_is_refused()
 
     def test_owned_slot_is_refused(self):

@@ -519,7 +519,7 @@ class StorageWorldTest(storage.StorageTestCase):
                 ],
             ),
             (
-                'its own name',
+                'name is that of the capture',
                 [{'capture': {'file': 'fake_volume_group.txt'}, 'name': 'x'}],
             ),
             (
@@ -566,7 +566,7 @@ class CapturedVolumeGroupTest(storage.StorageTestCase):
         super().setUp()
 
     def test_captured_group_keeps_uuid_and_free_space(self):
-        captured = captures.get(self.FILE, 0, 'VolumeGroup')
+        captured = captures.find({'file': self.FILE}, 'VolumeGroup')
         self.assertEqual(captured.uuid, self.group().uuid)
         self.assertEqual(1045.0, self.group().free_space)
 

@@ -12,15 +12,22 @@
 
 """Checking and building world documents."""
 
+import os
 import pathlib
 import tempfile
 import unittest
 
 import jsonschema
+from lxml import etree
 
 from nova_powervm.emulator import app
 from nova_powervm.emulator import worlds
+from nova_powervm.emulator.core import captures
+from nova_powervm.emulator.core import content
 from nova_powervm.emulator.core import errors
+from nova_powervm.emulator.core import host as host_module
+from nova_powervm.emulator.nouns import io_slot
+from nova_powervm.emulator.nouns.partition import model as partition_model
 
 UUID = '10e1f2a3-0000-4000-8000-00000000000a'
 VM = {'name': 'vm', 'memory': 256, 'processors': 1}
@@ -127,6 +134,12 @@ class BuildWorldTest(unittest.TestCase):
         self.addCleanup(application.close)
         return application.control.state()
 
+    def host(self, world):
+        host = host_module.Host()
+        with host.loading():
+            worlds.build(host, worlds.check(world))
+        return host
+
     def test_unknown_captures_are_refused(self):
         for capture, message in (
             ({'file': 'none.txt'}, 'none.txt is not a capture'),
@@ -136,6 +149,38 @@ class BuildWorldTest(unittest.TestCase):
         ):
             with self.assertRaisesRegex(errors.WorldError, message):
                 self.state({'systems': [{'capture': capture}]})
+
+    def test_changed_capture_is_read_again(self):
+        text = (captures.folder() / 'managedsystem.txt').read_text()
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder, 'own.txt')
+            world = {'systems': [{'capture': {'file': str(path)}}]}
+            for name in ('HV4', 'HV5'):
+                path.write_text(text.replace('>HV4<', f'>{name}<'))
+                os.utime(path, (0, int(name[-1])))
+                (system,) = self.state(world)['systems']
+                self.assertEqual(name, system['name'])
+
+    def test_capture_can_have_encoding_of_its_own(self):
+        text = (captures.folder() / 'managedsystem.txt').read_text()
+        body = text.partition('BODY{')[2].partition('END OF SECTION}')[0]
+        with tempfile.NamedTemporaryFile() as file:
+            root = etree.fromstring(body.strip().replace('HV4', 'HÜ').encode())
+            file.write(etree.tostring(root, encoding='ISO-8859-1'))
+            file.flush()
+            world = {'systems': [{'capture': {'file': file.name}}]}
+            (system,) = self.state(world)['systems']
+        self.assertEqual('HÜ', system['name'])
+
+    def test_refusal_of_capture_does_not_quote_file(self):
+        with tempfile.NamedTemporaryFile() as file:
+            file.write(b'<secret>')
+            file.flush()
+            with self.assertRaises(errors.WorldError) as caught:
+                self.state({'systems': [{'capture': {'file': file.name}}]})
+        message = str(caught.exception)
+        self.assertIn(file.name, message)
+        self.assertNotIn('secret', message)
 
     def test_partition_captured_twice_is_refused(self):
         capture = {'capture': {'file': 'lpar.txt'}}
@@ -173,6 +218,39 @@ class BuildWorldTest(unittest.TestCase):
         owners = [slot['owner'] for slot in system['slots']]
         self.assertEqual(8, owners.count('novalink_106CCC7'))
 
+    def test_profile_of_capture_shows_described_card(self):
+        file = 'fake_vios_hosting_vios_feed.txt'
+        (capture, *_) = captures.read(file)
+        path = f'{partition_model.PROFILE_SLOTS}/ProfileIOSlot'
+        slot = f'{path}/AssociatedIOSlot'
+        index = content.integer(capture.element, f'{slot}/{io_slot.DRC_INDEX}')
+        host = self.host(
+            system_of(
+                slots=[{'drc_index': f'{index:08X}', 'description': 'FPGA'}],
+                virtual_io_servers=[{'capture': {'file': file}}],
+            )
+        )
+        found = host.get(capture.kind, capture.uuid)
+        self.assertEqual('FPGA', found.text(f'{slot}/Description'))
+        self.assertEqual(
+            len(content.find_all(capture.element, path)),
+            len(content.find_all(found.element, path)),
+        )
+
+    def test_new_location_of_captured_slot_is_everywhere(self):
+        capture = {'file': 'managedsystem.txt', 'entry': 1}
+        system = captures.find(capture, 'ManagedSystem').element
+        slot = next(iter(content.find_all(system, './/IOSlot')))
+        old = content.text(slot, io_slot.DRC_NAME)
+        index = content.integer(slot, io_slot.DRC_INDEX)
+        spec = {'drc_index': f'{index:08X}', 'drc_name': 'U1-P1-C77'}
+        host = self.host({'systems': [{'capture': capture, 'slots': [spec]}]})
+        (found,) = host.all('ManagedSystem')
+        texts = [node.text for node in found.element.iter()]
+        self.assertNotIn(old, texts)
+        self.assertEqual(5, texts.count('U1-P1-C77'))
+        self.assertEqual(3, texts.count('C77'))
+
     def test_generated_id_avoids_given_ids(self):
         world = system_of(
             partitions=[VM, {**VM, 'name': 'first', 'id': 1}],
@@ -195,6 +273,77 @@ class BuildWorldTest(unittest.TestCase):
         system = self.state(world)['systems'][0]
         self.assertEqual(4096 - 1024 - 512, system['memory_available'])
         self.assertEqual(2.5, system['processor_units_available'])
+
+    def test_partitions_cannot_need_more_units_than_system_has(self):
+        world = system_of(
+            processors={'configurable': 2},
+            partitions=[
+                {**VM, 'processors': 2},
+                {**VM, 'name': 'ded', 'processors': 1, 'dedicated': True},
+            ],
+        )
+        self.state(world)
+        world['systems'][0]['partitions'][0]['processor_units'] = 1.1
+        with self.assertRaisesRegex(
+            errors.WorldError, 'machine: .* 2.1 processor units.* 2 for them'
+        ):
+            self.state(world)
+
+    def test_described_partitions_reduce_captured_capacity(self):
+        capture = {'file': 'managedsystem.txt', 'entry': 1}
+        vm = {**VM, 'state': 'running', 'memory': 1024}
+        world = {'systems': [{'capture': capture}]}
+        (captured,) = self.state(world)['systems']
+        world['systems'][0]['partitions'] = [vm]
+        (system,) = self.state(world)['systems']
+        self.assertEqual(
+            captured['memory_available'] - 1024, system['memory_available']
+        )
+        vm['memory'] = captured['memory_available'] + 1
+        message = f'need {vm["memory"]} MB of memory'
+        with self.assertRaisesRegex(errors.WorldError, message):
+            self.state(world)
+
+    def test_slot_in_sriov_mode_has_no_owner(self):
+        world = {
+            'systems': [
+                {
+                    'capture': {'file': 'sys_with_sriov.txt'},
+                    'slots': [{'drc_index': '21010023', 'owner': 'vm'}],
+                    'partitions': [VM],
+                }
+            ]
+        }
+        with self.assertRaisesRegex(errors.WorldError, '21010023.*SR-IOV'):
+            self.state(world)
+        world['systems'][0]['slots'][0]['sriov'] = False
+        self.state(world)
+
+    def test_captured_slots_name_changed_owner(self):
+        (system, *_) = captures.read('managedsystem.txt')
+        owner = content.text(system.element, './/IOSlot/PartitionUUID')
+        text = (captures.folder() / 'lpar.txt').read_text()
+        (partition, *_) = captures.read('lpar.txt')
+        with tempfile.NamedTemporaryFile(suffix='.txt') as file:
+            file.write(text.replace(partition.uuid, owner).encode())
+            file.flush()
+            world = {
+                'systems': [
+                    {
+                        'capture': {'file': 'managedsystem.txt'},
+                        'partitions': [
+                            {
+                                'capture': {'file': file.name},
+                                'name': 'renamed',
+                                'uuid': 'random',
+                            }
+                        ],
+                    }
+                ]
+            }
+            (found,) = self.state(world)['systems']
+        owners = {slot['owner'] for slot in found['slots']}
+        self.assertEqual({None, 'renamed'}, owners)
 
     def test_partition_keeps_given_type(self):
         world = system_of(partitions=[{**VM, 'type': 'OS400'}])
@@ -235,6 +384,19 @@ class WorldFileTest(unittest.TestCase):
         ):
             with self.assertRaisesRegex(errors.WorldError, message):
                 worlds.load_file(self.write(text))
+
+    def test_relative_capture_starts_at_folder_of_file(self):
+        path = self.write('systems: [{capture: {file: ./own/machine.xml}}]')
+        capture = pathlib.Path(path).parent / 'own' / 'machine.xml'
+        capture.parent.mkdir()
+        source = captures.folder() / 'managedsystem.txt'
+        capture.write_text(source.read_text())
+        world = worlds.load_file(path)
+        self.assertEqual(str(capture), world['systems'][0]['capture']['file'])
+        application = app.make_app(world)
+        self.addCleanup(application.close)
+        (system,) = application.control.state()['systems']
+        self.assertEqual(captures.read(str(capture))[0].uuid, system['uuid'])
 
     def test_missing_file_is_reported(self):
         with self.assertRaisesRegex(errors.WorldError, 'No such file'):

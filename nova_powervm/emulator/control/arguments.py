@@ -12,7 +12,9 @@
 
 """Reading the arguments of the control plane's verbs."""
 
+from nova_powervm.emulator import worlds
 from nova_powervm.emulator.core import errors
+from nova_powervm.emulator.core import resource
 from nova_powervm.emulator.nouns.partition import model as partition_module
 
 
@@ -42,12 +44,17 @@ def parse_drc_index(text: str) -> int:
         ) from error
 
 
-def format_drc_index(text: str) -> str:
-    """Return a DRC index given in hexadecimal with eight digits.
+def slot(drc_index: str, card: resource.JSON) -> resource.JSON:
+    """Return the description of a slot with a card.
 
-    :raises errors.ControlError: the text is not a hexadecimal number.
+    :raises errors.ControlError: a world could not have that slot.
     """
-    return f'{parse_drc_index(text):08X}'
+    for key in ('owner', 'drc_index'):
+        if key in card:
+            raise errors.ControlError(f'a card has no {key}')
+    spec = {**card, 'drc_index': f'{parse_drc_index(drc_index):08X}'}
+    worlds.check({'systems': [{'name': 'any', 'slots': [spec]}]})
+    return spec
 
 
 def is_named(partition: partition_module.Partition, name: str | int) -> bool:

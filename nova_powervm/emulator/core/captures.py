@@ -10,11 +10,11 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Captured resources from the data files that pypowervm ships with its tests.
+"""Captured resources, from pypowervm's tests or from files of the user.
 
-They are read from the installed package at run time, found without importing
-any of its code. Real hosts gave them; see :data:`VENDORS` for the one thing
-that is known to be wrong in them.
+pypowervm's are read from the installed package at run time, found without
+importing any of its code. Real hosts gave them; see :data:`VENDORS` for the
+one thing that is known to be wrong in them.
 """
 
 import dataclasses
@@ -32,8 +32,16 @@ from nova_powervm.emulator.core import errors
 
 _PACKAGE = 'pypowervm'
 _FOLDER = ('tests', 'data')
-_START = 'BODY{'
-_END = 'END OF SECTION}'
+_START = b'BODY{'
+_END = b'END OF SECTION}'
+# Resources of each kind that has a name have it in one of these.
+_NAMES = (
+    'SystemName',
+    'PartitionName',
+    'GroupName',
+    'SwitchName',
+    'NetworkName',
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,6 +55,12 @@ class Capture:
     kind: str
     uuid: str
     element: content.Element
+
+    @property
+    def name(self) -> str:
+        """The resource's name, or nothing if its kind has none."""
+        found = (content.text(self.element, name) for name in _NAMES)
+        return next(filter(None, found), '')
 
 
 def folder() -> pathlib.Path:
@@ -68,49 +82,67 @@ def folder() -> pathlib.Path:
 def read(file: str) -> list[Capture]:
     """Return the resources of a capture, in the order of its feed.
 
-    :param file: the file's name in the folder.
+    :param file: a file of the user by path, or the name of one of
+        pypowervm's files, which has no slash.
     :raises errors.WorldError: there is no such capture.
     """
-    return [
-        dataclasses.replace(capture, element=content.copy(capture.element))
-        for capture in _read(folder() / file)
-    ]
+    return [_copy(capture) for capture in _captures(file)]
 
 
-def get(file: str, entry: int, kind: str) -> Capture:
-    """Return one resource of a capture.
+def find(named: Mapping[str, Any], kind: str) -> Capture:
+    """Return the resource that the key ``capture`` of a world names.
 
-    :param file: the file's name in the folder.
-    :param entry: which one, counted from 0.
     :param kind: what it must be, for example ``ManagedSystem``.
     :raises errors.WorldError: it is not there, or is of another kind.
     """
-    found = read(file)
+    file = named['file']
+    found = _captures(file)
+    if 'name' in named:
+        name = named['name']
+        found = tuple(
+            capture
+            for capture in found
+            if (capture.kind, capture.name) == (kind, name)
+        )
+        if len(found) != 1:
+            raise errors.WorldError(
+                [f'{file} has {len(found)} entries for {kind} {name!r}']
+            )
+    entry = named.get('entry', 0)
     if entry >= len(found) or found[entry].kind != kind:
         raise errors.WorldError([f'{file} has no {kind} as entry {entry}'])
-    return found[entry]
+    return _copy(found[entry])
 
 
-def described(spec: Mapping[str, Any], kind: str) -> Capture:
-    """Return the capture that a description in a world document names.
+def _copy(capture: Capture) -> Capture:
+    return dataclasses.replace(capture, element=content.copy(capture.element))
 
-    :raises errors.WorldError: it is not there, or is of another kind.
-    """
-    named = spec['capture']
-    return get(named['file'], named.get('entry', 0), kind)
+
+def _captures(file: str) -> tuple[Capture, ...]:
+    path = pathlib.Path(file) if '/' in file else folder() / file
+    if not path.is_file():
+        raise errors.WorldError([f'{file} is not a capture: no such file'])
+    try:
+        return _read(path, path.stat().st_mtime_ns)
+    except (OSError, LookupError, ValueError, etree.XMLSyntaxError) as error:
+        # Clients of the control plane name files, and don't get to see what
+        # is in one that is no capture.
+        reason = getattr(error, 'strerror', None) or 'no feed or entry'
+        raise errors.WorldError(
+            [f'{file} is not a capture: {reason}']
+        ) from error
 
 
 @functools.lru_cache(maxsize=8)
-def _read(path: pathlib.Path) -> tuple[Capture, ...]:
-    try:
-        text = path.read_text(encoding='utf-8')
-        _head, _start, rest = text.partition(_START)
-        body, _end, _tail = rest.partition(_END)
-        root = etree.fromstring(body.strip().encode())
-    except (OSError, etree.XMLSyntaxError) as error:
-        raise errors.WorldError(
-            [f'{path.name} is not a capture: {error}']
-        ) from error
+def _read(path: pathlib.Path, _changed: int) -> tuple[Capture, ...]:
+    """Read a file, in pypowervm's format or plain XML.
+
+    :param _changed: when; a file of the user may change while this runs.
+    """
+    data = path.read_bytes()
+    if _START in data:
+        data = data.partition(_START)[2].partition(_END)[0]
+    root = etree.fromstring(data.strip(), content.PARSER)
     name = f'{{{atom.ATOM_NS}}}entry'
     return tuple(_capture(entry) for entry in root.iter(name))
 

@@ -44,7 +44,7 @@ _NUMBER = re.compile(r'-?[0-9]{1,18}(\.[0-9]{1,18})?')
 _HREF_HOST = re.compile(r'^https?://[^/]+(?=/rest/api/)')
 _NOT_XML = re.compile('[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]')
 # Entities and external subsets have no place in the REST API.
-_PARSER = etree.XMLParser(
+PARSER = etree.XMLParser(
     resolve_entities=False,
     no_network=True,
     remove_comments=True,
@@ -60,7 +60,7 @@ def parse(document: bytes | str) -> Element:
     """
     data = document.encode() if isinstance(document, str) else document
     try:
-        root = etree.fromstring(data, _PARSER)
+        root = etree.fromstring(data, PARSER)
     except etree.XMLSyntaxError as error:
         raise errors.BadRequest(
             f'The body is not well-formed XML: {error}'

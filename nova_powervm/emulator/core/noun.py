@@ -40,6 +40,8 @@ class WorldKey:
         the document itself.
     :ivar schema: the JSON schema of one description.
     :ivar required: keys that a description without ``capture`` must have.
+    :ivar captured: keys that one with ``capture`` can't have, because they
+        would change nothing.
     :ivar build: builds resources: ``build(host, holder, descriptions)``. None
         for systems and partitions, which have others.
     :ivar default: the descriptions if a holder does not have the key.
@@ -49,6 +51,7 @@ class WorldKey:
     holders: tuple[str, ...]
     schema: Mapping[str, Any]
     required: tuple[str, ...] = ()
+    captured: tuple[str, ...] = ()
     build: Callable[..., None] | None = None
     default: tuple[resource.JSON, ...] = ()
 

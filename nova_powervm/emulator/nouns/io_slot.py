@@ -46,6 +46,14 @@ OWNER_ELEMENTS = (
     'PartitionName',
     'PartitionType',
 )
+# What a description of a card does not say, and an HMC reports of some.
+_OLD_CARD = (
+    'VitalProductDataModel',
+    'VitalProductDataSerialNumber',
+    'VitalProductDataType',
+    'SRIOVCapableDevice',
+    'SRIOVLogicalPortsLimit',
+)
 # The schema versions in which K2 got these elements.
 _KSV = {
     'PartitionID': 'V1_3_0',
@@ -138,6 +146,7 @@ class Slot:
 
     def set_card(self, card: Card) -> None:
         """Put a card into the slot, or take it out with ``Card()``."""
+        content.remove(self.element, ['FeatureCodes', *_OLD_CARD])
         values = {
             'Description': card.description,
             'FeatureCodes': card.feature_codes,
@@ -149,11 +158,24 @@ class Slot:
             'PCISubsystemVendorID': card.subsystem_vendor_id,
         }
         for name, value in values.items():
-            if value is None:
-                content.remove(self.element, [name])
-            else:
-                content.put(self.element, name, value)
+            _put_or_remove(self.element, name, value)
+        # These repeat the ids, if a system reports them at all.
+        _change(self.element, 'PCAdapterID', card.device_id)
+        _change(self.element, 'PCIManufacturerID', card.vendor_id)
+        for flag in content.find_all(self.element, 'RelatedIBMiIOSlot/IOP'):
+            flag.text = content.as_text(False)
+        for path in (_ADAPTER, f'{_ADAPTER}/IOAdapter'):
+            for adapter in content.find_all(self.element, path):
+                set_adapter(adapter, card)
         elements.sort(self.element)
+
+    def set_name(self, name: str) -> None:
+        """Give the slot a location code."""
+        content.put(self.element, DRC_NAME, name)
+        _change(self.element, 'SlotPhysicalLocationCode', _place(name))
+        for path in (_ADAPTER, f'{_ADAPTER}/IOAdapter'):
+            for adapter in content.find_all(self.element, path):
+                name_adapter(adapter, name)
 
     def set_owner(self, owner: Owner | None, reported: bool) -> None:
         """Give the slot to a partition, or to none.
@@ -173,6 +195,41 @@ class Slot:
         for name, value in zip(OWNER_ELEMENTS, values, strict=True):
             content.put(self.element, name, value).set('ksv', _KSV[name])
         elements.sort(self.element)
+
+
+def set_adapter(adapter: content.Element, card: Card) -> None:
+    """Make an IOAdapter that of a card, as far as it says anything of it."""
+    _change(adapter, 'Description', card.description)
+    _change(adapter, 'UniqueDeviceID', card.device_id)
+
+
+def name_adapter(adapter: content.Element, name: str) -> None:
+    """Give an IOAdapter the location code of its slot."""
+    _change(adapter, 'DeviceName', name)
+    _change(adapter, 'DynamicReconfigurationConnectorName', name)
+    _change(adapter, 'PhysicalLocation', _place(name))
+
+
+def _place(name: str) -> str:
+    """Return the last part of a location code, the place in its unit."""
+    return name.rpartition('-')[2]
+
+
+def _change(
+    element: content.Element, name: str, value: content.Value | None
+) -> None:
+    """Change or remove a value, if it is there."""
+    if content.find(element, name) is not None:
+        _put_or_remove(element, name, value)
+
+
+def _put_or_remove(
+    element: content.Element, name: str, value: content.Value | None
+) -> None:
+    if value is None:
+        content.remove(element, [name])
+    else:
+        content.put(element, name, value)
 
 
 def correct_ids(slot: content.Element) -> None:

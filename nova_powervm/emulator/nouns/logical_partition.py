@@ -65,5 +65,6 @@ NOUN = noun.Noun(
         (managed_system.KIND,),
         described.SCHEMA,
         required=described.REQUIRED,
+        captured=described.CAPTURED,
     ),
 )

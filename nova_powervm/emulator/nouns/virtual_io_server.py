@@ -48,7 +48,8 @@ NOUN = noun.Noun(
     world=noun.WorldKey(
         'virtual_io_servers',
         (managed_system.KIND,),
-        described.SCHEMA,
+        described.VIOS_SCHEMA,
         required=described.REQUIRED,
+        captured=described.CAPTURED,
     ),
 )

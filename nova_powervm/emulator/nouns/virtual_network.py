@@ -99,7 +99,7 @@ def build(
 ) -> None:
     """Build the captured networks of a system."""
     for spec in described:
-        found = captures.described(spec, NETWORK)
+        found = captures.find(spec['capture'], NETWORK)
         host.add(Network(found.uuid, found.element, system, lasting=True))
 
 

@@ -98,7 +98,7 @@ def build(
 
 def _build(host: Host, system: System, spec: resource.JSON) -> None:
     if 'capture' in spec:
-        found = captures.described(spec, SWITCH)
+        found = captures.find(spec['capture'], SWITCH)
         host.add(Switch(found.uuid, found.element, system))
         return
     body = content.new(
@@ -225,6 +225,7 @@ NOUN = noun.Noun(
         (managed_system.KIND,),
         _WORLD_SCHEMA,
         required=('name',),
+        captured=('name', 'mode'),
         build=build,
         default=(DEFAULT,),
     ),

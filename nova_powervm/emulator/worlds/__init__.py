@@ -62,6 +62,8 @@ def default() -> World:
 def load_file(path: str) -> World:
     """Read and validate the world in a YAML file.
 
+    Relative paths of captures start at the folder of the file.
+
     :raises errors.WorldError: the file can't be read, or is not a valid
         world. Each problem begins with the path of the file.
     """
@@ -70,7 +72,9 @@ def load_file(path: str) -> World:
     except (OSError, UnicodeError) as error:
         reason = getattr(error, 'strerror', None) or error
         raise errors.WorldError([f'{path}: {reason}']) from error
-    return parse(text, path)
+    world = parse(text, path)
+    _complete_paths(world, pathlib.Path(path).parent)
+    return world
 
 
 def parse(text: str, name: str) -> World:
@@ -117,6 +121,18 @@ def build(host: host_module.Host, world: World) -> None:
         the host forbids something in the world.
     """
     builder.build(host, world)
+
+
+def _complete_paths(node: object, folder: pathlib.Path) -> None:
+    """Complete the paths of captures in a valid document."""
+    if isinstance(node, list):
+        for value in node:
+            _complete_paths(value, folder)
+    elif isinstance(node, dict):
+        for key, value in node.items():
+            if key == 'capture' and '/' in value['file']:
+                value['file'] = str((folder / value['file']).absolute())
+            _complete_paths(value, folder)
 
 
 @functools.cache

@@ -51,11 +51,8 @@ def build(host: Host, world: Spec) -> None:
 
 def _build_system(host: Host, spec: Spec) -> None:
     capture_spec = spec.get('capture', system_described.TEMPLATE)
-    capture = captures.get(
-        capture_spec['file'], capture_spec.get('entry', 0), managed_system.KIND
-    )
+    capture = captures.find(capture_spec, managed_system.KIND)
     element = capture.element
-    _choose_slots(element, capture_spec)
     reports = _reports_owners(element, spec)
     _describe(element, spec)
     named = capture.uuid if 'capture' in spec else 'random'
@@ -67,18 +64,15 @@ def _build_system(host: Host, spec: Spec) -> None:
     system = System(uuid.lower(), element)
     system.reports_owners = reports
     host.add(system, quiet=True)
-    for slot_spec in spec.get('slots', ()):
-        system_described.build_slot(system, slot_spec)
-    owners = {
-        slot['drc_index']: slot['owner']
-        for slot in spec.get('slots', ())
-        if 'owner' in slot
-    }
+    _choose_slots(system, capture_spec)
+    _build_slots(system, spec)
     made = described.build(host, system, spec)
+    _show_slots(host, system, spec)
     _build_nouns(host, [(system, spec), *made])
-    _assign(host, system, owners)
+    _assign(host, system, spec)
     ownership.seed(host, system)
-    _count_capacity(host, system, spec)
+    promised = [one for one, its_spec in made if 'capture' not in its_spec]
+    _count_capacity(host, system, spec, promised)
 
 
 def _reports_owners(element: Element, spec: Spec) -> bool:
@@ -97,26 +91,23 @@ def _reports_owners(element: Element, spec: Spec) -> bool:
     return reports
 
 
-def _choose_slots(element: Element, spec: Spec) -> None:
-    """Remove unwanted captured slots and their adapters."""
-    if spec.get('correct_ids'):
-        for slot in content.find_all(
-            element, f'{managed_system.IO}/IOSlots/IOSlot'
-        ):
-            io_slot.correct_ids(slot)
-    if 'slots' not in spec:
-        return
-    wanted = {int(index, 16) for index in spec['slots']}
-    for slot in content.find_all(
-        element, f'{managed_system.IO}/IOSlots/IOSlot'
-    ):
-        if content.integer(slot, io_slot.DRC_INDEX) not in wanted:
-            slot.getparent().remove(slot)
-    path = f'{system_described.SRIOV}/IOAdapterChoice'
-    for choice in content.find_all(element, path):
-        index = content.integer(choice, 'SRIOVAdapter/AdapterID')
-        if index not in wanted:
-            choice.getparent().remove(choice)
+def _choose_slots(system: System, spec: Spec) -> None:
+    """Keep the wanted slots of a capture, and correct their ids.
+
+    :param spec: the key ``capture`` of the system.
+    :raises errors.WorldError: the capture does not have a wanted slot.
+    """
+    wanted = {int(index, 16) for index in spec.get('slots', ())}
+    for drc_index in wanted:
+        if system.find_slot(drc_index) is None:
+            raise errors.WorldError(
+                [f'{system.name} was captured without slot {drc_index:08X}']
+            )
+    for slot in system.slots():
+        if 'slots' in spec and slot.drc_index not in wanted:
+            system.remove_slot(slot.drc_index)
+        elif spec.get('correct_ids'):
+            io_slot.correct_ids(slot.element)
 
 
 def _describe(element: Element, spec: Spec) -> None:
@@ -155,40 +146,104 @@ def _set_modes(element: Element, modes: list[str]) -> None:
         section.insert(place + offset, content.leaf(name, mode))
 
 
-def _assign(host: Host, system: System, owners: dict[str, str]) -> None:
+def _build_slots(system: System, spec: Spec) -> None:
+    """Create and change the slots that the world describes."""
+    if 'reports_slot_owners' in spec:
+        for slot in system.slots():
+            slot.set_owner(slot.owner, system.reports_owners)
+    for slot_spec in spec.get('slots', ()):
+        system_described.build_slot(system, slot_spec)
+
+
+def _show_slots(host: Host, system: System, spec: Spec) -> None:
+    """Show the described slots in the profiles of captured partitions."""
+    for slot_spec in spec.get('slots', ()):
+        slot = system.get_slot(int(slot_spec['drc_index'], 16))
+        for partition in host.of_type(Partition, system):
+            partition.show_profile_slot(slot)
+
+
+def _assign(host: Host, system: System, spec: Spec) -> None:
     """Assign slots to the owners that the world names."""
     named = {other.name: other for other in host.of_type(Partition, system)}
-    for drc_index, name in owners.items():
+    for slot_spec in spec.get('slots', ()):
+        if 'owner' not in slot_spec:
+            continue
+        name = slot_spec['owner']
         if name not in named:
-            raise errors.WorldError([f'unknown partition {name!r}'])
-        slot = system.get_slot(int(drc_index, 16))
+            raise errors.WorldError(
+                [f'{system.name}: unknown partition {name!r} owns a slot']
+            )
+        slot = system.get_slot(int(slot_spec['drc_index'], 16))
+        if system.in_sriov_mode(slot):
+            raise errors.WorldError(
+                [f'slot {slot.name}: an adapter in SR-IOV mode has no owner']
+            )
         partition = named[name]
         slot.set_owner(partition.owner, system.reports_owners)
         if slot.drc_index not in partition.profile_slots:
             partition.add_profile_slot(slot, required=False)
 
 
-def _count_capacity(host: Host, system: System, spec: Spec) -> None:
-    """Compute available memory and processors unless captured."""
-    active = [
-        partition
-        for partition in host.of_type(Partition, system)
-        if partition.is_active
-    ]
-    memory = managed_system.MEMORY
+def _count_capacity(
+    host: Host, system: System, spec: Spec, promised: Sequence[Partition]
+) -> None:
+    """Take what active partitions hold from what the system has.
+
+    What a captured system has available is without the captured partitions,
+    unless the world gives it another amount in all.
+
+    :param promised: the described partitions, active or not.
+    :raises errors.WorldError: they need more than the system has.
+    """
+    active = [one for one in host.of_type(Partition, system) if one.is_active]
+    captured = [one for one in active if one not in promised]
+    memory, units = system.memory_available, system.units_available
     if 'memory' in spec or 'capture' not in spec:
-        free = system.integer(f'{memory}/ConfigurableSystemMemory')
-        free -= system.integer(f'{memory}/MemoryUsedByHypervisor')
-        free -= sum(partition.memory for partition in active)
-        for kind in ('Current', 'Pending'):
-            system.put(f'{memory}/{kind}AvailableSystemMemory', free)
-    processors = managed_system.PROCESSORS
+        memory = _memory(system)
+        system.set_memory(memory - sum(one.memory for one in captured))
     if 'processors' in spec or 'capture' not in spec:
-        units = system.number(f'{processors}/ConfigurableSystemProcessorUnits')
-        units -= sum(partition.units for partition in active)
-        for kind in ('Current', 'Pending'):
-            name = f'{kind}AvailableSystemProcessorUnits'
-            system.put(f'{processors}/{name}', round(units, 2))
+        units = system.units
+        system.set_units(units - sum(one.units for one in captured))
+    _check_promise(
+        system, 'MB of memory', [one.memory for one in promised], memory
+    )
+    _check_promise(
+        system, 'processor units', [one.units for one in promised], units
+    )
+    for one in active:
+        if one in promised:
+            system.take(one.memory, one.units)
+
+
+def _memory(system: System) -> int:
+    """Return the MB of memory that partitions can have.
+
+    :raises errors.WorldError: the hypervisor needs more than there is.
+    """
+    section = managed_system.MEMORY
+    configurable = system.integer(f'{section}/ConfigurableSystemMemory')
+    hypervisor = system.integer(f'{section}/MemoryUsedByHypervisor')
+    if hypervisor > configurable:
+        raise errors.WorldError(
+            [
+                f'{system.name}: the hypervisor needs {hypervisor} MB of '
+                f'memory, and {configurable} MB are configurable'
+            ]
+        )
+    return configurable - hypervisor
+
+
+def _check_promise(
+    system: System, what: str, promised: Sequence[float], free: float
+) -> None:
+    if round(sum(promised) - free, 2) > 0:
+        raise errors.WorldError(
+            [
+                f'{system.name}: the partitions need {sum(promised):g} '
+                f'{what}, and there are {free:g} for them'
+            ]
+        )
 
 
 def _build_nouns(

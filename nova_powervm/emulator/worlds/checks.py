@@ -14,16 +14,26 @@
 
 from collections.abc import Iterator
 from typing import Any
+from typing import TypeAlias
 
 from nova_powervm.emulator import nouns
 from nova_powervm.emulator.core import noun as noun_module
+from nova_powervm.emulator.nouns import io_slot
+from nova_powervm.emulator.nouns.managed_system import model as managed_system
+from nova_powervm.emulator.nouns.partition import described
 
+Spec: TypeAlias = dict[str, Any]
+_CARD_KEYS = {*io_slot.IDS, 'feature_codes'}
 KINDS = ('virtual_io_servers', 'partitions')
 
 
-def problems(world: dict[str, Any]) -> Iterator[str]:
+def problems(world: Spec) -> Iterator[str]:
     """Yield all contradictions in a world, each with the path to it."""
-    yield from _missing(world, noun_module.ROOT, '')
+    for where, spec, noun in _descriptions(world, noun_module.ROOT, ''):
+        if 'capture' in spec:
+            yield from _captured(spec, noun, where)
+        else:
+            yield from _missing(spec, noun, where)
     uuids: dict[str, str] = {}
     for number, system in enumerate(world['systems']):
         path = f'systems[{number}]'
@@ -37,25 +47,41 @@ def problems(world: dict[str, Any]) -> Iterator[str]:
         yield from _bridges(system, path)
 
 
-def _missing(
-    description: dict[str, Any], kind: str, path: str
-) -> Iterator[str]:
-    """Yield the keys that descriptions without a capture lack."""
+def _descriptions(
+    holder: Spec, kind: str, path: str
+) -> Iterator[tuple[str, Spec, noun_module.Noun]]:
+    """Yield the path, description and noun of everything in a world."""
     for noun in nouns.NOUNS:
-        if noun.world is None or kind not in (
-            noun.world.holders or (noun_module.ROOT,)
-        ):
+        key = noun.world
+        if key is None or kind not in (key.holders or (noun_module.ROOT,)):
             continue
-        name = noun.world.name
-        for number, spec in enumerate(description.get(name, ())):
-            where = f'{path}{name}[{number}]'
-            for key in noun.world.required:
-                if 'capture' not in spec and key not in spec:
-                    yield f'{where}: {key} is required without capture'
-            yield from _missing(spec, noun.kind, f'{where}.')
+        for number, spec in enumerate(holder.get(key.name, ())):
+            where = f'{path}{key.name}[{number}]'
+            yield where, spec, noun
+            yield from _descriptions(spec, noun.kind, f'{where}.')
 
 
-def _bridges(system: dict[str, Any], path: str) -> Iterator[str]:
+def _missing(spec: Spec, noun: noun_module.Noun, where: str) -> Iterator[str]:
+    """Yield the keys that a description without a capture lacks."""
+    for key in noun.world.required if noun.world else ():
+        if key not in spec:
+            yield f'{where}: {key} is required without capture'
+
+
+def _captured(spec: Spec, noun: noun_module.Noun, where: str) -> Iterator[str]:
+    """Yield the keys that have no effect beside or in a capture."""
+    for key in noun.world.captured if noun.world else ():
+        if key in spec:
+            yield f'{where}.{key}: {key} is that of the capture'
+    capture = spec['capture']
+    if {'entry', 'name'} <= capture.keys():
+        yield f'{where}.capture: name and entry exclude each other'
+    for key in ('slots', 'correct_ids'):
+        if key in capture and noun.kind != managed_system.KIND:
+            yield f'{where}.capture.{key}: a {noun.kind} has no slots'
+
+
+def _bridges(system: Spec, path: str) -> Iterator[str]:
     names = {
         server.get('name') for server in system.get('virtual_io_servers', ())
     }
@@ -68,7 +94,7 @@ def _bridges(system: dict[str, Any], path: str) -> Iterator[str]:
                 )
 
 
-def _uuids(system: dict[str, Any], path: str) -> Iterator[tuple[str, str]]:
+def _uuids(system: Spec, path: str) -> Iterator[tuple[str, str]]:
     if system.get('uuid', 'random') != 'random':
         yield f'{path}.uuid', system['uuid'].lower()
     for where, partition in _all_partitions(system, path):
@@ -76,7 +102,7 @@ def _uuids(system: dict[str, Any], path: str) -> Iterator[tuple[str, str]]:
             yield f'{where}.uuid', partition['uuid'].lower()
 
 
-def _slots(system: dict[str, Any], path: str) -> Iterator[str]:
+def _slots(system: Spec, path: str) -> Iterator[str]:
     indexes = [
         (f'{path}.slots[{number}].drc_index', slot['drc_index'].upper())
         for number, slot in enumerate(system.get('slots', ()))
@@ -91,6 +117,9 @@ def _slots(system: dict[str, Any], path: str) -> Iterator[str]:
     )
     for number, slot in enumerate(system.get('slots', ())):
         where = f'{path}.slots[{number}]'
+        if 'description' not in slot:
+            for key in _CARD_KEYS & slot.keys():
+                yield f'{where}.{key}: a slot without description has none'
         owner = slot.get('owner')
         if owner is not None and owner not in names and not captured:
             yield f'{where}.owner: unknown partition {owner!r}'
@@ -98,11 +127,12 @@ def _slots(system: dict[str, Any], path: str) -> Iterator[str]:
             yield f'{where}: an adapter in SR-IOV mode has no owner'
 
 
-def _partitions(system: dict[str, Any], path: str) -> Iterator[str]:
+def _partitions(system: Spec, path: str) -> Iterator[str]:
     names = []
     ids = []
     for where, partition in _all_partitions(system, path):
         yield from _volume_groups(partition, where)
+        yield from _amounts(partition, where)
         if 'name' in partition:
             names.append((f'{where}.name', partition['name']))
         if 'id' in partition:
@@ -111,21 +141,36 @@ def _partitions(system: dict[str, Any], path: str) -> Iterator[str]:
     yield from _repeated(ids, {})
 
 
-def _volume_groups(partition: dict[str, Any], where: str) -> Iterator[str]:
+def _amounts(partition: Spec, where: str) -> Iterator[str]:
+    for key in described.AMOUNTS:
+        if key not in partition:
+            continue
+        bounds = described.amounts(partition[key])
+        low, wanted, high = (
+            bounds[bound] for bound in ('Minimum', 'Desired', 'Maximum')
+        )
+        if not low <= wanted <= high:
+            yield (
+                f'{where}.{key}: {low} minimum, {wanted} desired and {high} '
+                'maximum are not in order'
+            )
+    if partition.get('dedicated') and 'processor_units' in partition:
+        yield f'{where}.processor_units: dedicated processors have none'
+
+
+def _volume_groups(partition: Spec, where: str) -> Iterator[str]:
     groups = partition.get('volume_groups', ())
     for number, group in enumerate(groups):
         path = f'{where}.volume_groups[{number}]'
         if 'capture' not in group:
             yield from _described_group(group, path)
-        elif not {'name', 'capacity', 'free'}.isdisjoint(group):
-            yield f'{path}: a capture has its own name, capacity and free'
     names = [(where, group['name']) for group in groups if 'name' in group]
     yield from _repeated(names, {})
     if sum('media_repository' in group for group in groups) > 1:
         yield f'{where}: there is one media_repository at most'
 
 
-def _described_group(group: dict[str, Any], path: str) -> Iterator[str]:
+def _described_group(group: Spec, path: str) -> Iterator[str]:
     used = group.get('free', 0) + sum(
         disk['capacity'] for disk in group.get('disks', ())
     )
@@ -134,9 +179,7 @@ def _described_group(group: dict[str, Any], path: str) -> Iterator[str]:
         yield f'{path}: disks, repository and free beyond capacity'
 
 
-def _all_partitions(
-    system: dict[str, Any], path: str
-) -> Iterator[tuple[str, dict[str, Any]]]:
+def _all_partitions(system: Spec, path: str) -> Iterator[tuple[str, Spec]]:
     for kind in KINDS:
         for number, partition in enumerate(system.get(kind, ())):
             yield f'{path}.{kind}[{number}]', partition

@@ -37,18 +37,19 @@ _DEFINITIONS: dict[str, Any] = {
         'pattern': '^[0-9a-fA-F]{4}$',
     },
     'capture': {
-        'description': (
-            'A captured resource of the installed pypowervm; the other keys '
-            'change it.'
-        ),
+        'description': ('A captured resource; the other keys change it.'),
         'type': 'object',
         'additionalProperties': False,
         'required': ['file'],
         'properties': {
             'file': {
-                'description': 'A file of pypowervm/tests/data.',
+                'description': (
+                    'A name in pypowervm/tests/data, or a path, which has a'
+                    ' slash. Relative paths start at the folder of the world'
+                    ' file.'
+                ),
                 'type': 'string',
-                'pattern': '^[\\w.-]+$',
+                'minLength': 1,
             },
             'entry': {
                 'description': (
@@ -57,6 +58,14 @@ _DEFINITIONS: dict[str, Any] = {
                 ),
                 'type': 'integer',
                 'minimum': 0,
+            },
+            'name': {
+                'description': (
+                    'The name of the resource, such as SystemName; instead '
+                    'of entry.'
+                ),
+                'type': 'string',
+                'minLength': 1,
             },
             'slots': {
                 'description': (

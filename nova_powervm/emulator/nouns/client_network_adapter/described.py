@@ -42,7 +42,7 @@ def build(
 
 def _build(host: Host, partition: Partition, spec: resource.JSON) -> None:
     if 'capture' in spec:
-        found = captures.described(spec, client_network_adapter.ADAPTER)
+        found = captures.find(spec['capture'], client_network_adapter.ADAPTER)
         host.add(
             client_network_adapter.Adapter(
                 found.uuid, found.element, partition

@@ -35,6 +35,7 @@ NOUN = noun.Noun(
         (partition_module.LPAR, partition_module.VIOS),
         client_network_adapter_described.SCHEMA,
         required=('vlan',),
+        captured=('vlan', 'mac', 'switch'),
         build=client_network_adapter_described.build,
     ),
     summary=client_network_adapter.summary,

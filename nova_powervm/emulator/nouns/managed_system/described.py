@@ -16,6 +16,7 @@ from typing import Any
 
 from nova_powervm.emulator.core import captures
 from nova_powervm.emulator.core import content
+from nova_powervm.emulator.core import errors
 from nova_powervm.emulator.core import resource
 from nova_powervm.emulator.nouns import io_slot
 from nova_powervm.emulator.nouns.managed_system import model as managed_system
@@ -26,15 +27,18 @@ SRIOV = f'{managed_system.IO}/SRIOVAdapters'
 
 
 def build_slot(system: managed_system.System, spec: resource.JSON) -> None:
-    """Create or change one slot of a system as its specification says."""
+    """Create or change one slot of a system as its specification says.
+
+    :raises errors.WorldError: the slot cannot have an adapter for SR-IOV.
+    """
     drc_index = int(spec['drc_index'], 16)
     slot = system.find_slot(drc_index)
     if slot is None:
         name = spec.get('drc_name', default_name(system, drc_index))
         slot = system.add_slot(io_slot.new_slot(drc_index, name))
-        slot.set_card(io_slot.card(spec))
+        system.set_card(slot, io_slot.card(spec))
     elif 'description' in spec:
-        slot.set_card(io_slot.card(spec))
+        system.set_card(slot, io_slot.card(spec))
     if 'assignable' in spec:
         slot.set_assignable(spec['assignable'])
     if 'bus_group_required' in spec:
@@ -42,9 +46,11 @@ def build_slot(system: managed_system.System, spec: resource.JSON) -> None:
             slot.element, 'BusGroupingRequired', spec['bus_group_required']
         )
     if 'drc_name' in spec:
-        content.put(slot.element, io_slot.DRC_NAME, spec['drc_name'])
+        system.name_slot(slot, spec['drc_name'])
     if spec.get('sriov'):
         _set_sriov(system, slot)
+    elif 'sriov' in spec:
+        system.remove_sriov(drc_index)
 
 
 def default_name(system: managed_system.System, drc_index: int) -> str:
@@ -54,13 +60,24 @@ def default_name(system: managed_system.System, drc_index: int) -> str:
 
 def _set_sriov(system: managed_system.System, slot: io_slot.Slot) -> None:
     """Put the adapter in a slot into SR-IOV mode, with captured ports."""
+    if slot.is_empty:
+        raise errors.WorldError(
+            [f'slot {slot.name}: sriov needs an adapter, and it is empty']
+        )
+    if slot.owner is not None:
+        raise errors.WorldError(
+            [
+                f'slot {slot.name}: an adapter in SR-IOV mode has no owner, '
+                f'and it belongs to {slot.owner.name!r}'
+            ]
+        )
     section = content.section(system.element, SRIOV)
     adapter = None
     for choice in content.find_all(section, 'IOAdapterChoice'):
         if content.integer(choice, 'SRIOVAdapter/AdapterID') == slot.drc_index:
             adapter = content.section(choice, 'SRIOVAdapter')
     if adapter is None:
-        captured = captures.get(TEMPLATE['file'], 0, managed_system.KIND)
+        captured = captures.find(TEMPLATE, managed_system.KIND)
         choice = content.section(captured.element, f'{SRIOV}/IOAdapterChoice')
         section.append(choice)
         adapter = content.section(choice, 'SRIOVAdapter')

@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from nova_powervm.emulator.core import content
 from nova_powervm.emulator.core import elements
 from nova_powervm.emulator.core import errors
+from nova_powervm.emulator.core import groups as groups_module
 from nova_powervm.emulator.core import host as host_module
 from nova_powervm.emulator.core import jobs as jobs_module
 from nova_powervm.emulator.core import resource
@@ -40,6 +41,10 @@ _LINKS = {
     'LogicalPartition': 'AssociatedLogicalPartitions',
     'VirtualIOServer': 'AssociatedVirtualIOServers',
 }
+_SLOTS = f'{IO}/IOSlots/IOSlot'
+_BUS_SLOTS = f'{IO}/IOBuses/IOBus/IOSlots/IOSlot'
+_ADAPTERS = f'{IO}/IOAdapters//IOAdapter'
+_SRIOV = f'{IO}/SRIOVAdapters/IOAdapterChoice'
 MTMS = 'MachineTypeModelAndSerialNumber'
 OWNER_CAPABILITY = f'{CAPABILITIES}/IOSlotOwnerAssignmentCapable'
 COMPATIBILITY = f'{PROCESSORS}/SupportedPartitionProcessorCompatibilityModes'
@@ -65,10 +70,26 @@ class System(resource.Resource):
         """Take the slots from the content again; a world was built into it."""
         self._slots = {
             slot.drc_index: slot
-            for slot in map(
-                Slot, content.find_all(self.element, f'{IO}/IOSlots/IOSlot')
-            )
+            for slot in map(Slot, content.find_all(self.element, _SLOTS))
         }
+
+    def view(self, groups: groups_module.Groups) -> content.Element:
+        """See the base class.
+
+        An HMC repeats slots below their buses; there they are as in the
+        list of the system.
+        """
+        found = super().view(groups)
+        repeated = content.find_all(found, _BUS_SLOTS)
+        slots = content.find_all(found, _SLOTS) if repeated else []
+        by_index = {
+            content.integer(one, io_slot.DRC_INDEX): one for one in slots
+        }
+        for old in repeated:
+            slot = by_index.get(content.integer(old, io_slot.DRC_INDEX))
+            if slot is not None:
+                old.getparent().replace(old, content.copy(slot))
+        return found
 
     @contextlib.contextmanager
     def unchanged_if_it_fails(self) -> Iterator[None]:
@@ -103,6 +124,11 @@ class System(resource.Resource):
     def memory_available(self) -> int:
         """Memory in MB that no active partition holds."""
         return self.integer(f'{MEMORY}/CurrentAvailableSystemMemory')
+
+    @property
+    def units(self) -> float:
+        """Processor units of the machine."""
+        return self.number(f'{PROCESSORS}/ConfigurableSystemProcessorUnits')
 
     @property
     def units_available(self) -> float:
@@ -152,6 +178,17 @@ class System(resource.Resource):
         for link in _links_to(section, child):
             section.remove(link)
 
+    def set_memory(self, memory: int) -> None:
+        """Set the memory in MB that no active partition holds."""
+        for kind in ('Current', 'Pending'):
+            self.put(f'{MEMORY}/{kind}AvailableSystemMemory', memory)
+
+    def set_units(self, units: float) -> None:
+        """Set the processor units that no active partition holds."""
+        for kind in ('Current', 'Pending'):
+            path = f'{PROCESSORS}/{kind}AvailableSystemProcessorUnits'
+            self.put(path, round(units, 2))
+
     def slots(self) -> Iterator[Slot]:
         """Yield the slots in the order of the content."""
         yield from tuple(self._slots.values())
@@ -183,25 +220,54 @@ class System(resource.Resource):
 
     def remove_slot(self, drc_index: int) -> None:
         """Remove a slot from the system altogether."""
-        slot = self._slots.pop(drc_index)
-        slot.element.getparent().remove(slot.element)
+        del self._slots[drc_index]
+        self.remove_sriov(drc_index)
+        for element in (
+            *self._of(_SLOTS, io_slot.DRC_INDEX, drc_index),
+            *self._of(_BUS_SLOTS, io_slot.DRC_INDEX, drc_index),
+            *self._of(_ADAPTERS, 'AdapterID', drc_index),
+        ):
+            element.getparent().remove(element)
 
-    def remove_adapter(self, drc_index: int) -> None:
+    def set_card(self, slot: Slot, card: io_slot.Card) -> None:
+        """Put a card into a slot, or take it out with ``Card()``."""
+        slot.set_card(card)
+        self.remove_sriov(slot.drc_index)
+        for adapter in self._of(_ADAPTERS, 'AdapterID', slot.drc_index):
+            io_slot.set_adapter(adapter, card)
+
+    def name_slot(self, slot: Slot, name: str) -> None:
+        """Give a slot a location code."""
+        slot.set_name(name)
+        for adapter in self._of(_ADAPTERS, 'AdapterID', slot.drc_index):
+            io_slot.name_adapter(adapter, name)
+
+    def remove_sriov(self, drc_index: int) -> None:
         """Remove the SR-IOV adapter of a slot, if it has one."""
-        path = f'{IO}/SRIOVAdapters/IOAdapterChoice'
-        for choice in content.find_all(self.element, path):
-            found = content.integer(choice, 'SRIOVAdapter/AdapterID')
-            if found == drc_index:
-                choice.getparent().remove(choice)
+        for choice in self._of(_SRIOV, 'SRIOVAdapter/AdapterID', drc_index):
+            choice.getparent().remove(choice)
 
     def in_sriov_mode(self, slot: Slot) -> bool:
         """Whether the hypervisor owns the slot's adapter for SR-IOV."""
-        path = f'{IO}/SRIOVAdapters/IOAdapterChoice/SRIOVAdapter'
         return any(
-            content.integer(adapter, 'AdapterID') == slot.drc_index
-            and content.text(adapter, 'AdapterMode') == 'Sriov'
-            for adapter in content.find_all(self.element, path)
+            content.text(choice, 'SRIOVAdapter/AdapterMode') == 'Sriov'
+            for choice in self._of(
+                _SRIOV, 'SRIOVAdapter/AdapterID', slot.drc_index
+            )
         )
+
+    def _of(
+        self, path: str, name: str, drc_index: int
+    ) -> list[content.Element]:
+        """Return the elements at a path that are about a slot.
+
+        :param name: the path of the DRC index in each of them.
+        """
+        return [
+            element
+            for element in content.find_all(self.element, path)
+            if content.integer(element, name) == drc_index
+        ]
 
     def _move(self, path: str, amount: float) -> None:
         if content.find(self.element, path) is None:

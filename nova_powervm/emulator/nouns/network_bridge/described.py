@@ -59,7 +59,7 @@ def _build(host: Host, system: System, spec: Spec, bridged: set[int]) -> None:
     :param bridged: the VLANs that any bridge of the system specifies.
     """
     if 'capture' in spec:
-        found = captures.described(spec, network_bridge.BRIDGE)
+        found = captures.find(spec['capture'], network_bridge.BRIDGE)
         bridge = network_bridge.Bridge(found.uuid, found.element, system)
         host.add(bridge)
         _adopt_trunks(host, bridge)

@@ -33,6 +33,7 @@ NOUN = noun.Noun(
         (managed_system.KIND,),
         network_bridge_described.SCHEMA,
         required=('vios', 'pvid'),
+        captured=('vios', 'failover_vios', 'switch', 'pvid', 'vlans'),
         build=network_bridge_described.build,
     ),
     summary=network_bridge.summary,

@@ -23,6 +23,7 @@ from nova_powervm.emulator.nouns.managed_system import model as managed_system
 from nova_powervm.emulator.nouns.partition import document
 from nova_powervm.emulator.nouns.partition import lifecycle
 from nova_powervm.emulator.nouns.partition import model as partition_module
+from nova_powervm.emulator.nouns.partition import ownership
 
 System = managed_system.System
 Partition = partition_module.Partition
@@ -37,6 +38,23 @@ _KINDS = {
 }
 #: Keys that a description without a capture must have.
 REQUIRED = ('name', 'memory', 'processors')
+AMOUNTS = ('memory', 'processors', 'processor_units')
+CAPTURED = (*AMOUNTS, 'dedicated')
+
+
+def _amount(type_: str, description: str, **limits: int) -> resource.JSON:
+    """Return the schema of an amount, which can be a range."""
+    number = {'type': type_, **limits}
+    return {
+        'description': description,
+        **number,
+        'type': [type_, 'object'],
+        'additionalProperties': False,
+        'required': ['desired'],
+        'properties': dict.fromkeys(('minimum', 'desired', 'maximum'), number),
+    }
+
+
 SCHEMA: resource.JSON = {
     'type': 'object',
     'additionalProperties': False,
@@ -77,21 +95,15 @@ SCHEMA: resource.JSON = {
             'description': 'The default is inactive.',
             'enum': ['active', 'inactive', 'none', 'unknown', 'busy'],
         },
-        'memory': {
-            'description': 'MB; minimum, desired and maximum.',
-            'type': 'integer',
-            'minimum': 1,
-        },
-        'processors': {
-            'description': 'Virtual processors, or dedicated ones.',
-            'type': 'integer',
-            'minimum': 1,
-        },
-        'processor_units': {
-            'description': 'Half of the processors if it is not given.',
-            'type': 'number',
-            'exclusiveMinimum': 0,
-        },
+        'memory': _amount('integer', 'MB.', minimum=1),
+        'processors': _amount(
+            'integer', 'Virtual processors, or dedicated ones.', minimum=1
+        ),
+        'processor_units': _amount(
+            'number',
+            'Half of the processors if it is not given.',
+            exclusiveMinimum=0,
+        ),
         'dedicated': {
             'description': "Whether the processors are the partition's own.",
             'type': 'boolean',
@@ -112,6 +124,15 @@ SCHEMA: resource.JSON = {
             'type': 'integer',
             'minimum': 2,
         },
+    },
+}
+# Of Virtual I/O Servers, which are all of one type.
+VIOS_SCHEMA = {
+    **SCHEMA,
+    'properties': {
+        key: value
+        for key, value in SCHEMA['properties'].items()
+        if key != 'type'
     },
 }
 
@@ -143,8 +164,7 @@ def _build_captured(
     host: Host, system: System, kind: str, spec: Spec
 ) -> Partition:
     """Build a captured partition, changed as its specification says."""
-    named = spec['capture']
-    capture = captures.get(named['file'], named.get('entry', 0), kind)
+    capture = captures.find(spec['capture'], kind)
     uuid = _uuid(host, spec, capture.uuid).upper()
     partition = Partition(kind, uuid, capture.element, system)
     if uuid != capture.uuid.upper():
@@ -157,6 +177,7 @@ def _build_captured(
         'PartitionState': spec.get('state'),
         'ResourceMonitoringControlState': spec.get('rmc_state'),
         'IsManagementPartition': spec.get('management'),
+        'Uptime': spec.get('uptime'),
         f'{partition_module.IO}/MaximumVirtualIOSlots': spec.get(
             'virtual_slots'
         ),
@@ -164,6 +185,8 @@ def _build_captured(
     for name, value in values.items():
         if value is not None:
             partition.put(name, value)
+    if not {'uuid', 'name', 'id', 'type'}.isdisjoint(spec):
+        ownership.rename(host, partition, capture.uuid)
     return _add(host, partition)
 
 
@@ -172,7 +195,9 @@ def _build(host: Host, system: System, kind: str, spec: Spec) -> Partition:
     element = content.new(
         kind,
         content.leaf('PartitionName', spec['name']),
-        _memory(spec['memory']),
+        content.new(
+            partition_module.MEMORY, *_leaves(spec['memory'], 'Memory')
+        ),
         _processors(spec),
         content.new(
             partition_module.IO,
@@ -212,41 +237,47 @@ def _uuid(host: Host, spec: Spec, default: str) -> str:
     return host.new_uuid() if uuid == 'random' else uuid
 
 
-def _memory(megabytes: int) -> Element:
-    return content.new(
-        partition_module.MEMORY,
-        *(
-            content.leaf(f'{bound}Memory', megabytes)
-            for bound in ('Desired', 'Maximum', 'Minimum')
-        ),
-    )
+def amounts(value: Any) -> dict[str, float]:
+    """Return the minimum, desired and maximum amount of a description.
+
+    What is not given is as desired.
+    """
+    given = value if isinstance(value, dict) else {'desired': value}
+    desired: float = given['desired']
+    return {
+        bound: given.get(bound.lower(), desired)
+        for bound in ('Desired', 'Maximum', 'Minimum')
+    }
+
+
+def _leaves(value: Any, name: str) -> list[Element]:
+    return [
+        content.leaf(f'{bound}{name}', amount)
+        for bound, amount in amounts(value).items()
+    ]
 
 
 def _processors(spec: Spec) -> Element:
-    count = spec['processors']
     dedicated = spec.get('dedicated', False)
-    flag = content.leaf('HasDedicatedProcessors', dedicated)
-    bounds = ('Desired', 'Maximum', 'Minimum')
     if dedicated:
-        leaves = [
-            content.leaf(f'{bound}Processors', count) for bound in bounds
-        ]
-        section = content.new('DedicatedProcessorConfiguration', *leaves)
-        mode = content.leaf('SharingMode', 'sre idle proces')
+        section = content.new(
+            'DedicatedProcessorConfiguration',
+            *_leaves(spec['processors'], 'Processors'),
+        )
     else:
-        units = spec.get('processor_units', count / 2)
-        leaves = [
-            *(
-                content.leaf(f'{bound}ProcessingUnits', units)
-                for bound in bounds
-            ),
-            *(
-                content.leaf(f'{bound}VirtualProcessors', count)
-                for bound in bounds
-            ),
+        counts = amounts(spec['processors'])
+        halves = {bound.lower(): count / 2 for bound, count in counts.items()}
+        section = content.new(
+            'SharedProcessorConfiguration',
+            *_leaves(spec.get('processor_units', halves), 'ProcessingUnits'),
+            *_leaves(spec['processors'], 'VirtualProcessors'),
             content.leaf('SharedProcessorPoolID', 0),
             content.leaf('UncappedWeight', 128),
-        ]
-        section = content.new('SharedProcessorConfiguration', *leaves)
-        mode = content.leaf('SharingMode', 'uncapped')
-    return content.new(partition_module.PROCESSORS, flag, section, mode)
+        )
+    mode = 'sre idle proces' if dedicated else 'uncapped'
+    return content.new(
+        partition_module.PROCESSORS,
+        content.leaf('HasDedicatedProcessors', dedicated),
+        section,
+        content.leaf('SharingMode', mode),
+    )

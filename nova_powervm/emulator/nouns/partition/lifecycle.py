@@ -145,7 +145,7 @@ def update(
     host.touch(partition, _detail(renamed, remapped))
     ownership.settle(host, partition, had)
     if renamed:
-        ownership.rename(host, partition)
+        ownership.rename(host, partition, partition.uuid)
 
 
 def delete(host: Host, partition: Partition) -> None:

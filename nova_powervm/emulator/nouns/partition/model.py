@@ -148,6 +148,15 @@ class Partition(resource.Resource):
         section.append(profile_slot(slot.element, required))
         elements.sort(content.section(self.element, IO))
 
+    def show_profile_slot(self, slot: io_slot.Slot) -> bool:
+        """Write the details of a slot to the profile, if it is there."""
+        old = self.find_profile_slot(slot.drc_index)
+        if old is None:
+            return False
+        required = content.boolean(old, 'IsRequired')
+        old.getparent().replace(old, profile_slot(slot.element, required))
+        return True
+
     def drop_profile_slot(self, drc_index: int) -> None:
         """Take a slot out of the profile, if it is there."""
         slot = self.find_profile_slot(drc_index)

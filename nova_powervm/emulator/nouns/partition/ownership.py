@@ -64,13 +64,16 @@ def release(host: Host, partition: Partition) -> None:
         host.touch(system)
 
 
-def rename(host: Host, partition: Partition) -> None:
-    """Write a partition's new name to the slots it owns."""
+def rename(host: Host, partition: Partition, uuid: str) -> None:
+    """Write a partition's new identity to the slots it owns.
+
+    :param uuid: the one that it had.
+    """
     system = partition.system
     renamed = [
         _give(slot, partition.owner, system)
         for slot in system.slots()
-        if owns(partition, slot)
+        if slot.owner and slot.owner.uuid.upper() == uuid.upper()
     ]
     if renamed:
         host.touch(system)
@@ -106,10 +109,7 @@ def force(
 def show(host: Host, system: System, slot: Slot) -> None:
     """Write what sits in a slot to the profiles that name it."""
     for partition in host.of_type(Partition, system):
-        required = partition.profile_slots.get(slot.drc_index)
-        if required is not None:
-            partition.drop_profile_slot(slot.drc_index)
-            partition.add_profile_slot(slot, required)
+        if partition.show_profile_slot(slot):
             host.touch(partition)
     host.touch(system)
 

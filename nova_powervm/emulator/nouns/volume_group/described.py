@@ -61,10 +61,7 @@ def build(
 
 
 def _build_captured(spec: resource.JSON, vios: Partition) -> VolumeGroup:
-    named = spec['capture']
-    capture = captures.get(
-        named['file'], named.get('entry', 0), volume_group.KIND
-    )
+    capture = captures.find(spec['capture'], volume_group.KIND)
     return VolumeGroup(capture.uuid, vios, capture.element)
 
 

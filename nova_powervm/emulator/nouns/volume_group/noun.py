@@ -31,6 +31,7 @@ NOUN = noun.Noun(
         (partition_module.VIOS,),
         volume_group_described.SCHEMA,
         required=('name', 'capacity'),
+        captured=('name', 'capacity', 'free'),
         build=volume_group_described.build,
     ),
     summary=volume_group.summary,
