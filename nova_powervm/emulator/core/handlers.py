@@ -132,11 +132,11 @@ class _Handlers:
     ) -> Answer:
         """PUT: make a resource of the body."""
         assert self.noun.create is not None  # noqa: S101 - has a route
-        body = self._body(call)
+        body = self._body(emulation, call)
         above = self._parent(emulation, parent)
-        return self._answer(
-            call, self.noun.create(emulation.host, above, body)
-        )
+        created = self.noun.create(emulation.host, above, body)
+        with emulation.host.drafting():
+            return self._answer(call, created)
 
     def update(
         self, emulation: Emulation, call: Call, uuid: str, parent: str = ''
@@ -145,8 +145,10 @@ class _Handlers:
         assert self.noun.update is not None  # noqa: S101 - has a route
         found = self._find(emulation, uuid, parent)
         call.check_current(found)
-        self.noun.update(emulation.host, found, self._body(call), call.groups)
-        return self._answer(call, found)
+        body = self._body(emulation, call)
+        self.noun.update(emulation.host, found, body, call.groups)
+        with emulation.host.drafting():
+            return self._answer(call, found)
 
     def delete(
         self, emulation: Emulation, call: Call, uuid: str, parent: str = ''
@@ -200,8 +202,9 @@ class _Handlers:
             return emulation.host.get(self.noun.kind, uuid)
         return emulation.host.get_child(above, self.noun.kind, uuid)
 
-    def _body(self, call: Call) -> content.Element:
-        body = call.content()
+    def _body(self, emulation: Emulation, call: Call) -> content.Element:
+        with emulation.host.drafting():
+            body = call.content()
         if content.local_name(body) != self.noun.kind:
             raise errors.BadRequest(
                 f'The body is a {content.local_name(body)}, not a '

@@ -160,7 +160,7 @@ def upload(emulation: Emulation, call: Call, uuid: str) -> Answer:
     try:
         for chunk in call.arriving.chunks():
             arriving.write(chunk)
-        with host.condition:
+        with host.changing():
             # It may have been deleted, or the world replaced.
             if host.find(KIND, uuid) is not file:
                 raise errors.NotFound(f'The File {uuid} is gone.')
@@ -310,7 +310,8 @@ def check_ready(host: Host, file: File, size: int) -> None:
     repository = group.repository if group else None
     check_repository(file.vios, repository, size, file.made)
     if repository is not None and not file.made:
-        volume_group_rules.check_media_name(repository, file.name)
+        names = [medium.name for medium in repository.media]
+        volume_group_rules.check_media_name(repository, file.name, names)
 
 
 def take(host: Host, file: File, arrived: Content) -> None:

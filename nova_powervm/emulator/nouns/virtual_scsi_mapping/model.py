@@ -14,6 +14,7 @@
 
 import dataclasses
 import re
+from collections.abc import Collection
 from collections.abc import Iterable
 from collections.abc import Iterator
 
@@ -355,14 +356,17 @@ def _adapter(
     return element
 
 
-def check_unmapped(vios: Partition, udid: str, name: str) -> None:
-    """A disk or medium that is to go has no mapping."""
-    for mapping in using(vios, udid):
-        client = mapping.client_uuid or 'a partition that is gone'
-        raise errors.Conflict(
-            f'{name!r} cannot be removed: {mapping.adapter_name} of '
-            f'{vios.name} maps it to {client}.'
-        )
+def check_unmapped(vios: Partition, udids: Collection[str]) -> None:
+    """Disks and media that are to go have no mappings."""
+    if not udids:
+        return
+    for mapping in of(vios):
+        if mapping.udid in udids:
+            client = mapping.client_uuid or 'a partition that is gone'
+            raise errors.Conflict(
+                f'{mapping.name!r} cannot be removed: {mapping.adapter_name} '
+                f'of {vios.name} maps it to {client}.'
+            )
 
 
 def check_not_running(host: Host, vios: Partition, udid: str) -> None:

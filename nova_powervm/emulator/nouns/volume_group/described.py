@@ -74,7 +74,8 @@ def _fill(host: Host, group: VolumeGroup, spec: resource.JSON) -> None:
         group.put('MinimumAllocationSize', float(spec['unit']))
     if 'disks' in spec or 'media_repository' in spec:
         try:
-            volume_group_update.update(host, group, _body(group, spec))
+            body = _body(group, spec)
+            volume_group_update.prepare(host, group, body).apply()
         except errors.RestError as error:
             raise errors.WorldError([error.message]) from error
     if 'free' in spec:

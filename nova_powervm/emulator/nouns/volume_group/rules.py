@@ -16,6 +16,8 @@ Each check returns if the request is possible and raises otherwise.
 """
 
 import re
+from collections.abc import Container
+from collections.abc import Mapping
 
 from nova_powervm.emulator.core import errors
 from nova_powervm.emulator.core import host as host_module
@@ -41,31 +43,28 @@ def check_name(name: str, longest: int, what: str) -> None:
         )
 
 
-def check_disk_name(
-    host: Host, group: volume_group.VolumeGroup, name: str
-) -> None:
+def check_disk_name(name: str, used: Mapping[str, str]) -> None:
     """Names of disks are unique on a VIOS.
 
-    :param group: as it is to be; the others are as they are.
+    :param used: the names of its disks, and the volume group of each.
     """
     check_name(name, MAX_DISK_NAME, 'virtual disk')
-    others = [
-        other
-        for other in volume_group.of(host, group.vios)
-        if other.uuid != group.uuid
-    ]
-    for other in (group, *others):
-        if name in (disk.name for disk in other.disks):
-            raise errors.Conflict(
-                f'The name {name!r} is in use by a virtual disk in the '
-                f'volume group {other.name!r}.'
-            )
+    if name in used:
+        raise errors.Conflict(
+            f'The name {name!r} is in use by a virtual disk in the volume '
+            f'group {used[name]!r}.'
+        )
 
 
-def check_media_name(repository: volume_group.Repository, name: str) -> None:
-    """Names of media are unique in a repository."""
+def check_media_name(
+    repository: volume_group.Repository, name: str, used: Container[str]
+) -> None:
+    """Names of media are unique in a repository.
+
+    :param used: the names of its media.
+    """
     check_name(name, MAX_MEDIA_NAME, 'virtual optical medium')
-    if name in (medium.name for medium in repository.media):
+    if name in used:
         raise errors.Conflict(
             f'The name {name!r} is in use by media in the repository '
             f'{repository.name!r}.'
