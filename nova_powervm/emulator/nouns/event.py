@@ -47,7 +47,9 @@ def poll(emulation: Emulation, call: Call) -> Answer:
     client = call.parameters.get('QUEUE_APPLICATIONID')
     if not client:
         raise errors.BadRequest('QUEUE_APPLICATIONID is missing.')
-    events = emulation.host.events.poll(client, emulation.event_wait)
+    events = emulation.host.events.poll(
+        client, call.token or '', emulation.event_wait
+    )
     entries = [_entry(call, event) for event in events]
     return exchange.documents(call, entries, f'{_PATH}?{call.query}')
 
