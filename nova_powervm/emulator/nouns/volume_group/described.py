@@ -22,6 +22,7 @@ from nova_powervm.emulator.core import resource
 from nova_powervm.emulator.core import units
 from nova_powervm.emulator.nouns.partition import model as partition_module
 from nova_powervm.emulator.nouns.volume_group import model as volume_group
+from nova_powervm.emulator.nouns.volume_group import rules
 from nova_powervm.emulator.nouns.volume_group import (
     update as volume_group_update,
 )
@@ -154,7 +155,10 @@ SCHEMA: resource.JSON = {
                 'additionalProperties': False,
                 'required': ['name', 'capacity'],
                 'properties': {
-                    'name': {'type': 'string', 'pattern': '^[\\w.-]{1,15}$'},
+                    'name': {
+                        'type': 'string',
+                        'pattern': rules.name_pattern(rules.MAX_DISK_NAME),
+                    },
                     'capacity': {'$ref': '#/$defs/gigabytes'},
                 },
             },
@@ -177,7 +181,9 @@ SCHEMA: resource.JSON = {
                         'properties': {
                             'name': {
                                 'type': 'string',
-                                'pattern': '^[\\w.-]{1,37}$',
+                                'pattern': rules.name_pattern(
+                                    rules.MAX_MEDIA_NAME
+                                ),
                             },
                             'size': {'$ref': '#/$defs/gigabytes'},
                         },

@@ -29,17 +29,24 @@ Host = host_module.Host
 # Logical volumes of AIX have no longer names.
 MAX_DISK_NAME = 15
 MAX_MEDIA_NAME = 37
-_NAME = re.compile('[A-Za-z0-9._-]+')
+# Commands of the VIOS would take other names for options or directories.
+_NAME = r'(?!-|\.{1,2}$)[A-Za-z0-9._-]'
 # Sizes are fractions of GB that are sums of others.
 _EPSILON = 1e-6
 
 
+def name_pattern(longest: int) -> str:
+    """Return a regular expression for names of disks or media."""
+    return f'^{_NAME}{{1,{longest}}}$'
+
+
 def check_name(name: str, longest: int, what: str) -> None:
     """Names have characters that are legal, and not too many."""
-    if not _NAME.fullmatch(name) or len(name) > longest:
+    if not re.fullmatch(name_pattern(longest), name):
         raise errors.BadRequest(
             f'{name!r} is not the name of a {what}: it has 1 to {longest} '
-            'letters, digits, dots, underscores and hyphens.'
+            'letters, digits, dots, underscores and hyphens, does not begin '
+            'with a hyphen, and is neither "." nor "..".'
         )
 
 
