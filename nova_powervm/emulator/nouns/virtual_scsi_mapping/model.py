@@ -41,6 +41,7 @@ LPAR_LINK = 'AssociatedLogicalPartition'
 DETAIL = 'VirtualSCSIMappings'
 DISK = 'VirtualDisk'
 MEDIA = 'VirtualOpticalMedia'
+DRIVE = 'VirtualOpticalTargetDevice'
 # Elements that name and identify each kind of storage.
 IDENTITY = {
     DISK: ('DiskName', 'UniqueDeviceID'),
@@ -107,6 +108,17 @@ class Mapping:
     def target(self) -> Element | None:
         """The element of the target device, None if there is none."""
         return _only_child(self.element, 'TargetDevice')
+
+    @property
+    def is_bare(self) -> bool:
+        """Whether there is neither storage nor an optical drive on it."""
+        return self.storage is None and not self.is_drive
+
+    @property
+    def is_drive(self) -> bool:
+        """Whether it is an optical drive, with a medium or without."""
+        target = self.target
+        return target is not None and content.local_name(target) == DRIVE
 
     @property
     def kind(self) -> str | None:

@@ -38,7 +38,7 @@ _KINDS = {
         'vtscsi',
         '09',
     ),
-    virtual_scsi_mapping.MEDIA: ('VirtualOpticalTargetDevice', 'vtopt', '19'),
+    virtual_scsi_mapping.MEDIA: (virtual_scsi_mapping.DRIVE, 'vtopt', '19'),
 }
 _FIRST_LUA = 0x81
 _LAST_LUA = 0xFF
@@ -55,6 +55,8 @@ class _Plan:
         self._host = host
         self._vios = vios
         self._present = virtual_scsi_mapping.of(vios)
+        # Those that are not posted as they are.
+        self._left = list(self._present)
         old = content.find(vios.element, virtual_scsi_mapping.SECTION)
         self.section = content.new(virtual_scsi_mapping.SECTION)
         if old is not None:
@@ -64,20 +66,19 @@ class _Plan:
 
     def settle(self, posted: list[Mapping]) -> None:
         """Sort posted mappings into those that are there and new ones."""
-        left = list(self._present)
         new = []
         for mapping in posted:
-            same = _find_present(mapping, left)
+            same = _find_present(mapping, self._left)
             if same is None:
                 new.append(mapping)
             else:
-                left.remove(same)
+                self._left.remove(same)
                 self.section.append(content.copy(same.element))
         # Those on a pair that is there come first: its slots are not free,
         # even if it has lost all that was on it.
         for mapping in sorted(new, key=lambda one: one.server_slot is None):
             self._add(mapping)
-        self.changed = bool(new or left)
+        self.changed = bool(new or self._left)
         self._drop_bare()
 
     @property
@@ -100,13 +101,8 @@ class _Plan:
                 _holder('Storage', virtual_scsi_mapping.backing(storage))
             )
             name = Mapping(element).name
-            target = _make_target(
-                self._host,
-                content.local_name(storage),
-                posted.target,
-                Mapping(element),
-                self._planned,
-            )
+        if storage is not None or posted.is_drive:
+            target = self._target(posted, Mapping(element))
             element.append(_holder('TargetDevice', target))
         virtual_scsi_mapping.set_backing(server_adapter, name)
         self.section.append(element)
@@ -135,6 +131,26 @@ class _Plan:
                 )
         return found
 
+    def _target(self, posted: Mapping, mapping: Mapping) -> Element:
+        """Return the target device of a new mapping.
+
+        A drive keeps its own, whatever becomes of the medium in it.
+        """
+        kind = mapping.kind or virtual_scsi_mapping.MEDIA
+        for drive in self._left:
+            if (
+                kind == virtual_scsi_mapping.MEDIA
+                and drive.is_drive
+                and drive.target is not None
+                and drive.target_udid == posted.target_udid
+                and drive.server_slot == mapping.server_slot
+            ):
+                self._left.remove(drive)
+                return content.copy(drive.target)
+        return _make_target(
+            self._host, kind, posted.target, mapping, self._planned
+        )
+
     def _adapters(
         self, posted: Mapping, client: Partition
     ) -> tuple[Element, Element]:
@@ -159,14 +175,13 @@ class _Plan:
         )
 
     def _drop_bare(self) -> None:
-        """Drop mappings without storage of adapters that have some."""
+        """Drop mappings of nothing on adapters that have something."""
+        planned = self._planned
         loaded = {
-            mapping.server_slot
-            for mapping in self._planned
-            if mapping.storage is not None
+            mapping.server_slot for mapping in planned if not mapping.is_bare
         }
-        for mapping in self._planned:
-            if mapping.storage is None and mapping.server_slot in loaded:
+        for mapping in planned:
+            if mapping.is_bare and mapping.server_slot in loaded:
                 self.section.remove(mapping.element)
 
 
