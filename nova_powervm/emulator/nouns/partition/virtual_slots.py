@@ -68,7 +68,17 @@ def choose(
     :param promised: slots that the same request takes for others.
     :raises errors.RestError: the slot is no slot, taken, or all are.
     """
-    used = taken(host, partition) | set(promised)
+    return pick(partition, adapter, taken(host, partition) | set(promised))
+
+
+def pick(
+    partition: Partition, adapter: content.Element, used: set[int]
+) -> int:
+    """Return the slot for an adapter, as :func:`choose` does.
+
+    :param used: the slots that are taken.
+    :raises errors.RestError: the slot is no slot, taken, or all are.
+    """
     if content.boolean(adapter, NEXT_HIGH):
         return _next(partition, used, max((FIRST - 1, *used)) + 1)
     wanted = content.text(adapter, NUMBER)
