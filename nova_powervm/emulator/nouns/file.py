@@ -18,6 +18,7 @@ from typing import IO
 
 from nova_powervm.emulator.core import content
 from nova_powervm.emulator.core import contents as contents_module
+from nova_powervm.emulator.core import elements
 from nova_powervm.emulator.core import emulation as emulation_module
 from nova_powervm.emulator.core import errors
 from nova_powervm.emulator.core import exchange
@@ -60,19 +61,6 @@ _SHA256 = re.compile('[0-9A-Fa-f]{64}')
 API = '/rest/api/web'
 _CONTENTS = f'{API}/{KIND}/contents/<uuid>'
 _UPLOAD = f'{KIND}.upload'
-_ORDER = (
-    'Metadata',
-    'Filename',
-    'DateModified',
-    'InternetMediaType',
-    'FileUUID',
-    'SHA256',
-    'ExpectedFileSizeInBytes',
-    'CurrentFileSizeInBytes',
-    'FileEnumType',
-    'TargetVirtualIOServerUUID',
-    'TargetDeviceUniqueDeviceID',
-)
 
 
 class File(resource.Resource):
@@ -359,7 +347,7 @@ def _write_medium(host: Host, file: File, size: int) -> None:
 def _write_size(host: Host, file: File, size: int) -> None:
     file.put('DateModified', int(host.clock() * 1000))
     file.put('CurrentFileSizeInBytes', size)
-    content.sort_children(file.element, _ORDER)
+    elements.sort(file.element)
 
 
 def delete(host: Host, file: File) -> None:

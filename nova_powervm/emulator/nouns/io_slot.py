@@ -20,6 +20,7 @@ import dataclasses
 from typing import Any
 
 from nova_powervm.emulator.core import content
+from nova_powervm.emulator.core import elements
 from nova_powervm.emulator.core import resource
 
 # Early NovaLink servers reported the device id as PCIVendorID, and nothing or
@@ -44,27 +45,6 @@ OWNER_ELEMENTS = (
     'PartitionUUID',
     'PartitionName',
     'PartitionType',
-)
-ORDER = (
-    'Metadata',
-    'BusGroupingRequired',
-    'Description',
-    'FeatureCodes',
-    'IOUnitPhysicalLocation',
-    'ParentSlotDynamicReconfigurationConnectorIndex',
-    'PCAdapterID',
-    *OWNER_ELEMENTS,
-    'PCIClass',
-    'PCIDeviceID',
-    'PCISubsystemDeviceID',
-    'PCIManufacturerID',
-    'PCIRevisionID',
-    'PCIVendorID',
-    'PCISubsystemVendorID',
-    'RelatedIBMiIOSlot',
-    'RelatedIOAdapter',
-    DRC_INDEX,
-    DRC_NAME,
 )
 # The schema versions in which K2 got these elements.
 _KSV = {
@@ -152,7 +132,7 @@ class Slot:
         """Have the slot say whether a partition can get it."""
         if content.find(self.element, _ADAPTER) is None:
             self.element.append(_related_adapter(self.element))
-            content.sort_children(self.element, ORDER)
+            elements.sort(self.element)
         path = f'{_ADAPTER}/IOAdapter/{ASSIGNABLE}'
         content.put(self.element, path, assignable).set('ksv', 'V1_2_0')
 
@@ -173,7 +153,7 @@ class Slot:
                 content.remove(self.element, [name])
             else:
                 content.put(self.element, name, value)
-        content.sort_children(self.element, ORDER)
+        elements.sort(self.element)
 
     def set_owner(self, owner: Owner | None, reported: bool) -> None:
         """Give the slot to a partition, or to none.
@@ -192,7 +172,7 @@ class Slot:
         )
         for name, value in zip(OWNER_ELEMENTS, values, strict=True):
             content.put(self.element, name, value).set('ksv', _KSV[name])
-        content.sort_children(self.element, ORDER)
+        elements.sort(self.element)
 
 
 def correct_ids(slot: content.Element) -> None:
@@ -206,7 +186,7 @@ def correct_ids(slot: content.Element) -> None:
     elif reported in VENDORS:
         content.put(slot, 'PCIVendorID', VENDORS[reported])
         content.put(slot, 'PCIDeviceID', reported)
-    content.sort_children(slot, ORDER)
+    elements.sort(slot)
 
 
 def new_slot(drc_index: int, drc_name: str) -> content.Element:
@@ -231,7 +211,7 @@ def associated_slot(slot: content.Element) -> content.Element:
     element = content.new('AssociatedIOSlot', *values)
     if content.find(element, _ADAPTER) is None:
         element.append(_related_adapter(slot))
-    content.sort_children(element, ORDER)
+    elements.sort(element)
     return element
 
 

@@ -21,6 +21,7 @@ from collections.abc import Iterable
 
 from nova_powervm.emulator.core import captures
 from nova_powervm.emulator.core import content
+from nova_powervm.emulator.core import elements
 from nova_powervm.emulator.core import errors
 from nova_powervm.emulator.core import groups as groups_module
 from nova_powervm.emulator.core import host as host_module
@@ -37,14 +38,6 @@ Host = host_module.Host
 
 NETWORK = 'VirtualNetwork'
 MAX_VLAN = 4094
-_ORDER = (
-    'Metadata',
-    'AssociatedSwitch',
-    'NetworkName',
-    'NetworkVLANID',
-    'VswitchID',
-    'TaggedNetwork',
-)
 _LINKS = 'VirtualNetworks'
 _FIXED = ('NetworkVLANID', 'TaggedNetwork')
 _READ_ONLY = ('Metadata', 'AssociatedSwitch', 'VswitchID', *_FIXED)
@@ -124,7 +117,7 @@ def update(
                 f'{name} of a virtual network cannot be changed.'
             )
     content.keep(body, network.element, _READ_ONLY)
-    content.sort_children(body, _ORDER)
+    elements.sort(body)
     network.element = body
     host.touch(network)
 
@@ -206,7 +199,7 @@ def _make(
     content.replace(element, related)
     content.put(element, 'NetworkVLANID', vlan)
     content.put(element, 'VswitchID', switch.id)
-    content.sort_children(element, _ORDER)
+    elements.sort(element)
     return Network(uuid, element, switch.system, lasting)
 
 

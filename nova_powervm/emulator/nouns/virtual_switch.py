@@ -16,6 +16,7 @@ from collections.abc import Iterable
 
 from nova_powervm.emulator.core import captures
 from nova_powervm.emulator.core import content
+from nova_powervm.emulator.core import elements
 from nova_powervm.emulator.core import errors
 from nova_powervm.emulator.core import groups as groups_module
 from nova_powervm.emulator.core import host as host_module
@@ -33,7 +34,6 @@ DEFAULT_SWITCH = 'ETHERNET0(Default)'
 SWITCH_LINK = 'AssociatedVirtualSwitch/link'
 MODES = ('Veb', 'Vepa')
 MAX_SWITCHES = 16
-_ORDER = ('Metadata', 'SwitchID', 'SwitchMode', 'SwitchName')
 _READ_ONLY = ('Metadata', 'SwitchID', 'VirtualNetworks')
 DEFAULT = {'name': DEFAULT_SWITCH}
 
@@ -83,7 +83,7 @@ def create(host: Host, system: System, body: Element) -> Switch:
     content.put(body, 'Metadata/Atom/AtomID', uuid)
     content.put(body, 'SwitchID', min(set(range(MAX_SWITCHES)) - used))
     content.replace(body, content.leaf('VirtualNetworks'))
-    content.sort_children(body, _ORDER)
+    elements.sort(body)
     switch = Switch(uuid, body, system)
     host.add(switch)
     return switch
@@ -116,7 +116,7 @@ def update(
     """Give a switch the name and mode of a posted body, or refuse."""
     content.keep(body, switch.element, _READ_ONLY)
     _check(host, switch.system, body, switch)
-    content.sort_children(body, _ORDER)
+    elements.sort(body)
     switch.element = body
     host.touch(switch)
 

@@ -13,6 +13,7 @@
 """Network adapters of partitions: making, changing and deleting them."""
 
 from nova_powervm.emulator.core import content
+from nova_powervm.emulator.core import elements
 from nova_powervm.emulator.core import errors
 from nova_powervm.emulator.core import groups as groups_module
 from nova_powervm.emulator.core import host as host_module
@@ -33,38 +34,6 @@ Element = content.Element
 Partition = partition_module.Partition
 
 
-_ORDER = (
-    'Metadata',
-    'AdapterType',
-    'DynamicReconfigurationConnectorName',
-    'LocationCode',
-    'LocalPartitionID',
-    'RequiredAdapter',
-    'VariedOn',
-    virtual_slots.NUMBER,
-    'Enabled',
-    'AllowedOperatingSystemMACAddresses',
-    'MACAddress',
-    'PortVLANID',
-    'QualityOfServicePriority',
-    'QualityOfServicePriorityEnabled',
-    'TaggedVLANIDs',
-    'TaggedVLANSupported',
-    'VirtualStationInterfaceTypeID',
-    'VirtualStationInterfaceTypeVersion',
-    'VirtualStationInterfaceManagerID',
-    'AssociatedVirtualSwitch',
-    'VirtualSwitchID',
-    'IPAddress',
-    'SubnetMask',
-    'Gateway',
-    'DeviceName',
-    'TrunkPriority',
-    'ConfiguredMTU',
-    'OvsBridge',
-    'OvsPortExternalIds',
-    'VirtualNetworks',
-)
 _DEFAULTS: dict[str, content.Value] = {
     'RequiredAdapter': False,
     'VariedOn': True,
@@ -192,7 +161,7 @@ def set_vlans(adapter: Adapter, pvid: int, tagged: tuple[int, ...]) -> None:
     text = ' '.join(map(str, tagged))
     content.put(adapter.element, 'TaggedVLANIDs', text)
     _settle_tags(adapter.element)
-    content.sort_children(adapter.element, _ORDER)
+    elements.sort(adapter.element)
 
 
 def location(partition: Partition, slot: int) -> str:
@@ -212,7 +181,7 @@ def set_switch(element: Element, switch: virtual_switch.Switch) -> None:
     content.replace(element, related)
     content.put(element, 'VirtualSwitchID', switch.id)
     _settle_tags(element)
-    content.sort_children(element, _ORDER)
+    elements.sort(element)
 
 
 def _settle_tags(element: Element) -> None:

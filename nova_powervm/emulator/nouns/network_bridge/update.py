@@ -13,6 +13,7 @@
 """Building the virtual Ethernet that a world document describes."""
 
 from nova_powervm.emulator.core import content
+from nova_powervm.emulator.core import elements
 from nova_powervm.emulator.core import errors
 from nova_powervm.emulator.core import groups as groups_module
 from nova_powervm.emulator.core import host as host_module
@@ -36,38 +37,6 @@ Host = host_module.Host
 Bridge = network_bridge.Bridge
 
 
-_ORDER = (
-    'Metadata',
-    'ControlChannelID',
-    'FailoverEnabled',
-    'LoadBalancingEnabled',
-    'LoadGroups',
-    'PortVLANID',
-    trunk_adapter.SEAS,
-    'UniqueDeviceID',
-    'VirtualNetworks',
-)
-_SEA_ORDER = (
-    'Metadata',
-    trunk_adapter.SEA_VIOS,
-    'ControlChannelInterfaceName',
-    'BackingDeviceChoice',
-    'HighAvailabilityMode',
-    'DeviceName',
-    'JumboFramesEnabled',
-    'PortVLANID',
-    'QualityOfServiceMode',
-    'QueueSize',
-    'ThreadModeEnabled',
-    trunk_adapter.TRUNKS,
-    'IsPrimary',
-    'IPInterface',
-    'UniqueDeviceID',
-    'LargeSend',
-    'AddressToPing',
-    'IIDPService',
-    'ConfigurationState',
-)
 _SEA_DEFAULTS: dict[str, content.Value] = {
     'JumboFramesEnabled': False,
     'QualityOfServiceMode': 'disabled',
@@ -208,12 +177,12 @@ def _show(host: Host, bridge: Bridge) -> None:
         found = network_bridge.trunks_of(host, bridge, vios)
         members = [trunk_adapter.element(adapter) for adapter in found]
         content.replace(sea, content.new(trunk_adapter.TRUNKS, *members))
-        content.sort_children(sea, _SEA_ORDER)
+        elements.sort(sea)
         trunk_adapter.show_sea(vios, sea)
         host.touch(vios)
     everywhere = network_bridge.trunks_of(host, bridge)
     content.replace(bridge.element, trunk_adapter.load_groups(everywhere))
-    content.sort_children(bridge.element, _ORDER)
+    elements.sort(bridge.element)
     client_network_adapter.settle_networks(host, bridge.system)
     for adapter in everywhere:
         client_network_adapter_update.link_network(host, adapter)

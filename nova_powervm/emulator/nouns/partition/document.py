@@ -17,8 +17,8 @@ made again after every change.
 """
 
 from nova_powervm.emulator.core import content
+from nova_powervm.emulator.core import elements
 from nova_powervm.emulator.nouns.partition import model as partition_module
-from nova_powervm.emulator.nouns.partition import order
 
 Partition = partition_module.Partition
 REFERENCE_OFF = '00000000'
@@ -73,6 +73,13 @@ _VIOS_SECTIONS = {
     'FreeIOAdaptersForLinkAggregation': 'ViosNetwork',
     'FreeEthenetBackingDevicesForSEA': 'ViosNetwork',
 }
+# The sections that clients and the emulator write.
+_SORTED = (
+    partition_module.IO,
+    partition_module.MEMORY,
+    partition_module.PROCESSORS,
+    partition_module.SHARED,
+)
 _DLPAR = ('IO', 'Memory', 'Processor')
 
 
@@ -152,7 +159,16 @@ def set_current(partition: Partition) -> None:
     io = content.section(partition.element, partition_module.IO)
     slots = content.integer(io, 'MaximumVirtualIOSlots', 64)
     content.put(io, 'CurrentMaximumVirtualIOSlots', slots)
-    order.sort_partition(partition.element, partition.kind)
+    sort(partition.element)
+
+
+def sort(element: content.Element) -> None:
+    """Put the elements of a partition's content into their order."""
+    elements.sort(element)
+    for path in _SORTED:
+        section = content.find(element, path)
+        if section is not None:
+            elements.sort(section)
 
 
 def _set_compatibility(partition: Partition) -> None:

@@ -25,7 +25,6 @@ from nova_powervm.emulator.nouns.network_bridge import (
 )
 from nova_powervm.emulator.nouns.partition import document
 from nova_powervm.emulator.nouns.partition import model as partition_module
-from nova_powervm.emulator.nouns.partition import order
 from nova_powervm.emulator.nouns.partition import ownership
 from nova_powervm.emulator.nouns.partition import rules
 from nova_powervm.emulator.nouns.virtual_scsi_mapping import (
@@ -146,7 +145,7 @@ def update(
     had = set(partition.profile_slots)
     renamed = name != partition.name
     _move_capacity(host, partition, body)
-    order.sort_partition(body, partition.kind)
+    document.sort(body)
     partition.element = body
     document.set_current(partition)
     host.touch(partition, _detail(renamed, remapped))

@@ -16,6 +16,7 @@
 import dataclasses
 
 from nova_powervm.emulator.core import content
+from nova_powervm.emulator.core import elements
 from nova_powervm.emulator.nouns.managed_system import model as managed_system
 from nova_powervm.emulator.nouns.partition import model as partition_module
 from nova_powervm.emulator.nouns.virtual_scsi_mapping import (
@@ -23,27 +24,6 @@ from nova_powervm.emulator.nouns.virtual_scsi_mapping import (
 )
 
 Element = content.Element
-SLOT = virtual_scsi_mapping.SLOT
-_ORDER = (
-    'Metadata',
-    'AdapterType',
-    'DynamicReconfigurationConnectorName',
-    'LocationCode',
-    'LocalPartitionID',
-    'RequiredAdapter',
-    'VariedOn',
-    'UseNextAvailableSlotID',
-    'UseNextAvailableHighSlotID',
-    SLOT,
-    'Enabled',
-    'AdapterName',
-    'BackingDeviceName',
-    'RemoteBackingDeviceName',
-    'RemoteLogicalPartitionID',
-    'RemoteSlotNumber',
-    'ServerLocationCode',
-    'UniqueDeviceID',
-)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -85,7 +65,7 @@ def set_backing(adapter: Element, name: str) -> None:
         content.put(adapter, 'BackingDeviceName', name)
     else:
         content.remove(adapter, ['BackingDeviceName'])
-    content.sort_children(adapter, _ORDER)
+    elements.sort(adapter)
 
 
 def _adapter(
@@ -98,12 +78,12 @@ def _adapter(
         'LocalPartitionID': local.partition.id,
         'RequiredAdapter': False,
         'VariedOn': True,
-        SLOT: local.slot,
+        virtual_scsi_mapping.SLOT: local.slot,
         'RemoteLogicalPartitionID': remote.partition.id,
         'RemoteSlotNumber': remote.slot,
         'ServerLocationCode': remote.location,
     }
     leaves = [content.leaf(*item) for item in (common | values).items()]
     element = content.new(name, *leaves)
-    content.sort_children(element, _ORDER)
+    elements.sort(element)
     return element

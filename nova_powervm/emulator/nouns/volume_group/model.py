@@ -18,6 +18,7 @@ from typing import Any
 from typing import Self
 
 from nova_powervm.emulator.core import content
+from nova_powervm.emulator.core import elements
 from nova_powervm.emulator.core import host as host_module
 from nova_powervm.emulator.core import resource
 from nova_powervm.emulator.core import units
@@ -35,32 +36,10 @@ MEDIA = 'MediaRepositories'
 REPOSITORY = 'VirtualMediaRepository'
 MEDIUM = 'VirtualOpticalMedia'
 _MEDIA_LIST = 'OpticalMedia'
-_REPOSITORY_ORDER = (
-    'Metadata',
-    _MEDIA_LIST,
-    'RepositoryName',
-    'RepositorySize',
-)
 KIND = 'VolumeGroup'
 DISK = 'VirtualDisk'
 DISKS = 'VirtualDisks'
 _UNIT_GB = 0.125
-_ORDER = (
-    'Metadata',
-    'AvailableSize',
-    'BackingDeviceCount',
-    'FreeSpace',
-    'GroupCapacity',
-    'GroupName',
-    'GroupSerialID',
-    'GroupState',
-    'MaximumLogicalVolumes',
-    MEDIA,
-    'MinimumAllocationSize',
-    'PhysicalVolumes',
-    'UniqueDeviceID',
-    DISKS,
-)
 JSON = dict[str, Any]
 
 
@@ -248,7 +227,7 @@ class VolumeGroup(resource.Resource):
 
     def sort(self) -> None:
         """Put the content's elements into the schema's order."""
-        content.sort_children(self.element, _ORDER)
+        elements.sort(self.element)
 
 
 def udid_of(name: str) -> str:

@@ -15,11 +15,12 @@
 from collections.abc import Iterable
 
 from nova_powervm.emulator.core import content
+from nova_powervm.emulator.core import elements
 from nova_powervm.emulator.core import errors
 from nova_powervm.emulator.core import groups as groups_module
 from nova_powervm.emulator.core import host as host_module
 from nova_powervm.emulator.core import units
-from nova_powervm.emulator.nouns.partition import order
+from nova_powervm.emulator.nouns.partition import document
 from nova_powervm.emulator.nouns.virtual_scsi_mapping import (
     model as virtual_scsi_mapping,
 )
@@ -34,31 +35,6 @@ Medium = volume_group.Medium
 Repository = volume_group.Repository
 Disk = volume_group.Disk
 VolumeGroup = volume_group.VolumeGroup
-
-
-_DISK_ORDER = (
-    'Metadata',
-    'ReadIOPS',
-    'WriteIOPS',
-    'EncryptionState',
-    'EncryptionKey',
-    'EncryptionAgent',
-    'Tag',
-    'EmulateModel',
-    'DiskCapacity',
-    'DiskLabel',
-    'DiskName',
-    'MaxLogicalVolumes',
-    'PartitionSize',
-    'VolumeGroup',
-    'BaseImage',
-    'UniqueDeviceID',
-    'VirtualDiskType',
-    'BackStoreType',
-    'FileFormat',
-    'RbdUser',
-    'OptionalParameters',
-)
 
 
 class _Changes:
@@ -159,7 +135,7 @@ class _Changes:
         content.put(element, 'UniqueDeviceID', udid)
         self._take_image(disk)
         element.append(_group_link(self._group))
-        content.sort_children(element, _DISK_ORDER)
+        elements.sort(element)
         content.section(self.draft.element, volume_group.DISKS).append(element)
         self.draft.take(capacity)
 
@@ -316,7 +292,7 @@ def show_repository(host: Host, group: VolumeGroup) -> None:
     repository = group.repository
     if repository is not None:
         section.append(content.copy(repository.element))
-    order.sort_partition(vios.element, vios.kind)
+    document.sort(vios.element)
     host.touch(vios)
 
 
