@@ -15,6 +15,7 @@
 import dataclasses
 import functools
 import logging
+import re
 import threading
 from collections.abc import Iterable
 from collections.abc import Mapping
@@ -47,6 +48,11 @@ if TYPE_CHECKING:
 LOG = logging.getLogger(__name__)
 # NovaLink sends this header; clients take a server without it for an HMC.
 _HEADERS = {'X-MC-Type': 'PVM'}
+_ROOT = re.compile('/rest/api/(uom|web)/(?P<kind>[^/]+)')
+# The start of each URI: a kind of resource, or what is in its place.
+_ROOTS = frozenset(
+    found[0] for route in routes.ROUTES if (found := _ROOT.match(route.rule))
+)
 
 
 class Application:
@@ -158,6 +164,7 @@ class Application:
             with host.condition if reads else host.changing():
                 if route.needs_session:
                     host.sessions.check(call.token)
+                call.check(route.served)
                 if not route.streams:
                     return route.handler(self._emulation, call, **arguments)
             return route.handler(self._emulation, call, **arguments)
@@ -176,6 +183,11 @@ class Application:
 def _unknown(
     _: emulation_module.Emulation, call: exchange.Call
 ) -> exchange.Answer:
+    root = _ROOT.match(call.path)
+    if root and root[0] not in _ROOTS:
+        raise errors.BadRequest(
+            f'REST000E Unrecognized root REST type of {root["kind"]}'
+        )
     raise errors.NotFound(f'{call.path} is not a URI of this API.')
 
 

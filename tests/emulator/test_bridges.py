@@ -307,8 +307,9 @@ class FailoverBridgeTest(BridgeTestCase):
         self.assert_in_step()
 
     def test_update_refuses_different_vlans_on_vioses(self):
+        self.ensure(100)
         bridge = self.bridge()
-        bridge.seas[1].primary_adpt.tagged_vlans = [7]
+        bridge.seas[1].addl_adpts[0].tagged_vlans = [7]
         self.assert_refused(400, 'the same VLANs', bridge.update)
 
     def test_delete_of_vios_removes_its_side_of_bridge(self):

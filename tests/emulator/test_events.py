@@ -62,11 +62,6 @@ class EventFeedTest(base.EmulatorTestCase):
         self.assertEqual([('NEW_CLIENT', '', '')], self.poll())
         self.assertEqual([], self.poll())
 
-    def test_poll_without_application_id_is_refused(self):
-        self.assert_refused(
-            400, 'QUEUE_APPLICATIONID', self.adapter.read, 'Event'
-        )
-
     def test_clients_have_event_queues_of_their_own(self):
         self.poll('a')
         self.poll('b')

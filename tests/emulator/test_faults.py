@@ -202,7 +202,7 @@ class JournalTest(base.EmulatorTestCase):
         self.assertEqual(1, counts['DELETE LogicalPartition.delete'])
 
     def test_journal_labels_requests_outside_api(self):
-        self.assert_refused(404, 'not a URI', self.adapter.read, 'Nonsense')
+        self.assert_refused(400, 'REST000E', self.adapter.read, 'Nonsense')
         self.assert_refused(
             405,
             'PUT',

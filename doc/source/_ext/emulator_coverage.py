@@ -60,6 +60,9 @@ NOT_OF_PYPOWERVM = {
     r'.*/ManagedSystem/<parent>/\w+/<uuid>/do/<operation>': (
         'jobs by way of the system'
     ),
+    r'.*/(Group|SharedMemoryPool|VirtualSCSIClientAdapter)(/<uuid>)?': (
+        'empty feeds that inventories ask for'
+    ),
 }
 
 

@@ -49,7 +49,10 @@ class NotFound(RestError):
     """The URI names no resource."""
 
     status = 404
-    reason = 'Resource not found.'
+    reason = 'The supplied URI does not identify a known resource.'
+
+    def __init__(self, message: str) -> None:
+        super().__init__(f'REST000B The URI is not valid: {message}')
 
 
 class MethodNotAllowed(RestError):
@@ -57,6 +60,13 @@ class MethodNotAllowed(RestError):
 
     status = 405
     reason = 'Method not allowed.'
+
+
+class NotAcceptable(RestError):
+    """The client accepts no media type that the answer could have."""
+
+    status = 406
+    reason = 'Not acceptable.'
 
 
 class Conflict(RestError):
@@ -71,6 +81,13 @@ class PreconditionFailed(RestError):
 
     status = 412
     reason = 'Precondition failed.'
+
+
+class UnsupportedMediaType(RestError):
+    """The body has another media type than it must have."""
+
+    status = 415
+    reason = 'Unsupported media type.'
 
 
 class Fault(RestError):

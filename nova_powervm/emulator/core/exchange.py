@@ -25,7 +25,9 @@ from nova_powervm.emulator.core import bodies
 from nova_powervm.emulator.core import content
 from nova_powervm.emulator.core import errors
 from nova_powervm.emulator.core import groups as groups_module
+from nova_powervm.emulator.core import media
 from nova_powervm.emulator.core import resource
+from nova_powervm.emulator.core import schema
 
 Resource = resource.Resource
 Groups = groups_module.Groups
@@ -91,12 +93,30 @@ class Call:
         """The session token, if the request has one."""
         return self.headers.get('X-Api-Session')
 
-    def content(self) -> content.Element:
+    def content(self, kind: str) -> content.Element:
         """Return the content element of the body.
 
-        :raises errors.BadRequest: the body is no XML.
+        :param kind: its name.
+        :raises errors.RestError: the body is no XML or something else, its
+            Content-Type says so, or the schema has no such document.
         """
-        return content.parse(self.body)
+        body = content.parse(self.body)
+        found = content.local_name(body)
+        if found != kind:
+            raise errors.BadRequest(f'The body is a {found}, not a {kind}.')
+        media.check_body(self.headers.get('Content-Type', ''), body)
+        schema.check(body)
+        return body
+
+    def check(self, served: Sequence[str]) -> None:
+        """Refuse what no answer could satisfy, whatever the URI is.
+
+        :param served: the media types of answers.
+        :raises errors.RestError: the client accepts none of them, or asks
+            for an unknown group.
+        """
+        media.check_accepted(self.headers.get('Accept', ''), served)
+        Groups.from_query(self.parameters.get('group'))
 
     def self_path(self, path: str) -> str:
         """Return a path with this request's groups, for a SELF link.

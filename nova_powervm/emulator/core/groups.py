@@ -16,6 +16,7 @@ from collections.abc import Iterable
 from typing import Self
 
 from nova_powervm.emulator.core import content
+from nova_powervm.emulator.core import errors
 
 # Groups that K2 leaves out unless a request names them. Elements of other
 # groups (Hypervisor, SystemNetwork) are part of the default attributes.
@@ -30,6 +31,14 @@ EXTENDED = frozenset(
         'VNIC',
     )
 )
+_KNOWN = EXTENDED | {
+    'All',
+    'EnergyManagement',
+    'Hypervisor',
+    'None',
+    'SystemNetwork',
+    'TierThreshold',
+}
 
 
 class Groups:
@@ -44,10 +53,19 @@ class Groups:
 
     @classmethod
     def from_query(cls, value: str | None) -> Self:
-        """Read the parameter as it stands in a URI (``None``, ``A,B``)."""
-        if value is None or value == 'All':
-            return cls()
-        return cls(name for name in value.split(',') if name != 'None')
+        """Read the parameter as it stands in a URI (``None``, ``A,B``).
+
+        Resources of each kind can be read with the groups of all kinds.
+
+        :raises errors.BadRequest: no kind has such a group.
+        """
+        names = ['All'] if value is None else value.split(',')
+        for name in names:
+            if name not in _KNOWN:
+                raise errors.BadRequest(
+                    f'REST0026 Unknown extended attribute group {name}'
+                )
+        return cls(None if 'All' in names else names)
 
     @property
     def mask(self) -> int:

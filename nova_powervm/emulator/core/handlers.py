@@ -16,11 +16,11 @@ import dataclasses
 import re
 from collections.abc import Iterator
 
-from nova_powervm.emulator.core import content
 from nova_powervm.emulator.core import emulation as emulation_module
 from nova_powervm.emulator.core import errors
 from nova_powervm.emulator.core import exchange
 from nova_powervm.emulator.core import job_documents
+from nova_powervm.emulator.core import media
 from nova_powervm.emulator.core import noun as noun_module
 from nova_powervm.emulator.core import quick as quick_module
 from nova_powervm.emulator.core import resource
@@ -56,10 +56,13 @@ class _Handlers:
         yield Route('GET', feed, self.feed, f'{kind}.feed')
         yield Route('GET', one, self.read, f'{kind}.read')
         if self.noun.quick:
-            label = f'{kind}.quick'
-            yield Route('GET', f'{feed}/quick/All', self.quick_all, label)
-            yield Route('GET', f'{one}/quick', self.quick, label)
-            yield Route('GET', f'{one}/quick/<name>', self.quick, label)
+            for rule, handler in (
+                (f'{feed}/quick/All', self.quick_all),
+                (f'{one}/quick', self.quick),
+                (f'{one}/quick/<name>', self.quick),
+            ):
+                label = f'{kind}.quick'
+                yield Route('GET', rule, handler, label, served=media.JSON)
             if not self.parent_kind:
                 rule = f'{feed}/search/<path:expression>'
                 yield Route('GET', rule, self.search, f'{kind}.search')
@@ -104,25 +107,29 @@ class _Handlers:
     def quick(
         self,
         emulation: Emulation,
-        _call: Call,
+        call: Call,
         uuid: str,
         name: str = 'All',
         parent: str = '',
     ) -> Answer:
         """Answer with one or all quick properties of a resource."""
         found = self._find(emulation, uuid, parent)
-        readers = self.noun.quick
-        if name == 'All':
-            return exchange.json_answer(quick_module.every(readers, found))
-        return exchange.json_answer(quick_module.one(readers, found, name))
+        values = quick_module.Values(self.noun.quick, found, call.base)
+        return exchange.json_answer(
+            values.every() if name == 'All' else values.one(name)
+        )
 
     def quick_all(
-        self, emulation: Emulation, _call: Call, parent: str = ''
+        self, emulation: Emulation, call: Call, parent: str = ''
     ) -> Answer:
         """Answer with all quick properties of all resources."""
+        readers = self.noun.quick
         return exchange.json_answer(
             [
-                {'UUID': one.uuid, **quick_module.every(self.noun.quick, one)}
+                {
+                    'UUID': one.uuid,
+                    **quick_module.Values(readers, one, call.base).every(),
+                }
                 for one in self._all(emulation, parent)
             ]
         )
@@ -132,7 +139,8 @@ class _Handlers:
     ) -> Answer:
         """PUT: make a resource of the body."""
         assert self.noun.create is not None  # noqa: S101 - has a route
-        body = self._body(emulation, call)
+        with emulation.host.drafting():
+            body = call.content(self.noun.kind)
         above = self._parent(emulation, parent)
         created = self.noun.create(emulation.host, above, body)
         with emulation.host.drafting():
@@ -145,7 +153,8 @@ class _Handlers:
         assert self.noun.update is not None  # noqa: S101 - has a route
         found = self._find(emulation, uuid, parent)
         call.check_current(found)
-        body = self._body(emulation, call)
+        with emulation.host.drafting():
+            body = call.content(self.noun.kind)
         self.noun.update(emulation.host, found, body, call.groups)
         with emulation.host.drafting():
             return self._answer(call, found)
@@ -201,16 +210,6 @@ class _Handlers:
         if above is None:
             return emulation.host.get(self.noun.kind, uuid)
         return emulation.host.get_child(above, self.noun.kind, uuid)
-
-    def _body(self, emulation: Emulation, call: Call) -> content.Element:
-        with emulation.host.drafting():
-            body = call.content()
-        if content.local_name(body) != self.noun.kind:
-            raise errors.BadRequest(
-                f'The body is a {content.local_name(body)}, not a '
-                f'{self.noun.kind}.'
-            )
-        return body
 
     def _path(self, call: Call) -> str:
         """Return the URI of the feed, in the form that was asked for."""

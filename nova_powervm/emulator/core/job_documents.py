@@ -16,7 +16,6 @@ from collections.abc import Iterable
 
 from nova_powervm.emulator.core import atom
 from nova_powervm.emulator.core import content
-from nova_powervm.emulator.core import errors
 from nova_powervm.emulator.core import exchange
 from nova_powervm.emulator.core import jobs as jobs_module
 from nova_powervm.emulator.core import resource
@@ -44,9 +43,7 @@ def parameters(call: Call) -> dict[str, str]:
 
     :raises errors.BadRequest: the body is something else.
     """
-    request = call.content()
-    if content.local_name(request) != 'JobRequest':
-        raise errors.BadRequest('The body is not a JobRequest.')
+    request = call.content('JobRequest')
     return {
         content.text(parameter, 'ParameterName'): content.text(
             parameter, 'ParameterValue'

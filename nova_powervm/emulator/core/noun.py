@@ -17,8 +17,6 @@ from collections.abc import Callable
 from collections.abc import Mapping
 from typing import Any
 
-from nova_powervm.emulator.core import content
-from nova_powervm.emulator.core import elements
 from nova_powervm.emulator.core import jobs
 from nova_powervm.emulator.core import quick as quick_module
 from nova_powervm.emulator.core import resource
@@ -68,8 +66,6 @@ class Noun:
     :ivar delete: deletes one: ``delete(host, resource)``.
     :ivar quick: quick properties by name.
     :ivar operations: jobs by name.
-    :ivar order: element to the order of its children in the schema, for its
-        own elements and all below them.
     :ivar routes: further URIs.
     :ivar service: ``uom`` or ``web``.
     :ivar world: how world documents describe such resources.
@@ -87,9 +83,6 @@ class Noun:
     )
     operations: Mapping[str, type[jobs.Operation]] = dataclasses.field(
         default_factory=dict
-    )
-    order: content.Orders = dataclasses.field(
-        default_factory=lambda: elements.ORDERS
     )
     routes: tuple[route.Route, ...] = ()
     service: str = UOM

@@ -12,6 +12,7 @@
 
 """Quick properties: single values of a resource, in JSON."""
 
+import dataclasses
 from collections.abc import Callable
 from collections.abc import Mapping
 
@@ -20,26 +21,18 @@ from nova_powervm.emulator.core import errors
 from nova_powervm.emulator.core import resource
 
 Resource = resource.Resource
-JSON = str | int | float | bool | None
+JSON = str | int | float | None
 Reader = Callable[[Resource], JSON]
 
 
 def text(path: str) -> Reader:
-    """Read the text at a path; None if it is empty."""
+    """Read the text at a path; None if it is empty.
+
+    Hosts give truth values as text, too.
+    """
 
     def read(resource: Resource) -> JSON:
         return resource.text(path) or None
-
-    return read
-
-
-def integer(path: str) -> Reader:
-    """Read the whole number at a path; None without one."""
-
-    def read(resource: Resource) -> JSON:
-        if content.find(resource.element, path) is None:
-            return None
-        return resource.integer(path)
 
     return read
 
@@ -48,36 +41,55 @@ def number(path: str) -> Reader:
     """Read the number at a path; None without one."""
 
     def read(resource: Resource) -> JSON:
-        if content.find(resource.element, path) is None:
+        if not resource.text(path):
             return None
-        return resource.number(path)
+        value = resource.number(path)
+        return int(value) if value.is_integer() else value
 
     return read
 
 
-def boolean(path: str) -> Reader:
-    """Read the truth value at a path."""
+def exists(path: str) -> Reader:
+    """Say whether there is an element at a path."""
 
     def read(resource: Resource) -> JSON:
-        return resource.boolean(path)
+        found = content.find(resource.element, path)
+        return content.as_text(found is not None)
 
     return read
 
 
-def every(
-    readers: Mapping[str, Reader], resource: Resource
-) -> dict[str, JSON]:
-    """Return every quick property of a resource."""
-    return {name: read(resource) for name, read in readers.items()}
+def texts(*names: str) -> dict[str, Reader]:
+    """Read texts below the root by the names of their elements."""
+    return {name: text(name) for name in names}
 
 
-def one(readers: Mapping[str, Reader], resource: Resource, name: str) -> JSON:
-    """Return one quick property of a resource.
+@dataclasses.dataclass(frozen=True)
+class Values:
+    """The quick properties of one resource.
 
-    :raises errors.NotFound: the kind has none with this name.
+    :ivar readers: by the names of the properties.
+    :ivar base: goes before paths of the REST API.
     """
-    if name not in readers:
-        raise errors.NotFound(
-            f'{resource.kind} has no quick property {name!r}.'
-        )
-    return readers[name](resource)
+
+    readers: Mapping[str, Reader]
+    resource: Resource
+    base: str
+
+    def every(self) -> dict[str, JSON]:
+        """Return all of them by name."""
+        return {name: self.one(name) for name in self.readers}
+
+    def one(self, name: str) -> JSON:
+        """Return one of them.
+
+        :raises errors.NotFound: the kind has none with this name.
+        """
+        if name not in self.readers:
+            raise errors.NotFound(
+                f'{self.resource.kind} has no quick property {name!r}.'
+            )
+        value = self.readers[name](self.resource)
+        if isinstance(value, str) and value.startswith(resource.API):
+            return self.base + value
+        return value

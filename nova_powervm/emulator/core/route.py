@@ -14,8 +14,10 @@
 
 import dataclasses
 from collections.abc import Callable
+from collections.abc import Sequence
 
 from nova_powervm.emulator.core import exchange
+from nova_powervm.emulator.core import media
 
 
 @dataclasses.dataclass(frozen=True)
@@ -27,6 +29,7 @@ class Route:
     :ivar handler: answers: ``handler(emulation, call, **placeholders)``.
     :ivar label: names the route in the journal and for faults.
     :ivar needs_session: False for the request that opens a session.
+    :ivar served: the media types that the answer can have.
     :ivar streams: the handler reads the body itself, and takes the host's
         lock when it needs it.
     """
@@ -36,4 +39,5 @@ class Route:
     handler: Callable[..., exchange.Answer]
     label: str
     needs_session: bool = True
+    served: Sequence[str] = media.DOCUMENT
     streams: bool = False

@@ -18,6 +18,7 @@ A noun that is too long for one module has its changes in a second one,
 
 from nova_powervm.emulator.core import jobs as jobs_module
 from nova_powervm.emulator.core import noun
+from nova_powervm.emulator.nouns import empty
 from nova_powervm.emulator.nouns import event
 from nova_powervm.emulator.nouns import file
 from nova_powervm.emulator.nouns import job
@@ -50,6 +51,7 @@ NOUNS: tuple[noun.Noun, ...] = (
     client_network_adapter_noun.NOUN,
     job.NOUN,
     event.NOUN,
+    *empty.NOUNS,
 )
 OPERATIONS: jobs_module.Operations = {
     (one.kind, name): operation

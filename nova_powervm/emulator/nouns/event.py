@@ -15,7 +15,6 @@
 from nova_powervm.emulator.core import atom
 from nova_powervm.emulator.core import content
 from nova_powervm.emulator.core import emulation as emulation_module
-from nova_powervm.emulator.core import errors
 from nova_powervm.emulator.core import events as events_module
 from nova_powervm.emulator.core import exchange
 from nova_powervm.emulator.core import noun
@@ -30,7 +29,7 @@ _PATH = f'{resource.API}/Event'
 
 def create(emulation: Emulation, call: Call) -> Answer:
     """PUT Event: send an event of one's own to every client."""
-    sent = call.content()
+    sent = call.content('Event')
     event = emulation.host.events.emit(
         'CUSTOM_CLIENT_EVENT',
         content.text(sent, 'EventData'),
@@ -42,16 +41,15 @@ def create(emulation: Emulation, call: Call) -> Answer:
 def poll(emulation: Emulation, call: Call) -> Answer:
     """GET Event: what has happened since this client's last poll.
 
-    Waits for something to happen; 204 if nothing has.
+    A client without an application id is the session. Waits for something
+    to happen; 204 if nothing has.
     """
-    client = call.parameters.get('QUEUE_APPLICATIONID')
-    if not client:
-        raise errors.BadRequest('QUEUE_APPLICATIONID is missing.')
-    events = emulation.host.events.poll(
-        client, call.token or '', emulation.event_wait
-    )
+    session = call.token or ''
+    client = call.parameters.get('QUEUE_APPLICATIONID') or session
+    events = emulation.host.events.poll(client, session, emulation.event_wait)
     entries = [_entry(call, event) for event in events]
-    return exchange.documents(call, entries, f'{_PATH}?{call.query}')
+    path = f'{_PATH}?{call.query}' if call.query else _PATH
+    return exchange.documents(call, entries, path)
 
 
 def _entry(call: Call, event: events_module.Event) -> atom.Entry:

@@ -23,6 +23,7 @@ from nova_powervm.emulator.core import emulation as emulation_module
 from nova_powervm.emulator.core import errors
 from nova_powervm.emulator.core import exchange
 from nova_powervm.emulator.core import host as host_module
+from nova_powervm.emulator.core import media
 from nova_powervm.emulator.core import noun
 from nova_powervm.emulator.core import resource
 from nova_powervm.emulator.core import route
@@ -184,10 +185,6 @@ def _chunks(stored: IO[bytes]) -> Iterator[bytes]:
 
 def check_body(host: Host, body: Element) -> Partition:
     """Check what does not depend on disks; return the VIOS it is for."""
-    if content.local_name(body) != KIND:
-        raise errors.BadRequest(
-            f'The body is a {content.local_name(body)}, not a {KIND}.'
-        )
     _check_form(body)
     if sum(1 for _ in host.all(KIND)) >= MAX_FILES:
         raise errors.Conflict(
@@ -361,7 +358,13 @@ NOUN = noun.Noun(
     create=create,
     delete=delete,
     routes=(
-        route.Route('GET', _CONTENTS, download, f'{KIND}.download'),
+        route.Route(
+            'GET',
+            _CONTENTS,
+            download,
+            f'{KIND}.download',
+            served=media.OCTETS,
+        ),
         route.Route('PUT', _CONTENTS, upload, _UPLOAD, streams=True),
         route.Route('POST', _CONTENTS, upload, _UPLOAD, streams=True),
     ),

@@ -25,31 +25,20 @@ from nova_powervm.emulator.nouns.partition import quick_properties
 
 KIND = partition_module.LPAR
 
-
-_CURRENT = f'{partition_module.PROCESSORS}/Current'
-_SHARED = f'{_CURRENT}SharedProcessorConfiguration'
-_DEDICATED = f'{_CURRENT}DedicatedProcessorConfiguration'
 _QUICK = {
-    'MigrationState': quick.text('MigrationState'),
-    'CurrentProcessingUnits': quick.number(
-        f'{_SHARED}/CurrentProcessingUnits'
+    **quick.texts(
+        'Description',
+        'LastActivatedProfile',
+        'MigrationState',
+        'PowerManagementMode',
+        'ProgressState',
+        'RemoteRestartState',
     ),
-    'ProgressState': quick.text('ProgressState'),
-    'AllocatedVirtualProcessors': quick.integer(
-        f'{_SHARED}/AllocatedVirtualProcessors'
+    'HasPhysicalIO': quick.exists(
+        f'{partition_module.IO}/ProfileIOSlots/ProfileIOSlot'
     ),
-    'RemoteRestartState': quick.text('RemoteRestartState'),
-    'OperatingSystemVersion': quick.text('OperatingSystemVersion'),
-    'PowerManagementMode': quick.text('PowerManagementMode'),
-    # A string, unlike the other truth values.
-    'HasDedicatedProcessors': quick.text(
-        f'{partition_module.PROCESSORS}/HasDedicatedProcessors'
-    ),
-    'ResourceMonitoringIPAddress': quick.text('ResourceMonitoringIPAddress'),
-    'ReferenceCode': quick.text('ReferenceCode'),
-    'CurrentProcessors': quick.integer(f'{_DEDICATED}/CurrentProcessors'),
-    'CurrentMemory': quick.integer(f'{partition_module.MEMORY}/CurrentMemory'),
-    'SharingMode': quick.text(f'{partition_module.PROCESSORS}/SharingMode'),
+    # No partition shares its memory here.
+    'MemoryMode': lambda _partition: 'Dedicated',
 }
 
 

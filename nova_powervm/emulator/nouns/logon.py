@@ -15,7 +15,6 @@
 from nova_powervm.emulator.core import atom
 from nova_powervm.emulator.core import content
 from nova_powervm.emulator.core import emulation as emulation_module
-from nova_powervm.emulator.core import errors
 from nova_powervm.emulator.core import exchange
 from nova_powervm.emulator.core import noun
 from nova_powervm.emulator.core import route
@@ -31,9 +30,7 @@ def logon(emulation: Emulation, call: exchange.Call) -> exchange.Answer:
     Who asks for a file proves itself by reading it: the token is written
     where only the user that the emulator runs as can read it.
     """
-    request = call.content()
-    if content.local_name(request) != 'LogonRequest':
-        raise errors.BadRequest('The body is not a LogonRequest.')
+    request = call.content('LogonRequest')
     sessions = emulation.host.sessions
     if content.boolean(request, 'GenerateX-API-SessionFile'):
         path = emulation.token_files.write(sessions.open())

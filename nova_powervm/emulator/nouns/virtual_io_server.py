@@ -43,7 +43,7 @@ NOUN = noun.Noun(
     update=lifecycle.update,
     delete=lifecycle.delete,
     quick=quick_properties.PROPERTIES
-    | {'APICapable': quick.boolean('APICapable')},
+    | quick.texts('APICapable', 'VirtualIOServerLicenseAccepted'),
     operations=power.BY_NAME,
     world=noun.WorldKey(
         'virtual_io_servers',

@@ -58,7 +58,7 @@ class EmulatorCoverageTest(unittest.TestCase):
 
     def test_unsupported_calls_are_missing(self):
         for path, what in (
-            ('uom/SharedStoragePool', 'feed'),
+            ('uom/SharedStoragePool', 'create'),
             ('uom/Tier/{uuid}/LogicalUnit', 'create'),
             ('uom/LogicalPartition/{uuid}/VirtualNICDedicated', 'create'),
         ):

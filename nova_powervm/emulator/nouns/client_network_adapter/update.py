@@ -202,6 +202,7 @@ def add(host: Host, adapter: Adapter) -> None:
     if section is None:
         section = content.leaf(_LINKS)
         partition.element.append(section)
+        elements.sort(partition.element)
     section.append(content.link(adapter.event_path))
     trunk_adapter.show(adapter)
     host.touch(partition)

@@ -29,19 +29,57 @@ def _mtms(found: resource.Resource) -> quick.JSON:
     )
 
 
+_MEMORY = (
+    'ConfigurableSystemMemory',
+    'CurrentAvailableSystemMemory',
+    'InstalledSystemMemory',
+)
+_PROCESSORS = (
+    'ConfigurableSystemProcessorUnits',
+    'CurrentAvailableSystemProcessorUnits',
+    'InstalledSystemProcessorUnits',
+)
+_QUICK = {
+    **quick.texts(
+        'ActivatedLevel',
+        'Description',
+        'IsClassicHMCManagement',
+        'IsNotPowerVMManagementMaster',
+        'IsPowerVMManagementMaster',
+        'ManufacturingDefaultConfigurationEnabled',
+        'MemoryDefragmentationState',
+        'MergedReferenceCode',
+        'PhysicalSystemAttentionLEDState',
+        'ReferenceCode',
+        'ServiceProcessorVersion',
+        'State',
+        'SystemFirmware',
+        'SystemLocation',
+        'SystemName',
+    ),
+    **{
+        name: quick.text(f'{managed_system.CAPABILITIES}/{name}')
+        for name in (
+            'CapacityOnDemandMemoryCapable',
+            'CapacityOnDemandProcessorCapable',
+        )
+    },
+    **{
+        name: quick.number(f'{managed_system.MEMORY}/{name}')
+        for name in _MEMORY
+    },
+    **{
+        name: quick.number(f'{managed_system.PROCESSORS}/{name}')
+        for name in _PROCESSORS
+    },
+    'IPAddress': quick.text('PrimaryIPAddress'),
+    'MTMS': _mtms,
+    'MaximumPartitions': quick.number('MaximumPartitions'),
+}
 NOUN = noun.Noun(
     managed_system.KIND,
     parents=(noun.ROOT,),
-    quick={
-        'State': quick.text('State'),
-        'SystemName': quick.text('SystemName'),
-        'IPAddress': quick.text('PrimaryIPAddress'),
-        'MTMS': _mtms,
-        'PhysicalSystemAttentionLEDState': quick.text(
-            'PhysicalSystemAttentionLEDState'
-        ),
-        'MemoryDefragmentationState': quick.text('MemoryDefragmentationState'),
-    },
+    quick=_QUICK,
     operations={managed_system.RESERVED_MEMORY: managed_system.ReservedMemory},
     world=noun.WorldKey(
         'systems', (), system_described.SCHEMA, required=('name',)

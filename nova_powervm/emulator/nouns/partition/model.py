@@ -13,6 +13,7 @@
 """A partition, of either kind: LogicalPartition or VirtualIOServer."""
 
 from nova_powervm.emulator.core import content
+from nova_powervm.emulator.core import elements
 from nova_powervm.emulator.core import resource
 from nova_powervm.emulator.nouns import io_slot
 from nova_powervm.emulator.nouns.managed_system import model as managed_system
@@ -142,6 +143,7 @@ class Partition(resource.Resource):
         """Add a slot of the system to the profile, with its details."""
         section = content.section(self.element, PROFILE_SLOTS)
         section.append(profile_slot(slot.element, required))
+        elements.sort(content.section(self.element, IO))
 
     def drop_profile_slot(self, drc_index: int) -> None:
         """Take a slot out of the profile, if it is there."""

@@ -14,6 +14,11 @@
 
 from nova_powervm.emulator.core import quick
 from nova_powervm.emulator.core import resource
+from nova_powervm.emulator.nouns.partition import model as partition_module
+
+_CURRENT = f'{partition_module.PROCESSORS}/Current'
+_SHARED = f'{_CURRENT}SharedProcessorConfiguration'
+_DEDICATED = f'{_CURRENT}DedicatedProcessorConfiguration'
 
 
 def _system_link(resource: resource.Resource) -> quick.JSON:
@@ -21,13 +26,28 @@ def _system_link(resource: resource.Resource) -> quick.JSON:
 
 
 PROPERTIES: dict[str, quick.Reader] = {
-    'IsVirtualServiceAttentionLEDOn': quick.boolean(
-        'IsVirtualServiceAttentionLEDOn'
+    **quick.texts(
+        'IsVirtualServiceAttentionLEDOn',
+        'OperatingSystemVersion',
+        'PartitionName',
+        'PartitionState',
+        'PartitionType',
+        'ReferenceCode',
+        'ResourceMonitoringIPAddress',
     ),
-    'PartitionType': quick.text('PartitionType'),
-    'PartitionName': quick.text('PartitionName'),
-    'PartitionID': quick.integer('PartitionID'),
-    'PartitionState': quick.text('PartitionState'),
+    'AllocatedVirtualProcessors': quick.number(
+        f'{_SHARED}/AllocatedVirtualProcessors'
+    ),
     'AssociatedManagedSystem': _system_link,
+    'CurrentMemory': quick.number(f'{partition_module.MEMORY}/CurrentMemory'),
+    'CurrentProcessingUnits': quick.number(
+        f'{_SHARED}/CurrentProcessingUnits'
+    ),
+    'CurrentProcessors': quick.number(f'{_DEDICATED}/CurrentProcessors'),
+    'HasDedicatedProcessors': quick.text(
+        f'{partition_module.PROCESSORS}/HasDedicatedProcessors'
+    ),
+    'PartitionID': quick.number('PartitionID'),
     'RMCState': quick.text('ResourceMonitoringControlState'),
+    'SharingMode': quick.text(f'{partition_module.PROCESSORS}/SharingMode'),
 }
