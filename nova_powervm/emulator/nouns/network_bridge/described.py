@@ -97,9 +97,7 @@ def _adopt_trunks(host: Host, bridge: network_bridge.Bridge) -> None:
         vios = host.find(partition_module.VIOS, uuid)
         if not isinstance(vios, Partition):
             continue
-        for trunk in content.find_all(
-            sea, f'{trunk_adapter.TRUNKS}/{trunk_adapter.TRUNK}'
-        ):
+        for trunk in content.find_all(sea, trunk_adapter.TRUNK_PATH):
             _adopt(host, bridge, vios, trunk)
 
 
@@ -117,11 +115,7 @@ def _adopt(
 
 
 def _sea(vios: Partition, trunks: list[Element], is_primary: bool) -> Element:
-    number = len(
-        content.find_all(
-            vios.element, f'{trunk_adapter.SEAS}/{trunk_adapter.SEA}'
-        )
-    )
+    number = len(content.find_all(vios.element, trunk_adapter.SEA_PATH))
     device = content.new(
         'EthernetBackingDevice',
         content.leaf('AdapterID', 1),
@@ -129,12 +123,9 @@ def _sea(vios: Partition, trunks: list[Element], is_primary: bool) -> Element:
     )
     choice = content.leaf('BackingDeviceChoice')
     choice.append(device)
-    assigned = content.leaf(trunk_adapter.SEA_VIOS)
-    assigned.set('href', vios.event_path)
-    assigned.set('rel', 'related')
     return content.new(
         trunk_adapter.SEA,
-        assigned,
+        content.link(vios.event_path, trunk_adapter.SEA_VIOS),
         choice,
         content.leaf('IsPrimary', is_primary),
         content.new(trunk_adapter.TRUNKS, *trunks),

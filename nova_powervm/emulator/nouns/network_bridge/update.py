@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Building the virtual Ethernet that a world document describes."""
+"""Making, changing and deleting network bridges."""
 
 from nova_powervm.emulator.core import content
 from nova_powervm.emulator.core import elements
@@ -31,7 +31,6 @@ from nova_powervm.emulator.nouns.partition import model as partition_module
 
 Element = content.Element
 System = managed_system.System
-Partition = partition_module.Partition
 Plan = network_bridge.Plan
 Host = host_module.Host
 Bridge = network_bridge.Bridge
@@ -131,7 +130,7 @@ def delete(host: Host, bridge: Bridge) -> None:
     client_network_adapter.settle_networks(host, bridge.system)
 
 
-def forget(host: Host, partition: Partition) -> None:
+def forget(host: Host, partition: partition_module.Partition) -> None:
     """Take a partition that is gone out of the bridges of its system."""
     for bridge in host.of_type(Bridge, partition.system):
         for sea in bridge.seas:

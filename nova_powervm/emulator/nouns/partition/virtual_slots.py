@@ -25,6 +25,7 @@ from collections.abc import Iterable
 from nova_powervm.emulator.core import content
 from nova_powervm.emulator.core import errors
 from nova_powervm.emulator.core import host as host_module
+from nova_powervm.emulator.nouns.managed_system import model as managed_system
 from nova_powervm.emulator.nouns.partition import model as partition_module
 
 Partition = partition_module.Partition
@@ -53,6 +54,15 @@ def limit(partition: Partition) -> int:
     """Return the first number that is beyond the partition's slots."""
     path = f'{partition_module.IO}/MaximumVirtualIOSlots'
     return partition.integer(path, 64)
+
+
+def location(partition: Partition, slot: int) -> str:
+    """Return the location code of a slot."""
+    machine = '.'.join(
+        partition.system.text(f'{managed_system.MTMS}/{name}')
+        for name in ('MachineType', 'Model', 'SerialNumber')
+    )
+    return f'U{machine}-V{partition.id}-C{slot}'
 
 
 def choose(

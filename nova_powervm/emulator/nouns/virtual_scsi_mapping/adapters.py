@@ -17,8 +17,8 @@ import dataclasses
 
 from nova_powervm.emulator.core import content
 from nova_powervm.emulator.core import elements
-from nova_powervm.emulator.nouns.managed_system import model as managed_system
 from nova_powervm.emulator.nouns.partition import model as partition_module
+from nova_powervm.emulator.nouns.partition import virtual_slots
 from nova_powervm.emulator.nouns.virtual_scsi_mapping import (
     model as virtual_scsi_mapping,
 )
@@ -36,12 +36,7 @@ class End:
     @property
     def location(self) -> str:
         """The location code, which is the DRC name too."""
-        system = self.partition.system
-        machine = '.'.join(
-            system.text(f'{managed_system.MTMS}/{name}')
-            for name in ('MachineType', 'Model', 'SerialNumber')
-        )
-        return f'U{machine}-V{self.partition.id}-C{self.slot}'
+        return virtual_slots.location(self.partition, self.slot)
 
 
 def pair(client: End, server: End, name: str) -> tuple[Element, Element]:

@@ -20,9 +20,9 @@ from collections.abc import Iterator
 from nova_powervm.emulator.core import content
 from nova_powervm.emulator.core import errors
 from nova_powervm.emulator.core import host as host_module
+from nova_powervm.emulator.core import resource
 from nova_powervm.emulator.nouns.partition import model as partition_module
 from nova_powervm.emulator.nouns.partition import virtual_slots
-from nova_powervm.emulator.nouns.volume_group import model as volume_group
 
 Host = host_module.Host
 SLOT = virtual_slots.NUMBER
@@ -281,7 +281,7 @@ def check_not_running(host: Host, vios: Partition, udid: str) -> None:
             )
 
 
-def summary(host: Host, mapping: Mapping) -> volume_group.JSON:
+def summary(host: Host, mapping: Mapping) -> resource.JSON:
     """Summarize a mapping; ``client`` is None for an orphan."""
     client = client_of(host, mapping)
     return {

@@ -151,13 +151,12 @@ class _Plan:
         client = self._client(posted)
         storage = self._storage(posted, storages)
         client_adapter, server_adapter = self._adapters(posted, client)
-        link = content.leaf(virtual_scsi_mapping.LPAR_LINK)
-        link.set('href', client.event_path)
-        link.set('rel', 'related')
         mapping = Mapping(
             content.new(
                 virtual_scsi_mapping.MAPPING,
-                link,
+                content.link(
+                    client.event_path, virtual_scsi_mapping.LPAR_LINK
+                ),
                 client_adapter,
                 server_adapter,
             )

@@ -134,7 +134,8 @@ class _Changes:
         udid = f'03{self._group.serial}.{self._last_number}'
         content.put(element, 'UniqueDeviceID', udid)
         self._take_image(disk)
-        element.append(_group_link(self._group))
+        link = content.link(self._group.event_path, volume_group.KIND)
+        element.append(link)
         elements.sort(element)
         content.section(self.draft.element, volume_group.DISKS).append(element)
         self.draft.take(capacity)
@@ -349,10 +350,3 @@ def _number(disk: Disk) -> int:
     """Return the number that a disk's UDID ends with, or 0."""
     number = disk.udid.rpartition('.')[2]
     return int(number) if number.isdigit() else 0
-
-
-def _group_link(group: VolumeGroup) -> Element:
-    link = content.leaf('VolumeGroup')
-    link.set('href', group.event_path)
-    link.set('rel', 'related')
-    return link
