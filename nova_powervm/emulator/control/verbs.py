@@ -350,10 +350,7 @@ class Control:
         return [dataclasses.asdict(record) for record in records]
 
     def journal_counts(self) -> dict[str, int]:
-        """Return the number of requests per ``METHOD label``.
-
-        It includes those that the journal does not keep any more.
-        """
+        """Return the number of all requests, listed or not, per label."""
         return self._emulation.journal.counts()
 
     def clear_journal(self) -> None:
