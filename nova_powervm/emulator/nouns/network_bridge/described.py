@@ -37,7 +37,6 @@ Element = content.Element
 System = managed_system.System
 Partition = partition_module.Partition
 _LAST_VLAN = virtual_network.MAX_VLAN
-Switch = virtual_switch.Switch
 Spec = resource.JSON
 Host = host_module.Host
 
@@ -147,7 +146,7 @@ def _trunk_vlans(spec: Spec, used: set[int]) -> list[tuple[int, list[int]]]:
 
 
 def _trunk(
-    switch: Switch, pvid: int, tagged: list[int], priority: int
+    switch: virtual_switch.Switch, pvid: int, tagged: list[int], priority: int
 ) -> Element:
     link = content.leaf('AssociatedVirtualSwitch')
     link.append(content.link(switch.event_path))

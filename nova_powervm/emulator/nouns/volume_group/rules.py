@@ -23,9 +23,6 @@ from nova_powervm.emulator.core import errors
 from nova_powervm.emulator.core import host as host_module
 from nova_powervm.emulator.nouns.volume_group import model as volume_group
 
-Host = host_module.Host
-
-
 # Logical volumes of AIX have no longer names.
 MAX_DISK_NAME = 15
 MAX_MEDIA_NAME = 37
@@ -100,7 +97,9 @@ def check_repository_space(repository: volume_group.Repository) -> None:
         )
 
 
-def check_only_repository(host: Host, group: volume_group.VolumeGroup) -> None:
+def check_only_repository(
+    host: host_module.Host, group: volume_group.VolumeGroup
+) -> None:
     """A Virtual I/O Server has one media repository."""
     other = volume_group.repository_group(host, group.vios)
     if other is not None:
