@@ -148,9 +148,9 @@ def refuse_nova_devices(
         if ours := by_uuid.get(request.provider_uuid):
             # Nova truncates faults, so the remedy comes first.
             conflicts.append(
-                'without "trait:CUSTOM_<mark>=required" its device profile '
+                'without "trait:CUSTOM_<marker>=required" its device profile '
                 f"takes Nova's devices: {_name(request.uuid)} is bound to "
-                f"{_place(ours)}. The mark is a trait that only Cyborg's "
+                f"{_place(ours)}. The marker is a trait that only Cyborg's "
                 'devices bear'
             )
         elif ours := by_slot.get(request.drc_index):

@@ -45,15 +45,12 @@ NOUNS = (
 )
 HMC_ONLY = 'HMC only'
 _FIBRE_CHANNEL = 'The emulated host has no Fibre Channel.'
-_NO_VOLUMES = 'A described server has no physical volumes.'
 _REFUSED = 'The emulator refuses new mappings of this kind.'
 # Why elements are absent on purpose, by noun and path. A path stands for
 # all below it, too.
 ABSENT = {
     ('LogicalPartition', 'VirtualFibreChannelClientAdapters'): _FIBRE_CHANNEL,
     ('VirtualIOServer', 'VirtualFibreChannelMappings'): _FIBRE_CHANNEL,
-    ('VirtualIOServer', 'PhysicalVolumes/PhysicalVolume'): _NO_VOLUMES,
-    ('VolumeGroup', 'PhysicalVolumes/PhysicalVolume'): _NO_VOLUMES,
     **{
         (
             'VirtualIOServer',

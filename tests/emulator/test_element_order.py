@@ -76,7 +76,7 @@ class OrderTest(unittest.TestCase):
                 missing = [name for name in order if name not in rest]
                 self.assertEqual([], missing)
 
-    def test_other_elements_are_captured(self):
+    def test_elements_beyond_pypowervm_are_captured(self):
         captured = {
             (etree.QName(node.getparent()).localname, name)
             for root in element_documents.captured()
@@ -100,3 +100,9 @@ class OrderTest(unittest.TestCase):
                 found.add(capture.noun)
                 schema.check(content.parse(etree.tostring(capture.element)))
         self.assertLessEqual({'LogicalPartition', 'VirtualIOServer'}, found)
+
+    def test_served_documents_are_in_order(self):
+        for kind, found in element_documents.served().items():
+            for element in found if kind in POSTED else ():
+                with self.subTest(kind):
+                    schema.check(content.parse(etree.tostring(element)))

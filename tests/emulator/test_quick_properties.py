@@ -185,6 +185,12 @@ class QuickFormTest(QuickTestCase):
                 path = f'{self.path_of(name)}/quick/AssociatedManagedSystem'
                 self.assertEqual(expected, self.quick(path))
 
+    def test_active_partition_with_rmc_has_address(self):
+        for name in ('novalink', 'vios1', 'database'):
+            with self.subTest(name):
+                found = self.of(name).get('ResourceMonitoringIPAddress')
+                self.assertRegex(found or '', r'\A\d+\.\d+\.\d+\.\d+\Z')
+
     def test_processors_that_do_not_apply_are_null(self):
         shared = self.of('vios1')
         self.assertIsNone(shared['CurrentProcessors'])

@@ -546,6 +546,14 @@ class PowerVMTestCase(
         """Return the bytes of a disk or medium."""
         return self.control(host).contents(stored['udid'])
 
+    def jobs(self, host='host1'):
+        """Return the jobs of LPARs since the journal was cleared."""
+        return [
+            record['path'].rpartition('/')[2]
+            for record in self.control(host).journal()
+            if record['label'] == 'LogicalPartition.job'
+        ]
+
     # The host, as its REST API shows it
 
     def lpar(self, server, host='host1'):

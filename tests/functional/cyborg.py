@@ -66,6 +66,8 @@ class Cyborg(cyborg.CyborgFixture):
         self.state = 'Bound'
         # Number of reads until a request is bound; None: bound at once.
         self.looks = None
+        #: Uuid of the instance of each read of its requests.
+        self.reads = []
         super().setUp()
 
     def promise(self, *groups, resources='FPGA', mark=MARK):
@@ -154,6 +156,7 @@ class Cyborg(cyborg.CyborgFixture):
 
     def fake_get_arqs_for_instance(self, instance_uuid, only_resolved=False):
         """Return the requests of an instance, unless Cyborg is down."""
+        self.reads.append(instance_uuid)
         if self.down:
             raise nova_exception.AcceleratorRequestOpFailed(
                 op='get', msg='Cyborg is down'

@@ -98,18 +98,29 @@ class AcceleratorSlotTest(AcceleratorTestCase):
         self.assert_has(server, NVME)
         self.assertIn('21010030 (ACCELERATOR)', self.stdlog.logger.output)
 
-        for action in (
-            lambda: self._reboot_server(server),
-            lambda: self._reboot_server(server, hard=True),
-            lambda: (self._stop_server(server), self._start_server(server)),
-            lambda: self._rebuild_server(server, self.create_image(b'new')),
+        for action, jobs in (
+            (lambda: self._reboot_server(server), ['PowerOff']),
+            (lambda: self._reboot_server(server, hard=True), ['PowerOff']),
+            (lambda: self._stop_and_start(server), ['PowerOff', 'PowerOn']),
+            (lambda: self._rebuild(server), ['PowerOff', 'PowerOn']),
         ):
+            self.control().clear_journal()
+            self.cyborg.reads.clear()
             action()
+            self.assertEqual(jobs, self.jobs())
+            self.assertEqual({server['id']}, set(self.cyborg.reads))
             self.assert_has(server, NVME)
 
         self._delete_server(server)
         self.assertIsNone(self.slot_owner(NVME))
         self.assertEqual([], self.cyborg.bound_to(server['id']))
+
+    def _stop_and_start(self, server):
+        self._stop_server(server)
+        self._start_server(server)
+
+    def _rebuild(self, server):
+        self._rebuild_server(server, self.create_image(b'new'))
 
     def test_lpar_gets_accelerator_slots_beside_slot_of_nova(self):
         server = self.accelerated(
@@ -127,9 +138,13 @@ class AcceleratorSlotTest(AcceleratorTestCase):
         self.assert_has(server, own, 0x21010022, GPU, NVME)
         log = self.stdlog.logger.output
         self.assertIn(f'{own:08X} (COMPUTE)', log)
+        for other in (0x21010022, GPU, NVME):
+            self.assertIn(f'{other:08X} (ACCELERATOR)', log)
         self.assertEqual(3, len(self.cyborg.bound_to(server['id'])))
 
+        self.control().clear_journal()
         self._reboot_server(server, hard=True)
+        self.assertEqual(['PowerOff'], self.jobs())
         self.assert_has(server, own, 0x21010022, GPU, NVME)
 
     def test_spawn_ignores_test_pci_handle(self):
@@ -161,6 +176,12 @@ class RefusedAcceleratorTest(AcceleratorTestCase):
         ):
             with self.subTest(handle=handle):
                 self.refused([handle], words=words)
+
+    def test_refused_request_ends_build(self):
+        # After another try the fault would have a message of Nova's.
+        self.flags(max_attempts=3, group='scheduler')
+
+        self.refused([('MDEV', {})], words=['MDEV'])
 
     def test_spawn_refuses_accelerator_of_other_instance(self):
         holder = self.accelerated([cyborg.slot(NVME)])
@@ -207,7 +228,7 @@ fpga:
         self.refused(
             [cyborg.slot(NVME)],
             mark=None,
-            words=['trait:CUSTOM_<mark>=required', 'bound to slot 21010021'],
+            words=['trait:CUSTOM_<marker>=required', 'bound to slot 21010021'],
         )
 
         self.forget_tree()
@@ -330,10 +351,12 @@ class CyborgConflictTest(AcceleratorTestCase):
 
     def offered(self):
         """Return the slots that have a provider of this driver."""
+        # One of Cyborg's may have the same DRC index in its name.
+        root = self._get_provider_uuid_by_host('host1')
         return {
-            index
-            for index, provider in self.slot_providers().items()
-            if provider['name'].startswith('PowerVM IOSlot host1')
+            int(provider['name'][-8:], 16)
+            for provider in self._get_all_rps_in_a_tree(root)
+            if provider['name'].startswith('PowerVM IOSlot host1 ')
         }
 
     def test_slot_with_cyborg_provider_is_not_offered(self):

@@ -66,6 +66,17 @@ class OneTimeUseLifeCycleTest(one_time_use.OneTimeUseTestCase):
         ]
         self.assertEqual([server['id']], taken)
 
+    def test_device_is_burned_before_lpar_is_created(self):
+        self.start_host()
+        self.control().add_fault(
+            match='LogicalPartition.create', every=True, status=500
+        )
+
+        server = self.boot(one_time_use.gpu_group(), expected='ERROR')
+
+        self.assertIsNone(self.lpar(server))
+        self.assert_burned(INDEX)
+
     def test_device_released_between_cycles_is_burned_by_next_boot(self):
         self.start_host()
         self._delete_server(self.boot(one_time_use.gpu_group()))

@@ -33,14 +33,6 @@ class PowerTest(base.PowerVMTestCase):
         self.server = self.boot(base.gpu_groups(1))
         self.control().clear_journal()
 
-    def jobs(self):
-        """Return the jobs since the boot."""
-        return [
-            (record['path'].rpartition('/')[2])
-            for record in self.control().journal()
-            if record['label'] == 'LogicalPartition.job'
-        ]
-
     def test_power_actions_reach_expected_state(self):
         self.tell_stories()
 

@@ -185,6 +185,8 @@ class RestartTest(base.PowerVMTestCase):
 
         after = {i: p['uuid'] for i, p in self.slot_providers().items()}
         self.assertEqual(before, after)
+        # They would stay the same after an update that failed, too.
+        self.assertNotIn('Error updating', self.stdlog.logger.output)
         self.assertEqual('running', self.lpar(server).state)
 
     def test_restart_allows_build_and_delete(self):

@@ -58,6 +58,16 @@ class RefusedStartTest(base.PowerVMTestCase):
         self.assertIn('line 4', message)
         self.assertIn('vendor_id', message)
 
+    def test_start_refuses_generated_trait(self):
+        trait = 'CUSTOM_POWERVM_IOSLOT_VENDOR_ID_10DE'
+
+        message = self.refused(
+            inventory=base.GPUS.replace('CUSTOM_TESLA_V100', trait)
+        )
+
+        self.assertIn('line 6', message)
+        self.assertIn(f'trait {trait} belongs to the driver', message)
+
     def test_start_refuses_device_of_two_paragraphs(self):
         message = self.refused(
             inventory=base.GPUS

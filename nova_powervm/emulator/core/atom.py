@@ -20,6 +20,7 @@ from collections.abc import Mapping
 from lxml import etree
 
 from nova_powervm.emulator.core import content
+from nova_powervm.emulator.core import elements
 from nova_powervm.emulator.core import errors
 
 ATOM_NS = 'http://www.w3.org/2005/Atom'
@@ -93,6 +94,7 @@ class Writer:
             tag.text = entry.etag
         body = _sub(element, 'content')
         body.set('type', media_type(entry.element))
+        elements.mark(entry.element)
         self._add_base(entry.element)
         body.append(entry.element)
         return element

@@ -37,6 +37,10 @@ Element: TypeAlias = etree._Element
 Value: TypeAlias = str | int | float | bool
 #: Element name to the names of its children in the order of K2's schema.
 Orders: TypeAlias = Mapping[str, Sequence[str]]
+# Python takes more for numbers: other digits, and digits with underscores.
+_WHOLE = re.compile('[0-9]{1,18}')
+_INTEGER = re.compile('-?[0-9]{1,18}')
+_NUMBER = re.compile(r'-?[0-9]{1,18}(\.[0-9]{1,18})?')
 _HREF_HOST = re.compile(r'^https?://[^/]+(?=/rest/api/)')
 _NOT_XML = re.compile('[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]')
 # Entities and external subsets have no place in the REST API.
@@ -155,20 +159,21 @@ def text(element: Element, path: str, default: str = '') -> str:
     return str(found.text).strip()
 
 
+def is_whole(text: str) -> bool:
+    """Whether a text is a whole number, with no sign and of ASCII digits."""
+    return _WHOLE.fullmatch(text) is not None
+
+
 def integer(element: Element, path: str, default: int = 0) -> int:
     """Return the whole number at a path, or the default if there is none."""
-    try:
-        return int(text(element, path))
-    except ValueError:
-        return default
+    value = text(element, path)
+    return int(value) if _INTEGER.fullmatch(value) else default
 
 
 def number(element: Element, path: str, default: float = 0.0) -> float:
     """Return the number at a path, or the default if there is none."""
-    try:
-        return float(text(element, path))
-    except ValueError:
-        return default
+    value = text(element, path)
+    return float(value) if _NUMBER.fullmatch(value) else default
 
 
 def boolean(element: Element, path: str, default: bool = False) -> bool:
@@ -254,9 +259,24 @@ def namespace_of(element: Element) -> str:
     return str(etree.QName(element).namespace)
 
 
+def identify(element: Element, id_: str, created: int = 0) -> None:
+    """Write the id of an entry to its content element, unless it has one.
+
+    :param created: when it was made, in milliseconds since 1970.
+    """
+    put_default(element, 'Metadata/Atom/AtomID', id_)
+    put_default(element, 'Metadata/Atom/AtomCreated', created)
+
+
 def _seed(parent: Element, name: str) -> Element:
     found = find(parent, name)
-    if found is None:
+    if found is None and name == 'Metadata':
+        found = leaf(name, namespace=namespace_of(parent))
+        parent.insert(0, found)
+    elif found is None and name == 'Atom':
+        found = leaf(name, namespace=namespace_of(parent))
+        parent.append(found)
+    elif found is None:
         found = new(name, namespace=namespace_of(parent))
         parent.append(found)
     return found

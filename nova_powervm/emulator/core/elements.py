@@ -16,24 +16,34 @@ A table has the name of an element in the first column of a line, and below it
 a line for each of its children, in the order of K2's schema::
 
     SharedProcessorConfiguration
-      UncappedWeight CUD integer = 128
+      UncappedWeight CUD 0-255 = 128
 
 The words of a child are its name, with ``*`` if it can be repeated; ``kb``,
-the mark of who may set it, or ``-`` if it has none; the type of its value,
-text if there is none; and the value that the emulator gives it unless
+the mark of who may set it, or ``-`` if it has none; the type that values from
+clients are checked for; and the value that the emulator gives it unless
 somebody says something else. ``kb`` ends with ``!`` if the other mark,
 ``kxe``, is true. A line with a name alone is another place where the child
 is accepted: hosts and pypowervm do not always agree.
+
+Types are ``boolean``, ``integer`` and ``number``, none of them negative; the
+first and the last of some whole numbers, as above; and values that are
+possible, with ``|`` between them.
 """
 
 import dataclasses
 import importlib.resources
+import re
 from collections.abc import Iterator
 from collections.abc import Mapping
 
+from lxml import etree
+
 from nova_powervm.emulator.core import content
+from nova_powervm.emulator.core import errors
 
 _TABLES = importlib.resources.files('nova_powervm.emulator') / 'elements'
+_NUMBER = re.compile(r'[0-9]{1,12}(\.[0-9]{1,12})?')
+_RANGE = re.compile('([0-9]+)-([0-9]+)')
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,7 +53,7 @@ class Child:
     :ivar kb: the mark of who may set it: nobody but the host if it begins
         with RO, and clients only at creation with CO. Empty without mark.
     :ivar kxe: the other mark.
-    :ivar type: of its value; empty for text.
+    :ivar type: of its value; empty for any.
     :ivar default: its value if nobody has said anything; None for none.
     """
 
@@ -54,10 +64,33 @@ class Child:
     default: str | None = None
     repeats: bool = False
 
+    @property
+    def is_read_only(self) -> bool:
+        """Whether only the host writes it."""
+        return self.kb.startswith('RO')
+
+    @property
+    def what(self) -> str:
+        """Its type in words."""
+        if self.type in {'integer', 'number'}:
+            return 'a number'
+        return self.type.replace('boolean', 'true|false').replace('|', ' or ')
+
+    def is_possible(self, text: str) -> bool:
+        """Whether a text is of its type."""
+        if self.type == 'integer':
+            return content.is_whole(text)
+        if self.type == 'number':
+            return _NUMBER.fullmatch(text) is not None
+        if limits := _RANGE.fullmatch(self.type):
+            least, most = map(int, limits.groups())
+            return content.is_whole(text) and least <= int(text) <= most
+        return text in self.type.replace('boolean', 'true|false').split('|')
+
 
 def _child(line: str) -> Child:
     words, equals, default = line.partition(' = ')
-    name, kb, *type_ = words.split()
+    name, kb, *type_ = words.split(maxsplit=2)
     return Child(
         name.removesuffix('*'),
         kb.strip('-!'),
@@ -99,6 +132,17 @@ ORDERS: content.Orders
 CHILDREN, ORDERS = _read()
 
 
+def mark(element: content.Element) -> None:
+    """Give the elements below one the marks that clients of a host see."""
+    for parent in element.iter(etree.Element):
+        known = CHILDREN.get(content.local_name(parent), {})
+        for node in parent if known else ():
+            child = known.get(content.local_name(node))
+            if child is not None and child.kb and not node.get('kb'):
+                node.set('kb', child.kb)
+                node.set('kxe', child.kxe)
+
+
 def sort(element: content.Element) -> None:
     """Put the children of an element into their order; unknown ones last.
 
@@ -107,3 +151,46 @@ def sort(element: content.Element) -> None:
     """
     order = ('Metadata', *CHILDREN[content.local_name(element)])
     content.sort_children(element, order)
+
+
+def fill(element: content.Element) -> None:
+    """Give an element the values that nobody has said anything about."""
+    for child in CHILDREN[content.local_name(element)].values():
+        if child.default is not None:
+            content.put_default(element, child.name, child.default)
+
+
+def restore(
+    element: content.Element, old: content.Element | None = None
+) -> None:
+    """Undo what a client has posted of what only the host writes.
+
+    :param old: what the element is to replace; None if it is new.
+    """
+    for child in CHILDREN[content.local_name(element)].values():
+        if child.is_read_only:
+            content.remove(element, [child.name])
+            found = None if old is None else content.find(old, child.name)
+            if found is not None:
+                element.append(content.copy(found))
+
+
+def check_values(
+    element: content.Element, old: content.Element | None = None
+) -> None:
+    """Check that the values a client has posted are of their types.
+
+    :param old: what the element is to replace; its values are not refused.
+    :raises errors.BadRequest: one is not.
+    """
+    for child in CHILDREN[content.local_name(element)].values():
+        text = content.text(element, child.name)
+        if (
+            child.type
+            and content.find(element, child.name) is not None
+            and not child.is_possible(text)
+            and (old is None or text != content.text(old, child.name))
+        ):
+            raise errors.BadRequest(
+                f'{text!r} is not {child.what} for {child.name}.'
+            )

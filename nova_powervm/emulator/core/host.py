@@ -23,6 +23,7 @@ from collections.abc import Callable
 from collections.abc import Iterator
 from typing import TypeVar
 
+from nova_powervm.emulator.core import content
 from nova_powervm.emulator.core import contents as contents_module
 from nova_powervm.emulator.core import errors
 from nova_powervm.emulator.core import events as events_module
@@ -110,14 +111,24 @@ class Host:
         """
         kind = self._resources.setdefault(resource.kind, {})
         kind[resource.uuid.upper()] = resource
-        self._stamp(resource)
+        if not self._silent:
+            # A client's: only captures have an id of their own.
+            content.remove(resource.element, ['Metadata'])
+        created = int(self.clock() * 1000)
+        content.identify(resource.element, resource.uuid, created)
+        self.stamp(resource)
         if not quiet:
             self._emit('ADD_URI', resource)
 
     def touch(self, resource: Resource, detail: str = 'Other') -> None:
         """Give a changed resource a new revision and announce the change."""
-        self._stamp(resource)
+        self.stamp(resource)
         self._emit('MODIFY_URI', resource, detail)
+
+    def stamp(self, resource: Resource) -> None:
+        """Give a resource a new revision, but do not announce it."""
+        self._revision += 1
+        resource.revision = self._revision
 
     def remove(self, resource: Resource) -> None:
         """Take a resource out of the host and announce it."""
@@ -209,10 +220,6 @@ class Host:
     def _emit(self, type_: str, resource: Resource, detail: str = '') -> None:
         if resource.announced and not self._silent:
             self.events.emit(type_, resource.event_path, detail)
-
-    def _stamp(self, resource: Resource) -> None:
-        self._revision += 1
-        resource.revision = self._revision
 
 
 def _new_token() -> str:

@@ -16,6 +16,7 @@ from collections.abc import Iterable
 
 from nova_powervm.emulator.core import atom
 from nova_powervm.emulator.core import content
+from nova_powervm.emulator.core import elements
 from nova_powervm.emulator.core import exchange
 from nova_powervm.emulator.core import jobs as jobs_module
 from nova_powervm.emulator.core import resource
@@ -72,19 +73,29 @@ def _response(job: jobs_module.Job) -> Element:
         url,
         _leaf('TargetUuid', job.operation.target.uuid),
         _leaf('JobID', job.id),
+        _leaf('TimeStarted', str(job.started)),
+        _leaf('TimeCompleted', str(job.completed)),
         _leaf('Status', job.status.value),
         _new(
             'JobRequestInstance',
             _operation(kind, job.name),
             _parameter_list('JobParameters', job.operation.parameters.items()),
         ),
+        _progress(job),
     )
     if job.message:
         exception = _new('ResponseException', _leaf('Message', job.message))
         response.append(exception)
     if job.is_finished:
         response.append(_parameter_list('Results', job.results.items()))
+    elements.sort(response)
     return response
+
+
+def _progress(job: jobs_module.Job) -> Element:
+    """Return how far a job has come, which hosts say of those that ran."""
+    ran_to_end = job.is_finished and job.status not in jobs_module.BROKEN_OFF
+    return _new('Progress', *([_leaf('LinearProgress', '1.0')] * ran_to_end))
 
 
 def _operation(kind: str, name: str) -> Element:

@@ -40,6 +40,7 @@ class Status(enum.StrEnum):
 
 
 UNFINISHED = (Status.NOT_STARTED, Status.RUNNING)
+BROKEN_OFF = (Status.FAILED, Status.CANCELED)
 
 
 class Mode(enum.StrEnum):
@@ -98,6 +99,8 @@ class Job:
     """A job and how far it has come.
 
     :ivar path: of the request that started it, without host.
+    :ivar started: in milliseconds since 1970; 0 before it starts.
+    :ivar completed: likewise, 0 before it ends.
     """
 
     id: str
@@ -107,6 +110,8 @@ class Job:
     status: Status = Status.NOT_STARTED
     results: dict[str, str] = dataclasses.field(default_factory=dict)
     message: str = ''
+    started: int = 0
+    completed: int = 0
 
     def summary(self) -> resource.JSON:
         """Summarize the job and its progress."""
@@ -204,7 +209,7 @@ class Jobs:
         if not job.is_finished:
             if not self._is_gone(job.operation.target):
                 job.operation.abort()
-            job.status = Status.CANCELED
+            self._end(job, Status.CANCELED)
             job.message = 'The job was canceled.'
         return job
 
@@ -244,6 +249,7 @@ class Jobs:
         return self._host.find(target.kind, target.uuid) is not target
 
     def _start(self, job: Job) -> None:
+        job.started = self._now()
         try:
             job.operation.start()
         except JobError as error:
@@ -264,10 +270,16 @@ class Jobs:
             job.operation.abort()
             self._fail(job, Status.ERROR, str(error))
         else:
-            job.status = Status.OK
+            self._end(job, Status.OK)
 
-    @staticmethod
-    def _fail(job: Job, status: Status, message: str) -> None:
+    def _end(self, job: Job, status: Status) -> None:
         job.status = status
+        job.completed = self._now()
+
+    def _now(self) -> int:
+        return int(self._host.clock() * 1000)
+
+    def _fail(self, job: Job, status: Status, message: str) -> None:
+        self._end(job, status)
         job.message = message
         job.results = {'result': message}

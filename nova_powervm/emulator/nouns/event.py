@@ -12,6 +12,8 @@
 
 """The event feed."""
 
+import zlib
+
 from nova_powervm.emulator.core import atom
 from nova_powervm.emulator.core import content
 from nova_powervm.emulator.core import emulation as emulation_module
@@ -62,7 +64,11 @@ def _entry(call: Call, event: events_module.Event) -> atom.Entry:
         content.leaf('EventData', call.base * is_uri + event.data),
         content.leaf('EventDetail', event.detail),
     )
-    return atom.Entry(id_, element, f'{_PATH}/{id_}')
+    content.identify(element, id_)
+    # Nobody changes an event: any number will do as its entity tag.
+    etag = str(zlib.crc32(id_.encode()) & 0x7FFFFFFF)
+    path = call.self_path(f'{_PATH}/{id_}')
+    return atom.Entry(id_, element, path, etag)
 
 
 NOUN = noun.Noun(

@@ -122,7 +122,6 @@ def create(host: Host, _parent: None, body: Element) -> File:
     vios = _check_body(host, body)
     uuid = host.new_uuid()
     element = content.copy(body)
-    content.put(element, 'Metadata/Atom/AtomID', uuid)
     for name in ('DateModified', 'FileUUID', 'CurrentFileSizeInBytes'):
         content.remove(element, [name])
     content.put_default(

@@ -137,7 +137,7 @@ def vlan_number(text: str, what: str) -> int:
     :param what: the element, for the message.
     :raises errors.BadRequest: it is none.
     """
-    if text.isascii() and text.isdecimal() and 1 <= int(text) <= MAX_VLAN:
+    if content.is_whole(text) and 1 <= int(text) <= MAX_VLAN:
         return int(text)
     raise errors.BadRequest(
         f'{text!r} is not a VLAN for {what}: these are 1 to {MAX_VLAN}.'
@@ -192,7 +192,6 @@ def _make(
     # uuid when it comes back.
     space = uuid_module.UUID(switch.uuid)
     uuid = str(uuid_module.uuid3(space, str(vlan)))
-    content.put(element, 'Metadata/Atom/AtomID', uuid)
     related = content.link(switch.event_path, 'AssociatedSwitch')
     content.replace(element, related)
     content.put(element, 'NetworkVLANID', vlan)

@@ -80,7 +80,6 @@ def create(host: Host, system: System, body: Element) -> Switch:
             'already.'
         )
     uuid = host.new_uuid()
-    content.put(body, 'Metadata/Atom/AtomID', uuid)
     content.put(body, 'SwitchID', min(set(range(MAX_SWITCHES)) - used))
     content.replace(body, content.leaf('VirtualNetworks'))
     elements.sort(body)

@@ -186,7 +186,7 @@ class AcceleratorClaimTest(unittest.TestCase):
         message = caught.exception.summary
         self.assertIn('slot 21010020 (provider p1)', message)
         # Nova puts the server's name before it and cuts the end.
-        self.assertIn('"trait:CUSTOM_<mark>=required"', message[:100])
+        self.assertIn('"trait:CUSTOM_<marker>=required"', message[:100])
 
     def test_refuse_nova_devices_accepts_slot_of_cyborg(self):
         other = claims.SlotProvider('p2', 0x21010021, frozenset())

@@ -284,9 +284,19 @@ class OrphanTest(unittest.TestCase):
 class PairTest(unittest.TestCase):
     def test_pair_ignores_foreign_providers(self):
         pairing = slot_providers.pair(
-            [], [provider('host1_0000:81:00.0'), provider('PowerVM PF 1')]
+            [device()],
+            [
+                provider('host1_0000:81:00.0'),
+                provider('PowerVM PF 1'),
+                # These end like the name of the device's provider.
+                provider(f'PowerVM PF {INDEX:08X}'),
+                provider(f'PowerVM Cyborg IOSlot host1 {INDEX:08X}'),
+                provider(f'host1 {INDEX:08X}'),
+            ],
         )
-        self.assertEqual(slot_providers.Pairing((), ()), pairing)
+        self.assertEqual(
+            slot_providers.Pairing(((device(), None),), ()), pairing
+        )
 
     def test_plan_publishes_longer_of_two_names_for_slot(self):
         for order in (1, -1):

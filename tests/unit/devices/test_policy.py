@@ -69,10 +69,31 @@ class IdentificationTest(unittest.TestCase):
     def test_unreported_property_never_matches(self):
         for key, value in VALUES.items():
             self.assertFalse(identifies(LEAST, **{key: value}), key)
+        self.assertFalse(identifies(LEAST, vendor_id='*'))
+        self.assertFalse(identifies(LEAST, vendor_id='????'))
         self.assertFalse(identifies(LEAST, drc_name='None'))
         self.assertFalse(identifies(LEAST, drc_index='21010020', **{
             'class': '0302',
         }))  # fmt: skip
+
+    @ddt.named_data(
+        ['star at the end', 'drc_name', 'U78-P1*', True],
+        ['star for nothing', 'drc_name', 'U78-P1-C2*', True],
+        ['star within', 'drc_name', 'U78*-C2', True],
+        ['star alone', 'drc_name', '*', True],
+        ['question mark', 'drc_name', 'U78-P?-C2', True],
+        ['digits', 'vendor_id', '1?D*', True],
+        ['end of the value', 'drc_name', '78-P1*', False],
+        ['beginning of the value', 'drc_name', 'U78-P?', False],
+        ['too short for its marks', 'drc_name', 'U78-P1-C2?', False],
+        ['another value', 'drc_name', '*-C1', False],
+        ['dot', 'drc_name', 'U78.P1*', False],
+    )
+    def test_wildcards_stand_for_characters_of_whole_value(
+        self, key, pattern, expected
+    ):
+        found = slot(drc_name='U78-P1-C2', vendor_id=0x10DE)
+        self.assertEqual(expected, identifies(found, **{key: pattern}))
 
     def test_zero_id_matches_0000(self):
         self.assertTrue(

@@ -10,10 +10,11 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The tests and documents named in the specifications' table exist."""
+"""What the specifications' table names exists, and its tests run."""
 
 import ast
 import dataclasses
+import functools
 import re
 import unittest
 
@@ -35,6 +36,10 @@ _CELLS = re.compile(
     re.MULTILINE,
 )
 _TEST = re.compile(r'``(tests\.[\w.]+)``')
+#: A story, after the test that tells it.
+_STORY = re.compile(r'``(tests\.[\w.]+)\.\w+`` \(``(story_\w+)``\)')
+#: What ddt appends to the name of a test for each of its inputs.
+_INPUT = r'_\d+(?:_\w+)?'
 _DOCUMENT = re.compile(r'``doc: ([\w/-]+)``')
 _DIFFERENCE = re.compile(r':ref:`difference (\d+) <difference-(\d+)>`')
 _IN_WORDS = re.compile(
@@ -60,6 +65,12 @@ class Row:
         return _TEST.findall(self.held)
 
     @property
+    def stories(self):
+        return [
+            f'{class_}.{story}' for class_, story in _STORY.findall(self.held)
+        ]
+
+    @property
     def documents(self):
         return _DOCUMENT.findall(self.held)
 
@@ -83,17 +94,50 @@ def rows(text):
 
 
 def exists(test):
-    """Return whether a test, a class or a module of tests exists.
+    """Return whether a test, a story, a class or a module of tests exists.
 
     The sources are parsed, not imported.
     """
+    module = module_of(test)
+    if module is None:
+        return False
+    path = pages.ROOT.joinpath(*module.split('.')).with_suffix('.py')
+    names = test.split('.')[len(module.split('.')) :]
+    return _holds(ast.parse(path.read_text()), names)
+
+
+def module_of(test):
+    """Return the module in the name of a test, or None."""
     parts = test.split('.')
     for end in range(len(parts), 0, -1):
-        path = pages.ROOT.joinpath(*parts[:end]).with_suffix('.py')
-        if path.is_file():
-            tree = ast.parse(path.read_text())
-            return _holds(tree, parts[end:])
-    return False
+        if pages.ROOT.joinpath(*parts[:end]).with_suffix('.py').is_file():
+            return '.'.join(parts[:end])
+    return None
+
+
+def runs(test):
+    """Return whether the loader finds a test, or tests, of this name.
+
+    The name is that of a module, a class or a test. The name of a test that
+    runs once for each of its inputs is that without the input.
+    """
+    module = module_of(test)
+    wanted = re.compile(rf'{re.escape(test)}(?:\.[\w.]+|{_INPUT})?')
+    return module is not None and any(map(wanted.fullmatch, _ids(module)))
+
+
+@functools.cache
+def _ids(module):
+    """Return the ids of the tests of a module, as its loader finds them."""
+    suites = [unittest.defaultTestLoader.loadTestsFromName(module)]
+    ids = []
+    for suite in suites:
+        for test in suite:
+            if isinstance(test, unittest.TestSuite):
+                suites.append(test)
+            else:
+                ids.append(test.id())
+    return ids
 
 
 def _holds(node, names):
@@ -134,14 +178,21 @@ class SpecCoverageTest(unittest.TestCase):
     def test_rows_all_have_status(self):
         self.assertEqual([], [row for row in self.rows if not row.has_status])
 
-    def test_tests_named_by_rows_exist(self):
+    def test_tests_named_by_rows_run(self):
         missing = [
             (row.number, test)
             for row in self.rows
             for test in row.tests
-            if not exists(test)
+            if not runs(test)
         ]
         self.assertEqual([], missing)
+
+    def test_stories_named_by_rows_exist(self):
+        stories = [
+            (row.number, story) for row in self.rows for story in row.stories
+        ]
+        self.assertTrue(stories)
+        self.assertEqual([], [pair for pair in stories if not exists(pair[1])])
 
     def test_documents_named_by_rows_exist(self):
         known = pages.documents()
@@ -168,27 +219,28 @@ class SpecCoverageTest(unittest.TestCase):
         self.assertEqual({(n, n) for n in known}, named)
 
     def test_literals_of_rows_are_understood(self):
-        # A misspelt test or document must not be skipped.
+        # A misspelt test, story or document must not be skipped.
         for row in self.rows:
+            understood = [
+                *row.tests,
+                *(story.rpartition('.')[2] for story in row.stories),
+                *(f'doc: {document}' for document in row.documents),
+            ]
             literals = re.findall(r'``(.*?)``', row.held)
             for literal in literals:
-                if literal.startswith(('tests', 'doc')):
-                    self.assertIn(
-                        literal,
-                        [*row.tests, *(f'doc: {d}' for d in row.documents)],
-                        row.number,
-                    )
+                if literal.startswith(('tests', 'story', 'doc')):
+                    self.assertIn(literal, understood, row.number)
 
 
 class PageReferencesTest(unittest.TestCase):
-    def test_tests_named_by_pages_exist(self):
+    def test_tests_named_by_pages_run(self):
         named = [
             (name, test)
             for name, text in pages.documents().items()
             for test in _TEST.findall(text)
         ]
         self.assertGreater(len({name for name, _ in named}), 1)
-        self.assertEqual([], [pair for pair in named if not exists(pair[1])])
+        self.assertEqual([], [pair for pair in named if not runs(pair[1])])
 
     def test_promises_of_one_time_use_page_have_tests(self):
         found = [
@@ -207,6 +259,10 @@ class SpecCoverageCheckTest(unittest.TestCase):
     """The checks above find errors."""
 
     MODULE = 'tests.unit.docs.test_spec_coverage'
+    WITH_INPUTS = (
+        'tests.unit.inventory_file.test_schema.SchemaTest.'
+        'test_schema_and_parser'
+    )
 
     def test_exists_finds_module_class_and_test(self):
         module, name, method = self.id().rsplit('.', 2)
@@ -222,6 +278,33 @@ class SpecCoverageCheckTest(unittest.TestCase):
             'tests.nowhere.at.all',
         ):
             self.assertFalse(exists(name), name)
+
+    def test_runs_finds_module_class_test_and_test_with_inputs(self):
+        module, name, method = self.id().rsplit('.', 2)
+        for found in (
+            module,
+            f'{module}.{name}',
+            f'{module}.{name}.{method}',
+            f'{self.WITH_INPUTS}_refuse_invalid_values',
+        ):
+            self.assertTrue(runs(found), found)
+
+    def test_runs_rejects_stories_and_beginnings_of_names(self):
+        for name in (
+            'tests.functional.test_devices.SingleDeviceTest.'
+            'story_boot_assigns_allocated_slot',
+            'tests.functional.test_devices.SingleDeviceTest.test_server',
+            self.WITH_INPUTS,
+            f'{self.MODULE}.Nobody',
+            f'{self.id()}.more',
+            'tests.functional.base.PowerVMTestCase',
+            'tests.nowhere.at.all',
+        ):
+            self.assertFalse(runs(name), name)
+
+    def test_stories_are_found_after_their_tests(self):
+        held = 'x ``tests.a.B.test_c`` (``story_d``), ``story_e``'
+        self.assertEqual(['tests.a.B.story_d'], Row('D1', '', held).stories)
 
     def test_has_status_requires_known_words(self):
         for held, expected in (

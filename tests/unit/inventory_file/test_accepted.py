@@ -148,6 +148,8 @@ class AcceptedTest(unittest.TestCase):
         ).paragraphs
         self.assertEqual('CUSTOM_IOSLOT', paragraph.resource_class)
         self.assertEqual((), paragraph.traits)
+        self.assertIs(True, paragraph.allow)
+        self.assertIs(False, paragraph.one_time_use)
 
     def test_paragraphs_keep_the_order_of_the_file(self):
         read = inventory_file.parse(

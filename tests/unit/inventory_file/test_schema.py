@@ -142,6 +142,15 @@ class SchemaTest(unittest.TestCase):
         self.assertFalse(accepted(text))
 
     @ddt.named_data(
+        ['no section', 'p: {}'],
+        ['other sections only', 'p: {allow: true, resource_class: CUSTOM_A}'],
+        ['no key', 'p: {identification: {}}'],
+    )
+    def test_schema_and_parser_require_identification(self, text):
+        self.assertFalse(VALIDATOR.is_valid(yaml.safe_load(text)))
+        self.assertFalse(accepted(text))
+
+    @ddt.named_data(
         ['star', "vendor_id: '*'"],
         ['stars', "vendor_id: '**1*D**'"],
         ['star and all digits', "vendor_id: '10*DE'"],

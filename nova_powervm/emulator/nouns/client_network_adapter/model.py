@@ -180,7 +180,9 @@ def check_mac(
 def check_priority(element: Element) -> None:
     """A trunk priority is a number from 1 to 15."""
     text = content.text(element, 'TrunkPriority')
-    if text and not (text.isdecimal() and 1 <= int(text) <= MAX_PRIORITY):
+    if text and not (
+        content.is_whole(text) and 1 <= int(text) <= MAX_PRIORITY
+    ):
         raise errors.BadRequest(
             f'{text!r} is not a trunk priority: these are 1 to {MAX_PRIORITY}.'
         )

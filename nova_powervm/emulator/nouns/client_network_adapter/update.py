@@ -134,7 +134,6 @@ def make(
 ) -> Adapter:
     """Return an adapter that is not part of the host yet."""
     uuid = host.new_uuid()
-    content.put(element, 'Metadata/Atom/AtomID', uuid)
     content.remove(element, (virtual_slots.NEXT, virtual_slots.NEXT_HIGH))
     for name, value in _DEFAULTS.items():
         content.put_default(element, name, value)

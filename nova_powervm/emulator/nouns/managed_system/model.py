@@ -16,6 +16,7 @@ import contextlib
 from collections.abc import Iterator
 
 from nova_powervm.emulator.core import content
+from nova_powervm.emulator.core import elements
 from nova_powervm.emulator.core import errors
 from nova_powervm.emulator.core import host as host_module
 from nova_powervm.emulator.core import jobs as jobs_module
@@ -35,6 +36,10 @@ MEMORY = 'AssociatedSystemMemoryConfiguration'
 PROCESSORS = 'AssociatedSystemProcessorConfiguration'
 CAPABILITIES = 'AssociatedSystemCapabilities'
 IO = 'AssociatedSystemIOConfiguration'
+_LINKS = {
+    'LogicalPartition': 'AssociatedLogicalPartitions',
+    'VirtualIOServer': 'AssociatedVirtualIOServers',
+}
 MTMS = 'MachineTypeModelAndSerialNumber'
 OWNER_CAPABILITY = f'{CAPABILITIES}/IOSlotOwnerAssignmentCapable'
 COMPATIBILITY = f'{PROCESSORS}/SupportedPartitionProcessorCompatibilityModes'
@@ -130,6 +135,23 @@ class System(resource.Resource):
                 f'{PROCESSORS}/{kind}AvailableSystemProcessorUnits', units
             )
 
+    def link(self, child: resource.Resource) -> None:
+        """Let the system link to one of its partitions."""
+        name = _LINKS[child.kind]
+        section = content.find(self.element, name)
+        if section is None:
+            section = content.leaf(name)
+            self.element.append(section)
+            elements.sort(self.element)
+        if not _links_to(section, child):
+            section.append(content.link(child.event_path))
+
+    def unlink(self, child: resource.Resource) -> None:
+        """Let the system not link to a partition any more."""
+        section = content.section(self.element, _LINKS[child.kind])
+        for link in _links_to(section, child):
+            section.remove(link)
+
     def slots(self) -> Iterator[Slot]:
         """Yield the slots in the order of the content."""
         yield from tuple(self._slots.values())
@@ -188,6 +210,16 @@ class System(resource.Resource):
         self.put(path, int(left) if left == int(left) else left)
 
 
+def _links_to(
+    section: content.Element, child: resource.Resource
+) -> list[content.Element]:
+    return [
+        link
+        for link in content.find_all(section, 'link')
+        if content.target(link, '.').upper() == child.uuid.upper()
+    ]
+
+
 class ReservedMemory(jobs_module.Operation):
     """QueryReservedMemoryRequiredForPartition of a system.
 
@@ -211,7 +243,7 @@ class ReservedMemory(jobs_module.Operation):
 
     def _megabytes(self, name: str) -> int:
         value = self.parameters.get(name, '')
-        if not value.isdigit():
+        if not content.is_whole(value):
             raise jobs_module.JobError(
                 f'{name} {value!r} is not an amount in MB.'
             )

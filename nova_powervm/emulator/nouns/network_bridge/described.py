@@ -106,7 +106,6 @@ def _adopt(
     children = [content.copy(child) for child in trunk]
     element = content.new(client_network_adapter.ADAPTER, *children[1:])
     uuid = host.new_uuid()
-    content.put(element, 'Metadata/Atom/AtomID', uuid)
     content.put(element, 'LocalPartitionID', vios.id)
     adapter = client_network_adapter.Adapter(uuid, element, vios)
     adapter.bridge = bridge.uuid

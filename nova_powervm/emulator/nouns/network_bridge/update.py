@@ -74,7 +74,6 @@ def build(host: Host, system: System, body: Element) -> Bridge:
     bridge = Bridge(host.new_uuid(), body, system)
     network_bridge.check_new(host, bridge)
     plans = network_bridge.make_plans(host, bridge, body)
-    content.put(body, 'Metadata/Atom/AtomID', bridge.uuid)
     content.put_default(body, 'FailoverEnabled', len(plans) > 1)
     content.put_default(body, 'LoadBalancingEnabled', False)
     content.put(body, 'PortVLANID', pvid)

@@ -203,6 +203,7 @@ def _add(host: Host, partition: Partition) -> Partition:
             [f'{partition.kind} {partition.uuid} is there more than once']
         )
     host.add(partition, quiet=True)
+    partition.system.link(partition)
     return partition
 
 

@@ -16,6 +16,8 @@ Clients send the desired values; everything here is read-only to them and is
 made again after every change.
 """
 
+import zlib
+
 from nova_powervm.emulator.core import content
 from nova_powervm.emulator.core import elements
 from nova_powervm.emulator.nouns.partition import model as partition_module
@@ -26,40 +28,6 @@ REFERENCE_ON = {
     partition_module.AIX_LINUX: 'Linux ppc64le',
     partition_module.VIOS_TYPE: '',
     partition_module.IBM_I: '00000000',
-}
-# Values of a partition that nobody has said anything about.
-_DEFAULTS: dict[str, content.Value] = {
-    'AllowPerformanceDataCollection': False,
-    'AvailabilityPriority': 127,
-    'IsOperationInProgress': False,
-    'IsVirtualServiceAttentionLEDOn': False,
-    'KeylockPosition': 'normal',
-    'OperatingSystemVersion': 'Unknown',
-    'PendingProcessorCompatibilityMode': 'default',
-    'ProgressPartitionDataRemaining': 0,
-    'ProgressPartitionDataTotal': 0,
-    'IsServicePartition': False,
-    'PowerVMManagementCapable': False,
-    'IsManagementPartition': False,
-    'BootMode': 'Normal',
-}
-_LPAR_DEFAULTS: dict[str, content.Value] = {
-    'RemoteRestartCapable': False,
-    'SimplifiedRemoteRestartCapable': False,
-    'HasDedicatedProcessorsForMigration': False,
-    'SuspendCapable': False,
-    'MigrationState': 'Not_Migrating',
-    'RemoteRestartState': 'Invalid',
-    'PowerManagementMode': 'None',
-}
-_VIOS_DEFAULTS: dict[str, content.Value] = {
-    'APICapable': True,
-    'IsVNICCapable': True,
-    'VNICFailOverCapable': True,
-    'MoverServicePartition': False,
-    'PagingServicePartition': False,
-    'SharedStoragePoolCapable': True,
-    'VirtualIOServerLicenseAccepted': True,
 }
 # The sections of a VIOS that belong to extended groups, and their groups.
 _VIOS_SECTIONS = {
@@ -73,29 +41,26 @@ _VIOS_SECTIONS = {
     'FreeIOAdaptersForLinkAggregation': 'ViosNetwork',
     'FreeEthenetBackingDevicesForSEA': 'ViosNetwork',
 }
-# The sections that clients and the emulator write.
-_SORTED = (
+# The parts of a content that clients and the emulator write.
+WRITTEN = (
+    '.',
     partition_module.IO,
     partition_module.MEMORY,
     partition_module.PROCESSORS,
     partition_module.SHARED,
+    partition_module.DEDICATED,
 )
 _DLPAR = ('IO', 'Memory', 'Processor')
 
 
 def set_defaults(partition: Partition) -> None:
     """Fill in what a new partition's content does not say."""
-    defaults = dict(_DEFAULTS)
-    if partition.kind == partition_module.LPAR:
-        defaults |= _LPAR_DEFAULTS
-    else:
-        defaults |= _VIOS_DEFAULTS
+    if partition.kind == partition_module.VIOS:
         _add_vios_sections(partition.element)
-    for name, value in defaults.items():
-        content.put_default(partition.element, name, value)
-    memory = content.section(partition.element, partition_module.MEMORY)
-    for name in ('ActiveMemoryExpansionEnabled', 'SharedMemoryEnabled'):
-        content.put_default(memory, name, False)
+    for path in WRITTEN:
+        part = content.find(partition.element, path)
+        if part is not None:
+            elements.fill(part)
 
 
 def set_identity(partition: Partition, partition_id: int, mac: int) -> None:
@@ -104,7 +69,6 @@ def set_identity(partition: Partition, partition_id: int, mac: int) -> None:
     :param mac: MACAddressPrefix, a number that no other partition has.
     """
     system = partition.system
-    partition.put('Metadata/Atom/AtomID', partition.uuid)
     partition.put('PartitionUUID', partition.uuid)
     partition.put('PartitionID', partition_id)
     partition.put('LogicalSerialNumber', f'{system.serial}{partition_id:X}')
@@ -126,6 +90,7 @@ def set_state(partition: Partition, state: str, rmc_state: str) -> None:
         partition.put('Uptime', 0)
     partition.put('PartitionState', state)
     partition.put('ResourceMonitoringControlState', rmc_state)
+    _set_address(partition)
     running = state == partition_module.RUNNING
     reference = REFERENCE_ON.get(partition.type, '')
     partition.put('ReferenceCode', reference if running else REFERENCE_OFF)
@@ -139,6 +104,24 @@ def set_state(partition: Partition, state: str, rmc_state: str) -> None:
         running and rmc_state == partition_module.RMC_ACTIVE,
     )
     set_current(partition)
+
+
+def _set_address(partition: Partition) -> None:
+    """Write the address of an active RMC connection.
+
+    A partition that is not activated keeps the one that it has had.
+    """
+    if partition.rmc_state == partition_module.RMC_ACTIVE:
+        partition.address = partition.address or _address(partition)
+        partition.put(partition_module.ADDRESS, partition.address)
+    elif partition.is_active:
+        content.remove(partition.element, [partition_module.ADDRESS])
+
+
+def _address(partition: Partition) -> str:
+    """Return an address of a private network that no other partition has."""
+    network = zlib.crc32(partition.system.uuid.encode()) & 0xFF
+    return f'10.{network}.{partition.id >> 8}.{partition.id & 0xFF}'
 
 
 def set_current(partition: Partition) -> None:
@@ -164,11 +147,10 @@ def set_current(partition: Partition) -> None:
 
 def sort(element: content.Element) -> None:
     """Put the elements of a partition's content into their order."""
-    elements.sort(element)
-    for path in _SORTED:
-        section = content.find(element, path)
-        if section is not None:
-            elements.sort(section)
+    for path in WRITTEN:
+        part = content.find(element, path)
+        if part is not None:
+            elements.sort(part)
 
 
 def _set_compatibility(partition: Partition) -> None:

@@ -15,6 +15,7 @@
 import uuid as uuid_module
 
 from nova_powervm.emulator.core import content
+from nova_powervm.emulator.core import elements
 from nova_powervm.emulator.core import errors
 from nova_powervm.emulator.core import groups as groups_module
 from nova_powervm.emulator.core import host as host_module
@@ -42,22 +43,14 @@ Host = host_module.Host
 
 # Only the host says which partition manages it.
 _MANAGEMENT = ('IsManagementPartition', 'PowerVMManagementCapable')
-# What a client cannot change, whatever it posts.
-_READ_ONLY = (
+# What changes only by way of other resources, if at all, although clients
+# can set it on some hosts.
+_KEPT = (
     'Metadata',
     'PartitionID',
-    'PartitionUUID',
-    'PartitionState',
     'PartitionType',
-    'PartitionCapabilities',
-    'ResourceMonitoringControlState',
-    'ResourceMonitoringIPAddress',
+    partition_module.ADDRESS,
     'AssociatedManagedSystem',
-    'CurrentProcessorCompatibilityMode',
-    'LogicalSerialNumber',
-    'MACAddressPrefix',
-    'ReferenceCode',
-    # By way of the adapters and the network bridges.
     'ClientNetworkAdapters',
     'SharedEthernetAdapters',
     'TrunkAdapters',
@@ -82,7 +75,7 @@ def create(host: Host, system: System, kind: str, body: Element) -> Partition:
     """
     uuid = _wanted_uuid(host, body)
     rules.check_uuid(host, uuid)
-    content.remove(body, _MANAGEMENT)
+    _restore(body, None)
     partition = build(host, system, kind, uuid, body)
     rules.check_type(kind, partition.type)
     rules.check_name(host, system, partition.name, uuid)
@@ -95,6 +88,8 @@ def create(host: Host, system: System, kind: str, body: Element) -> Partition:
     _fill_slots(system, body, None)
     document.set_state(partition, partition_module.NOT_ACTIVATED, 'inactive')
     host.add(partition)
+    system.link(partition)
+    host.stamp(system)
     ownership.settle(host, partition, set())
     return partition
 
@@ -134,7 +129,8 @@ def update(
     :raises errors.RestError: hardware would not; nothing changed.
     """
     partition.merge_groups(body, groups)
-    content.keep(body, partition.element, _READ_ONLY)
+    content.keep(body, partition.element, _KEPT)
+    _restore(body, partition.element)
     system = partition.system
     name = content.text(body, 'PartitionName')
     rules.check_name(host, system, name, partition.uuid)
@@ -165,6 +161,8 @@ def delete(host: Host, partition: Partition) -> None:
     for child in host.of_type(resource.Resource, partition):
         host.remove(child)
     host.remove(partition)
+    partition.system.unlink(partition)
+    host.stamp(partition.system)
     virtual_scsi_mapping.orphan(host, partition)
     host.contents.drop_server(partition.uuid)
     ownership.release(host, partition)
@@ -175,6 +173,21 @@ def next_id(host: Host, system: System) -> int:
     """Return the lowest partition id that is free on a system."""
     used = {other.id for other in host.of_type(Partition, system)}
     return next(number for number in range(1, 65536) if number not in used)
+
+
+def _restore(body: Element, old: Element | None) -> None:
+    """Undo what a client posts of what the host writes, and check the rest.
+
+    :param old: what the body is to replace; None if it is new.
+    """
+    if old is None:
+        content.remove(body, (*_MANAGEMENT, partition_module.ADDRESS))
+    for path in document.WRITTEN:
+        part = content.find(body, path)
+        if part is not None:
+            before = None if old is None else content.find(old, path)
+            elements.restore(part, before)
+            elements.check_values(part, before)
 
 
 def _detail(renamed: bool, remapped: bool) -> str:

@@ -45,6 +45,7 @@ STATES = (
     'resuming',
     'Unknown',
 )
+ADDRESS = 'ResourceMonitoringIPAddress'
 RMC_ACTIVE = 'active'
 RMC_STATES = (RMC_ACTIVE, 'inactive', 'none', 'unknown', 'busy')
 IO = 'PartitionIOConfiguration'
@@ -60,6 +61,7 @@ class Partition(resource.Resource):
     """A LogicalPartition or VirtualIOServer of one system.
 
     :param system: the system that it is a partition of.
+    :ivar address: of its RMC connection; empty if it has never had one.
     """
 
     def __init__(
@@ -71,6 +73,7 @@ class Partition(resource.Resource):
     ) -> None:
         super().__init__(kind, uuid, element, parent=system)
         self.system = system
+        self.address = self.text(ADDRESS)
 
     @property
     def name(self) -> str:

@@ -16,8 +16,6 @@ Each check returns if the request is possible and raises otherwise, with a
 message that names the thing that is in the way.
 """
 
-import re
-
 from nova_powervm.emulator.core import content
 from nova_powervm.emulator.core import errors
 from nova_powervm.emulator.core import host as host_module
@@ -33,9 +31,6 @@ Host = host_module.Host
 MAX_NAME = 31
 # Processor units are hundredths; comparing them needs no more than this.
 _EPSILON = 0.001
-_BOUNDS = ('Desired', 'Maximum', 'Minimum')
-_WHOLE = re.compile('[0-9]{1,12}')
-_DECIMAL = re.compile(r'[0-9]{1,12}(\.[0-9]+)?')
 
 
 def check_name(host: Host, system: System, name: str, uuid: str) -> None:
@@ -56,7 +51,9 @@ def check_name(host: Host, system: System, name: str, uuid: str) -> None:
 def check_id(host: Host, system: System, partition_id: int) -> None:
     """Ids are positive and unique on the system."""
     if partition_id < 1:
-        raise errors.BadRequest(f'{partition_id} is not a partition id.')
+        raise errors.BadRequest(
+            f'{partition_id} is not a PartitionID: these are 1 or more.'
+        )
     for other in host.of_type(Partition, system):
         if other.id == partition_id:
             raise errors.Conflict(
@@ -88,7 +85,6 @@ def check_type(kind: str, type_: str) -> None:
 
 def check_memory(system: System, element: Element) -> None:
     """Minimum, desired and maximum are in order and whole regions."""
-    _check_numbers(element, partition_module.MEMORY)
     section = f'{partition_module.MEMORY}/'
     desired = content.integer(element, f'{section}DesiredMemory')
     minimum = content.integer(element, f'{section}MinimumMemory', desired)
@@ -108,7 +104,6 @@ def check_memory(system: System, element: Element) -> None:
 
 def check_processors(system: System, element: Element) -> None:
     """Minimum, desired and maximum are in order; each processor has units."""
-    _check_numbers(element, partition_module.PROCESSORS)
     if partition_module.is_dedicated(element):
         _check_order(
             element, partition_module.DEDICATED, 'Processors', 'processors'
@@ -236,18 +231,6 @@ def _check_new_slot(
             f'The I/O slot {slot.name} is owned by the partition '
             f'{slot.owner.name!r} with the id {slot.owner.id}.'
         )
-
-
-def _check_numbers(element: Element, section: str) -> None:
-    """Refuse what would be read as a default because it is no number."""
-    for node in content.section(element, section).iter():
-        name = content.local_name(node)
-        if len(node) or not name.startswith(_BOUNDS):
-            continue
-        text = (node.text or '').strip()
-        form = _DECIMAL if name.endswith('ProcessingUnits') else _WHOLE
-        if not form.fullmatch(text):
-            raise errors.BadRequest(f'{text!r} is not a number for {name}.')
 
 
 def _check_order(element: Element, section: str, name: str, what: str) -> None:

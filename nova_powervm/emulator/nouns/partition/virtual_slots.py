@@ -99,7 +99,7 @@ def pick(
 
 def _explicit(partition: Partition, used: set[int], wanted: str) -> int:
     last = limit(partition) - 1
-    if not wanted.isdecimal() or not FIRST <= int(wanted) <= last:
+    if not content.is_whole(wanted) or not FIRST <= int(wanted) <= last:
         raise errors.BadRequest(
             f'{wanted!r} is not a virtual slot of the partition '
             f'{partition.name!r}: these are {FIRST} to {last}.'

@@ -244,7 +244,7 @@ def orphan(host: Host, client: Partition) -> None:
 
 def _slot(element: Element, adapter: str) -> int | None:
     text = content.text(element, f'{adapter}/{SLOT}')
-    return int(text) if text.isdigit() else None
+    return int(text) if content.is_whole(text) else None
 
 
 def _only_child(element: Element, name: str) -> Element | None:

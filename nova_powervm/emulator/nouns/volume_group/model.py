@@ -25,6 +25,7 @@ from nova_powervm.emulator.nouns.partition import model as partition_module
 from nova_powervm.emulator.nouns.virtual_scsi_mapping import (
     model as virtual_scsi_mapping,
 )
+from nova_powervm.emulator.nouns.volume_group import physical_volume
 
 Element = content.Element
 Partition = partition_module.Partition
@@ -250,18 +251,18 @@ def new_repository(name: str, size: float) -> Repository:
 def described(
     host: Host, vios: partition_module.Partition, name: str, capacity: float
 ) -> VolumeGroup:
-    """Return a new group that is empty.
+    """Return a new group that is empty, on a new disk of its server.
 
     :param capacity: in GB.
     """
     uuid = host.new_uuid()
     serial = f'{host.random.getrandbits(128):032x}'
     element = content.new(KIND)
-    content.put(element, 'Metadata/Atom/AtomID', uuid)
     values = _values(name, units.gigabytes(capacity), serial)
     element.extend(content.leaf(*item) for item in values.items())
-    for section in (MEDIA, 'PhysicalVolumes', DISKS):
+    for section in (MEDIA, DISKS):
         element.append(content.new(section))
+    physical_volume.add(vios, element, capacity, serial)
     group = VolumeGroup(uuid, vios, element)
     group.sort()
     return group

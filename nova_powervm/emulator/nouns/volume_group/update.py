@@ -349,4 +349,4 @@ def _check_volumes(group: VolumeGroup, body: Element) -> None:
 def _number(disk: Disk) -> int:
     """Return the number that a disk's UDID ends with, or 0."""
     number = disk.udid.rpartition('.')[2]
-    return int(number) if number.isdigit() else 0
+    return int(number) if content.is_whole(number) else 0

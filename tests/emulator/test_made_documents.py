@@ -1,0 +1,498 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Documents that the emulator makes have the elements that hosts have."""
+
+import collections
+import copy
+import functools
+import ipaddress
+import itertools
+import time
+from typing import ClassVar
+
+from lxml import etree
+from pypowervm.tasks import cna
+from pypowervm.tasks import power
+from pypowervm.wrappers import logical_partition as lpar
+from pypowervm.wrappers import virtual_io_server as vios
+
+from tests.emulator import base
+from tests.emulator import storage
+from tests.emulator import wire
+
+UNITS = [
+    'DesiredProcessingUnits',
+    'DesiredVirtualProcessors',
+    'MaximumProcessingUnits',
+    'MaximumVirtualProcessors',
+    'MinimumProcessingUnits',
+    'MinimumVirtualProcessors',
+    'SharedProcessorPoolID',
+    'UncappedWeight',
+]
+SLOTS = [
+    'MaximumVirtualIOSlots',
+    'ProfileIOSlots',
+    'CurrentMaximumVirtualIOSlots',
+]
+IO = 'PartitionIOConfiguration'
+UNMARKED = {'link', 'Metadata', 'Atom', 'AtomID', 'AtomCreated'}
+
+
+@functools.cache
+def captured_marks():
+    """Return the values of kb and kxe by name of parent and element."""
+    found = collections.defaultdict(set)
+    for _file, root in wire.captured():
+        for content in wire.contents(root):
+            for node in content.iterdescendants(etree.Element):
+                key = wire.name(node.getparent()), wire.name(node)
+                if node.get('kb'):
+                    found[key].add((node.get('kb'), node.get('kxe')))
+    return found
+
+
+@functools.cache
+def captured_pairs():
+    """Return pairs of siblings in captured order, with their parent.
+
+    Some captures have been edited by hand; wrappers know the order, too.
+    """
+    found = set()
+    for wrapper in (lpar.LPAR, vios.VIOS):
+        for pair in itertools.combinations(wrapper._child_order, 2):
+            found.add((wrapper.schema_type, *pair))
+    for _file, root in wire.captured():
+        for node in root.iter(etree.Element):
+            names = wire.names(node)
+            for position, first in enumerate(names):
+                for second in names[position + 1 :]:
+                    found.add((wire.name(node), first, second))
+    return found
+
+
+class ElementOrderTest(wire.WireTestCase):
+    def test_shared_processors_alternate_units_and_processors(self):
+        self.create()
+        for name in ('novalink', 'vios1', 'vm1'):
+            with self.subTest(name):
+                found = wire.child(
+                    self.get(self.path_of(name)).content,
+                    'PartitionProcessorConfiguration/'
+                    'SharedProcessorConfiguration',
+                )
+                self.assertEqual(UNITS, wire.names(found)[1:])
+
+    def test_changed_shared_processors_keep_order(self):
+        created = self.create()
+        created.proc_config.shared_proc_cfg.desired_virtual = 2
+        created.proc_config.shared_proc_cfg.desired_units = 0.5
+        created.update()
+        found = wire.child(
+            self.get(self.path_of('vm1')).content,
+            'PartitionProcessorConfiguration/SharedProcessorConfiguration',
+        )
+        self.assertEqual(UNITS, wire.names(found)[1:])
+
+    def test_current_virtual_slots_follow_profile_slots(self):
+        self.create(slots=base.GPUS[:1])
+        self.create('vm2')
+        self.control.set_owner(f'{base.GPUS[1]:08x}', 'vm2')
+        for name in ('vm1', 'vm2', 'vios1', 'database', 'archive'):
+            with self.subTest(name):
+                document = self.get(self.path_of(name)).content
+                found = wire.names(wire.child(document, IO))
+                expected = [item for item in SLOTS if item in found]
+                self.assertEqual(expected, found[1:])
+
+    def test_network_adapters_follow_managed_system(self):
+        created = self.create()
+        cna.crt_cna(self.adapter, None, created.uuid, 7)
+        found = wire.names(self.get(self.path_of('vm1')).content)
+        position = found.index('ClientNetworkAdapters')
+        self.assertEqual('AssociatedManagedSystem', found[position - 1])
+        self.assertEqual('MACAddressPrefix', found[position + 1])
+
+
+class CapturedOrderTest(storage.StorageTestCase, wire.WireTestCase):
+    def test_siblings_are_in_captured_order(self):
+        created = self.create(slots=base.GPUS[:1])
+        cna.crt_cna(self.adapter, None, created.uuid, 7)
+        answer = self.ask(
+            'PUT',
+            f'{self.path_of("vios1")}/ClientNetworkAdapter',
+            f'<ClientNetworkAdapter xmlns="{wire.UOM}">'
+            '<UseNextAvailableSlotID>true</UseNextAvailableSlotID>'
+            '<PortVLANID>7</PortVLANID></ClientNetworkAdapter>',
+        )
+        self.assertEqual(200, answer.status, answer.text)
+        self.map(created, self.disk())
+        system = f'uom/ManagedSystem/{self.system().uuid}'
+        server = self.path_of('vios1')
+        paths = (
+            system,
+            self.path_of('vm1'),
+            server,
+            f'{self.path_of("vm1")}/ClientNetworkAdapter',
+            f'{server}/VolumeGroup',
+            f'{system}/NetworkBridge',
+            f'{system}/VirtualSwitch',
+        )
+        known, wrong = captured_pairs(), set()
+        for path in paths:
+            for document in self.get(path).contents:
+                for node in document.iter(etree.Element):
+                    parent, names = wire.name(node), wire.names(node)
+                    for pair in itertools.combinations(names, 2):
+                        if (parent, *pair) in known:
+                            continue
+                        if (parent, *reversed(pair)) in known:
+                            wrong.add((parent, *pair))
+        self.assertFalse(wrong)
+
+
+class MetadataTest(storage.StorageTestCase, wire.WireTestCase):
+    def assert_single(self, document):
+        """Assert that Metadata come once, first, and with an Atom only."""
+        for node in document.iter(etree.Element):
+            found = wire.names(node)
+            if 'Metadata' in found:
+                self.assertEqual(1, found.count('Metadata'), node)
+                self.assertEqual('Metadata', found[0], node)
+        for node in document.iter('{*}Metadata'):
+            self.assertEqual(['Atom'], wire.names(node))
+            for inner in wire.child(node, 'Atom'):
+                self.assertIn(wire.name(inner), ('AtomID', 'AtomCreated'))
+
+    def bare(self, path):
+        """Return a document without any Metadata."""
+        document = self.get(path).content
+        for node in list(document.iter('{*}Metadata')):
+            node.getparent().remove(node)
+        return document
+
+    def test_created_partition_has_metadata_once(self):
+        document = self.build().entry.element.element
+        document = etree.fromstring(etree.tostring(document))
+        for node in list(document.iter('{*}Metadata')):
+            node.getparent().remove(node)
+        answer = self.ask('PUT', 'uom/LogicalPartition', document)
+        self.assertEqual(200, answer.status, answer.text)
+        self.assert_single(answer.content)
+        self.assert_single(self.get(self.path_of('vm1')).content)
+
+    def test_updated_partition_has_metadata_once(self):
+        self.create(slots=base.GPUS[:2])
+        path = self.path_of('vm1')
+        answer = self.ask('POST', path, self.bare(path))
+        self.assertEqual(200, answer.status, answer.text)
+        self.assert_single(answer.content)
+        self.assert_single(self.get(path).content)
+
+    def test_volume_group_has_metadata_once(self):
+        self.disk()
+        path = (
+            f'{self.path_of("vios1")}/VolumeGroup/{self.group().uuid.lower()}'
+        )
+        answer = self.ask('POST', path, self.bare(path))
+        self.assertEqual(200, answer.status, answer.text)
+        self.assert_single(answer.content)
+        self.assert_single(self.get(path).content)
+
+    def test_network_adapter_has_metadata_once(self):
+        created = self.create()
+        made = cna.crt_cna(self.adapter, None, created.uuid, 7)
+        path = f'{self.path_of("vm1")}/ClientNetworkAdapter/{made.uuid}'
+        answer = self.ask('POST', path, self.bare(path))
+        self.assertEqual(200, answer.status, answer.text)
+        self.assert_single(answer.content)
+
+
+class EventElementTest(wire.WireTestCase):
+    def entries(self):
+        query = (
+            'QUEUE_CLIENTKEY_METHOD=USE_APPLICATIONID'
+            '&QUEUE_APPLICATIONID=client&group=None'
+        )
+        return list(self.get(f'uom/Event?{query}').root.iter('{*}entry'))
+
+    def test_event_has_atom_id_of_its_entry(self):
+        self.entries()
+        self.create()
+        for entry in self.entries():
+            found = wire.child(entry, 'content/Event/Metadata/Atom/AtomID')
+            self.assertIsNotNone(found)
+            self.assertEqual(wire.child(entry, 'id').text, found.text)
+
+    def test_event_has_entity_tag(self):
+        self.entries()
+        self.create()
+        for entry in self.entries():
+            found = wire.child(entry, 'etag')
+            self.assertIsNotNone(found)
+            self.assertRegex(found.text, r'\A-?\d+\Z')
+
+
+class JobElementTest(wire.WireTestCase):
+    def run_job(self):
+        """Power a partition on with a job; return the answer's element."""
+        created = self.create()
+        path = f'{self.path_of("vm1")}/do/PowerOn'
+        self.assertEqual(created.name, 'vm1')
+        request = copy.deepcopy(self.get(path).content)
+        answer = self.ask(
+            'PUT',
+            path,
+            request,
+            Content_Type=wire.media_type('JobRequest', 'web'),
+        )
+        self.assertEqual(200, answer.status, answer.text)
+        return answer.content
+
+    def test_job_tells_when_it_started_and_completed(self):
+        before = int(time.time() * 1000) - 1000
+        job = self.run_job()
+        started, completed = (
+            int(wire.child(job, name).text)
+            for name in ('TimeStarted', 'TimeCompleted')
+        )
+        self.assertLessEqual(before, started)
+        self.assertLessEqual(started, completed)
+        self.assertLessEqual(completed, int(time.time() * 1000) + 1000)
+
+    def test_job_has_elements_in_captured_order(self):
+        self.assertEqual(
+            [
+                'Metadata',
+                'RequestURL',
+                'TargetUuid',
+                'JobID',
+                'TimeStarted',
+                'TimeCompleted',
+                'Status',
+                'JobRequestInstance',
+                'Progress',
+                'Results',
+            ],
+            wire.names(self.run_job()),
+        )
+
+    def test_job_that_has_not_started_has_no_times(self):
+        self.control.set_job_mode('manual')
+        job = self.run_job()
+        self.assertEqual('NOT_STARTED', wire.child(job, 'Status').text)
+        self.assertEqual('0', wire.child(job, 'TimeStarted').text)
+        self.assertEqual('0', wire.child(job, 'TimeCompleted').text)
+        self.assertEqual(['Metadata'], wire.names(wire.child(job, 'Progress')))
+
+
+class DescribedSystemTest(wire.WireTestCase):
+    world: ClassVar = {
+        'systems': [
+            {
+                'name': 'described',
+                'memory': {'configurable': 65536, 'hypervisor': 4096},
+                'processors': {'configurable': 16},
+                'virtual_io_servers': [
+                    {
+                        'name': 'vios1',
+                        'state': 'running',
+                        'rmc_state': 'active',
+                        'memory': 4096,
+                        'processors': 2,
+                        'volume_groups': [
+                            {'name': 'rootvg', 'capacity': 100},
+                            {'name': 'other', 'capacity': 50},
+                        ],
+                    }
+                ],
+                'partitions': [
+                    {
+                        'name': 'novalink',
+                        'state': 'running',
+                        'rmc_state': 'active',
+                        'memory': 2560,
+                        'processors': 1,
+                        'management': True,
+                    }
+                ],
+            }
+        ]
+    }
+
+    def links(self, section):
+        (system,) = self.get('uom/ManagedSystem?group=None').contents
+        found = wire.child(system, section)
+        self.assertIsNotNone(found, section)
+        return {
+            base.without_host(link.get('href')).partition('?')[0]
+            for link in found.iterchildren('{*}link')
+        }
+
+    def paths(self, kind):
+        """Return the paths of the partitions below their system."""
+        (system,) = self.control.state()['systems']
+        return {
+            f'/rest/api/uom/ManagedSystem/{system["uuid"]}/{kind}/'
+            f'{partition["uuid"]}'
+            for partition in system['partitions']
+            if partition['kind'] == kind
+        }
+
+    def test_system_links_its_logical_partitions(self):
+        self.create()
+        expected = self.paths('LogicalPartition')
+        self.assertEqual(2, len(expected))
+        self.assertEqual(expected, self.links('AssociatedLogicalPartitions'))
+
+    def test_system_links_its_virtual_io_servers(self):
+        expected = self.paths('VirtualIOServer')
+        self.assertEqual(expected, self.links('AssociatedVirtualIOServers'))
+
+    def test_deleted_partition_is_no_longer_linked(self):
+        created = self.create()
+        created.delete()
+        self.assertEqual(
+            self.paths('LogicalPartition'),
+            self.links('AssociatedLogicalPartitions'),
+        )
+
+    def test_vios_has_physical_volumes_of_its_groups(self):
+        path = self.path_of('vios1')
+        document = self.get(f'{path}?group=ViosStorage').content
+        volumes = wire.child(document, 'PhysicalVolumes')
+        self.assertIsNotNone(volumes)
+        self.assertEqual('ViosStorage', volumes.get('group'))
+        served = {
+            wire.child(volume, 'VolumeName').text
+            for volume in volumes.iterchildren('{*}PhysicalVolume')
+        }
+        self.assertEqual(2, len(served))
+        groups = self.get(f'{path}/VolumeGroup?group=None').contents
+        used = {
+            found.text
+            for group in groups
+            for found in wire.child(group, 'PhysicalVolumes').iter(
+                '{*}VolumeName'
+            )
+        }
+        self.assertEqual(served, used)
+
+    def test_physical_volume_has_captured_elements(self):
+        path = self.path_of('vios1')
+        document = self.get(f'{path}?group=ViosStorage').content
+        volumes = list(document.iter('{*}PhysicalVolume'))
+        self.assertTrue(volumes)
+        for volume in volumes:
+            self.assertLessEqual(
+                {
+                    'UniqueDeviceID',
+                    'AvailableForUsage',
+                    'VolumeCapacity',
+                    'VolumeName',
+                    'VolumeState',
+                },
+                set(wire.names(volume)),
+            )
+
+
+class MarkTest(storage.StorageTestCase, wire.WireTestCase):
+    def assert_marked(self, document):
+        """Assert that all elements have kb and kxe as in captures."""
+        known = captured_marks()
+        wrong = set()
+        for node in document.iterdescendants(etree.Element):
+            key = wire.name(node.getparent()), wire.name(node)
+            if key[1] in UNMARKED or (len(node) and key not in known):
+                continue
+            marks = node.get('kb'), node.get('kxe')
+            if None in marks or marks not in known.get(key, {marks}):
+                wrong.add((*key, marks))
+        self.assertFalse(wrong)
+
+    def test_elements_of_partition_are_marked_as_captured(self):
+        created = self.create(slots=base.GPUS[:1])
+        cna.crt_cna(self.adapter, None, created.uuid, 7)
+        for name in ('vm1', 'novalink', 'vios1'):
+            with self.subTest(name):
+                self.assert_marked(self.get(self.path_of(name)).content)
+
+    def test_elements_of_system_are_marked_as_captured(self):
+        (system,) = self.get('uom/ManagedSystem?group=None').contents
+        self.assert_marked(system)
+
+    def test_elements_of_volume_group_are_marked_as_captured(self):
+        self.disk()
+        self.repository()
+        path = f'{self.path_of("vios1")}/VolumeGroup?group=None'
+        for document in self.get(path).contents:
+            self.assert_marked(document)
+
+    def test_elements_of_network_are_marked_as_captured(self):
+        created = self.create()
+        cna.crt_cna(self.adapter, None, created.uuid, 7)
+        system = f'uom/ManagedSystem/{self.system().uuid}'
+        for path in (
+            f'{self.path_of("vm1")}/ClientNetworkAdapter',
+            f'{system}/VirtualSwitch',
+            f'{system}/VirtualNetwork',
+            f'{system}/NetworkBridge',
+        ):
+            for document in self.get(f'{path}?group=None').contents:
+                with self.subTest(path):
+                    self.assert_marked(document)
+
+    def test_elements_of_events_and_refusals_are_marked_as_captured(self):
+        query = 'QUEUE_APPLICATIONID=client&group=None'
+        for document in self.get(f'uom/Event?{query}').contents:
+            self.assert_marked(document)
+        answer = self.ask('GET', f'uom/ManagedSystem/{"0" * 8}')
+        self.assert_marked(answer.content)
+
+    def test_elements_of_job_are_marked_as_captured(self):
+        self.create()
+        path = f'{self.path_of("vm1")}/do/PowerOn'
+        self.assert_marked(self.get(path).content)
+
+
+class AddressTest(wire.WireTestCase):
+    def address(self, name):
+        document = self.get(self.path_of(name)).content
+        found = wire.child(document, 'ResourceMonitoringIPAddress')
+        if found is not None:
+            state = found.getprevious()
+            self.assertEqual(
+                'ResourceMonitoringControlState', wire.name(state)
+            )
+            return found.text
+        return None
+
+    def test_active_partition_with_rmc_has_address(self):
+        found = {
+            name: ipaddress.IPv4Address(self.address(name))
+            for name in ('novalink', 'vios1', 'database')
+        }
+        self.assertEqual(3, len(set(found.values())))
+
+    def test_active_partition_without_rmc_has_no_address(self):
+        power.power_on(self.create(), None)
+        self.assertIsNone(self.address('vm1'))
+        self.control.set_partition('vm1', rmc_state='active')
+        self.assertTrue(self.address('vm1'))
+
+    def test_address_is_kept_while_partition_exists(self):
+        first = self.address('database')
+        self.control.set_partition('database', rmc_state='inactive')
+        self.control.set_partition('database', rmc_state='active')
+        self.assertTrue(first)
+        self.assertEqual(first, self.address('database'))
