@@ -132,7 +132,7 @@ def error_element(
         'HTTPStatus': str(error.status),
         'RequestURI': path,
         'ReasonCode': error.reason,
-        'Message': error.message,
+        'Message': error.code + error.message,
         'RequestBody': '',
         'RequestHeaders': f'{{{shown}}}',
     }

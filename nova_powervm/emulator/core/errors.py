@@ -21,10 +21,12 @@ class RestError(Exception):
     """A refusal with an HTTP status and a message for the client.
 
     :param message: says what was refused and names the thing it is about.
+    :cvar code: what hosts begin such messages with.
     """
 
     status = 500
     reason = 'Unknown internal error.'
+    code = ''
 
     def __init__(self, message: str) -> None:
         super().__init__(message)
@@ -50,9 +52,7 @@ class NotFound(RestError):
 
     status = 404
     reason = 'The supplied URI does not identify a known resource.'
-
-    def __init__(self, message: str) -> None:
-        super().__init__(f'REST000B The URI is not valid: {message}')
+    code = 'REST000B The URI is not valid: '
 
 
 class MethodNotAllowed(RestError):

@@ -40,13 +40,14 @@ SEA_VIOS = 'AssignedVirtualIOServer'
 GROUP = 'ViosNetwork'
 # ent0 to ent3 are physical ports.
 FIRST_DEVICE = 4
-_DEVICE = re.compile('ent[0-9]+')
+_DEVICE = re.compile('ent[0-9]{1,9}')
 _SWITCH = 'AssociatedVirtualSwitch'
 _NAMES = (
     'DynamicReconfigurationConnectorName',
     'LocationCode',
     'RequiredAdapter',
     'VariedOn',
+    'LocalPartitionID',
     virtual_slots.NUMBER,
     'AllowedOperatingSystemMACAddresses',
     'MACAddress',
@@ -107,12 +108,17 @@ def hide_sea(vios: Partition, device: str) -> None:
             found.getparent().remove(found)
 
 
+def is_device(name: str) -> bool:
+    """Whether a name is that of an Ethernet device, such as ``ent4``."""
+    return _DEVICE.fullmatch(name) is not None
+
+
 def next_device(vios: Partition) -> str:
     """Return the name for the next device of a server, such as ``ent4``."""
     used = [
         int(node.text[3:])
         for node in vios.element.iter(f'{{{content.UOM_NS}}}DeviceName')
-        if node.text and _DEVICE.fullmatch(node.text)
+        if node.text and is_device(node.text)
     ]
     return f'ent{max([*used, FIRST_DEVICE - 1]) + 1}'
 
@@ -132,7 +138,6 @@ def load_groups(adapters: list[Adapter]) -> Element:
             'LoadGroup',
             content.leaf('PortVLANID', pvid),
             content.new(TRUNKS, *members),
-            content.leaf('VirtualNetworks'),
         )
         groups.append(group)
     return content.new('LoadGroups', *groups)

@@ -33,13 +33,6 @@ Element = content.Element
 Partition = partition_module.Partition
 
 
-_DEFAULTS: dict[str, content.Value] = {
-    'RequiredAdapter': False,
-    'VariedOn': True,
-    'Enabled': True,
-    'AllowedOperatingSystemMACAddresses': 'ALL',
-    'QualityOfServicePriorityEnabled': False,
-}
 _LINKS = 'ClientNetworkAdapters'
 _WHAT = 'network adapters'
 _READ_ONLY = (
@@ -135,8 +128,7 @@ def make(
     """Return an adapter that is not part of the host yet."""
     uuid = host.new_uuid()
     content.remove(element, (virtual_slots.NEXT, virtual_slots.NEXT_HIGH))
-    for name, value in _DEFAULTS.items():
-        content.put_default(element, name, value)
+    elements.fill(element)
     code = virtual_slots.location(partition, slot)
     content.put(element, 'DynamicReconfigurationConnectorName', code)
     content.put(element, 'LocationCode', code)

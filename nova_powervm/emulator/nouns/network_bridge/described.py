@@ -116,7 +116,6 @@ def _sea(vios: Partition, trunks: list[Element], is_primary: bool) -> Element:
     number = len(content.find_all(vios.element, trunk_adapter.SEA_PATH))
     device = content.new(
         'EthernetBackingDevice',
-        content.leaf('AdapterID', 1),
         content.leaf('DeviceName', f'ent{number}'),
     )
     choice = content.leaf('BackingDeviceChoice')

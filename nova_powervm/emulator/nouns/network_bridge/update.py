@@ -31,20 +31,12 @@ from nova_powervm.emulator.nouns.partition import model as partition_module
 
 Element = content.Element
 System = managed_system.System
+Partition = partition_module.Partition
 Plan = network_bridge.Plan
 Host = host_module.Host
 Bridge = network_bridge.Bridge
 
 
-_SEA_DEFAULTS: dict[str, content.Value] = {
-    'JumboFramesEnabled': False,
-    'QualityOfServiceMode': 'disabled',
-    'QueueSize': 8192,
-    'ThreadModeEnabled': True,
-    'IsPrimary': True,
-    'LargeSend': True,
-    'ConfigurationState': 'Configured',
-}
 _READ_ONLY = ('Metadata', 'PortVLANID', 'UniqueDeviceID', 'LoadGroups')
 _SEA_READ_ONLY = (
     trunk_adapter.SEA_VIOS,
@@ -78,7 +70,6 @@ def build(host: Host, system: System, body: Element) -> Bridge:
     content.put_default(body, 'LoadBalancingEnabled', False)
     content.put(body, 'PortVLANID', pvid)
     content.put(body, 'UniqueDeviceID', 0)
-    content.replace(body, content.leaf('VirtualNetworks'))
     for plan in plans:
         _carry_out(host, bridge, plan)
         _fill_sea(host, bridge, plan)
@@ -129,7 +120,7 @@ def delete(host: Host, bridge: Bridge) -> None:
     client_network_adapter.settle_networks(host, bridge.system)
 
 
-def forget(host: Host, partition: partition_module.Partition) -> None:
+def forget(host: Host, partition: Partition) -> None:
     """Take a partition that is gone out of the bridges of its system."""
     for bridge in host.of_type(Bridge, partition.system):
         for sea in bridge.seas:
@@ -160,12 +151,38 @@ def _fill_sea(host: Host, bridge: Bridge, plan: network_bridge.Plan) -> None:
     balanced = content.boolean(bridge.element, 'LoadBalancingEnabled')
     mode = 'sharing' if balanced else 'auto'
     content.put(sea, 'HighAvailabilityMode', mode if two else 'disabled')
-    content.put(sea, 'DeviceName', trunk_adapter.next_device(plan.vios))
+    device = trunk_adapter.next_device(plan.vios)
+    content.put(sea, 'DeviceName', device)
+    content.replace(sea, _interface(device))
     content.put(sea, 'PortVLANID', bridge.pvid)
     unique = f'10{host.random.getrandbits(64):016x}'
     content.put(sea, 'UniqueDeviceID', unique)
-    for name, value in _SEA_DEFAULTS.items():
-        content.put_default(sea, name, value)
+    elements.fill(sea)
+    _fill_device(plan.vios, sea)
+
+
+def _fill_device(vios: Partition, sea: Element) -> None:
+    """Write what the server says of the device behind an adapter."""
+    device = content.find(sea, 'BackingDeviceChoice/EthernetBackingDevice')
+    if device is None:
+        return
+    name = content.text(device, 'DeviceName')
+    port = int(name[3:]) + 1 if trunk_adapter.is_device(name) else 1
+    code = f'U78D2.001.{vios.system.serial}-P1-C10-T{port}'
+    elements.fill(device)
+    content.put_default(device, 'DynamicReconfigurationConnectorName', code)
+    content.put_default(device, 'PhysicalLocation', code)
+    content.put_default(device, 'UniqueDeviceID', f'13{code}')
+    content.replace(device, _interface(name))
+    elements.sort(device)
+
+
+def _interface(device: str) -> Element:
+    """Return the interface of a device, which has no address."""
+    name = content.leaf('InterfaceName', device.replace('ent', 'en'))
+    interface = content.new('IPInterface', name)
+    elements.fill(interface)
+    return interface
 
 
 def _show(host: Host, bridge: Bridge) -> None:
@@ -182,8 +199,35 @@ def _show(host: Host, bridge: Bridge) -> None:
     content.replace(bridge.element, trunk_adapter.load_groups(everywhere))
     elements.sort(bridge.element)
     client_network_adapter.settle_networks(host, bridge.system)
+    _link_networks(host, bridge)
     for adapter in everywhere:
         client_network_adapter_update.link_network(host, adapter)
+
+
+def _link_networks(host: Host, bridge: Bridge) -> None:
+    """Let a bridge and its load groups link to their virtual networks."""
+    groups = content.find_all(bridge.element, 'LoadGroups/LoadGroup')
+    for part in (bridge.element, *groups):
+        section = content.leaf('VirtualNetworks')
+        for vlan in _vlans(part):
+            network = virtual_network.find(
+                host, bridge.system, bridge.switch_id, vlan
+            )
+            if network is not None:
+                section.append(content.link(network.event_path))
+        content.replace(part, section)
+
+
+def _vlans(part: Element) -> list[int]:
+    """Return each VLAN of the trunk adapters below an element, once."""
+    trunks = part.iter(f'{{{content.UOM_NS}}}{trunk_adapter.TRUNK}')
+    numbers = [
+        number
+        for trunk in trunks
+        for name in ('PortVLANID', 'TaggedVLANIDs')
+        for number in content.text(trunk, name).split()
+    ]
+    return [int(number) for number in dict.fromkeys(numbers)]
 
 
 def _lose(host: Host, bridge: Bridge) -> None:

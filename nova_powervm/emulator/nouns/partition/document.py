@@ -50,6 +50,18 @@ WRITTEN = (
     partition_module.SHARED,
     partition_module.DEDICATED,
 )
+# What memory has, and the element of what it is to have.
+_CURRENT_MEMORY = {
+    'CurrentBarrierSynchronizationRegisterArrays': (
+        'BarrierSynchronizationRegisterArrayCount'
+    ),
+    'CurrentExpansionFactor': 'ExpansionFactor',
+    'CurrentHardwarePageTableRatio': 'HardwarePageTableRatio',
+    'CurrentHugePageCount': 'DesiredHugePageCount',
+    'CurrentMaximumHugePageCount': 'MaximumHugePageCount',
+    'CurrentMinimumHugePageCount': 'MinimumHugePageCount',
+    'RuntimeHugePageCount': 'DesiredHugePageCount',
+}
 _DLPAR = ('IO', 'Memory', 'Processor')
 
 
@@ -174,6 +186,9 @@ def _set_memory(partition: Partition) -> None:
     content.put(section, 'CurrentMemory', desired)
     content.put(section, 'CurrentMaximumMemory', maximum)
     content.put(section, 'CurrentMinimumMemory', minimum)
+    for current, wanted in _CURRENT_MEMORY.items():
+        if content.find(section, wanted) is not None:
+            content.put(section, current, content.text(section, wanted))
     content.put(section, 'RuntimeMemory', desired if active else 0)
     content.put(section, 'RuntimeMinimumMemory', minimum if active else 0)
 

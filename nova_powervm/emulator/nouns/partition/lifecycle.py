@@ -220,6 +220,7 @@ def _fill_slots(
     section = content.find(body, partition_module.PROFILE_SLOTS)
     if section is None:
         return
+    content.section(section, 'Metadata/Atom')
     wanted = partition_module.profile_slots(body)
     sent = content.find_all(section, 'ProfileIOSlot')
     for element, (drc_index, required) in zip(sent, wanted, strict=True):

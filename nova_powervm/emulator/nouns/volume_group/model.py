@@ -262,6 +262,7 @@ def described(
     element.extend(content.leaf(*item) for item in values.items())
     for section in (MEDIA, DISKS):
         element.append(content.new(section))
+    elements.fill(element)
     physical_volume.add(vios, element, capacity, serial)
     group = VolumeGroup(uuid, vios, element)
     group.sort()
@@ -271,12 +272,10 @@ def described(
 def _values(name: str, capacity: str, serial: str) -> dict[str, content.Value]:
     return {
         'AvailableSize': capacity,
-        'BackingDeviceCount': 0,
         'FreeSpace': capacity,
         'GroupCapacity': capacity,
         'GroupName': name,
         'GroupSerialID': serial,
-        'GroupState': 'active',
         'MinimumAllocationSize': units.gigabytes(_UNIT_GB),
         'UniqueDeviceID': f'04{serial}',
     }

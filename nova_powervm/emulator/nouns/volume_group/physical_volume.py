@@ -18,6 +18,7 @@ Each described volume group has one of its own; nothing changes them.
 import base64
 
 from nova_powervm.emulator.core import content
+from nova_powervm.emulator.core import elements
 from nova_powervm.emulator.nouns.partition import model as partition_module
 
 VOLUMES = 'PhysicalVolumes'
@@ -57,18 +58,14 @@ def _element(
     # As the disks of a RAID adapter say it of themselves.
     inquiry = f'1IBM     IPR-0   {serial}'.encode()
     values: dict[str, content.Value] = {
-        'Description': 'SAS RAID 0 Disk Array',
         'LocationCode': f'U78D2.001.{vios.system.serial}-P1-D{number + 1}',
-        'ReservePolicy': 'NoReserve',
-        'ReservePolicyAlgorithm': 'Failover',
         'UniqueDeviceID': f'01M{base64.b64encode(inquiry).decode()}',
-        'AvailableForUsage': False,
         'VolumeCapacity': int(capacity * _MEGABYTES),
         'VolumeName': f'hdisk{number}',
-        'VolumeState': 'active',
         'VolumeUniqueID': f'391BIBMIPR-0   {serial}03IBMsas',
-        'IsFibreChannelBacked': False,
     }
-    return content.new(
-        _VOLUME, *(content.leaf(*item) for item in values.items())
-    )
+    leaves = [content.leaf(*item) for item in values.items()]
+    volume = content.new(_VOLUME, *leaves)
+    elements.fill(volume)
+    elements.sort(volume)
+    return volume
