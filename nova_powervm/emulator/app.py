@@ -159,8 +159,9 @@ class Application:
         path: str,
     ) -> exchange.Answer:
         host = self._emulation.host
+        reads = route.method == 'GET' or route.streams
         try:
-            with host.condition:
+            with host.condition if reads else host.changing():
                 if route.needs_session:
                     host.sessions.check(call.token)
                 call.check(route.served)

@@ -146,16 +146,16 @@ class CreateAdapterTest(AdapterTestCase):
 
     def test_create_and_delete_emit_events(self):
         events = self.emulator._application._emulation.host.events
-        events.poll('me', 0)
+        events.poll('me', '', 0)
         made = self.plug()
         path = (
             f'/rest/api/uom/LogicalPartition/{self.vm.uuid}/'
             f'ClientNetworkAdapter/{made.uuid}'
         )
-        seen = {(event.type, event.data) for event in events.poll('me', 0)}
+        seen = {(event.type, event.data) for event in events.poll('me', '', 0)}
         self.assertIn(('ADD_URI', path), seen)
         made.delete()
-        seen = {(event.type, event.data) for event in events.poll('me', 0)}
+        seen = {(event.type, event.data) for event in events.poll('me', '', 0)}
         self.assertIn(('DELETE_URI', path), seen)
 
     def test_adapters_can_share_vlan(self):

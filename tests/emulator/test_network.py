@@ -298,10 +298,11 @@ class NetworkWorldTest(NetworkTestCase):
 
     def test_loading_emits_no_events_but_cache_cleared(self):
         events = self.emulator._application._emulation.host.events
-        events.poll('me', 0)
+        events.poll('me', '', 0)
         self.load(network_bridges=[{'vios': 'vios1', 'pvid': 1}])
         self.assertEqual(
-            ['CACHE_CLEARED'], [event.type for event in events.poll('me', 0)]
+            ['CACHE_CLEARED'],
+            [event.type for event in events.poll('me', '', 0)],
         )
 
     def test_loading_refuses_impossible_networks(self):

@@ -60,13 +60,12 @@ class Control:
     ) -> None:
         self._emulation = emulation
         self._host = emulation.host
-        self._lock = emulation.host.condition
         self._world: worlds.World = {}
         self.load_world(worlds.default() if world is None else world)
 
     def state(self) -> JSON:
         """Return a summary of the systems, their contents and the jobs."""
-        with self._lock:
+        with self._host.condition:
             return summary.state(self._emulation)
 
     def reset(self) -> None:
@@ -85,7 +84,7 @@ class Control:
         """
         # The caller may modify its document later.
         checked = worlds.check(copy.deepcopy(world))
-        with self._lock:
+        with self._host.changing():
             with self._host.loading():
                 worlds.build(self._host, checked)
             self._host.contents.close()
@@ -109,7 +108,7 @@ class Control:
         :returns: the slot, as in :meth:`state`.
         """
         spec = arguments.slot(drc_index, card or {})
-        with self._lock:
+        with self._host.changing():
             target = self._system(system)
             if not card and target.find_slot(int(spec['drc_index'], 16)):
                 raise errors.ControlError(
@@ -132,7 +131,7 @@ class Control:
         :param remove: remove the slot itself, too.
         :param system: UUID or name; required if there are several.
         """
-        with self._lock:
+        with self._host.changing():
             target = self._system(system)
             slot = _slot(target, drc_index)
             if remove:
@@ -156,7 +155,7 @@ class Control:
             that of the former owner names a slot of another partition.
         :param system: UUID or name; required if there are several.
         """
-        with self._lock:
+        with self._host.changing():
             target = self._system(system)
             slot = _slot(target, drc_index)
             owner = None
@@ -183,7 +182,7 @@ class Control:
         arguments.check_choice(
             'rmc_state', rmc_state, partition_module.RMC_STATES
         )
-        with self._lock:
+        with self._host.changing():
             found = self._partition(partition, self._system(system))
             power.set_state(
                 self._host,
@@ -202,7 +201,7 @@ class Control:
         :param vios: UUID, name or id of the Virtual I/O Server; required if
             several have media of the same name.
         """
-        with self._lock:
+        with self._host.condition:
             wanted = [
                 self._host.contents.find(server.uuid, udid)
                 for server in self._host.of_type(Partition)
@@ -221,12 +220,12 @@ class Control:
         :param mode: ``immediate`` or ``manual``.
         """
         arguments.check_choice('mode', mode, tuple(jobs_module.Mode))
-        with self._lock:
+        with self._host.condition:
             self._emulation.jobs.mode = jobs_module.Mode(mode)
 
     def jobs(self) -> list[JSON]:
         """Return the jobs that clients have not deleted."""
-        with self._lock:
+        with self._host.condition:
             return [job.summary() for job in self._emulation.jobs]
 
     def advance_jobs(
@@ -238,7 +237,7 @@ class Control:
         :param to_end: advance to the end instead of by one status.
         :returns: the jobs that advanced.
         """
-        with self._lock:
+        with self._host.changing():
             jobs = self._emulation.jobs
             chosen = [job for job in jobs if job_id in (None, job.id)]
             if job_id is not None and not chosen:
@@ -271,7 +270,7 @@ class Control:
         known = sorted({name for _, name in self._emulation.operations})
         arguments.check_choice('operation', operation, tuple(known))
         outcome = jobs_module.Outcome(jobs_module.Status(status), message)
-        with self._lock:
+        with self._host.condition:
             self._emulation.jobs.plan(operation, outcome)
 
     def expire_sessions(self) -> int:
@@ -279,12 +278,12 @@ class Control:
 
         :returns: the number of sessions ended.
         """
-        with self._lock:
+        with self._host.condition:
             return self._host.sessions.expire()
 
     def set_password(self, password: str) -> None:
         """Change the password; existing sessions remain valid."""
-        with self._lock:
+        with self._host.condition:
             self._host.sessions.password = password
 
     def emit_event(
@@ -300,7 +299,7 @@ class Control:
             completed to a URL.
         :param detail: EventDetail.
         """
-        with self._lock:
+        with self._host.condition:
             self._host.events.emit(type, data, detail)
 
     def add_fault(  # noqa: PLR0913 - the fields of a fault
@@ -343,12 +342,12 @@ class Control:
         self._emulation.faults.clear()
 
     def journal(self) -> list[JSON]:
-        """Return all requests since the journal was cleared, oldest first."""
+        """Return the latest 2000 requests, oldest first."""
         records = self._emulation.journal.records()
         return [dataclasses.asdict(record) for record in records]
 
     def journal_counts(self) -> dict[str, int]:
-        """Return the number of requests per ``METHOD label``."""
+        """Return the number of all requests, listed or not, per label."""
         return self._emulation.journal.counts()
 
     def clear_journal(self) -> None:

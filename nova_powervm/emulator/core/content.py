@@ -284,9 +284,9 @@ def _wild(path: str) -> str:
     )
 
 
-def link(path: str) -> Element:
+def link(path: str, name: str = 'link') -> Element:
     """Return a link to a resource."""
-    element = leaf('link')
+    element = leaf(name)
     element.set('href', path)
     element.set('rel', 'related')
     return element

@@ -39,6 +39,19 @@ class Event:
     detail: str = ''
 
 
+@dataclasses.dataclass
+class _Queue:
+    """The events that a client has not polled yet.
+
+    :ivar session: the token of the session that polled last.
+    """
+
+    session: str
+    events: collections.deque[Event] = dataclasses.field(
+        default_factory=collections.deque
+    )
+
+
 class Events:
     """Collects events for each client until it asks for them.
 
@@ -52,7 +65,7 @@ class Events:
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._condition = condition
-        self._queues: dict[str, collections.deque[Event]] = {}
+        self._queues: dict[str, _Queue] = {}
         self._last = int(clock() * 1000)
         self._closed = False
 
@@ -60,29 +73,43 @@ class Events:
         """Put an event into every client's queue and wake who waits."""
         event = self._make(type_, data, detail)
         for queue in self._queues.values():
-            queue.append(event)
-            if len(queue) > QUEUE_LIMIT:
-                queue.clear()
-                queue.append(self._make('MISSING_EVENTS'))
+            queue.events.append(event)
+            if len(queue.events) > QUEUE_LIMIT:
+                queue.events.clear()
+                queue.events.append(self._make('MISSING_EVENTS'))
         self._condition.notify_all()
         return event
 
-    def poll(self, client: str, timeout: float) -> Sequence[Event]:
+    def poll(
+        self, client: str, session: str, timeout: float
+    ) -> Sequence[Event]:
         """Return a client's events; wait for one if there are none.
 
         The first poll of a client makes its queue and answers NEW_CLIENT.
 
         :param client: the application id.
+        :param session: the token of the client's session.
         :param timeout: seconds to wait; then the answer is empty.
         """
         if client not in self._queues:
-            self._queues[client] = collections.deque()
+            self._queues[client] = _Queue(session)
             return (self._make('NEW_CLIENT'),)
         queue = self._queues[client]
-        self._condition.wait_for(lambda: bool(queue) or self._closed, timeout)
-        events = tuple(queue)
-        queue.clear()
+        queue.session = session
+        self._condition.wait_for(
+            lambda: bool(queue.events) or self._closed, timeout
+        )
+        events = tuple(queue.events)
+        queue.events.clear()
         return events
+
+    def end_session(self, session: str) -> None:
+        """Drop the queues that a session was the last to poll."""
+        self._queues = {
+            client: queue
+            for client, queue in self._queues.items()
+            if queue.session != session
+        }
 
     def close(self) -> None:
         """Let every waiting client go, and never make one wait again."""

@@ -139,11 +139,12 @@ class _Handlers:
     ) -> Answer:
         """PUT: make a resource of the body."""
         assert self.noun.create is not None  # noqa: S101 - has a route
-        body = call.content(self.noun.kind)
+        with emulation.host.drafting():
+            body = call.content(self.noun.kind)
         above = self._parent(emulation, parent)
-        return self._answer(
-            call, self.noun.create(emulation.host, above, body)
-        )
+        created = self.noun.create(emulation.host, above, body)
+        with emulation.host.drafting():
+            return self._answer(call, created)
 
     def update(
         self, emulation: Emulation, call: Call, uuid: str, parent: str = ''
@@ -152,9 +153,11 @@ class _Handlers:
         assert self.noun.update is not None  # noqa: S101 - has a route
         found = self._find(emulation, uuid, parent)
         call.check_current(found)
-        body = call.content(self.noun.kind)
+        with emulation.host.drafting():
+            body = call.content(self.noun.kind)
         self.noun.update(emulation.host, found, body, call.groups)
-        return self._answer(call, found)
+        with emulation.host.drafting():
+            return self._answer(call, found)
 
     def delete(
         self, emulation: Emulation, call: Call, uuid: str, parent: str = ''

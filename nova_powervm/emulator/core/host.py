@@ -47,7 +47,9 @@ class Behaviour:
 
 
 class Host:
-    """Every resource behind one REST server, under one lock.
+    """Every resource behind one REST server.
+
+    Reads hold ``condition``, changes hold :meth:`changing`.
 
     :param username: of the one user who can log on with a password.
     :param password: of that user.
@@ -64,6 +66,7 @@ class Host:
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.condition = threading.Condition(threading.RLock())
+        self._changes = threading.RLock()
         self.clock = clock
         self._seed = seed
         # Not cryptography: equal seeds must give equal worlds.
@@ -77,6 +80,29 @@ class Host:
         self._resources: dict[str, dict[str, Resource]] = {}
         self._revision = 0
         self._silent = False
+
+    @contextlib.contextmanager
+    def changing(self) -> Iterator[None]:
+        """Hold the host for a change, which begins after all earlier ones.
+
+        Whoever only reads holds ``condition``.
+        """
+        # Always in this order; the reverse would be a deadlock.
+        with self._changes, self.condition:
+            yield
+
+    @contextlib.contextmanager
+    def drafting(self) -> Iterator[None]:
+        """Let others read the host while a change is prepared or answered.
+
+        Only for code that holds the host by :meth:`changing` and leaves what
+        others can see as it is.
+        """
+        self.condition.release()
+        try:
+            yield
+        finally:
+            self.condition.acquire()
 
     def add(self, resource: Resource, quiet: bool = False) -> None:
         """Make a resource part of the host and announce it.

@@ -10,11 +10,14 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""A record of every request to the REST API."""
+"""A record of the requests to the REST API."""
 
 import collections
 import dataclasses
 import threading
+
+# Records that are kept; older ones are only counted.
+LIMIT = 2000
 
 
 @dataclasses.dataclass
@@ -38,11 +41,14 @@ class Record:
 
 
 class Journal:
-    """The requests so far, safe to use from any thread."""
+    """The latest requests, safe to use from any thread."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._records: list[Record] = []
+        self._records: collections.deque[Record] = collections.deque(
+            maxlen=LIMIT
+        )
+        self._counts: collections.Counter[str] = collections.Counter()
         self._last = 0
 
     def begin(self, method: str, path: str, label: str) -> Record:
@@ -51,6 +57,7 @@ class Journal:
             self._last += 1
             record = Record(self._last, method, path, label)
             self._records.append(record)
+            self._counts[f'{method} {label}'] += 1
             return record
 
     def records(self) -> list[Record]:
@@ -59,14 +66,12 @@ class Journal:
             return [dataclasses.replace(record) for record in self._records]
 
     def counts(self) -> dict[str, int]:
-        """Return the number of requests by ``METHOD label``."""
-        return dict(
-            collections.Counter(
-                f'{record.method} {record.label}' for record in self.records()
-            )
-        )
+        """Return the number of all requests by ``METHOD label``."""
+        with self._lock:
+            return dict(self._counts)
 
     def clear(self) -> None:
-        """Forget every record; numbers go on."""
+        """Forget every record and count; numbers go on."""
         with self._lock:
             self._records.clear()
+            self._counts.clear()

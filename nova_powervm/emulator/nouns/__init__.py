@@ -12,8 +12,8 @@
 
 """The nouns of the REST API, one module each.
 
-A noun that is too long for one module has its changes in a second one,
-``<noun>_update``; partitions, which are of two kinds, have a package.
+A noun that is too long for one module has a package; so have partitions,
+which are of two kinds.
 """
 
 from nova_powervm.emulator.core import jobs as jobs_module

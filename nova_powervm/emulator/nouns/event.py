@@ -46,8 +46,9 @@ def poll(emulation: Emulation, call: Call) -> Answer:
     A client without an application id is the session. Waits for something
     to happen; 204 if nothing has.
     """
-    client = call.parameters.get('QUEUE_APPLICATIONID') or call.token or ''
-    events = emulation.host.events.poll(client, emulation.event_wait)
+    session = call.token or ''
+    client = call.parameters.get('QUEUE_APPLICATIONID') or session
+    events = emulation.host.events.poll(client, session, emulation.event_wait)
     entries = [_entry(call, event) for event in events]
     path = f'{_PATH}?{call.query}' if call.query else _PATH
     return exchange.documents(call, entries, path)

@@ -92,7 +92,7 @@ class File(resource.Resource):
 
     @property
     def type(self) -> str:
-        """FileEnumType, one of ``file_rules.TYPES``."""
+        """FileEnumType, one of :data:`TYPES`."""
         return self.text('FileEnumType')
 
     @property
@@ -119,7 +119,7 @@ def create(host: Host, _parent: None, body: Element) -> File:
 
     :raises errors.RestError: what it is for could not be.
     """
-    vios = check_body(host, body)
+    vios = _check_body(host, body)
     uuid = host.new_uuid()
     element = content.copy(body)
     for name in ('DateModified', 'FileUUID', 'CurrentFileSizeInBytes'):
@@ -130,7 +130,7 @@ def create(host: Host, _parent: None, body: Element) -> File:
     content.put(element, 'FileUUID', uuid)
     file = File(uuid, element, vios)
     _write_size(host, file, 0)
-    check_ready(host, file, file.expected_size or 0)
+    _check_ready(host, file, file.expected_size or 0)
     host.add(file)
     return file
 
@@ -143,16 +143,16 @@ def upload(emulation: Emulation, call: Call, uuid: str) -> Answer:
     host = emulation.host
     with host.condition:
         file = _file(emulation, uuid)
-        check_ready(host, file, 0)
+        _check_ready(host, file, 0)
         arriving = host.contents.receive()
     try:
         for chunk in call.arriving.chunks():
             arriving.write(chunk)
-        with host.condition:
+        with host.changing():
             # It may have been deleted, or the world replaced.
             if host.find(KIND, uuid) is not file:
                 raise errors.NotFound(f'The File {uuid} is gone.')
-            take(host, file, arriving.finish())
+            _take(host, file, arriving.finish())
     except BaseException:
         arriving.discard()
         raise
@@ -161,12 +161,15 @@ def upload(emulation: Emulation, call: Call, uuid: str) -> Answer:
 
 def download(emulation: Emulation, _call: Call, uuid: str) -> Answer:
     """GET File/contents/{uuid}: what is on the File's disk or medium."""
-    content = stored(emulation.host, _file(emulation, uuid))
+    file = _file(emulation, uuid)
+    stored = emulation.host.contents.find(file.vios.uuid, file.target)
+    if stored is None:
+        raise errors.NotFound(f'The File {uuid} has no contents.')
     return Answer(
         200,
         content_type='application/octet-stream',
-        chunks=_chunks(content.open()),
-        length=content.size,
+        chunks=_chunks(stored.open()),
+        length=stored.size,
     )
 
 
@@ -182,7 +185,7 @@ def _chunks(stored: IO[bytes]) -> Iterator[bytes]:
             yield chunk
 
 
-def check_body(host: Host, body: Element) -> Partition:
+def _check_body(host: Host, body: Element) -> Partition:
     """Check what does not depend on disks; return the VIOS it is for."""
     _check_form(body)
     if sum(1 for _ in host.all(KIND)) >= MAX_FILES:
@@ -199,13 +202,13 @@ def check_body(host: Host, body: Element) -> Partition:
     return vios
 
 
-def check_disk(
-    vios: Partition, disk: volume_group.Disk | None, udid: str, size: int
-) -> None:
+def _check_disk(host: Host, file: File, size: int) -> None:
     """A disk image has a disk that is big enough."""
+    disk = volume_group.find_disk(host, file.vios, file.target)
     if disk is None:
         raise errors.Conflict(
-            f'{vios.name} has no virtual disk with the UDID {udid}.'
+            f'{file.vios.name} has no virtual disk with the UDID '
+            f'{file.target}.'
         )
     if size > disk.size:
         raise errors.Conflict(
@@ -214,43 +217,36 @@ def check_disk(
         )
 
 
-def check_repository(
-    vios: Partition,
-    repository: volume_group.Repository | None,
-    size: int,
-    made: str,
-) -> None:
-    """Media have a repository with room for them.
-
-    :param made: UDID of the medium whose contents are to be replaced.
-    """
+def _check_repository(host: Host, file: File, size: int) -> None:
+    """Media have a repository with room for them, and names of their own."""
+    group = volume_group.repository_group(host, file.vios)
+    repository = group.repository if group else None
     if repository is None:
-        raise errors.Conflict(f'{vios.name} has no media repository.')
-    free = repository.free
-    old = repository.find(made)
-    if old is not None:
-        free += old.size
+        raise errors.Conflict(f'{file.vios.name} has no media repository.')
+    old = repository.find(file.made)
+    free = repository.free + (old.size if old else 0)
     if units.of_bytes(size) > free:
         raise errors.Conflict(
             f'Media of {size} bytes do not fit into the '
             f'{units.to_bytes(free)} bytes that are free in the repository '
             f'{repository.name!r}.'
         )
+    if not file.made:
+        names = [medium.name for medium in repository.media]
+        volume_group_rules.check_media_name(repository, file.name, names)
 
 
-def check_promises(
-    arrived: Content, size: int | None, sha256: str, name: str
-) -> None:
+def _check_promises(file: File, arrived: Content) -> None:
     """What has arrived is what the client has promised, if it has."""
-    if size is not None and arrived.size != size:
+    if file.expected_size not in (None, arrived.size):
         raise errors.BadRequest(
-            f'{arrived.size} bytes of {name!r} have arrived, and '
-            f'{size} were promised.'
+            f'{arrived.size} bytes of {file.name!r} have arrived, and '
+            f'{file.expected_size} were promised.'
         )
-    if sha256 and arrived.sha256 != sha256:
+    if file.expected_sha256 not in ('', arrived.sha256):
         raise errors.BadRequest(
-            f'The SHA-256 of {name!r} is {arrived.sha256}, and {sha256} was '
-            'promised.'
+            f'The SHA-256 of {file.name!r} is {arrived.sha256}, and '
+            f'{file.expected_sha256} was promised.'
         )
 
 
@@ -279,50 +275,30 @@ def _check_form(body: Element) -> None:
         )
 
 
-def check_ready(host: Host, file: File, size: int) -> None:
+def _check_ready(host: Host, file: File, size: int) -> None:
     """Refuse contents that cannot be taken, whatever they are.
 
     :param size: in bytes, as far as it is known.
-    :raises errors.Conflict: their place is gone, too small or in use.
+    :raises errors.RestError: their place is gone, too small or in use.
     """
     virtual_scsi_mapping.check_not_running(host, file.vios, file.target)
-    if file.type == DISK_IMAGE:
-        disk = volume_group.find_disk(host, file.vios, file.target)
-        check_disk(file.vios, disk, file.target, size)
-        return
-    group = volume_group.repository_group(host, file.vios)
-    repository = group.repository if group else None
-    check_repository(file.vios, repository, size, file.made)
-    if repository is not None and not file.made:
-        volume_group_rules.check_media_name(repository, file.name)
+    check = _check_disk if file.type == DISK_IMAGE else _check_repository
+    check(host, file, size)
 
 
-def take(host: Host, file: File, arrived: Content) -> None:
+def _take(host: Host, file: File, arrived: Content) -> None:
     """Make what has arrived the contents of the File's disk or medium.
 
     :raises errors.RestError: it is not what was promised, or cannot be
         taken; the disk keeps what it had.
     """
-    check_promises(
-        arrived, file.expected_size, file.expected_sha256, file.name
-    )
-    check_ready(host, file, arrived.size)
+    _check_promises(file, arrived)
+    _check_ready(host, file, arrived.size)
     if file.type == MEDIA:
         _write_medium(host, file, arrived.size)
     host.contents.keep(file.vios.uuid, file.target, arrived)
     _write_size(host, file, arrived.size)
     host.touch(file)
-
-
-def stored(host: Host, file: File) -> Content:
-    """Return the contents of a File's disk or medium.
-
-    :raises errors.NotFound: nothing has been uploaded to it.
-    """
-    found = host.contents.find(file.vios.uuid, file.target)
-    if found is None:
-        raise errors.NotFound(f'The File {file.uuid} has no contents.')
-    return found
 
 
 def _write_medium(host: Host, file: File, size: int) -> None:

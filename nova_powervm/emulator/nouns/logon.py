@@ -44,8 +44,10 @@ def logon(emulation: Emulation, call: exchange.Call) -> exchange.Answer:
 
 
 def logoff(emulation: Emulation, call: exchange.Call) -> exchange.Answer:
-    """DELETE Logon: end the session."""
-    emulation.host.sessions.close(call.token or '')
+    """DELETE Logon: end the session and its event queues."""
+    token = call.token or ''
+    emulation.host.sessions.close(token)
+    emulation.host.events.end_session(token)
     return exchange.NO_CONTENT
 
 

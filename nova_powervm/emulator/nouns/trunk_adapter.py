@@ -34,6 +34,8 @@ Partition = partition_module.Partition
 
 SEAS = 'SharedEthernetAdapters'
 SEA = 'SharedEthernetAdapter'
+SEA_PATH = f'{SEAS}/{SEA}'
+TRUNK_PATH = f'{TRUNKS}/{TRUNK}'
 SEA_VIOS = 'AssignedVirtualIOServer'
 GROUP = 'ViosNetwork'
 # ent0 to ent3 are physical ports.
@@ -88,8 +90,7 @@ def show(adapter: Adapter) -> None:
 
 def hide(adapter: Adapter) -> None:
     """Let the server of an adapter not show it any more."""
-    path = f'{TRUNKS}/{TRUNK}'
-    for found in content.find_all(adapter.partition.element, path):
+    for found in content.find_all(adapter.partition.element, TRUNK_PATH):
         if content.integer(found, virtual_slots.NUMBER) == adapter.slot:
             found.getparent().remove(found)
 
@@ -102,8 +103,7 @@ def show_sea(vios: Partition, sea: Element) -> None:
 
 def hide_sea(vios: Partition, device: str) -> None:
     """Let a server not show a Shared Ethernet Adapter any more."""
-    path = f'{SEAS}/{SEA}'
-    for found in content.find_all(vios.element, path):
+    for found in content.find_all(vios.element, SEA_PATH):
         if content.text(found, 'DeviceName') == device:
             found.getparent().remove(found)
 

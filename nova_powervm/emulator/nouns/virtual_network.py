@@ -192,9 +192,7 @@ def _make(
     # uuid when it comes back.
     space = uuid_module.UUID(switch.uuid)
     uuid = str(uuid_module.uuid3(space, str(vlan)))
-    related = content.leaf('AssociatedSwitch')
-    related.set('href', switch.event_path)
-    related.set('rel', 'related')
+    related = content.link(switch.event_path, 'AssociatedSwitch')
     content.replace(element, related)
     content.put(element, 'NetworkVLANID', vlan)
     content.put(element, 'VswitchID', switch.id)

@@ -15,7 +15,6 @@
 import re
 from collections.abc import Collection
 from collections.abc import Iterator
-from typing import Any
 
 from nova_powervm.emulator.core import content
 from nova_powervm.emulator.core import errors
@@ -40,7 +39,6 @@ TRUNK = 'TrunkAdapter'
 MAX_TAGGED = 20
 MAX_PRIORITY = 15
 _MAC = re.compile('[0-9A-F]{12}')
-JSON = dict[str, Any]
 
 
 class Adapter(resource.Resource):
@@ -249,7 +247,7 @@ def _trunk_message(vlan_id: int, other: Adapter) -> str:
     )
 
 
-def summary(host: Host, found: partition_module.Partition) -> JSON:
+def summary(host: Host, found: partition_module.Partition) -> resource.JSON:
     """Summarize the network adapters of a partition."""
     return {
         'adapters': [
@@ -258,7 +256,7 @@ def summary(host: Host, found: partition_module.Partition) -> JSON:
     }
 
 
-def _adapter(host: Host, one: Adapter) -> JSON:
+def _adapter(host: Host, one: Adapter) -> resource.JSON:
     """Summarize an adapter; its MAC address has Neutron's notation."""
     digits = one.mac.lower()
     pairs = [digits[at : at + 2] for at in range(0, len(digits), 2)]

@@ -23,7 +23,6 @@ from nova_powervm.emulator.nouns import virtual_switch
 from nova_powervm.emulator.nouns.client_network_adapter import (
     model as client_network_adapter,
 )
-from nova_powervm.emulator.nouns.managed_system import model as managed_system
 from nova_powervm.emulator.nouns.partition import model as partition_module
 from nova_powervm.emulator.nouns.partition import rules
 from nova_powervm.emulator.nouns.partition import virtual_slots
@@ -130,7 +129,7 @@ def make(
     uuid = host.new_uuid()
     content.remove(element, (virtual_slots.NEXT, virtual_slots.NEXT_HIGH))
     elements.fill(element)
-    code = location(partition, slot)
+    code = virtual_slots.location(partition, slot)
     content.put(element, 'DynamicReconfigurationConnectorName', code)
     content.put(element, 'LocationCode', code)
     content.put(element, 'LocalPartitionID', partition.id)
@@ -153,16 +152,6 @@ def set_vlans(adapter: Adapter, pvid: int, tagged: tuple[int, ...]) -> None:
     content.put(adapter.element, 'TaggedVLANIDs', text)
     _settle_tags(adapter.element)
     elements.sort(adapter.element)
-
-
-def location(partition: Partition, slot: int) -> str:
-    """Return the location code of a virtual slot."""
-    mtms = managed_system.MTMS
-    machine = '.'.join(
-        partition.system.text(f'{mtms}/{name}')
-        for name in ('MachineType', 'Model', 'SerialNumber')
-    )
-    return f'U{machine}-V{partition.id}-C{slot}'
 
 
 def set_switch(element: Element, switch: virtual_switch.Switch) -> None:

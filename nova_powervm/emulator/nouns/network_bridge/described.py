@@ -37,7 +37,6 @@ Element = content.Element
 System = managed_system.System
 Partition = partition_module.Partition
 _LAST_VLAN = virtual_network.MAX_VLAN
-Switch = virtual_switch.Switch
 Spec = resource.JSON
 Host = host_module.Host
 
@@ -97,9 +96,7 @@ def _adopt_trunks(host: Host, bridge: network_bridge.Bridge) -> None:
         vios = host.find(partition_module.VIOS, uuid)
         if not isinstance(vios, Partition):
             continue
-        for trunk in content.find_all(
-            sea, f'{trunk_adapter.TRUNKS}/{trunk_adapter.TRUNK}'
-        ):
+        for trunk in content.find_all(sea, trunk_adapter.TRUNK_PATH):
             _adopt(host, bridge, vios, trunk)
 
 
@@ -116,23 +113,16 @@ def _adopt(
 
 
 def _sea(vios: Partition, trunks: list[Element], is_primary: bool) -> Element:
-    number = len(
-        content.find_all(
-            vios.element, f'{trunk_adapter.SEAS}/{trunk_adapter.SEA}'
-        )
-    )
+    number = len(content.find_all(vios.element, trunk_adapter.SEA_PATH))
     device = content.new(
         'EthernetBackingDevice',
         content.leaf('DeviceName', f'ent{number}'),
     )
     choice = content.leaf('BackingDeviceChoice')
     choice.append(device)
-    assigned = content.leaf(trunk_adapter.SEA_VIOS)
-    assigned.set('href', vios.event_path)
-    assigned.set('rel', 'related')
     return content.new(
         trunk_adapter.SEA,
-        assigned,
+        content.link(vios.event_path, trunk_adapter.SEA_VIOS),
         choice,
         content.leaf('IsPrimary', is_primary),
         content.new(trunk_adapter.TRUNKS, *trunks),
@@ -154,7 +144,7 @@ def _trunk_vlans(spec: Spec, used: set[int]) -> list[tuple[int, list[int]]]:
 
 
 def _trunk(
-    switch: Switch, pvid: int, tagged: list[int], priority: int
+    switch: virtual_switch.Switch, pvid: int, tagged: list[int], priority: int
 ) -> Element:
     link = content.leaf('AssociatedVirtualSwitch')
     link.append(content.link(switch.event_path))

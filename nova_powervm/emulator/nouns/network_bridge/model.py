@@ -37,7 +37,6 @@ Host = host_module.Host
 
 # Trunk adapters of a Shared Ethernet Adapter.
 MAX_TRUNKS = 16
-_TRUNK_PATH = f'{trunk_adapter.TRUNKS}/{trunk_adapter.TRUNK}'
 MAX_SEAS = 2
 BRIDGE = 'NetworkBridge'
 
@@ -107,15 +106,14 @@ class Bridge(resource.Resource):
     @property
     def seas(self) -> list[Element]:
         """Its SharedEthernetAdapter elements."""
-        return content.find_all(
-            self.element, f'{trunk_adapter.SEAS}/{trunk_adapter.SEA}'
-        )
+        return content.find_all(self.element, trunk_adapter.SEA_PATH)
 
     @property
     def trunks(self) -> list[Element]:
         """The TrunkAdapter elements of the first SharedEthernetAdapter."""
-        path = f'{trunk_adapter.TRUNKS}/{trunk_adapter.TRUNK}'
-        return content.find_all(self.seas[0], path) if self.seas else []
+        if not self.seas:
+            return []
+        return content.find_all(self.seas[0], trunk_adapter.TRUNK_PATH)
 
 
 def make_plans(host: Host, bridge: Bridge, body: Element) -> list[Plan]:
@@ -124,7 +122,7 @@ def make_plans(host: Host, bridge: Bridge, body: Element) -> list[Plan]:
     :param bridge: as it is; for a new one, without adapters.
     :raises errors.RestError: hardware would not do it.
     """
-    seas = content.find_all(body, f'{trunk_adapter.SEAS}/{trunk_adapter.SEA}')
+    seas = content.find_all(body, trunk_adapter.SEA_PATH)
     plans = [
         _plan(host, bridge, vios, sea)
         for vios, sea in zip(
@@ -143,7 +141,7 @@ def _plan(host: Host, bridge: Bridge, vios: Partition, sea: Element) -> Plan:
     }
     leaving = dict(present)
     wanted: list[Trunk] = []
-    for element in content.find_all(sea, _TRUNK_PATH):
+    for element in content.find_all(sea, trunk_adapter.TRUNK_PATH):
         number = content.integer(element, virtual_slots.NUMBER)
         adapter = leaving.pop(number, None)
         if adapter is None:
@@ -199,7 +197,7 @@ def _switch(
         found = virtual_switch.by_id(host, bridge.system, present[0].switch_id)
         if found is not None:
             return found
-    path = f'{_TRUNK_PATH}/{virtual_switch.SWITCH_LINK}'
+    path = f'{trunk_adapter.TRUNK_PATH}/{virtual_switch.SWITCH_LINK}'
     return virtual_switch.of(host, bridge.system, sea, path)
 
 
@@ -254,9 +252,7 @@ def servers(host: Host, system: System, body: Element) -> list[Partition]:
     """
     found = [
         _server(host, system, sea)
-        for sea in content.find_all(
-            body, f'{trunk_adapter.SEAS}/{trunk_adapter.SEA}'
-        )
+        for sea in content.find_all(body, trunk_adapter.SEA_PATH)
     ]
     if not 1 <= len(found) <= MAX_SEAS or len(set(found)) != len(found):
         raise errors.BadRequest(
@@ -289,9 +285,7 @@ def check_new(host: Host, bridge: Bridge) -> None:
             raise errors.BadRequest(
                 'A Shared Ethernet Adapter needs a backing device.'
             )
-        for other in content.find_all(
-            vios.element, f'{trunk_adapter.SEAS}/{trunk_adapter.SEA}'
-        ):
+        for other in content.find_all(vios.element, trunk_adapter.SEA_PATH):
             if _backing(other) == device:
                 raise errors.Conflict(
                     f'The device {device} of {vios.name!r} backs another '
@@ -301,9 +295,7 @@ def check_new(host: Host, bridge: Bridge) -> None:
 
 def check_same_servers(bridge: Bridge, body: Element) -> None:
     """An update names the Shared Ethernet Adapters that there are."""
-    posted = content.find_all(
-        body, f'{trunk_adapter.SEAS}/{trunk_adapter.SEA}'
-    )
+    posted = content.find_all(body, trunk_adapter.SEA_PATH)
     wanted, present = (
         [content.target(sea, trunk_adapter.SEA_VIOS).upper() for sea in seas]
         for seas in (posted, bridge.seas)
@@ -348,9 +340,7 @@ def trunks_of(
     return sorted(found, key=lambda adapter: adapter.pvid != bridge.pvid)
 
 
-def summary(
-    host: Host, found: managed_system.System
-) -> client_network_adapter.JSON:
+def summary(host: Host, found: managed_system.System) -> resource.JSON:
     """Summarize the virtual switches and network bridges of a system."""
     return {
         'virtual_switches': [
@@ -363,7 +353,7 @@ def summary(
     }
 
 
-def _bridge(host: Host, one: Bridge) -> client_network_adapter.JSON:
+def _bridge(host: Host, one: Bridge) -> resource.JSON:
     """Summarize a bridge; ``vlans`` are the VLANs it bridges tagged."""
     tagged = {
         int(text)

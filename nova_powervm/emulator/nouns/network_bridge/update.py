@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Building the virtual Ethernet that a world document describes."""
+"""Making, changing and deleting network bridges."""
 
 from nova_powervm.emulator.core import content
 from nova_powervm.emulator.core import elements

@@ -135,7 +135,8 @@ def update(
     rules.check_name(host, system, name, partition.uuid)
     _check_changes(host, partition, body)
     _fill_slots(system, body, partition)
-    remapped = virtual_scsi_mapping_update.settle(host, partition, body)
+    with host.drafting():
+        remapped = virtual_scsi_mapping_update.settle(host, partition, body)
     had = set(partition.profile_slots)
     renamed = name != partition.name
     _move_capacity(host, partition, body)

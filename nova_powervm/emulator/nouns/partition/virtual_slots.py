@@ -25,6 +25,7 @@ from collections.abc import Iterable
 from nova_powervm.emulator.core import content
 from nova_powervm.emulator.core import errors
 from nova_powervm.emulator.core import host as host_module
+from nova_powervm.emulator.nouns.managed_system import model as managed_system
 from nova_powervm.emulator.nouns.partition import model as partition_module
 
 Partition = partition_module.Partition
@@ -55,6 +56,15 @@ def limit(partition: Partition) -> int:
     return partition.integer(path, 64)
 
 
+def location(partition: Partition, slot: int) -> str:
+    """Return the location code of a slot."""
+    machine = '.'.join(
+        partition.system.text(f'{managed_system.MTMS}/{name}')
+        for name in ('MachineType', 'Model', 'SerialNumber')
+    )
+    return f'U{machine}-V{partition.id}-C{slot}'
+
+
 def choose(
     host: Host,
     partition: Partition,
@@ -68,7 +78,17 @@ def choose(
     :param promised: slots that the same request takes for others.
     :raises errors.RestError: the slot is no slot, taken, or all are.
     """
-    used = taken(host, partition) | set(promised)
+    return pick(partition, adapter, taken(host, partition) | set(promised))
+
+
+def pick(
+    partition: Partition, adapter: content.Element, used: set[int]
+) -> int:
+    """Return the slot for an adapter, as :func:`choose` does.
+
+    :param used: the slots that are taken.
+    :raises errors.RestError: the slot is no slot, taken, or all are.
+    """
     if content.boolean(adapter, NEXT_HIGH):
         return _next(partition, used, max((FIRST - 1, *used)) + 1)
     wanted = content.text(adapter, NUMBER)

@@ -14,17 +14,15 @@
 
 import dataclasses
 import re
-from collections.abc import Iterable
+from collections.abc import Collection
 from collections.abc import Iterator
 
 from nova_powervm.emulator.core import content
-from nova_powervm.emulator.core import elements
 from nova_powervm.emulator.core import errors
 from nova_powervm.emulator.core import host as host_module
-from nova_powervm.emulator.nouns.managed_system import model as managed_system
+from nova_powervm.emulator.core import resource
 from nova_powervm.emulator.nouns.partition import model as partition_module
 from nova_powervm.emulator.nouns.partition import virtual_slots
-from nova_powervm.emulator.nouns.volume_group import model as volume_group
 
 Host = host_module.Host
 SLOT = virtual_slots.NUMBER
@@ -41,6 +39,7 @@ LPAR_LINK = 'AssociatedLogicalPartition'
 DETAIL = 'VirtualSCSIMappings'
 DISK = 'VirtualDisk'
 MEDIA = 'VirtualOpticalMedia'
+DRIVE = 'VirtualOpticalTargetDevice'
 # Elements that name and identify each kind of storage.
 IDENTITY = {
     DISK: ('DiskName', 'UniqueDeviceID'),
@@ -87,6 +86,17 @@ class Mapping:
     def target(self) -> Element | None:
         """The element of the target device, None if there is none."""
         return _only_child(self.element, 'TargetDevice')
+
+    @property
+    def is_bare(self) -> bool:
+        """Whether there is neither storage nor an optical drive on it."""
+        return self.storage is None and not self.is_drive
+
+    @property
+    def is_drive(self) -> bool:
+        """Whether it is an optical drive, with a medium or without."""
+        target = self.target
+        return target is not None and content.local_name(target) == DRIVE
 
     @property
     def kind(self) -> str | None:
@@ -145,24 +155,6 @@ class Mapping:
         return '' if target is None else content.text(target, name)
 
 
-@dataclasses.dataclass(frozen=True)
-class _End:
-    """One adapter of a pair: whose it is and where it sits."""
-
-    partition: Partition
-    slot: int
-
-    @property
-    def location(self) -> str:
-        """The location code, which is the DRC name too."""
-        system = self.partition.system
-        machine = '.'.join(
-            system.text(f'{managed_system.MTMS}/{name}')
-            for name in ('MachineType', 'Model', 'SerialNumber')
-        )
-        return f'U{machine}-V{self.partition.id}-C{self.slot}'
-
-
 def of(vios: Partition) -> list[Mapping]:
     """Return the mappings of a Virtual I/O Server."""
     path = f'{SECTION}/{MAPPING}'
@@ -188,12 +180,13 @@ def taken_slots(host: Host, partition: Partition) -> Iterator[int]:
         for section in (SECTION, 'VirtualFibreChannelMappings'):
             path = f'{section}/*'
             for mapping in content.find_all(vios.element, path):
-                yield from _slots_of(mapping, vios, partition)
+                yield from slots_of(mapping, vios, partition)
 
 
-def _slots_of(
+def slots_of(
     mapping: Element, vios: Partition, partition: Partition
 ) -> Iterator[int]:
+    """Yield the slots of a partition that a mapping of a VIOS takes."""
     if partition is vios:
         yield content.integer(mapping, f'{SERVER}/{SLOT}')
     owner = content.integer(mapping, f'{CLIENT}/LocalPartitionID')
@@ -264,86 +257,17 @@ def _only_child(element: Element, name: str) -> Element | None:
     return children[0] if len(children) == 1 else None
 
 
-def make_adapters(
-    host: Host,
-    vios: Partition,
-    client: Partition,
-    posted: Element,
-) -> tuple[Element, Element]:
-    """Return a new client adapter and a new server adapter.
-
-    :param posted: the mapping that a client wants; a slot that it names is
-        used, the next one otherwise.
-    :raises errors.RestError: a slot is none, or taken, or none is free.
-    """
-    wanted = content.section(posted, SERVER)
-    server = _End(vios, virtual_slots.choose(host, vios, wanted))
-    wanted = content.section(posted, CLIENT)
-    end = _End(client, virtual_slots.choose(host, client, wanted))
-    used = (mapping.adapter_name for mapping in of(vios))
-    name = next_name('vhost', used)
-    return (
-        _adapter(CLIENT, end, server, {}),
-        _adapter(
-            SERVER,
-            server,
-            end,
-            {
-                'AdapterName': name,
-                'UniqueDeviceID': f'1e{server.location}',
-            },
-        ),
-    )
-
-
-def next_name(prefix: str, used: Iterable[str]) -> str:
-    """Return the first of vhost0, vhost1... that is not used."""
-    names = frozenset(used)
-    return next(
-        name
-        for number in range(len(names) + 1)
-        if (name := f'{prefix}{number}') not in names
-    )
-
-
-def set_backing(adapter: Element, name: str) -> None:
-    """Write the name of the storage on a server adapter, if there is any."""
-    if name:
-        content.put(adapter, 'BackingDeviceName', name)
-    else:
-        content.remove(adapter, ['BackingDeviceName'])
-    elements.sort(adapter)
-
-
-def _adapter(
-    name: str, local: _End, remote: _End, values: dict[str, content.Value]
-) -> Element:
-    common: dict[str, content.Value] = {
-        'AdapterType': name.removesuffix('Adapter'),
-        'DynamicReconfigurationConnectorName': local.location,
-        'LocationCode': local.location,
-        'LocalPartitionID': local.partition.id,
-        'RequiredAdapter': False,
-        'VariedOn': True,
-        SLOT: local.slot,
-        'RemoteLogicalPartitionID': remote.partition.id,
-        'RemoteSlotNumber': remote.slot,
-        'ServerLocationCode': remote.location,
-    }
-    leaves = [content.leaf(*item) for item in (common | values).items()]
-    element = content.new(name, *leaves)
-    elements.sort(element)
-    return element
-
-
-def check_unmapped(vios: Partition, udid: str, name: str) -> None:
-    """A disk or medium that is to go has no mapping."""
-    for mapping in using(vios, udid):
-        client = mapping.client_uuid or 'a partition that is gone'
-        raise errors.Conflict(
-            f'{name!r} cannot be removed: {mapping.adapter_name} of '
-            f'{vios.name} maps it to {client}.'
-        )
+def check_unmapped(vios: Partition, udids: Collection[str]) -> None:
+    """Disks and media that are to go have no mappings."""
+    if not udids:
+        return
+    for mapping in of(vios):
+        if mapping.udid in udids:
+            client = mapping.client_uuid or 'a partition that is gone'
+            raise errors.Conflict(
+                f'{mapping.name!r} cannot be removed: {mapping.adapter_name} '
+                f'of {vios.name} maps it to {client}.'
+            )
 
 
 def check_not_running(host: Host, vios: Partition, udid: str) -> None:
@@ -357,7 +281,7 @@ def check_not_running(host: Host, vios: Partition, udid: str) -> None:
             )
 
 
-def summary(host: Host, mapping: Mapping) -> volume_group.JSON:
+def summary(host: Host, mapping: Mapping) -> resource.JSON:
     """Summarize a mapping; ``client`` is None for an orphan."""
     client = client_of(host, mapping)
     return {

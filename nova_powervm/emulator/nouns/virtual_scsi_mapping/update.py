@@ -12,7 +12,7 @@
 
 """Changing a Virtual I/O Server's mappings to what a client has posted."""
 
-import contextlib
+import itertools
 from collections.abc import Iterator
 
 from nova_powervm.emulator.core import content
@@ -20,6 +20,8 @@ from nova_powervm.emulator.core import errors
 from nova_powervm.emulator.core import host as host_module
 from nova_powervm.emulator.nouns.partition import model as partition_module
 from nova_powervm.emulator.nouns.partition import rules
+from nova_powervm.emulator.nouns.partition import virtual_slots
+from nova_powervm.emulator.nouns.virtual_scsi_mapping import adapters
 from nova_powervm.emulator.nouns.virtual_scsi_mapping import (
     model as virtual_scsi_mapping,
 )
@@ -38,14 +40,21 @@ _KINDS = {
         'vtscsi',
         '09',
     ),
-    virtual_scsi_mapping.MEDIA: ('VirtualOpticalTargetDevice', 'vtopt', '19'),
+    virtual_scsi_mapping.MEDIA: (virtual_scsi_mapping.DRIVE, 'vtopt', '19'),
 }
 _FIRST_LUA = 0x81
 _LAST_LUA = 0xFF
 
 
+# Kind, UDID and name of storage; either of the two is empty.
+_Identity = tuple[str | None, str, str]
+
+
 class _Plan:
     """The mappings of a VIOS as they are to be.
+
+    Whatever new mappings have to look up is in dictionaries: a client can
+    post many of them at once.
 
     :ivar section: VirtualSCSIMappings.
     :ivar changed: whether they differ from those that are there.
@@ -55,61 +64,111 @@ class _Plan:
         self._host = host
         self._vios = vios
         self._present = virtual_scsi_mapping.of(vios)
+        self._planned: list[Mapping] = []
         old = content.find(vios.element, virtual_scsi_mapping.SECTION)
         self.section = content.new(virtual_scsi_mapping.SECTION)
         if old is not None:
             for name, value in old.attrib.items():
                 self.section.set(name, value)
         self.changed = False
+        # Those that are not posted as they are, by slot and target device.
+        self._left: dict[tuple[int | None, str], list[Mapping]] = {}
+        # By server slot and client.
+        self._pairs: dict[tuple[int | None, str], Mapping] = {}
+        for mapping in self._present:
+            key = mapping.server_slot, mapping.target_udid
+            self._left.setdefault(key, []).append(mapping)
+            self._pairs.setdefault(_pair_key(mapping), mapping)
+        self._mapped: dict[_Identity, Mapping] = {}
+        # Names of adapters and target devices, and where to look for the next.
+        self._names: set[str] = set()
+        self._numbers: dict[str, Iterator[int]] = {}
+        # Logical unit addresses by server slot.
+        self._addresses: dict[int | None, set[str]] = {}
+        # Virtual slots by partition.
+        self._slots: dict[str, set[int]] = {}
 
     def settle(self, posted: list[Mapping]) -> None:
         """Sort posted mappings into those that are there and new ones."""
-        left = list(self._present)
         new = []
         for mapping in posted:
-            same = _find_present(mapping, left)
+            same = self._find_present(mapping)
             if same is None:
                 new.append(mapping)
             else:
-                left.remove(same)
-                self.section.append(content.copy(same.element))
+                self._plan(Mapping(content.copy(same.element)))
         # Those on a pair that is there come first: its slots are not free,
         # even if it has lost all that was on it.
+        storages = _storages(self._host, self._vios) if new else {}
         for mapping in sorted(new, key=lambda one: one.server_slot is None):
-            self._add(mapping)
-        self.changed = bool(new or left)
+            self._add(mapping, storages)
+        self.changed = bool(new or any(self._left.values()))
         self._drop_bare()
 
-    @property
-    def _planned(self) -> list[Mapping]:
-        return virtual_scsi_mapping.of(self._vios)
+    def _find_present(self, posted: Mapping) -> Mapping | None:
+        """Return the mapping that a client has posted as it got it, if any."""
+        among = self._left.get((posted.server_slot, posted.target_udid), [])
+        for mapping in among:
+            storage = mapping.storage
+            if (storage is None and posted.storage is None) or (
+                storage is not None and posted.is_on(storage)
+            ):
+                among.remove(mapping)
+                return mapping
+        return None
 
-    def _add(self, posted: Mapping) -> None:
+    def _plan(self, mapping: Mapping) -> None:
+        """Note a mapping that is to be, and all that it takes."""
+        self.section.append(mapping.element)
+        self._planned.append(mapping)
+        self._pairs.setdefault(_pair_key(mapping), mapping)
+        if mapping.storage is not None:
+            identity = _identity(mapping.kind, mapping.udid, mapping.name)
+            self._mapped[identity] = mapping
+        self._names |= {mapping.adapter_name, mapping.target_name}
+        addresses = self._addresses.setdefault(mapping.server_slot, set())
+        addresses.add(mapping.lua.lower())
+        client = virtual_scsi_mapping.client_of(self._host, mapping)
+        for partition in (self._vios, client):
+            if partition is not None and partition.uuid in self._slots:
+                taken = self._slots_of([mapping], partition)
+                self._slots[partition.uuid] |= taken
+
+    def _slots_of(
+        self, mappings: list[Mapping], partition: Partition
+    ) -> set[int]:
+        return {
+            slot
+            for mapping in mappings
+            for slot in virtual_scsi_mapping.slots_of(
+                mapping.element, self._vios, partition
+            )
+        }
+
+    def _add(
+        self, posted: Mapping, storages: dict[_Identity, Element]
+    ) -> None:
         client = self._client(posted)
-        storage = self._storage(posted)
+        storage = self._storage(posted, storages)
         client_adapter, server_adapter = self._adapters(posted, client)
-        link = content.leaf(virtual_scsi_mapping.LPAR_LINK)
-        link.set('href', client.event_path)
-        link.set('rel', 'related')
-        element = content.new(
-            virtual_scsi_mapping.MAPPING, link, client_adapter, server_adapter
+        mapping = Mapping(
+            content.new(
+                virtual_scsi_mapping.MAPPING,
+                content.link(
+                    client.event_path, virtual_scsi_mapping.LPAR_LINK
+                ),
+                client_adapter,
+                server_adapter,
+            )
         )
-        name = ''
         if storage is not None:
-            element.append(
-                _holder('Storage', virtual_scsi_mapping.backing(storage))
-            )
-            name = Mapping(element).name
-            target = _make_target(
-                self._host,
-                content.local_name(storage),
-                posted.target,
-                Mapping(element),
-                self._planned,
-            )
-            element.append(_holder('TargetDevice', target))
-        virtual_scsi_mapping.set_backing(server_adapter, name)
-        self.section.append(element)
+            backing = virtual_scsi_mapping.backing(storage)
+            mapping.element.append(_holder('Storage', backing))
+        adapters.set_backing(server_adapter, mapping.name)
+        if storage is not None or posted.is_drive:
+            target = self._target(posted, mapping)
+            mapping.element.append(_holder('TargetDevice', target))
+        self._plan(mapping)
 
     def _client(self, posted: Mapping) -> Partition:
         client = virtual_scsi_mapping.client_of(self._host, posted)
@@ -120,14 +179,26 @@ class _Plan:
             )
         return client
 
-    def _storage(self, posted: Mapping) -> Element | None:
+    def _storage(
+        self, posted: Mapping, storages: dict[_Identity, Element]
+    ) -> Element | None:
         """Return the disk or medium that a new mapping is of, if any."""
-        wanted = posted.storage
-        if wanted is None:
+        if posted.storage is None:
             return None
-        found = _find_storage(self._host, self._vios, posted)
-        for other in self._planned:
-            if other.is_on(found):
+        if posted.kind not in _KINDS:
+            raise errors.BadRequest(
+                f'This server makes no mappings of a {posted.kind}.'
+            )
+        identity = _identity(posted.kind, posted.udid, posted.name)
+        found = storages.get(identity)
+        if found is None:
+            raise errors.Conflict(
+                f'{self._vios.name} has no {posted.kind} '
+                f'{posted.udid or posted.name!r} to map.'
+            )
+        for identity in _identities(found):
+            other = self._mapped.get(identity)
+            if other is not None:
                 client = other.client_uuid or 'a partition that is gone'
                 raise errors.Conflict(
                     f'{other.name!r} is mapped to {client} already, by '
@@ -140,33 +211,99 @@ class _Plan:
     ) -> tuple[Element, Element]:
         """Return the adapters of a new mapping: a pair that is there, or new.
 
-        :raises errors.Conflict: a new pair cannot be made.
+        :raises errors.RestError: a new pair cannot be made.
         """
-        for other in (*self._present, *self._planned):
-            if (
-                posted.server_slot is not None
-                and other.server_slot == posted.server_slot
-                and other.client_uuid == client.uuid.upper()
-                and posted.client_slot in (None, other.client_slot)
-            ):
-                return (
-                    _copy_of(other, virtual_scsi_mapping.CLIENT),
-                    _copy_of(other, virtual_scsi_mapping.SERVER),
-                )
+        other = self._pairs.get((posted.server_slot, client.uuid.upper()))
+        if (
+            other is not None
+            and posted.server_slot is not None
+            and posted.client_slot in (None, other.client_slot)
+        ):
+            return (
+                _copy_of(other, virtual_scsi_mapping.CLIENT),
+                _copy_of(other, virtual_scsi_mapping.SERVER),
+            )
         rules.check_dynamic(client, 'virtual adapters')
-        return virtual_scsi_mapping.make_adapters(
-            self._host, self._vios, client, posted.element
+        server_end = self._end(self._vios, posted, virtual_scsi_mapping.SERVER)
+        client_end = self._end(client, posted, virtual_scsi_mapping.CLIENT)
+        return adapters.pair(client_end, server_end, self._next_name('vhost'))
+
+    def _end(
+        self, partition: Partition, posted: Mapping, name: str
+    ) -> adapters.End:
+        """Return where a new adapter of a partition is."""
+        if partition.uuid not in self._slots:
+            # Those of mappings that are removed are free.
+            taken = virtual_slots.taken(self._host, partition)
+            taken -= self._slots_of(self._present, partition)
+            taken |= self._slots_of(self._planned, partition)
+            self._slots[partition.uuid] = taken
+        wanted = content.section(posted.element, name)
+        used = self._slots[partition.uuid]
+        return adapters.End(
+            partition, virtual_slots.pick(partition, wanted, used)
         )
 
+    def _target(self, posted: Mapping, mapping: Mapping) -> Element:
+        """Return the target device of a new mapping.
+
+        A drive keeps its own, whatever becomes of the medium in it.
+        """
+        kind = mapping.kind or virtual_scsi_mapping.MEDIA
+        former = self._left.get((mapping.server_slot, posted.target_udid), [])
+        for drive in former:
+            if kind == virtual_scsi_mapping.MEDIA and drive.is_drive:
+                former.remove(drive)
+                return _copy_of(drive, 'TargetDevice')[-1]
+        element_name, prefix, digits = _KINDS[kind]
+        udid = f'{digits}{self._host.random.getrandbits(64):016x}'
+        return content.new(
+            element_name,
+            content.leaf('LogicalUnitAddress', self._lua(posted, mapping)),
+            content.leaf('TargetName', self._target_name(posted, prefix)),
+            content.leaf('UniqueDeviceID', udid),
+        )
+
+    def _lua(self, posted: Mapping, mapping: Mapping) -> str:
+        used = self._addresses.get(mapping.server_slot, set())
+        if posted.lua.lower() in used and posted.lua:
+            raise errors.Conflict(
+                f'The logical unit address {posted.lua} is taken on '
+                f'{mapping.adapter_name}.'
+            )
+        if posted.lua:
+            return posted.lua
+        for number in range(_FIRST_LUA, _LAST_LUA + 1):
+            address = f'0x{number:02x}00000000000000'
+            if address not in used:
+                return address
+        raise errors.Conflict(
+            f'{mapping.adapter_name} has no free logical unit address.'
+        )
+
+    def _target_name(self, posted: Mapping, prefix: str) -> str:
+        wanted = posted.target_name
+        if wanted and wanted in self._names:
+            raise errors.Conflict(f'The target name {wanted!r} is taken.')
+        return wanted or self._next_name(prefix)
+
+    def _next_name(self, prefix: str) -> str:
+        """Return the first of vhost0, vhost1... that is not used."""
+        for number in self._numbers.setdefault(prefix, itertools.count()):
+            name = f'{prefix}{number}'
+            if name not in self._names:
+                return name
+        raise AssertionError('there are always more numbers')
+
     def _drop_bare(self) -> None:
-        """Drop mappings without storage of adapters that have some."""
+        """Drop mappings of nothing on adapters that have something."""
         loaded = {
             mapping.server_slot
             for mapping in self._planned
-            if mapping.storage is not None
+            if not mapping.is_bare
         }
         for mapping in self._planned:
-            if mapping.storage is None and mapping.server_slot in loaded:
+            if mapping.is_bare and mapping.server_slot in loaded:
                 self.section.remove(mapping.element)
 
 
@@ -185,142 +322,48 @@ def settle(host: Host, vios: Partition, body: Element) -> bool:
         return False
     posted = content.find_all(section, virtual_scsi_mapping.MAPPING)
     plan = _Plan(host, vios)
-    with _in_place(vios, plan.section):
-        plan.settle([Mapping(node) for node in posted])
+    plan.settle([Mapping(node) for node in posted])
     content.replace(body, plan.section)
     return plan.changed
 
 
-@contextlib.contextmanager
-def _in_place(vios: Partition, section: Element) -> Iterator[None]:
-    """Let a VIOS have other mappings meanwhile.
-
-    Who asks what is taken, of slots or storage, then sees the change that
-    is being made. Nobody else sees it: the host's lock is held.
-    """
-    old = content.find(vios.element, virtual_scsi_mapping.SECTION)
-    content.replace(vios.element, section)
-    try:
-        yield
-    finally:
-        if old is None:
-            vios.element.remove(section)
-        else:
-            vios.element.replace(section, old)
+def _pair_key(mapping: Mapping) -> tuple[int | None, str]:
+    return mapping.server_slot, mapping.client_uuid
 
 
-def _find_present(posted: Mapping, among: list[Mapping]) -> Mapping | None:
-    """Return the mapping that a client has posted as it got it, or None."""
-    for mapping in among:
-        if mapping.server_slot != posted.server_slot:
-            continue
-        if mapping.target_udid != posted.target_udid:
-            continue
-        storage = mapping.storage
-        if storage is None:
-            if posted.storage is None:
-                return mapping
-        elif posted.storage is not None and posted.is_on(storage):
-            return mapping
-    return None
+def _identity(kind: str | None, udid: str, name: str) -> _Identity:
+    """Return what identifies storage: the UDID, or the name without one."""
+    return (kind, udid, '' if udid else name)
 
 
-def _find_storage(host: Host, vios: Partition, posted: Mapping) -> Element:
-    """Return the disk or medium of a VIOS that a mapping names.
+def _identities(storage: Element) -> list[_Identity]:
+    """Return all that mappings can identify storage by."""
+    kind = content.local_name(storage)
+    name, udid = virtual_scsi_mapping.IDENTITY[kind]
+    return [
+        _identity(kind, content.text(storage, udid), ''),
+        _identity(kind, '', content.text(storage, name)),
+    ]
 
-    :raises errors.RestError: there is none, or it is of another kind.
-    """
-    if posted.kind not in (
-        virtual_scsi_mapping.DISK,
-        virtual_scsi_mapping.MEDIA,
-    ):
-        raise errors.BadRequest(
-            f'This server makes no mappings of a {posted.kind}.'
-        )
+
+def _storages(host: Host, vios: Partition) -> dict[_Identity, Element]:
+    """Return the disks and media of a VIOS by their identities."""
+    found: dict[_Identity, Element] = {}
     for group in volume_group.of(host, vios):
         storages = [disk.element for disk in group.disks]
         if group.repository is not None:
             storages += [medium.element for medium in group.repository.media]
         for storage in storages:
-            if posted.is_on(storage):
-                return storage
-    raise errors.Conflict(
-        f'{vios.name} has no {posted.kind} '
-        f'{posted.udid or posted.name!r} to map.'
-    )
+            for identity in _identities(storage):
+                found.setdefault(identity, storage)
+    return found
 
 
 def _copy_of(mapping: Mapping, name: str) -> Element:
-    return content.copy(content.section(mapping.element, name))
+    return content.section(content.copy(mapping.element), name)
 
 
 def _holder(name: str, child: Element) -> Element:
     holder = content.leaf(name)
     holder.append(child)
     return holder
-
-
-def _make_target(
-    host: Host,
-    kind: str,
-    posted: Element | None,
-    mapping: Mapping,
-    others: list[Mapping],
-) -> Element:
-    """Return a new target device.
-
-    :param kind: of the storage.
-    :param posted: a target device with the address or name that a client
-        wants, or None.
-    :param mapping: that the device is to be part of.
-    :param others: the mappings of the same Virtual I/O Server.
-    :raises errors.Conflict: what is wanted is taken.
-    """
-    element_name, prefix, digits = _KINDS[kind]
-    return content.new(
-        element_name,
-        content.leaf('LogicalUnitAddress', _lua(posted, mapping, others)),
-        content.leaf('TargetName', _target_name(posted, prefix, others)),
-        content.leaf(
-            'UniqueDeviceID', f'{digits}{host.random.getrandbits(64):016x}'
-        ),
-    )
-
-
-def _lua(
-    posted: Element | None, mapping: Mapping, others: list[Mapping]
-) -> str:
-    used = {
-        other.lua.lower()
-        for other in others
-        if other.server_slot == mapping.server_slot
-    }
-    wanted = _wanted(posted, 'LogicalUnitAddress')
-    if wanted and wanted.lower() in used:
-        raise errors.Conflict(
-            f'The logical unit address {wanted} is taken on '
-            f'{mapping.adapter_name}.'
-        )
-    if wanted:
-        return wanted
-    for number in range(_FIRST_LUA, _LAST_LUA + 1):
-        address = f'0x{number:02x}00000000000000'
-        if address not in used:
-            return address
-    raise errors.Conflict(
-        f'{mapping.adapter_name} has no free logical unit address.'
-    )
-
-
-def _target_name(
-    posted: Element | None, prefix: str, others: list[Mapping]
-) -> str:
-    used = {other.target_name for other in others}
-    wanted = _wanted(posted, 'TargetName')
-    if wanted and wanted in used:
-        raise errors.Conflict(f'The target name {wanted!r} is taken.')
-    return wanted or virtual_scsi_mapping.next_name(prefix, used)
-
-
-def _wanted(posted: Element | None, name: str) -> str:
-    return '' if posted is None else content.text(posted, name)

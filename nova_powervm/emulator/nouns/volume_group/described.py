@@ -22,6 +22,7 @@ from nova_powervm.emulator.core import resource
 from nova_powervm.emulator.core import units
 from nova_powervm.emulator.nouns.partition import model as partition_module
 from nova_powervm.emulator.nouns.volume_group import model as volume_group
+from nova_powervm.emulator.nouns.volume_group import rules
 from nova_powervm.emulator.nouns.volume_group import (
     update as volume_group_update,
 )
@@ -71,7 +72,8 @@ def _fill(host: Host, group: VolumeGroup, spec: resource.JSON) -> None:
         group.put('MinimumAllocationSize', float(spec['unit']))
     if 'disks' in spec or 'media_repository' in spec:
         try:
-            volume_group_update.update(host, group, _body(group, spec))
+            body = _body(group, spec)
+            volume_group_update.prepare(host, group, body).apply()
         except errors.RestError as error:
             raise errors.WorldError([error.message]) from error
     if 'free' in spec:
@@ -150,7 +152,10 @@ SCHEMA: resource.JSON = {
                 'additionalProperties': False,
                 'required': ['name', 'capacity'],
                 'properties': {
-                    'name': {'type': 'string', 'pattern': '^[\\w.-]{1,15}$'},
+                    'name': {
+                        'type': 'string',
+                        'pattern': rules.name_pattern(rules.MAX_DISK_NAME),
+                    },
                     'capacity': {'$ref': '#/$defs/gigabytes'},
                 },
             },
@@ -173,7 +178,9 @@ SCHEMA: resource.JSON = {
                         'properties': {
                             'name': {
                                 'type': 'string',
-                                'pattern': '^[\\w.-]{1,37}$',
+                                'pattern': rules.name_pattern(
+                                    rules.MAX_MEDIA_NAME
+                                ),
                             },
                             'size': {'$ref': '#/$defs/gigabytes'},
                         },

@@ -14,7 +14,6 @@
 
 import dataclasses
 from collections.abc import Iterator
-from typing import Any
 from typing import Self
 
 from nova_powervm.emulator.core import content
@@ -41,7 +40,6 @@ KIND = 'VolumeGroup'
 DISK = 'VirtualDisk'
 DISKS = 'VirtualDisks'
 _UNIT_GB = 0.125
-JSON = dict[str, Any]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -309,7 +307,7 @@ def repository_group(
     return None
 
 
-def summary(host: Host, vios: Partition) -> JSON:
+def summary(host: Host, vios: Partition) -> resource.JSON:
     """Summarize the volume groups and SCSI mappings of a VIOS."""
     return {
         'volume_groups': [_group(host, group) for group in of(host, vios)],
@@ -320,7 +318,7 @@ def summary(host: Host, vios: Partition) -> JSON:
     }
 
 
-def _group(host: Host, group: VolumeGroup) -> JSON:
+def _group(host: Host, group: VolumeGroup) -> resource.JSON:
     """Summarize a volume group; capacities are in GB, sizes in bytes."""
     return {
         'name': group.name,
@@ -340,7 +338,7 @@ def _group(host: Host, group: VolumeGroup) -> JSON:
     }
 
 
-def _repository(host: Host, group: VolumeGroup) -> JSON | None:
+def _repository(host: Host, group: VolumeGroup) -> resource.JSON | None:
     repository = group.repository
     if repository is None:
         return None
@@ -358,7 +356,7 @@ def _repository(host: Host, group: VolumeGroup) -> JSON | None:
     }
 
 
-def _contents(host: Host, vios: Partition, udid: str) -> JSON:
+def _contents(host: Host, vios: Partition, udid: str) -> resource.JSON:
     found = host.contents.find(vios.uuid, udid)
     if found is None:
         return {'size': 0, 'sha256': None}

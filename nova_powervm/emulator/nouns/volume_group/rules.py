@@ -16,56 +16,59 @@ Each check returns if the request is possible and raises otherwise.
 """
 
 import re
+from collections.abc import Container
+from collections.abc import Mapping
 
 from nova_powervm.emulator.core import errors
 from nova_powervm.emulator.core import host as host_module
 from nova_powervm.emulator.nouns.volume_group import model as volume_group
 
-Host = host_module.Host
-
-
 # Logical volumes of AIX have no longer names.
 MAX_DISK_NAME = 15
 MAX_MEDIA_NAME = 37
-_NAME = re.compile('[A-Za-z0-9._-]+')
+# Commands of the VIOS would take other names for options or directories.
+_NAME = r'(?!-|\.{1,2}$)[A-Za-z0-9._-]'
 # Sizes are fractions of GB that are sums of others.
 _EPSILON = 1e-6
 
 
+def name_pattern(longest: int) -> str:
+    """Return a regular expression for names of disks or media."""
+    return f'^{_NAME}{{1,{longest}}}$'
+
+
 def check_name(name: str, longest: int, what: str) -> None:
     """Names have characters that are legal, and not too many."""
-    if not _NAME.fullmatch(name) or len(name) > longest:
+    if not re.fullmatch(name_pattern(longest), name):
         raise errors.BadRequest(
             f'{name!r} is not the name of a {what}: it has 1 to {longest} '
-            'letters, digits, dots, underscores and hyphens.'
+            'letters, digits, dots, underscores and hyphens, does not begin '
+            'with a hyphen, and is neither "." nor "..".'
         )
 
 
-def check_disk_name(
-    host: Host, group: volume_group.VolumeGroup, name: str
-) -> None:
+def check_disk_name(name: str, used: Mapping[str, str]) -> None:
     """Names of disks are unique on a VIOS.
 
-    :param group: as it is to be; the others are as they are.
+    :param used: the names of its disks, and the volume group of each.
     """
     check_name(name, MAX_DISK_NAME, 'virtual disk')
-    others = [
-        other
-        for other in volume_group.of(host, group.vios)
-        if other.uuid != group.uuid
-    ]
-    for other in (group, *others):
-        if name in (disk.name for disk in other.disks):
-            raise errors.Conflict(
-                f'The name {name!r} is in use by a virtual disk in the '
-                f'volume group {other.name!r}.'
-            )
+    if name in used:
+        raise errors.Conflict(
+            f'The name {name!r} is in use by a virtual disk in the volume '
+            f'group {used[name]!r}.'
+        )
 
 
-def check_media_name(repository: volume_group.Repository, name: str) -> None:
-    """Names of media are unique in a repository."""
+def check_media_name(
+    repository: volume_group.Repository, name: str, used: Container[str]
+) -> None:
+    """Names of media are unique in a repository.
+
+    :param used: the names of its media.
+    """
     check_name(name, MAX_MEDIA_NAME, 'virtual optical medium')
-    if name in (medium.name for medium in repository.media):
+    if name in used:
         raise errors.Conflict(
             f'The name {name!r} is in use by media in the repository '
             f'{repository.name!r}.'
@@ -94,7 +97,9 @@ def check_repository_space(repository: volume_group.Repository) -> None:
         )
 
 
-def check_only_repository(host: Host, group: volume_group.VolumeGroup) -> None:
+def check_only_repository(
+    host: host_module.Host, group: volume_group.VolumeGroup
+) -> None:
     """A Virtual I/O Server has one media repository."""
     other = volume_group.repository_group(host, group.vios)
     if other is not None:

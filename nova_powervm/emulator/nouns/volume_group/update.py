@@ -12,8 +12,7 @@
 
 """Changing a volume group to what a client has posted of it."""
 
-import dataclasses
-from typing import Any
+from collections.abc import Iterable
 
 from nova_powervm.emulator.core import content
 from nova_powervm.emulator.core import elements
@@ -38,35 +37,34 @@ Disk = volume_group.Disk
 VolumeGroup = volume_group.VolumeGroup
 
 
-Spec = dict[str, Any]
-
-
-@dataclasses.dataclass
-class _RepositoryChange:
-    """What has become of a repository.
-
-    :ivar changed: whether anything has.
-    :ivar gone: UDIDs of the media that were removed.
-    """
-
-    changed: bool = False
-    gone: list[str] = dataclasses.field(default_factory=list)
-
-
 class _Changes:
-    """What is to become of the disks of a group.
+    """What is to become of a group.
 
     :ivar draft: the group as it is to be.
+    :ivar media_changed: whether the repository or its media are to change.
     """
 
     def __init__(self, host: Host, group: VolumeGroup) -> None:
         self.draft = group.draft()
+        self.media_changed = False
         self._host = host
         self._group = group
-        self._gone: list[str] = []
-        self._grown: list[str] = []
+        # UDIDs of disks and media that are removed.
+        self._gone: set[str] = set()
+        self._grown: set[str] = set()
         # UDIDs of new disks, and of the images they begin with.
         self._images: dict[str, str] = {}
+        # All disks of the VIOS, and the volume groups of their names: a list
+        # of many new disks must not search them for each one.
+        self._disks: dict[str, Disk] = {}
+        self._names: dict[str, str] = {}
+        for other in volume_group.of(host, group.vios):
+            for disk in other.disks:
+                self._disks[disk.udid] = disk
+                self._names[disk.name] = other.name
+        self._last_number = max(
+            [group.last_number, *(_number(disk) for disk in group.disks)]
+        )
 
     def settle_disks(self, body: Element) -> None:
         """Work out what a posted list of disks means for the draft."""
@@ -79,8 +77,9 @@ class _Changes:
         present = {disk.udid: disk for disk in self.draft.disks}
         named = [disk.udid for disk in posted if disk.udid]
         _check_known(self._group, named, present)
+        self._forget(present.keys() - set(named))
         for udid, disk in present.items():
-            if udid not in named:
+            if udid in self._gone:
                 self._remove(disk)
         for disk in posted:
             if disk.udid:
@@ -88,27 +87,16 @@ class _Changes:
             else:
                 self._add(disk)
 
-    def apply(self) -> None:
-        """Make the draft the group."""
-        group, contents = self._group, self._host.contents
-        group.element = self.draft.element
-        group.sort()
-        for udid in self._gone:
-            contents.drop(group.vios.uuid, udid)
-        for udid, image in self._images.items():
-            contents.copy(group.vios.uuid, image, udid)
-        self._host.touch(group)
-        for disk in group.disks:
-            if disk.udid in self._grown:
-                virtual_scsi_mapping.show(self._host, group.vios, disk.element)
+    def _forget(self, udids: Iterable[str]) -> None:
+        """Note disks or media that are removed."""
+        gone = set(udids)
+        virtual_scsi_mapping.check_unmapped(self._group.vios, gone)
+        self._gone |= gone
 
     def _remove(self, disk: Disk) -> None:
-        virtual_scsi_mapping.check_unmapped(
-            self._group.vios, disk.udid, disk.name
-        )
         self.draft.take(-disk.capacity)
+        self._names.pop(disk.name, None)
         disk.element.getparent().remove(disk.element)
-        self._gone.append(disk.udid)
 
     def _resize(self, disk: Disk, posted: Disk) -> None:
         if posted.name != disk.name:
@@ -126,12 +114,13 @@ class _Changes:
             self.draft.take(rounded - disk.capacity)
             capacity = units.gigabytes(rounded)
             content.put(disk.element, 'DiskCapacity', capacity)
-            self._grown.append(disk.udid)
+            self._grown.add(disk.udid)
 
     def _add(self, posted: Disk) -> None:
         element = content.copy(posted.element)
         disk = Disk(element)
-        volume_group_rules.check_disk_name(self._host, self.draft, disk.name)
+        volume_group_rules.check_disk_name(disk.name, self._names)
+        self._names[disk.name] = self._group.name
         kind = content.text(element, 'VirtualDiskType', 'LogicalVolume')
         if kind != 'LogicalVolume':
             raise errors.BadRequest(
@@ -140,10 +129,13 @@ class _Changes:
         wanted = units.read(element, 'DiskCapacity')
         capacity = units.round_up(wanted, self.draft.unit)
         content.put(element, 'DiskCapacity', units.gigabytes(capacity))
-        udid = _new_udid(self.draft, self._group)
+        # One that no disk has had.
+        self._last_number += 1
+        udid = f'03{self._group.serial}.{self._last_number}'
         content.put(element, 'UniqueDeviceID', udid)
         self._take_image(disk)
-        element.append(_group_link(self._group))
+        link = content.link(self._group.event_path, volume_group.KIND)
+        element.append(link)
         elements.sort(element)
         content.section(self.draft.element, volume_group.DISKS).append(element)
         self.draft.take(capacity)
@@ -154,7 +146,7 @@ class _Changes:
         content.remove(disk.element, ['BaseImage', 'VolumeGroup'])
         if not image:
             return
-        found = volume_group.find_disk(self._host, self._group.vios, image)
+        found = self._disks.get(image)
         if found is None:
             raise errors.Conflict(
                 f'There is no virtual disk with the UDID {image} to copy.'
@@ -166,6 +158,99 @@ class _Changes:
             )
         self._images[disk.udid] = image
 
+    def apply(self) -> None:
+        """Make the draft the group."""
+        group, contents = self._group, self._host.contents
+        group.element = self.draft.element
+        group.last_number = self._last_number
+        group.sort()
+        for udid in self._gone:
+            contents.drop(group.vios.uuid, udid)
+        for udid, image in self._images.items():
+            contents.copy(group.vios.uuid, image, udid)
+        self._host.touch(group)
+        for disk in group.disks if self._grown else ():
+            if disk.udid in self._grown:
+                virtual_scsi_mapping.show(self._host, group.vios, disk.element)
+        if self.media_changed:
+            show_repository(self._host, group)
+
+    def settle_repository(self, body: Element) -> None:
+        """Work out what a posted repository means for the draft."""
+        if content.find(body, volume_group.MEDIA) is None:
+            return
+        path = f'{volume_group.MEDIA}/{volume_group.REPOSITORY}'
+        posted = [Repository(node) for node in content.find_all(body, path)]
+        if len(posted) > 1:
+            raise errors.Conflict('A volume group has one media repository.')
+        present = self.draft.repository
+        if not posted:
+            if present is not None:
+                self._remove_repository(present)
+        elif present is None:
+            self._create_repository(posted[0])
+        else:
+            self._resize_repository(present, posted[0])
+            self._settle_media(present, posted[0])
+
+    def _create_repository(self, posted: Repository) -> None:
+        volume_group_rules.check_only_repository(self._host, self.draft)
+        volume_group_rules.check_name(
+            posted.name, volume_group_rules.MAX_DISK_NAME, 'media repository'
+        )
+        size = units.read(posted.element, 'RepositorySize')
+        size = units.round_up(size, self.draft.unit)
+        made = volume_group.new_repository(posted.name, size)
+        section = content.section(self.draft.element, volume_group.MEDIA)
+        section.append(made.element)
+        self.draft.take(size)
+        _add_media(made, posted.media)
+        self.media_changed = True
+
+    def _remove_repository(self, present: Repository) -> None:
+        if present.media:
+            raise errors.Conflict(
+                f'The media repository {present.name!r} has media and cannot '
+                'be removed.'
+            )
+        self.draft.take(-present.size)
+        present.element.getparent().remove(present.element)
+        self.media_changed = True
+
+    def _resize_repository(
+        self, present: Repository, posted: Repository
+    ) -> None:
+        if posted.name != present.name:
+            raise errors.Conflict(
+                f'The media repository {present.name!r} cannot be renamed.'
+            )
+        wanted = units.read(posted.element, 'RepositorySize')
+        if wanted < present.size:
+            raise errors.Conflict(
+                f'The media repository {present.name!r} cannot shrink.'
+            )
+        if wanted > present.size:
+            rounded = units.round_up(wanted, self.draft.unit)
+            self.draft.take(rounded - present.size)
+            size = units.gigabytes(rounded)
+            content.put(present.element, 'RepositorySize', size)
+            self.media_changed = True
+
+    def _settle_media(self, present: Repository, posted: Repository) -> None:
+        kept = {medium.udid or medium.name for medium in posted.media}
+        gone = [
+            medium
+            for medium in present.media
+            if kept.isdisjoint((medium.udid, medium.name))
+        ]
+        self._forget(medium.udid for medium in gone)
+        for medium in gone:
+            present.remove(medium)
+        names = {medium.name for medium in present.media}
+        new = [one for one in posted.media if one.name not in names]
+        _add_media(present, new)
+        self.media_changed |= bool(gone or new)
+
 
 def update(
     host: Host,
@@ -175,50 +260,28 @@ def update(
 ) -> None:
     """Make, resize and remove disks, media and the repository, or refuse.
 
+    Others can read the group while a long list is worked out.
+
     :param body: the full content. What is not in a list is removed; a list
         that is not there is not changed.
     :raises errors.RestError: nothing changed.
     """
+    with host.drafting():
+        changes = prepare(host, group, body)
+    changes.apply()
+
+
+def prepare(host: Host, group: VolumeGroup, body: Element) -> _Changes:
+    """Return the changes that :func:`update` makes, or refuse.
+
+    :raises errors.RestError: the changes are not possible.
+    """
     _check_volumes(group, body)
     changes = _Changes(host, group)
     changes.settle_disks(body)
-    media = _settle_repository(host, changes.draft, body)
+    changes.settle_repository(body)
     volume_group_rules.check_space(changes.draft, group.free)
-    changes.apply()
-    for udid in media.gone:
-        host.contents.drop(group.vios.uuid, udid)
-    if media.changed:
-        show_repository(host, group)
-
-
-def _settle_repository(
-    host: Host, draft: VolumeGroup, body: Element
-) -> _RepositoryChange:
-    """Make, resize or remove the repository of a draft, and its media.
-
-    :param draft: the group as it is to be.
-    :param body: the content that a client has posted.
-    """
-    if content.find(body, volume_group.MEDIA) is None:
-        return _RepositoryChange()
-    path = f'{volume_group.MEDIA}/{volume_group.REPOSITORY}'
-    found = [Repository(node) for node in content.find_all(body, path)]
-    present = draft.repository
-    if not found:
-        return (
-            _remove_repository(draft, present)
-            if present
-            else _RepositoryChange()
-        )
-    if len(found) > 1:
-        raise errors.Conflict('A volume group has one media repository.')
-    if present is None:
-        return _create_repository(host, draft, found[0])
-    change = _RepositoryChange(
-        changed=_resize_repository(draft, present, found[0])
-    )
-    _settle_media(draft, present, found[0], change)
-    return change
+    return changes
 
 
 def show_repository(host: Host, group: VolumeGroup) -> None:
@@ -234,90 +297,20 @@ def show_repository(host: Host, group: VolumeGroup) -> None:
     host.touch(vios)
 
 
-def _create_repository(
-    host: Host, draft: VolumeGroup, posted: Repository
-) -> _RepositoryChange:
-    volume_group_rules.check_only_repository(host, draft)
-    volume_group_rules.check_name(
-        posted.name, volume_group_rules.MAX_DISK_NAME, 'media repository'
-    )
-    size = units.read(posted.element, 'RepositorySize')
-    size = units.round_up(size, draft.unit)
-    made = volume_group.new_repository(posted.name, size)
-    content.section(draft.element, volume_group.MEDIA).append(made.element)
-    draft.take(size)
-    for medium in posted.media:
-        _add_blank(made, medium)
-    return _RepositoryChange(changed=True)
-
-
-def _remove_repository(
-    draft: VolumeGroup, present: Repository
-) -> _RepositoryChange:
-    if present.media:
-        raise errors.Conflict(
-            f'The media repository {present.name!r} has media and cannot be '
-            'removed.'
-        )
-    draft.take(-present.size)
-    present.element.getparent().remove(present.element)
-    return _RepositoryChange(changed=True)
-
-
-def _resize_repository(
-    draft: VolumeGroup, present: Repository, posted: Repository
-) -> bool:
-    if posted.name != present.name:
-        raise errors.Conflict(
-            f'The media repository {present.name!r} cannot be renamed.'
-        )
-    wanted = units.read(posted.element, 'RepositorySize')
-    if wanted < present.size:
-        raise errors.Conflict(
-            f'The media repository {present.name!r} cannot shrink.'
-        )
-    if wanted == present.size:
-        return False
-    rounded = units.round_up(wanted, draft.unit)
-    draft.take(rounded - present.size)
-    size = units.gigabytes(rounded)
-    content.put(present.element, 'RepositorySize', size)
-    return True
-
-
-def _settle_media(
-    draft: VolumeGroup,
-    present: Repository,
-    posted: Repository,
-    change: _RepositoryChange,
-) -> None:
-    kept = {medium.udid or medium.name for medium in posted.media}
-    for medium in present.media:
-        if kept.isdisjoint((medium.udid, medium.name)):
-            virtual_scsi_mapping.check_unmapped(
-                draft.vios, medium.udid, medium.name
+def _add_media(repository: Repository, posted: Iterable[Medium]) -> None:
+    """Add media that a client has listed instead of uploading them."""
+    names = {medium.name for medium in repository.media}
+    for medium in posted:
+        if medium.udid:
+            raise errors.Conflict(
+                f'The repository {repository.name!r} has no media with the '
+                f'UDID {medium.udid}.'
             )
-            present.remove(medium)
-            change.gone.append(medium.udid)
-    names = {medium.name for medium in present.media}
-    for medium in posted.media:
-        if medium.name not in names:
-            _add_blank(present, medium)
-            change.changed = True
-    change.changed |= bool(change.gone)
-
-
-def _add_blank(repository: Repository, posted: Medium) -> None:
-    """Add a medium that a client has listed instead of uploading it."""
-    if posted.udid:
-        raise errors.Conflict(
-            f'The repository {repository.name!r} has no media with the UDID '
-            f'{posted.udid}.'
-        )
-    volume_group_rules.check_media_name(repository, posted.name)
-    size = units.read(posted.element, 'Size')
-    mount_type = content.text(posted.element, 'MountType')
-    repository.add(posted.name, size, mount_type)
+        volume_group_rules.check_media_name(repository, medium.name, names)
+        names.add(medium.name)
+        size = units.read(medium.element, 'Size')
+        mount_type = content.text(medium.element, 'MountType')
+        repository.add(medium.name, size, mount_type)
     volume_group_rules.check_repository_space(repository)
 
 
@@ -353,18 +346,7 @@ def _check_volumes(group: VolumeGroup, body: Element) -> None:
         )
 
 
-def _new_udid(draft: VolumeGroup, group: VolumeGroup) -> str:
-    """Return the UDID of a new disk, one that no disk has had."""
-    numbers = [0]
-    for disk in (*draft.disks, *group.disks):
-        number = disk.udid.rpartition('.')[2]
-        numbers.append(int(number) if content.is_whole(number) else 0)
-    group.last_number = max(group.last_number, *numbers) + 1
-    return f'03{group.serial}.{group.last_number}'
-
-
-def _group_link(group: VolumeGroup) -> Element:
-    link = content.leaf('VolumeGroup')
-    link.set('href', group.event_path)
-    link.set('rel', 'related')
-    return link
+def _number(disk: Disk) -> int:
+    """Return the number that a disk's UDID ends with, or 0."""
+    number = disk.udid.rpartition('.')[2]
+    return int(number) if content.is_whole(number) else 0
