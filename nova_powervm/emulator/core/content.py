@@ -217,10 +217,12 @@ def replace(element: Element, child: Element) -> None:
 
 
 def keep(element: Element, old: Element, names: Iterable[str]) -> None:
-    """Put back what a posted element cannot change or did not say at all.
+    """Restore what a posted element omits or cannot change.
 
-    :param old: what the element is to replace.
-    :param names: of the children that are as they were.
+    A client therefore cannot remove a child by leaving it out.
+
+    :param old: the element that the posted one replaces.
+    :param names: names of the children that cannot change.
     """
     for name in names:
         child = find(old, name)

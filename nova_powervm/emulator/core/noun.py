@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What the emulator has to know of a noun of the REST API."""
+"""What makes up a noun of the REST API."""
 
 import dataclasses
 from collections.abc import Callable
@@ -36,15 +36,16 @@ class WorldKey:
     """The key of world documents that describes resources of a noun.
 
     :ivar name: the key, whose value is a list of descriptions.
-    :ivar holders: the kinds whose descriptions have the key; nothing for
-        the document itself.
+    :ivar holders: the kinds whose descriptions have the key; empty for a key
+        of the document itself.
     :ivar schema: the JSON schema of one description.
     :ivar required: keys that a description without ``capture`` must have.
     :ivar captured: keys that one with ``capture`` can't have, because they
         would change nothing.
-    :ivar build: builds resources: ``build(host, holder, descriptions)``. None
-        for systems and partitions, which have others.
-    :ivar default: the descriptions if a holder does not have the key.
+    :ivar build: builds the resources: ``build(host, holder, descriptions)``.
+        It is called for each holder. None for systems and partitions, which
+        ``worlds.builder`` builds itself.
+    :ivar default: the descriptions for a holder without the key.
     """
 
     name: str
@@ -61,19 +62,22 @@ class Noun:
     """A noun of the REST API: what clients can do with resources of a kind.
 
     :ivar kind: the REST element's name, such as ``NetworkBridge``.
-    :ivar parents: the kinds under whose URIs it is found; :data:`ROOT` for
-        the API itself. Without any, only ``routes`` lead to it.
-    :ivar create: makes a resource: ``create(host, parent, body)``; the parent
-        is None at the root. None if clients cannot create one.
-    :ivar update: changes one: ``update(host, resource, body, groups)``.
-    :ivar delete: deletes one: ``delete(host, resource)``.
-    :ivar quick: quick properties by name.
+    :ivar parents: the kinds of the resources below whose URIs it is served;
+        :data:`ROOT` for ``/rest/api/uom`` itself. If this is empty, only
+        ``routes`` lead to it.
+    :ivar create: creates a resource: ``create(host, parent, body)``, with the
+        parent None at the root. None if clients cannot create one.
+    :ivar update: changes a resource: ``update(host, resource, body, groups)``.
+    :ivar delete: deletes a resource: ``delete(host, resource)``.
+    :ivar quick: quick properties by name. A noun at the root that has some
+        can be searched, too.
     :ivar operations: jobs by name.
     :ivar routes: further URIs.
     :ivar service: ``uom`` or ``web``.
     :ivar world: how world documents describe such resources.
-    :ivar summary: what the control plane says of those of a parent:
-        ``summary(host, parent)``.
+    :ivar summary: summarizes the resources of a parent for the control
+        plane: ``summary(host, parent)`` returns keys that are added to the
+        summary of the parent.
     """
 
     kind: str

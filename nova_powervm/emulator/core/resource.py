@@ -31,11 +31,12 @@ class Resource:
 
     :param kind: the REST element's name, for example ``LogicalPartition``.
     :param uuid: as it stands in URIs; upper case for partitions.
-    :param element: the content, normalised; the resource owns it from now on.
+    :param element: the content, as ``content.normalise`` returns it. The
+        resource owns it from now on.
     :param parent: the resource whose child this is, None for a root.
-    :cvar announced: whether clients of the event feed hear of its changes.
-    :cvar conditional: whether If-Match of a request has to name the present
-        revision.
+    :cvar announced: whether changes send events.
+    :cvar conditional: whether a request whose If-Match names an earlier
+        revision is refused.
     """
 
     announced = True
@@ -67,9 +68,11 @@ class Resource:
         return f'{self.parent.path}/{self.kind}/{self.uuid}'
 
     def use_of(self, _other: 'Resource') -> str:
-        """Say why another resource can't go because of this one, or nothing.
+        """Tell how this resource uses another, which then can't be deleted.
 
-        :returns: the end of a sentence: ``is in use by the network adapter``.
+        :returns: the end of a sentence that begins with the name of the other
+            resource, such as ``is in use by the network adapter in ...``;
+            empty if this resource does not use it.
         """
         return ''
 
@@ -103,7 +106,11 @@ class Resource:
         return copy
 
     def merge_groups(self, posted: content.Element, groups: Groups) -> None:
-        """Give a posted body the parts that its request was not about."""
+        """Complete a posted body with the groups that it does not include.
+
+        Updates of a resource with groups must call this, or they would delete
+        what the client has not read.
+        """
         for child in self.element:
             if not groups.shows(child):
                 content.replace(posted, content.copy(child))

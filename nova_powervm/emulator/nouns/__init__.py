@@ -10,10 +10,10 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The nouns of the REST API, one module each.
+"""The table of the nouns of the REST API.
 
-A noun that is too long for one module has a package; so have partitions,
-which are of two kinds.
+Each noun is a module of this package. A long one is a package whose module
+``noun`` describes it; the two kinds of partitions share ``partition``.
 """
 
 from nova_powervm.emulator.core import jobs as jobs_module
@@ -38,6 +38,8 @@ from nova_powervm.emulator.nouns.network_bridge import (
 )
 from nova_powervm.emulator.nouns.volume_group import noun as volume_group_noun
 
+#: Worlds are built in this order. Another order gives other uuids to what a
+#: seed makes, so add a noun at the end unless it must be built earlier.
 NOUNS: tuple[noun.Noun, ...] = (
     logon.NOUN,
     managed_system_noun.NOUN,
