@@ -113,7 +113,10 @@ class Application:
     def _match(
         self, request: wrappers.Request
     ) -> tuple[routes.Route, Mapping[str, Any]]:
-        adapter = _url_map().bind_to_environ(request.environ)
+        # Not bind_to_environ, which fails on a malformed Host.
+        adapter = _url_map().bind(
+            '', path_info=request.path, default_method=request.method
+        )
         try:
             return adapter.match()
         except exceptions.MethodNotAllowed:
@@ -159,7 +162,7 @@ class Application:
         path: str,
     ) -> exchange.Answer:
         host = self._emulation.host
-        reads = route.method == 'GET' or route.streams
+        reads = call.method == 'GET' or route.streams
         try:
             with host.condition if reads else host.changing():
                 if route.needs_session:
@@ -244,6 +247,9 @@ def _url_map() -> routing.Map:
         routing.Rule(route.rule, methods=[route.method], endpoint=route)
         for route in routes.ROUTES
     ]
+    for rule in rules:
+        # Werkzeug adds it to GET; a HEAD of events would lose them.
+        (rule.methods or set()).discard('HEAD')
     return routing.Map(rules, merge_slashes=False, strict_slashes=False)
 
 

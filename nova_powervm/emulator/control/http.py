@@ -29,6 +29,7 @@ from typing import Any
 from werkzeug import wrappers
 
 from nova_powervm.emulator.control import verbs
+from nova_powervm.emulator.core import bodies
 from nova_powervm.emulator.core import errors
 
 LOG = logging.getLogger(__name__)
@@ -50,6 +51,8 @@ def respond(
         return _response({'error': f'{verb} requires POST'}, 405)
     try:
         return _response(_call(control, verb, request.get_data()))
+    except bodies.UNREADABLE:
+        return _response({'error': 'the body cannot be read'}, 400)
     except errors.ControlError as error:
         return _response({'error': str(error)}, 400)
     except Exception:
@@ -58,9 +61,13 @@ def respond(
         return _response({'error': problem}, 500)
 
 
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f'{name} is no number of JSON')
+
+
 def _call(control: verbs.Control, verb: str, body: bytes) -> Any:
     try:
-        arguments = json.loads(body or b'{}')
+        arguments = json.loads(body or b'{}', parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
         raise errors.ControlError(f'the body is not JSON: {error}') from error
     if not isinstance(arguments, dict):

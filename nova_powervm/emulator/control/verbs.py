@@ -21,6 +21,7 @@ by its UUID, name or id.
 import copy
 import dataclasses
 from collections.abc import Callable
+from concurrent import futures
 from typing import Any
 
 from nova_powervm.emulator import worlds
@@ -85,14 +86,17 @@ class Control:
         # The caller may modify its document later.
         checked = worlds.check(copy.deepcopy(world))
         with self._host.changing():
-            with self._host.loading():
-                worlds.build(self._host, checked)
+            _run_in_thread(self._build, checked)
             self._host.contents.close()
             self._world = checked
             self._emulation.jobs.clear()
             self._emulation.faults.clear()
             self._emulation.journal.clear()
             self._host.events.emit('CACHE_CLEARED')
+
+    def _build(self, world: worlds.World) -> None:
+        with self._host.loading():
+            worlds.build(self._host, world)
 
     def plug(
         self,
@@ -380,6 +384,17 @@ def _slot(system: System, drc_index: str) -> io_slot.Slot:
     if slot is None:
         raise errors.ControlError(f'unknown slot {drc_index!r}')
     return slot
+
+
+def _run_in_thread(function: Callable[..., None], *args: Any) -> None:
+    """Run a function in a thread of its own, and wait for it.
+
+    lxml's table of names is that of the thread that creates a document.
+    Whoever reads the resources of a world would see that table change while
+    this thread parses something else, such as a test with pypowervm.
+    """
+    with futures.ThreadPoolExecutor(1) as pool:
+        pool.submit(function, *args).result()
 
 
 #: Every verb: its name and the method of :class:`Control`.

@@ -120,9 +120,9 @@ def _copy(capture: Capture) -> Capture:
 
 def _captures(file: str) -> tuple[Capture, ...]:
     path = pathlib.Path(file) if '/' in file else folder() / file
-    if not path.is_file():
-        raise errors.WorldError([f'{file} is not a capture: no such file'])
     try:
+        if not path.is_file():
+            raise errors.WorldError([f'{file} is not a capture: no such file'])
         return _read(path, path.stat().st_mtime_ns)
     except (OSError, LookupError, ValueError, etree.XMLSyntaxError) as error:
         # Clients of the control plane name files, and don't get to see what
@@ -142,7 +142,7 @@ def _read(path: pathlib.Path, _changed: int) -> tuple[Capture, ...]:
     data = path.read_bytes()
     if _START in data:
         data = data.partition(_START)[2].partition(_END)[0]
-    root = etree.fromstring(data.strip(), content.PARSER)
+    root = etree.fromstring(data.strip(), content.parser())
     name = f'{{{atom.ATOM_NS}}}entry'
     return tuple(_capture(entry) for entry in root.iter(name))
 

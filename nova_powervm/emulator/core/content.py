@@ -44,12 +44,20 @@ _NUMBER = re.compile(r'-?[0-9]{1,18}(\.[0-9]{1,18})?')
 _HREF_HOST = re.compile(r'^https?://[^/]+(?=/rest/api/)')
 _NOT_XML = re.compile('[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]')
 # Entities and external subsets have no place in the REST API.
-PARSER = etree.XMLParser(
-    resolve_entities=False,
-    no_network=True,
-    remove_comments=True,
-    remove_pis=True,
-)
+
+
+def parser() -> etree.XMLParser:
+    """Return a parser for one document.
+
+    A parser that several threads use shares its table of names among them,
+    which lxml does not protect.
+    """
+    return etree.XMLParser(
+        resolve_entities=False,
+        no_network=True,
+        remove_comments=True,
+        remove_pis=True,
+    )
 
 
 def parse(document: bytes | str) -> Element:
@@ -60,7 +68,7 @@ def parse(document: bytes | str) -> Element:
     """
     data = document.encode() if isinstance(document, str) else document
     try:
-        root = etree.fromstring(data, PARSER)
+        root = etree.fromstring(data, parser())
     except etree.XMLSyntaxError as error:
         raise errors.BadRequest(
             f'The body is not well-formed XML: {error}'

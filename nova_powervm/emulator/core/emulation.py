@@ -82,7 +82,7 @@ class Emulation:
 
     def close(self) -> None:
         """Let waiting clients go and delete what is on disk."""
-        with self.host.condition:
+        with self.host.changing():
             self.host.events.close()
             self.host.contents.close()
         self.token_files.close()

@@ -97,7 +97,12 @@ class Events:
         queue = self._queues[client]
         queue.session = session
         self._condition.wait_for(
-            lambda: bool(queue.events) or self._closed, timeout
+            lambda: (
+                bool(queue.events)
+                or self._closed
+                or self._queues.get(client) is not queue
+            ),
+            timeout,
         )
         events = tuple(queue.events)
         queue.events.clear()
@@ -110,6 +115,7 @@ class Events:
             for client, queue in self._queues.items()
             if queue.session != session
         }
+        self._condition.notify_all()
 
     def close(self) -> None:
         """Let every waiting client go, and never make one wait again."""

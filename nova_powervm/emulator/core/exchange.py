@@ -93,10 +93,13 @@ class Call:
         """The session token, if the request has one."""
         return self.headers.get('X-Api-Session')
 
-    def content(self, kind: str) -> content.Element:
+    def content(
+        self, kind: str, namespace: str = content.UOM_NS
+    ) -> content.Element:
         """Return the content element of the body.
 
         :param kind: its name.
+        :param namespace: its namespace.
         :raises errors.RestError: the body is no XML or something else, its
             Content-Type says so, or the schema has no such document.
         """
@@ -104,6 +107,10 @@ class Call:
         found = content.local_name(body)
         if found != kind:
             raise errors.BadRequest(f'The body is a {found}, not a {kind}.')
+        if content.namespace_of(body) != namespace:
+            raise errors.BadRequest(
+                f'The {kind} is not in the namespace {namespace}.'
+            )
         media.check_body(self.headers.get('Content-Type', ''), body)
         schema.check(body)
         return body

@@ -16,6 +16,7 @@ import dataclasses
 import re
 from collections.abc import Iterator
 
+from nova_powervm.emulator.core import content
 from nova_powervm.emulator.core import emulation as emulation_module
 from nova_powervm.emulator.core import errors
 from nova_powervm.emulator.core import exchange
@@ -139,8 +140,9 @@ class _Handlers:
     ) -> Answer:
         """PUT: make a resource of the body."""
         assert self.noun.create is not None  # noqa: S101 - has a route
-        with emulation.host.drafting():
-            body = call.content(self.noun.kind)
+        # Not in drafting(): lxml's table of names is that of the thread, and
+        # a reader of what this thread parsed before would see it change.
+        body = self._body(call)
         above = self._parent(emulation, parent)
         created = self.noun.create(emulation.host, above, body)
         with emulation.host.drafting():
@@ -153,8 +155,9 @@ class _Handlers:
         assert self.noun.update is not None  # noqa: S101 - has a route
         found = self._find(emulation, uuid, parent)
         call.check_current(found)
-        with emulation.host.drafting():
-            body = call.content(self.noun.kind)
+        # Not in drafting(): lxml's table of names is that of the thread, and
+        # a reader of what this thread parsed before would see it change.
+        body = self._body(call)
         self.noun.update(emulation.host, found, body, call.groups)
         with emulation.host.drafting():
             return self._answer(call, found)
@@ -210,6 +213,11 @@ class _Handlers:
         if above is None:
             return emulation.host.get(self.noun.kind, uuid)
         return emulation.host.get_child(above, self.noun.kind, uuid)
+
+    def _body(self, call: Call) -> content.Element:
+        is_web = self.noun.service == noun_module.WEB
+        namespace = content.WEB_NS if is_web else content.UOM_NS
+        return call.content(self.noun.kind, namespace)
 
     def _path(self, call: Call) -> str:
         """Return the URI of the feed, in the form that was asked for."""

@@ -108,8 +108,13 @@ class Host:
         """Make a resource part of the host and announce it.
 
         :param quiet: no event; for resources of a world being loaded.
+        :raises errors.Conflict: the host has one of this kind and uuid.
         """
         kind = self._resources.setdefault(resource.kind, {})
+        if resource.uuid.upper() in kind:
+            raise errors.Conflict(
+                f'{resource.kind} {resource.uuid} is there more than once'
+            )
         kind[resource.uuid.upper()] = resource
         if not self._silent:
             # A client's: only captures have an id of their own.
@@ -143,6 +148,7 @@ class Host:
         world always gets the same uuids.
         """
         old = self._resources, self.behaviour
+        chosen = self.random.getstate()
         self._resources, self.behaviour = {}, Behaviour()
         self.random.seed(self._seed)
         self._silent = True
@@ -150,6 +156,7 @@ class Host:
             yield
         except BaseException:
             self._resources, self.behaviour = old
+            self.random.setstate(chosen)
             raise
         finally:
             self._silent = False

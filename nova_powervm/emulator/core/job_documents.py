@@ -44,7 +44,7 @@ def parameters(call: Call) -> dict[str, str]:
 
     :raises errors.BadRequest: the body is something else.
     """
-    request = call.content('JobRequest')
+    request = call.content('JobRequest', _WEB)
     return {
         content.text(parameter, 'ParameterName'): content.text(
             parameter, 'ParameterValue'

@@ -88,8 +88,11 @@ class Resource:
     def is_current(self, etag: str) -> bool:
         """Whether an entity tag names this revision, through any groups.
 
-        A client may delete without groups what it read with some.
+        A client may delete without groups what it read with some. ``*`` names
+        every revision.
         """
+        if etag == '*':
+            return True
         try:
             number = int(etag.strip('"')) & _ALL_BITS
         except ValueError:

@@ -39,12 +39,8 @@ class Sessions:
 
         :raises errors.Unauthorized: the credentials are wrong.
         """
-        same_name = hmac.compare_digest(
-            username.encode(), self.username.encode()
-        )
-        same_password = hmac.compare_digest(
-            password.encode(), self.password.encode()
-        )
+        same_name = _same(username, self.username)
+        same_password = _same(password, self.password)
         if not (same_name and same_password):
             raise errors.Unauthorized(
                 f'The logon of user {username!r} was refused.'
@@ -80,3 +76,11 @@ class Sessions:
 
     def __len__(self) -> int:
         return len(self._tokens)
+
+
+def _same(given: str, expected: str) -> bool:
+    # A password can be any string that JSON can express.
+    return hmac.compare_digest(
+        given.encode(errors='surrogatepass'),
+        expected.encode(errors='surrogatepass'),
+    )

@@ -30,7 +30,7 @@ def logon(emulation: Emulation, call: exchange.Call) -> exchange.Answer:
     Who asks for a file proves itself by reading it: the token is written
     where only the user that the emulator runs as can read it.
     """
-    request = call.content('LogonRequest')
+    request = call.content('LogonRequest', content.WEB_NS)
     sessions = emulation.host.sessions
     if content.boolean(request, 'GenerateX-API-SessionFile'):
         path = emulation.token_files.write(sessions.open())

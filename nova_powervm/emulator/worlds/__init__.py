@@ -16,6 +16,7 @@ import copy
 import functools
 import importlib.resources
 import pathlib
+from collections.abc import Iterator
 from typing import Any
 from typing import TypeAlias
 
@@ -30,6 +31,8 @@ from nova_powervm.emulator.worlds import world_schema
 
 World: TypeAlias = dict[str, Any]
 schema = world_schema.schema
+# Of whole numbers and fractions, in whatever unit.
+_LARGEST = 10**12
 _PACKAGE = 'nova_powervm.emulator'
 
 
@@ -106,11 +109,24 @@ def check(document: object) -> World:
         f'{_path(error.absolute_path)}: {error.message}'
         for error in _validator().iter_errors(document)
     ]
+    problems += _absurd_numbers(document, '')
     if not problems and isinstance(document, dict):
         problems = list(checks.problems(document))
     if problems or not isinstance(document, dict):
         raise errors.WorldError(sorted(problems))
     return document
+
+
+def _absurd_numbers(value: object, path: str) -> Iterator[str]:
+    """Yield the numbers that YAML can write and no host can have."""
+    if isinstance(value, dict):
+        for key, item in value.items():
+            yield from _absurd_numbers(item, f'{path}.{key}'.lstrip('.'))
+    elif isinstance(value, list):
+        for number, item in enumerate(value):
+            yield from _absurd_numbers(item, f'{path}[{number}]')
+    elif isinstance(value, int | float) and not abs(value) <= _LARGEST:
+        yield f'{path}: {value} is no size that a host can have'
 
 
 def build(host: host_module.Host, world: World) -> None:
@@ -120,7 +136,10 @@ def build(host: host_module.Host, world: World) -> None:
     :raises errors.WorldError: a named capture does not exist, or a rule of
         the host forbids something in the world.
     """
-    builder.build(host, world)
+    try:
+        builder.build(host, world)
+    except errors.RestError as error:
+        raise errors.WorldError([error.message]) from error
 
 
 def _complete_paths(node: object, folder: pathlib.Path) -> None:

@@ -20,7 +20,6 @@ from nova_powervm.emulator.core import captures
 from nova_powervm.emulator.core import content
 from nova_powervm.emulator.core import errors
 from nova_powervm.emulator.core import host as host_module
-from nova_powervm.emulator.core import noun as noun_module
 from nova_powervm.emulator.core import resource
 from nova_powervm.emulator.nouns import io_slot
 from nova_powervm.emulator.nouns.managed_system import (
@@ -252,7 +251,7 @@ def _build_nouns(
     """Build what the descriptions of systems and partitions hold.
 
     :param holders: each with its description.
-    :raises errors.WorldError: a rule of the host forbids something in it.
+    :raises errors.RestError: a rule of the host forbids something in it.
     """
     for noun in nouns.NOUNS:
         key = noun.world
@@ -260,17 +259,4 @@ def _build_nouns(
             continue
         for holder, spec in holders:
             if holder.kind in key.holders:
-                _build_noun(host, holder, key, spec)
-
-
-def _build_noun(
-    host: Host,
-    holder: resource.Resource,
-    key: noun_module.WorldKey,
-    spec: Spec,
-) -> None:
-    assert key.build is not None  # noqa: S101 - the caller has looked
-    try:
-        key.build(host, holder, spec.get(key.name, key.default))
-    except errors.RestError as error:
-        raise errors.WorldError([error.message]) from error
+                key.build(host, holder, spec.get(key.name, key.default))

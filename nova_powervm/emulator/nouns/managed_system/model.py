@@ -211,7 +211,7 @@ class System(resource.Resource):
         return slot
 
     def add_slot(self, element: content.Element) -> Slot:
-        """Add a slot, for example from ``slots.new_slot``."""
+        """Add a slot, for example from ``io_slot.new_slot``."""
         slots = content.section(self.element, f'{IO}/IOSlots')
         slots.append(element)
         slot = Slot(element)

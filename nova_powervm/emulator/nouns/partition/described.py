@@ -16,7 +16,6 @@ from typing import Any
 
 from nova_powervm.emulator.core import captures
 from nova_powervm.emulator.core import content
-from nova_powervm.emulator.core import errors
 from nova_powervm.emulator.core import host as host_module
 from nova_powervm.emulator.core import resource
 from nova_powervm.emulator.nouns.managed_system import model as managed_system
@@ -75,6 +74,7 @@ SCHEMA: resource.JSON = {
             'description': 'PartitionID. Without it the lowest that is free.',
             'type': 'integer',
             'minimum': 1,
+            'maximum': 65535,
         },
         'type': {
             'description': 'Of a logical partition; AIX/Linux is the default.',
@@ -223,10 +223,6 @@ def _build(host: Host, system: System, kind: str, spec: Spec) -> Partition:
 
 
 def _add(host: Host, partition: Partition) -> Partition:
-    if host.find(partition.kind, partition.uuid) is not None:
-        raise errors.WorldError(
-            [f'{partition.kind} {partition.uuid} is there more than once']
-        )
     host.add(partition, quiet=True)
     partition.system.link(partition)
     return partition

@@ -67,6 +67,8 @@ _DLPAR = ('IO', 'Memory', 'Processor')
 
 def set_defaults(partition: Partition) -> None:
     """Fill in what a new partition's content does not say."""
+    # Clients add slots to the section where they find it.
+    content.section(partition.element, partition_module.PROFILE_SLOTS)
     if partition.kind == partition_module.VIOS:
         _add_vios_sections(partition.element)
     for path in WRITTEN:

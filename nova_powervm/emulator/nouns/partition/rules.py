@@ -29,6 +29,7 @@ Host = host_module.Host
 
 
 MAX_NAME = 31
+MAX_ID = 65535
 # Processor units are hundredths; comparing them needs no more than this.
 _EPSILON = 0.001
 
@@ -49,10 +50,10 @@ def check_name(host: Host, system: System, name: str, uuid: str) -> None:
 
 
 def check_id(host: Host, system: System, partition_id: int) -> None:
-    """Ids are positive and unique on the system."""
-    if partition_id < 1:
+    """Ids are 1 to 65535 and unique on the system."""
+    if not 1 <= partition_id <= MAX_ID:
         raise errors.BadRequest(
-            f'{partition_id} is not a PartitionID: these are 1 or more.'
+            f'{partition_id} is not a PartitionID: these are 1 to {MAX_ID}.'
         )
     for other in host.of_type(Partition, system):
         if other.id == partition_id:

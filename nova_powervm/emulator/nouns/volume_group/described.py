@@ -16,7 +16,6 @@ from collections.abc import Iterable
 
 from nova_powervm.emulator.core import captures
 from nova_powervm.emulator.core import content
-from nova_powervm.emulator.core import errors
 from nova_powervm.emulator.core import host as host_module
 from nova_powervm.emulator.core import resource
 from nova_powervm.emulator.core import units
@@ -53,10 +52,6 @@ def build(
                 host, vios, spec['name'], float(spec['capacity'])
             )
         )
-        if host.find(volume_group.KIND, made.uuid) is not None:
-            raise errors.WorldError(
-                [f'{volume_group.KIND} {made.uuid} is there more than once']
-            )
         host.add(made)
         _fill(host, made, spec)
 
@@ -71,11 +66,8 @@ def _fill(host: Host, group: VolumeGroup, spec: resource.JSON) -> None:
     if 'unit' in spec:
         group.put('MinimumAllocationSize', float(spec['unit']))
     if 'disks' in spec or 'media_repository' in spec:
-        try:
-            body = _body(group, spec)
-            volume_group_update.prepare(host, group, body).apply()
-        except errors.RestError as error:
-            raise errors.WorldError([error.message]) from error
+        body = _body(group, spec)
+        volume_group_update.prepare(host, group, body).apply()
     if 'free' in spec:
         group.take(group.free - float(spec['free']))
 
