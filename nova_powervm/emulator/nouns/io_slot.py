@@ -303,14 +303,6 @@ IDS = {
     'revision_id': ('PCIRevisionID', 2),
     'class': ('PCIClass', 4),
 }
-_HEX_KEYS = {
-    'vendor_id': 'vendor_id',
-    'device_id': 'device_id',
-    'subsystem_vendor_id': 'subsystem_vendor_id',
-    'subsystem_device_id': 'subsystem_device_id',
-    'revision_id': 'revision_id',
-    'class': 'pci_class',
-}
 
 
 def hexadecimal(
@@ -331,8 +323,11 @@ def card(spec: resource.JSON) -> Card:
     if 'description' not in spec:
         return Card()
     ids: dict[str, Any] = {
-        name: int(spec[key], 16) if spec.get(key) is not None else None
-        for key, name in _HEX_KEYS.items()
+        # The word that a description uses is a keyword of Python.
+        'pci_class' if key == 'class' else key: (
+            int(spec[key], 16) if spec.get(key) is not None else None
+        )
+        for key in IDS
     }
     return Card(
         description=spec['description'],

@@ -12,8 +12,8 @@
 
 """LogicalPartitions; see :mod:`.partition` for what VIOSes have, too."""
 
-from nova_powervm.emulator.core import content
-from nova_powervm.emulator.core import host as host_module
+import functools
+
 from nova_powervm.emulator.core import noun
 from nova_powervm.emulator.core import quick
 from nova_powervm.emulator.nouns.managed_system import model as managed_system
@@ -41,21 +41,10 @@ _QUICK = {
     'MemoryMode': lambda _partition: 'Dedicated',
 }
 
-
-def create(
-    host: host_module.Host,
-    system: managed_system.System | None,
-    body: content.Element,
-) -> partition_module.Partition:
-    """Make a partition of a system, or of the only one."""
-    above = system or managed_system.only(host)
-    return lifecycle.create(host, above, KIND, body)
-
-
 NOUN = noun.Noun(
     KIND,
     parents=(noun.ROOT, managed_system.KIND),
-    create=create,
+    create=functools.partial(lifecycle.create, KIND),
     update=lifecycle.update,
     delete=lifecycle.delete,
     quick=quick_properties.PROPERTIES | _QUICK,

@@ -23,6 +23,13 @@ _DEFINITIONS: dict[str, Any] = {
         'type': 'string',
         'pattern': '^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$',
     },
+    'uuid_or_random': {
+        'description': (
+            'A uuid, or random for one that is made from the seed. The '
+            "default is the capture's, and random without capture."
+        ),
+        'anyOf': [{'const': 'random'}, {'$ref': '#/$defs/uuid'}],
+    },
     'drc_index': {
         'description': 'A DRC index: eight hexadecimal digits, in quotes.',
         'type': 'string',

@@ -96,13 +96,7 @@ SCHEMA: dict[str, Any] = {
     'additionalProperties': False,
     'properties': {
         'capture': {'$ref': '#/$defs/capture'},
-        'uuid': {
-            'description': (
-                'A uuid, or random for one that is made from the seed. The '
-                "default is the capture's, and random without capture."
-            ),
-            'anyOf': [{'const': 'random'}, {'$ref': '#/$defs/uuid'}],
-        },
+        'uuid': {'$ref': '#/$defs/uuid_or_random'},
         'name': {
             'description': 'SystemName. Required without capture.',
             'type': 'string',

@@ -59,13 +59,7 @@ SCHEMA: resource.JSON = {
     'additionalProperties': False,
     'properties': {
         'capture': {'$ref': '#/$defs/capture'},
-        'uuid': {
-            'description': (
-                'A uuid, or random for one that is made from the seed. The '
-                "default is the capture's, and random without capture."
-            ),
-            'anyOf': [{'const': 'random'}, {'$ref': '#/$defs/uuid'}],
-        },
+        'uuid': {'$ref': '#/$defs/uuid_or_random'},
         'name': {
             'description': 'Required without capture.',
             '$ref': '#/$defs/name',

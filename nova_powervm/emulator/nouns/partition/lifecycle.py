@@ -64,14 +64,18 @@ _SECTIONS = (
 )
 
 
-def create(host: Host, system: System, kind: str, body: Element) -> Partition:
+def create(
+    kind: str, host: Host, parent: System | None, body: Element
+) -> Partition:
     """Make a partition of a posted body, or refuse.
 
     :param kind: ``LogicalPartition`` or ``VirtualIOServer``.
+    :param parent: its system; None for the only one of the host.
     :param body: the content that the client sent; the partition keeps it.
     :returns: the new partition, not activated, its slots its own.
     :raises errors.RestError: hardware would not make it; nothing changed.
     """
+    system = parent or managed_system.only(host)
     uuid = _wanted_uuid(host, body)
     rules.check_uuid(host, uuid)
     _restore(body, None)
