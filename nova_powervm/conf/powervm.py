@@ -325,11 +325,16 @@ def read_settings(group: Any) -> Settings:
         provision_vlans=group.provision_vlans,
         skip_free_provider_reads=group.skip_free_provider_reads,
     )
-    _check_server(settings.server)
+    check_server(settings.server)
     return settings
 
 
-def _check_server(server: Server) -> None:
+def check_server(server: Server) -> None:
+    """Check the connection parameters against each other.
+
+    :raises exception.ConfigurationError: A value is invalid, or options
+        contradict each other.
+    """
     if server.url is None:
         if server.username or server.password:
             raise exception.ConfigurationError(

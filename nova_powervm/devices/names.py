@@ -34,10 +34,17 @@ WITHDRAWN_TRAIT = 'CUSTOM_POWERVM_WITHDRAWN'
 #: specification's HW_ONE_TIME_USE.
 ONE_TIME_USE_TRAIT = os_traits.HW_PCI_ONE_TIME_USE
 
+CYBORG_PROVIDER_PREFIX = 'PowerVM Cyborg IOSlot '
+#: Only offered slots of Cyborg bear it, so device profiles can require it.
+CYBORG_TRAIT = 'CUSTOM_POWERVM_CYBORG'
+
 _TRAIT_PREFIX = 'POWERVM_IOSLOT_'
 _TRAIT_LIMIT = 255
 _OURS = re.compile(
     re.escape(PROVIDER_PREFIX) + r'(?:.* )?([0-9A-F]{8})', re.DOTALL
+)
+_CYBORGS = re.compile(
+    re.escape(CYBORG_PROVIDER_PREFIX) + r'.* ([0-9A-F]{8})', re.DOTALL
 )
 
 
@@ -57,11 +64,39 @@ def provider_name(nodename: str, drc_index: int, style: str = 'node') -> str:
     :param style: 'node', or 'spec' for the specification's short form.
     :returns: The name, at most 200 characters.
     """
-    suffix = slots.format_drc_index(drc_index)
     if style == 'spec':
-        return PROVIDER_PREFIX + suffix
-    room = PROVIDER_NAME_LIMIT - len(PROVIDER_PREFIX) - len(suffix) - 1
-    return f'{PROVIDER_PREFIX}{_fit(nodename, room)} {suffix}'
+        return PROVIDER_PREFIX + slots.format_drc_index(drc_index)
+    return _name(PROVIDER_PREFIX, nodename, drc_index)
+
+
+def cyborg_provider_name(nodename: str, drc_index: int) -> str:
+    """Name the provider of a slot that Cyborg manages.
+
+    Cyborg computes the provider's uuid from this name, and finds deployables
+    by it without their host, so it must be unique in the whole cloud and must
+    never change.
+
+    :param nodename: See :func:`provider_name`.
+    :param drc_index: The slot's DRC index.
+    :returns: ``PowerVM Cyborg IOSlot <node> <DRC index>``, at most 200
+        characters.
+    """
+    return _name(CYBORG_PROVIDER_PREFIX, nodename, drc_index)
+
+
+def slot_of_cyborg_provider(name: str) -> int | None:
+    """Return the DRC index in a name by :func:`cyborg_provider_name`.
+
+    :returns: The DRC index, or None if the name has another form.
+    """
+    match = _CYBORGS.fullmatch(name)
+    return int(match.group(1), 16) if match else None
+
+
+def _name(prefix: str, nodename: str, drc_index: int) -> str:
+    suffix = slots.format_drc_index(drc_index)
+    room = PROVIDER_NAME_LIMIT - len(prefix) - len(suffix) - 1
+    return f'{prefix}{_fit(nodename, room)} {suffix}'
 
 
 def namer(nodename: str, style: str) -> Callable[[int], str]:
