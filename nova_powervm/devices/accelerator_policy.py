@@ -83,4 +83,3 @@ def _given_away(
         for verdict in matching.judge(policy, host_slots)
         if verdict.paragraphs and not verdict.denials
     }
-
