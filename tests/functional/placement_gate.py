@@ -36,16 +36,18 @@ class Gate:
             taken, self._taken = self._taken, []
         return taken
 
-    def set_trap(self, number, spring, match='PUT|POST|DELETE'):
-        """Call a function instead of passing on one request, which gets a 503.
+    def set_trap(self, number, spring, *, passing, match='PUT|POST|DELETE'):
+        """Call a function at one request, which gets a 503.
 
         :param number: The number of the request among those that match,
             beginning with 1.
         :param spring: The function.
+        :param passing: Whether Placement gets the request before, so that only
+            its answer is lost.
         :param match: A regular expression for method and path.
         """
         with self._lock:
-            self._trap = [number, spring, re.compile(match)]
+            self._trap = [number, spring, passing, re.compile(match)]
 
     def remove_trap(self):
         """Pass on all requests again.
@@ -61,7 +63,10 @@ class Gate:
         line = f'{environ["REQUEST_METHOD"]} {environ["PATH_INFO"]}'
         if query := environ['QUERY_STRING']:
             line += f'?{query}'
-        if spring := self._note(line):
+        if trap := self._note(line):
+            spring, passing = trap
+            if passing:
+                list(self._app(environ, lambda *_: None))
             spring()
             start_response('503 Trapped', [('Content-Length', '0')])
             return [b'']
@@ -70,7 +75,7 @@ class Gate:
     def _note(self, line):
         with self._lock:
             self._taken.append(_UUID.sub('{}', line))
-            if self._trap is None or not self._trap[2].match(line):
+            if self._trap is None or not self._trap[3].match(line):
                 return None
             self._trap[0] -= 1
-            return self._trap[1] if self._trap[0] == 0 else None
+            return self._trap[1:3] if self._trap[0] == 0 else None

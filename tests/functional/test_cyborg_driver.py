@@ -449,14 +449,20 @@ class InterruptedReportTest(CyborgTestCase):
         self.cyborg.configure('host1', ACCELERATORS)
 
     def places(self, count):
-        every = range(1, self.writes + 1)
+        """Return writes, and whether Placement gets them."""
+        every = [
+            (place, passing)
+            for place in range(1, self.writes + 1)
+            for passing in (False, True)
+        ]
         if os.environ.get('NOVA_POWERVM_ALL_PLACES'):
             return every
         return random.sample(every, count)
 
     def interrupt(self, place, spring):
+        number, passing = place
         self.begin_anew()
-        self.cyborg.placement.set_trap(place, spring)
+        self.cyborg.placement.set_trap(number, spring, passing=passing)
         with contextlib.suppress(real_cyborg.ServiceError):
             self.cyborg.report()
         self.assertTrue(self.cyborg.placement.remove_trap())
