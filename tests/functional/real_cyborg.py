@@ -52,6 +52,7 @@ MARK = names.CYBORG_TRAIT
 #: The project of the service users; Cyborg insists on a uuid.
 _SERVICE_PROJECT = 'c6' * 16
 _SERVICE = tokens.make_token('nova', _SERVICE_PROJECT, 'admin', 'service')
+# Where nova's fixtures set it to, it would be removed after the first test.
 _TEMPORARY = tempfile.gettempdir()
 _ROOT = pathlib.Path(__file__).parents[2]
 _PROCESSES = _ROOT / 'tests' / 'processes'
@@ -132,7 +133,6 @@ class Services:
             dispatcher.DispatcherMiddleware(_not_found, self._mounts)
         )
         self._others.start()
-        # Each test has a directory for temporary files, which ends with it.
         self._directory = tempfile.TemporaryDirectory(dir=_TEMPORARY)
         self.log_path = pathlib.Path(self._directory.name, 'cyborg.log')
         atexit.register(self._directory.cleanup)
@@ -248,10 +248,10 @@ class RealCyborg(fixtures.Fixture):
 
     There is no keystone. It would add seconds to each test and decide
     nothing here: the users are always the same. Instead, a token names its
-    bearer (see tests.processes.cyborg_services.tokens). Nova gets tokens for its users
-    where its own fixture of the API makes contexts, and Cyborg's API reads
-    them where keystonemiddleware would. What Cyborg demands remains: a user's
-    token for each request, and a service token for binding.
+    bearer (see the module ``tokens`` of the child process). Nova gets tokens
+    for its users where its own fixture of the API makes contexts, and Cyborg's
+    API reads them where keystonemiddleware would. What Cyborg demands remains:
+    a user's token for each request, and a service token for binding.
 
     :param test: The test, with nova's fixtures of the API and Placement.
     """
@@ -386,27 +386,39 @@ class RealCyborg(fixtures.Fixture):
         self._test.assertEqual(200, answer.status_code, answer.text)
         return answer.json()['arqs']
 
-    def unbind(self, arq):
-        """Unbind an accelerator request."""
-        self._patch(arq, 'remove')
+    def unbind(self, arqs):
+        """Unbind accelerator requests."""
+        self._patch(arqs, 'remove')
 
-    def bind(self, arq):
-        """Bind an accelerator request as it was when it was read."""
-        self._patch(arq, 'add')
+    def bind(self, arqs):
+        """Bind accelerator requests as they were when they were read.
 
-    def _patch(self, arq, operation):
+        Cyborg binds all requests of an instance at once or none.
+        """
+        self._patch(arqs, 'add')
+
+    def _patch(self, arqs, operation):
         fields = ('hostname', 'device_rp_uuid', 'instance_uuid')
         answer = self.request(
             'PATCH',
             '/accelerator_requests',
+            # The requests belong to the project that binds them.
+            token=tokens.make_token('admin', arqs[0]['project_id'], 'admin'),
             json={
                 arq['uuid']: [
                     {'path': f'/{f}', 'op': operation, 'value': arq[f]}
                     for f in fields
                 ]
+                for arq in arqs
             },
         )
         self._test.assertEqual(202, answer.status_code, answer.text)
+
+    def delete(self, arqs):
+        """Delete accelerator requests that no instance has."""
+        uuids = ','.join(arq['uuid'] for arq in arqs)
+        answer = self.request('DELETE', f'/accelerator_requests?arqs={uuids}')
+        self._test.assertEqual(204, answer.status_code, answer.text)
 
 
 def _make_context(environ, **options):

@@ -33,15 +33,15 @@ from cyborg import objects  # noqa: E402
 from cyborg.api import app  # noqa: E402
 from cyborg.common import constants  # noqa: E402
 from cyborg.common import service  # noqa: E402
-from cyborg.conf import CONF  # noqa: E402
 from cyborg.conductor import manager  # noqa: E402, F401  loads its options
-
-from nova_powervm.conf import accelerators  # noqa: E402
-from nova_powervm.demo import sqlite  # noqa: E402
+from cyborg.conf import CONF  # noqa: E402
 from cyborg_services import agents  # noqa: E402
 from cyborg_services import database  # noqa: E402
 from cyborg_services import interventions  # noqa: E402
 from cyborg_services import serving  # noqa: E402
+
+from nova_powervm.conf import accelerators  # noqa: E402
+from nova_powervm.demo import sqlite  # noqa: E402
 
 
 class Services:
@@ -89,9 +89,6 @@ class Services:
     def set_state(self, uuid, state):
         """Set the state of an accelerator request."""
         self._database.set_state(uuid, state)
-
-    def clear_requests(self):
-        self._database.clear_requests()
 
     def tables(self):
         """Return all rows of Cyborg's database."""

@@ -64,8 +64,3 @@ class Database:
                 ]
                 for table in models.Base.metadata.sorted_tables
             }
-
-    def clear_requests(self):
-        with self._engine.begin() as connection:
-            connection.execute(_REQUESTS.delete())
-            connection.execute(sqlalchemy.text('UPDATE attach_handles SET in_use = 0'))

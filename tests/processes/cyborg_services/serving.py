@@ -60,7 +60,9 @@ class Server:
     def _answer(self, environ, start_response):
         if self.is_away:
             # The connection was open before.
-            start_response('503 Service Unavailable', [('Connection', 'close')])
+            start_response(
+                '503 Service Unavailable', [('Connection', 'close')]
+            )
             return [b'']
         return self._app(environ, start_response)
 
