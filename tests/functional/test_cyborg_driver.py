@@ -398,7 +398,7 @@ class RepairTest(CyborgTestCase):
                 f'/resource_providers/{uuid}', version='1.36'
             )
 
-    def test_what_placement_lost_is_written_again_by_second_report(self):
+    def test_lost_content_of_placement_is_written_by_second_report(self):
         before = self.contents()
         for what in ('traits', 'inventory', 'provider'):
             with self.subTest(what):
