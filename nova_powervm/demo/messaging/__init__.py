@@ -46,10 +46,29 @@ the password. Each later line is a request, an object with the key ``op``:
    returns to the head of its queue.
 """
 
+import os
 import pathlib
+import secrets
+
+from nova_powervm.demo import stack
 
 #: The name of the transport, as in transport URLs.
 SCHEME = 'demo-tcp'
 
 #: The directory with the metadata of a distribution that has the entry point.
 METADATA = pathlib.Path(__file__).parent / 'metadata'
+
+_PATH = 'PYTHONPATH'
+
+
+def url(port: int) -> str:
+    """Return a transport URL for a server on a port, with a new password."""
+    return f'{SCHEME}://:{secrets.token_hex(16)}@{stack.ADDRESS}:{port}/'
+
+
+def environment(transport_url: str) -> dict[str, str]:
+    """Return the variables that a process needs for a transport URL."""
+    if not transport_url.startswith(f'{SCHEME}:'):
+        return {}
+    path = os.environ.get(_PATH)
+    return {_PATH: os.pathsep.join([str(METADATA), *([path] if path else [])])}
