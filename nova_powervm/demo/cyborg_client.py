@@ -51,7 +51,8 @@ class Device:
 class Request:
     """An accelerator request of a server.
 
-    ``handle`` is the information about the device for the compute driver.
+    ``handle`` is the information about the device for the compute driver. It
+    is empty until the request is bound, as are the host and the provider.
     """
 
     state: str
@@ -114,9 +115,9 @@ class Cyborg:
             Request(
                 state=item['state'],
                 device_profile=item['device_profile_name'],
-                hostname=item['hostname'],
-                provider_uuid=item['device_rp_uuid'],
-                handle=dict(item['attach_handle_info']),
+                hostname=item['hostname'] or '',
+                provider_uuid=item['device_rp_uuid'] or '',
+                handle=dict(item['attach_handle_info'] or {}),
             )
             for item in self._get(path)['arqs']
         ]

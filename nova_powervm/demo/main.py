@@ -271,10 +271,7 @@ def _show_cloud(context: step_context.Context) -> None:
     for title, lines in steps_lib.show_cloud(context):
         report.show_lines(title, lines)
     print()
-    _say(
-        'the scripted steps are left out: they need the default inventory '
-        'and world'
-    )
+    _say('the scripted steps are left out: they need the default files')
 
 
 def _keep(
