@@ -19,6 +19,7 @@ from nova_powervm.demo import config
 from nova_powervm.demo import cyborg_client
 from nova_powervm.demo import display
 from nova_powervm.demo import expected_providers
+from nova_powervm.demo import operator_commands
 from nova_powervm.demo import report
 from nova_powervm.demo import server_steps
 from nova_powervm.demo import stack as stack_lib
@@ -163,14 +164,19 @@ def _compare_after(
 
 
 def boot_disabled_card(context: Context) -> Outcome:
-    """Verify that nobody gets a card whose device is disabled."""
+    """Verify that nobody gets a card whose device is disabled.
+
+    The agent's next report must not enable it again.
+    """
     device = _free_device(context)
     context.cloud.cyborg.set_enabled(device, False)
+    report_result = operator_commands.report_devices(context.stack)
     before = display.slots(context.host.slots())
     disabled = _find_disabled(context)
     server = context.create_server('no-card', FLAVOR)
     partition = context.find_partition(server)
     observed = {
+        "the agent's report": report_result.status,
         'disabled': disabled,
         'server': server.status,
         'fault': server.fault.partition('.')[0],
@@ -180,6 +186,7 @@ def boot_disabled_card(context: Context) -> Outcome:
         'slots of the host': display.slots(context.host.slots()),
     }
     expected: dict[str, report.Json] = {
+        "the agent's report": 0,
         'disabled': {
             'devices': [device.drc_index],
             'providers with reserved 1': [device.drc_index],
@@ -192,6 +199,8 @@ def boot_disabled_card(context: Context) -> Outcome:
         'slots of the host': before,
     }
     shown = [
+        *report_result.lines(),
+        '',
         *display.devices(context.cloud.cyborg.devices()),
         '',
         f'server {server.name} is {server.status}: {server.fault}',

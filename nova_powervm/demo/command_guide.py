@@ -24,6 +24,7 @@ from nova_powervm.demo import cloud as cloud_lib
 from nova_powervm.demo import config
 from nova_powervm.demo import expected_providers
 from nova_powervm.demo import launcher
+from nova_powervm.demo import operator_commands
 
 #: tools/demo.sh sets this variable to its own path.
 _SCRIPT = 'NOVA_POWERVM_DEMO_SCRIPT'
@@ -195,6 +196,16 @@ class Guide:
             *self._warning(),
             f'{self._program("nova-powervm-status")} {self._options()} '
             'upgrade check',
+            *self._report_command(),
+        ]
+
+    def _report_command(self) -> list[str]:
+        if not self._choices.has_cyborg:
+            return []
+        return [
+            '# The agent of Cyborg reports its devices every minute, or now:',
+            f'{self._program("python")} -m {operator_commands.REPORTS} '
+            f'--state-dir {shlex.quote(str(self._state_dir))}',
         ]
 
     def _warning(self) -> list[str]:

@@ -49,6 +49,7 @@ the password. Each later line is a request, an object with the key ``op``:
 import os
 import pathlib
 import secrets
+import sys
 
 from nova_powervm.demo import stack
 
@@ -72,3 +73,9 @@ def environment(transport_url: str) -> dict[str, str]:
         return {}
     path = os.environ.get(_PATH)
     return {_PATH: os.pathsep.join([str(METADATA), *([path] if path else [])])}
+
+
+def find_driver() -> None:
+    """Let this process find the driver, whatever its ``PYTHONPATH``."""
+    if str(METADATA) not in sys.path:
+        sys.path.append(str(METADATA))

@@ -13,6 +13,7 @@
 import pathlib
 import tempfile
 import unittest
+from unittest import mock
 
 from nova_powervm.demo import accelerator_steps
 from nova_powervm.demo import cloud
@@ -21,6 +22,7 @@ from nova_powervm.demo import cyborg_client
 from nova_powervm.demo import expected_providers
 from nova_powervm.demo import host
 from nova_powervm.demo import launcher
+from nova_powervm.demo import operator_commands
 from nova_powervm.demo import stack
 from nova_powervm.demo import step_context
 from nova_powervm.demo import steps
@@ -45,12 +47,19 @@ class _World:
         self.state = 'Bound'
         self.ignores_disabled = False
         self.reserves_another = False
+        self.report_enables = False
         self.disabled = set()
         self.given = {}
         self.owners = {}
         self.flavors = {}
         self.profiles = {}
         self.cyborg = self
+
+    def report(self):
+        """Report the devices as an agent; return an exit status."""
+        if self.report_enables:
+            self.disabled.clear()
+        return 0
 
     # What the steps ask of the host.
 
@@ -184,6 +193,15 @@ class AcceleratorStepsTest(unittest.TestCase):
         self.context = step_context.Context(
             samples.a_stack_with_cyborg(), self.world, self.world
         )
+        reports = mock.patch.object(
+            accelerator_steps.operator_commands,
+            'report_devices',
+            side_effect=lambda _stack: operator_commands.Result(
+                'report', self.world.report(), ''
+            ),
+        )
+        reports.start()
+        self.addCleanup(reports.stop)
         self.context.cards = list(_CARDS)
         self.context.provider_names = {card: _name(card) for card in _CARDS}
         self.context.image = cloud.Image('image', 1, 'sha512', '')
@@ -275,6 +293,12 @@ class AcceleratorStepsTest(unittest.TestCase):
     def test_disabled_card_that_is_given_all_the_same_is_wrong(self):
         accelerator_steps.boot_one_card(self.context)
         self.world.ignores_disabled = True
+
+        self.assert_wrong(accelerator_steps.boot_disabled_card(self.context))
+
+    def test_report_that_enables_the_device_again_is_wrong(self):
+        accelerator_steps.boot_one_card(self.context)
+        self.world.report_enables = True
 
         self.assert_wrong(accelerator_steps.boot_disabled_card(self.context))
 

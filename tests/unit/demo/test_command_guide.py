@@ -19,6 +19,7 @@ from unittest import mock
 
 from nova_powervm.demo import command_guide
 from nova_powervm.demo import launcher
+from nova_powervm.demo import operator_commands
 
 _STATE_DIR = pathlib.Path('/a state')
 
@@ -129,6 +130,7 @@ class CommandGuideTest(unittest.TestCase):
         )
         self.assertIn(f'--property accel:device_profile={created[5]} ', text)
         self.assertNotIn('no conductor answers', text)
+        self.assertIn(f'-m {operator_commands.REPORTS} ', text)
 
     def test_cyborg_without_paragraphs_gets_no_profile(self):
         text = _guide(has_cyborg=True).for_running_cloud()

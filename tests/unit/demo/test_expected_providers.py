@@ -114,9 +114,7 @@ class ExpectedProvidersTest(unittest.TestCase):
             {'OWNER_NOVA', 'OWNER_CYBORG', 'CUSTOM_POWERVM_CYBORG'},
             {*of_nova['traits']} ^ {*cyborgs[name]['traits']},
         )
-        self.assertEqual(
-            of_nova['inventories'], cyborgs[name]['inventories']
-        )
+        self.assertEqual(of_nova['inventories'], cyborgs[name]['inventories'])
 
     def test_unreported_property_generates_no_trait(self):
         (paragraph, _other) = expected_providers.read_paragraphs(
