@@ -38,6 +38,8 @@ from placement import deploy
 from werkzeug.middleware import dispatcher
 
 from nova_powervm.devices import names
+from tests.functional import cyborg_identity
+from tests.functional import placement_gate
 from tests.processes.cyborg_services import serving
 from tests.processes.cyborg_services import tokens
 
@@ -93,10 +95,14 @@ enabled_drivers = powervm
 resource_provider_startup_retries = 0
 
 [placement]
-auth_type = admin_token
-endpoint = {others}/placement
-endpoint_override = {others}/placement
-token = admin
+auth_type = password
+auth_url = {others}/identity/v3
+username = cyborg
+password = any
+project_name = service
+user_domain_id = default
+project_domain_id = default
+region_name = RegionOne
 
 [nova]
 auth_type = admin_token
@@ -130,6 +136,7 @@ class Services:
         self._directory = tempfile.TemporaryDirectory(dir=_TEMPORARY)
         self.log_path = pathlib.Path(self._directory.name, 'cyborg.log')
         atexit.register(self._directory.cleanup)
+        self.url = ''
         self._process = self._start()
         atexit.register(self._stop)
         self.url = self.call('url')
@@ -171,6 +178,16 @@ class Services:
         self._process.wait(30)
         self._others.stop()
 
+    def kill(self):
+        """End the child process as a power failure would."""
+        self._process.kill()
+        self._process.wait(30)
+
+    def restart(self):
+        """Start a new child process on the same database."""
+        self._process = self._start()
+        self.url = self.call('url')
+
     def call(self, command, **arguments):
         """Run a command of the child process; see its module.
 
@@ -181,15 +198,32 @@ class Services:
                 json.dumps({'command': command, **arguments}) + '\n'
             )
             self._process.stdin.flush()
-            answer = json.loads(self._process.stdout.readline())
+            line = self._process.stdout.readline()
+        if not line:
+            raise ServiceError('the process has ended')
+        answer = json.loads(line)
         if 'error' in answer:
             raise ServiceError(answer['error'])
         return answer['result']
 
     def serve(self, apps):
         """Serve WSGI applications of a test to Cyborg, each by its name."""
+        identity = cyborg_identity.Identity(
+            # Placement's own stand-in for keystone knows one administrator.
+            tokens.make_token('admin', _SERVICE_PROJECT, 'admin'),
+            self._endpoints,
+        )
         self._mounts.clear()
-        self._mounts.update({f'/{name}': app for name, app in apps.items()})
+        self._mounts.update(
+            {f'/{name}': app for name, app in apps.items()}
+            | {'/identity': identity}
+        )
+
+    def _endpoints(self):
+        return {
+            'accelerator': f'{self.url}/v2',
+            'placement': f'{self._others.url}/placement',
+        }
 
 
 def _not_found(_environ, start_response):
@@ -225,13 +259,16 @@ class RealCyborg(fixtures.Fixture):
     def __init__(self, test):
         super().__init__()
         self._test = test
+        self._hosts = {}
 
     def _setUp(self):
+        #: What Cyborg reaches Placement through.
+        self.placement = placement_gate.Gate(
+            deploy.loadapp(self._test.placement.fixture.conf_fixture.conf)
+        )
         self._services = _services(
             {
-                'placement': deploy.loadapp(
-                    self._test.placement.fixture.conf_fixture.conf
-                ),
+                'placement': self.placement,
                 'compute': self._test.api_fixture.app(),
             }
         )
@@ -271,6 +308,17 @@ class RealCyborg(fixtures.Fixture):
             log.seek(self._log_start)
             return log.read()
 
+    def kill(self):
+        """End Cyborg's services as a power failure would."""
+        self._services.kill()
+
+    def restart(self):
+        """Start Cyborg's services again, with the same database and hosts."""
+        self._services.restart()
+        self._configure_nova()
+        for host, options in self._hosts.items():
+            self.call('configure', host=host, options=options)
+
     # Hosts
 
     def configure(self, host, accelerators, drivers=('powervm',)):
@@ -285,20 +333,18 @@ class RealCyborg(fixtures.Fixture):
         with open(path, 'w') as file:
             file.write(textwrap.dedent(accelerators))
         emulator = self._test.hosts[host].emulator
-        self.call(
-            'configure',
-            host=host,
-            options={
-                'agent': {'enabled_drivers': list(drivers)},
-                'powervm': {
-                    'accelerator_file': path,
-                    'inventory_file': CONF.powervm.inventory_file,
-                    'rest_url': emulator.url,
-                    'rest_username': emulator.username,
-                    'rest_password': emulator.password,
-                },
+        options = {
+            'agent': {'enabled_drivers': list(drivers)},
+            'powervm': {
+                'accelerator_file': path,
+                'inventory_file': CONF.powervm.inventory_file,
+                'rest_url': emulator.url,
+                'rest_username': emulator.username,
+                'rest_password': emulator.password,
             },
-        )
+        }
+        self._hosts[host] = options
+        self.call('configure', host=host, options=options)
 
     def report(self, host='host1'):
         """Make the agent of a host report its devices.
