@@ -389,6 +389,7 @@ class PowerVMDriver(unsupported.Unsupported):
             build_requests.check_supported(
                 instance, image_meta, block_device_info, injected_files
             )
+            vifs.await_allocation(instance, network_info)
             instance.device_metadata = device_tags.describe_tagged(
                 context, instance, network_info
             )

@@ -10,11 +10,11 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What happens to requests between their binding and Nova's look at them.
+"""What happens to requests just before Nova looks at them.
 
 Binding is instant in Cyborg, so Nova sees other states only if something
 intervenes. This middleware of the API does that at a known point: after
-Cyborg has bound requests and before Nova reads the answer.
+Cyborg has bound requests and before Nova reads the answer, or before a read.
 """
 
 import io
@@ -22,28 +22,36 @@ import json
 
 
 class Interventions:
-    """WSGI middleware that acts once when requests were bound.
+    """WSGI middleware that acts once, at a binding or at a read.
 
     :param app: Cyborg's API.
     """
 
     def __init__(self, app):
         self._app = app
-        self._action = None
-        self._skipped = 0
+        self.plan(None)
 
-    def plan(self, action, skip=0):
-        """Act on the next binding.
+    def plan(self, action, skip=0, on='PATCH'):
+        """Act on the next binding or read of requests.
 
-        :param action: Called with the uuids of the bound requests; None for
-            no action.
-        :param skip: Number of bindings to leave alone before.
+        :param action: Called with the uuids of the requests that were bound;
+            None for no action.
+        :param skip: Number of bindings or reads to leave alone before.
+        :param on: 'PATCH' for a binding, 'GET' for a read.
         """
-        self._action, self._skipped = action, skip
+        self._action, self._skipped, self._on = action, skip, on
 
     def __call__(self, environ, start_response):
-        if environ['REQUEST_METHOD'] != 'PATCH' or self._action is None:
+        method = environ['REQUEST_METHOD']
+        if self._action is None or method != self._on:
             return self._app(environ, start_response)
+        if method == 'GET':
+            if 'accelerator_requests' in environ['PATH_INFO']:
+                self._act([])
+            return self._app(environ, start_response)
+        return self._bind(environ, start_response)
+
+    def _bind(self, environ, start_response):
         sent = environ['wsgi.input'].read(int(environ['CONTENT_LENGTH']))
         environ['wsgi.input'] = io.BytesIO(sent)
         answers = []
