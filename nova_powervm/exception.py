@@ -85,6 +85,17 @@ class PlacementUnanswered(PowerVMError):
     )
 
 
+class ProvidersUnknown(PowerVMError):
+    """Placement did not say which providers Cyborg's slots have."""
+
+    code = 'powervm.placement.providers'
+    retryable = True
+    message = (
+        'Placement did not answer GET {path}: {reason}. Nothing is reported '
+        'to Cyborg, which keeps what it has; the next period tries again.'
+    )
+
+
 class RestUnreachable(PowerVMError):
     """The PowerVM REST server did not answer."""
 

@@ -1,0 +1,205 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Cyborg's driver for the slots of a PowerVM host.
+
+cyborg-agent loads it as ``powervm`` in ``[agent]enabled_drivers``.
+"""
+
+import logging as levels
+from collections.abc import Mapping
+from typing import Any
+
+from cyborg.accelerator.drivers import driver
+from cyborg.conf import CONF
+from oslo_log import log as logging
+
+from nova_powervm import exception
+from nova_powervm import inventory_file
+from nova_powervm.conf import accelerators as options
+from nova_powervm.cyborg import objects
+from nova_powervm.cyborg import report as reports
+from nova_powervm.cyborg import services
+from nova_powervm.devices import accelerator_policy
+from nova_powervm.devices import policy as policies
+from nova_powervm.devices import slots
+from nova_powervm.powervm import session
+from nova_powervm.powervm import system
+
+LOG = logging.getLogger(__name__)
+
+_NAME = 'powervm'
+_GRAVE = frozenset({'shared', 'conflict', 'one-time-use'})
+
+
+class PowerVMDriver(driver.GenericDriver):
+    """Reports the slots that Cyborg's file identifies.
+
+    It keeps nothing that a restart would lose: what Cyborg has been told is
+    read from Placement.
+
+    :raises exception.ConfigurationError: An option or the file is invalid.
+    """
+
+    VENDOR = 'ibm'
+
+    def __init__(self) -> None:
+        options.register_opts(CONF)
+        self._settings = options.read_settings(CONF.powervm)
+        self._file = inventory_file.InventoryFile(
+            self._settings.accelerator_file
+        )
+        _refuse_one_time_use(self._file.policy)
+        self._system: system.RestSystem | None = None
+        self._providers: services.HostProviders | None = None
+        self._memory = reports.Memory()
+        self._told: dict[int, str] = {}
+        self._complaint = ''
+
+    def discover(self) -> list[Any]:
+        """Report all slots of Cyborg's, in use or not.
+
+        Cyborg takes the answer for the whole truth about the host. If the host
+        or Placement does not answer, the error leaves Cyborg with what it has.
+
+        :returns: Objects of class DriverDevice.
+        :raises nova_powervm.exception.PowerVMError: The host or Placement
+            does not answer.
+        """
+        report = self._keep_bound(
+            reports.make_report(self._read_facts(), self._memory)
+        )
+        self._tell(report)
+        self._memory = report.memory
+        host, _ = self._host_providers.host
+        return [
+            objects.to_device(entry, host, _NAME) for entry in report.reported
+        ]
+
+    def update(self, control_path: object, image_path: object) -> bool:
+        """Program no device: slots have no images."""
+        return False
+
+    def get_stats(self) -> dict[str, Any]:
+        """Return no figures: the host has none for slots."""
+        return {}
+
+    @property
+    def _host_providers(self) -> services.HostProviders:
+        # The agent has no connection to Placement before its options are read.
+        if self._providers is None:
+            self._providers = services.HostProviders()
+        return self._providers
+
+    def _read_facts(self) -> reports.Facts:
+        policy = self._file.refresh()
+        # First the host: an instance is allocated a slot before it owns it.
+        io_slots = self._read_slots()
+        nova_policy = self._read_nova_policy()
+        ours, novas = self._host_providers.read(
+            {slot.drc_index for slot in io_slots}
+        )
+        return reports.Facts(policy, nova_policy, io_slots, ours, novas)
+
+    def _read_slots(self) -> tuple[slots.Slot, ...]:
+        if self._system is None:
+            server = self._settings.server
+            self._system = system.RestSystem(session.connect(server), server)
+        return self._system.read().io_slots
+
+    def _read_nova_policy(self) -> policies.Policy | None:
+        """Read Nova's inventory file; None if that is not possible."""
+        try:
+            policy = inventory_file.load(self._settings.inventory_file)
+        except exception.PolicyInvalid as error:
+            if str(error) != self._complaint:
+                LOG.warning(
+                    "Nova's inventory file ([powervm]inventory_file) cannot "
+                    'be compared with %(file)s. Slots that both identify are '
+                    'found only while Nova has providers for them. %(error)s',
+                    {
+                        'file': self._settings.accelerator_file,
+                        'error': error,
+                    },
+                )
+            self._complaint = str(error)
+            return None
+        self._complaint = ''
+        return policy
+
+    def _keep_bound(self, report: reports.Report) -> reports.Report:
+        """Keep slots in the report that requests are, or may be, bound to."""
+        if not report.leaving:
+            return report
+        host, _ = self._host_providers.host
+        bound = services.find_bound_providers(report.leaving)
+        return report.keep(
+            {
+                entry.drc_index
+                for entry in report.leaving
+                if bound is None
+                or objects.provider_uuid(host, entry.drc_index) in bound
+            }
+        )
+
+    def _tell(self, report: reports.Report) -> None:
+        """Log each decision once, until it changes."""
+        lines = _lines(report)
+        for index, (level, text) in lines.items():
+            if self._told.get(index) != text:
+                LOG.log(level, text)
+        self._told = {index: text for index, (_, text) in lines.items()}
+
+
+def _refuse_one_time_use(policy: policies.Policy) -> None:
+    found = accelerator_policy.one_time_use_paragraphs(policy)
+    if found:
+        raise exception.ConfigurationError(
+            reason=f'{policy.source}: {", ".join(map(str, found))} '
+            'has one_time_use: true, but Cyborg offers a device again after '
+            "its first use. Move it to Nova's inventory file."
+        )
+
+
+def _lines(report: reports.Report) -> Mapping[int, tuple[int, str]]:
+    lines = {
+        index: (
+            levels.INFO,
+            f'{verdict.slot} is not reported: {verdict.reason}',
+        )
+        for index, verdict in report.verdicts.items()
+        if verdict.paragraphs and verdict.reason
+    }
+    for entry in report.entries.values():
+        lines[entry.drc_index] = _line(entry)
+    return lines
+
+
+def _line(entry: reports.Entry) -> tuple[int, str]:
+    slot = entry.slot or f'slot {slots.format_drc_index(entry.drc_index)}'
+    if entry.state is reports.State.OFFERED:
+        return levels.INFO, f'{slot} is offered as {entry.resource_class}.'
+    if entry.state is reports.State.REPAIRED:
+        return levels.WARNING, (
+            f'{slot} is left out of one report: Placement lacks what was '
+            'reported of it, and Cyborg then reports it anew.'
+        )
+    if entry.state is reports.State.LEFT_OUT:
+        return levels.WARNING, (
+            f'{slot} is not reported any more: {entry.reason}. Cyborg deletes '
+            'it.'
+        )
+    code = entry.reason.code if entry.reason else ''
+    return (
+        levels.ERROR if code in _GRAVE else levels.WARNING,
+        f'{slot} is withheld: {entry.reason}',
+    )

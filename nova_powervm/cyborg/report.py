@@ -1,0 +1,370 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Decides which slots the agent reports to Cyborg, and how.
+
+Each report is the whole truth about the host for Cyborg: it deletes what the
+report lacks, and if that is in use, it gives up and handles nothing else of
+the host. It also writes to Placement only what differs from its own tables,
+so what Placement has lost stays lost. The rules here follow from this.
+"""
+
+import dataclasses
+import enum
+from collections.abc import Collection
+from collections.abc import Mapping
+
+import os_traits
+
+from nova_powervm.devices import accelerator_policy
+from nova_powervm.devices import matching
+from nova_powervm.devices import names
+from nova_powervm.devices import policy as policies
+from nova_powervm.devices import slots
+from nova_powervm.instance import partition
+
+#: Number of looks after which a free slot that is gone is left out.
+LOOKS = 3
+
+_SHARED = 'shared'
+_NOVAS = 'novas'
+_ONE_TIME_USE = 'one-time-use'
+_GONE = slots.Reason('gone', 'the host no longer reports the slot')
+
+# A slot with one of these reasons stays reported, although nobody uses it.
+_LASTING = frozenset({_SHARED, _NOVAS, _ONE_TIME_USE, 'conflict', 'owned'})
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Provider:
+    """A provider of a slot in Placement, Cyborg's or Nova's.
+
+    :param uuid: Its uuid.
+    :param name: Its name.
+    :param reserved: Resource class to reserved units.
+    :param traits: Its traits.
+    :param consumers: Uuids of the instances that it is allocated to.
+    """
+
+    uuid: str
+    name: str
+    reserved: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    traits: frozenset[str] = frozenset()
+    consumers: tuple[str, ...] = ()
+
+    @property
+    def resource_class(self) -> str | None:
+        """The class of its inventory; None without an inventory."""
+        return min(self.reserved, default=None)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether it is neither allocated nor reserved."""
+        return not self.consumers and not any(self.reserved.values())
+
+    @property
+    def lpars(self) -> frozenset[str]:
+        """Upper-case uuids of the LPARs of its consumers."""
+        return frozenset(map(partition.lpar_uuid, self.consumers))
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Facts:
+    """Everything that a report depends on, apart from earlier looks.
+
+    :param policy: The content of Cyborg's file.
+    :param nova_policy: That of Nova's inventory file; None if unknown.
+    :param io_slots: All slots of the host.
+    :param providers: DRC index to Cyborg's provider of this host.
+    :param nova_providers: DRC index to Nova's provider of this host.
+    """
+
+    policy: policies.Policy
+    nova_policy: policies.Policy | None = None
+    io_slots: tuple[slots.Slot, ...] = ()
+    providers: Mapping[int, Provider] = dataclasses.field(default_factory=dict)
+    nova_providers: Mapping[int, Provider] = dataclasses.field(
+        default_factory=dict
+    )
+
+
+class State(enum.StrEnum):
+    """What happens to a slot in a report."""
+
+    OFFERED = 'offered'
+    WITHHELD = 'withheld'
+    LEFT_OUT = 'left out'
+    REPAIRED = 'repaired'
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Entry:
+    """A slot of Cyborg's, and the content of its provider.
+
+    :param drc_index: Its DRC index.
+    :param state: What the report does with it. Slots that are left out, for
+        good or for one report, are not in the report.
+    :param resource_class: The class of its inventory.
+    :param traits: The traits that the report states.
+    :param slot: The slot, if the host reports it.
+    :param reason: Why it is not offered; None if it is.
+    """
+
+    drc_index: int
+    state: State
+    resource_class: str
+    traits: frozenset[str]
+    slot: slots.Slot | None = None
+    reason: slots.Reason | None = None
+
+    @property
+    def is_reported(self) -> bool:
+        """Whether it is in the report."""
+        return self.state in (State.OFFERED, State.WITHHELD)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Memory:
+    """What the looks before have found; a restarted agent begins without.
+
+    :param missing: DRC index to the number of looks in a row in which the slot
+        was gone.
+    :param reported: The reported entries of the last look.
+    """
+
+    missing: Mapping[int, int] = dataclasses.field(default_factory=dict)
+    reported: Mapping[int, Entry] = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Report:
+    """What the agent tells Cyborg in one look.
+
+    :param entries: The slots of Cyborg's, by DRC index.
+    :param verdicts: The decision about each slot of the host, from Cyborg's
+        file and the host alone.
+    :param missing: See :class:`Memory`.
+    """
+
+    entries: Mapping[int, Entry]
+    verdicts: Mapping[int, matching.Verdict]
+    missing: Mapping[int, int]
+
+    @property
+    def reported(self) -> tuple[Entry, ...]:
+        """The entries that Cyborg gets."""
+        return tuple(e for e in self.entries.values() if e.is_reported)
+
+    @property
+    def leaving(self) -> tuple[Entry, ...]:
+        """The entries that Cyborg has, perhaps, and does not get."""
+        return tuple(e for e in self.entries.values() if not e.is_reported)
+
+    @property
+    def memory(self) -> Memory:
+        """What the next look has to know."""
+        return Memory(self.missing, {e.drc_index: e for e in self.reported})
+
+    def keep(self, indexes: Collection[int]) -> 'Report':
+        """Return the report with slots withheld that it would leave out.
+
+        :param indexes: DRC indexes of slots that requests may be bound to.
+        """
+        entries = {
+            index: dataclasses.replace(entry, state=State.WITHHELD)
+            if not entry.is_reported and index in indexes
+            else entry
+            for index, entry in self.entries.items()
+        }
+        return dataclasses.replace(self, entries=entries)
+
+
+def make_report(facts: Facts, memory: Memory) -> Report:
+    """Decide what the agent reports of each slot.
+
+    :param facts: The facts about the files, the host and Placement.
+    :param memory: What earlier looks have found.
+    """
+    verdicts = {
+        verdict.slot.drc_index: verdict
+        for verdict in matching.judge(
+            facts.policy, facts.io_slots, _lpars(facts.providers)
+        )
+    }
+    shared = _shared_slots(facts)
+    entries: dict[int, Entry] = {}
+    missing: dict[int, int] = {}
+    for index in sorted(verdicts.keys() | facts.providers.keys()):
+        provider = facts.providers.get(index)
+        verdict = verdicts.get(index)
+        reason = (
+            _reason(verdict, provider)
+            or shared.get(index)
+            or _reason_of_nova(facts.nova_providers.get(index))
+        )
+        entry = _entry(index, verdict, provider, reason)
+        if entry is None or (
+            provider is None
+            and not _is_worth_a_provider(
+                reason, facts.nova_providers.get(index)
+            )
+        ):
+            continue
+        if _is_leaving(entry, provider):
+            missing[index] = memory.missing.get(index, 0) + 1
+            if missing[index] >= LOOKS:
+                entry = dataclasses.replace(entry, state=State.LEFT_OUT)
+        entries[index] = _repair(entry, provider, memory.reported.get(index))
+    return Report(entries, verdicts, missing)
+
+
+def _lpars(providers: Mapping[int, Provider]) -> frozenset[str]:
+    return frozenset().union(*(p.lpars for p in providers.values()))
+
+
+def _shared_slots(facts: Facts) -> dict[int, slots.Reason]:
+    if facts.nova_policy is None:
+        return {}
+    return {
+        found.slot.drc_index: slots.Reason(
+            _SHARED,
+            f'{found.paragraph} of {facts.policy.source} gives it to Cyborg, '
+            f'but {found.nova_paragraph} of {facts.nova_policy.source} gives '
+            'it to Nova, too. Remove it from one of the files',
+        )
+        for found in accelerator_policy.find_shared_slots(
+            facts.policy, facts.nova_policy, facts.io_slots
+        )
+    }
+
+
+def _reason(
+    verdict: matching.Verdict | None, provider: Provider | None
+) -> slots.Reason | None:
+    """Return why file and host do not allow to offer a slot."""
+    if verdict is None:
+        return _GONE
+    if verdict.reason is not None:
+        return verdict.reason
+    if verdict.one_time_use:
+        return slots.Reason(
+            _ONE_TIME_USE,
+            f'{verdict.paragraphs[0]} says one_time_use, but Cyborg offers a '
+            'device again after its first use. Leave it to Nova',
+        )
+    owner = verdict.slot.owner_lpar
+    if owner and (provider is None or owner not in provider.lpars):
+        return slots.Reason(
+            'owned',
+            f'it is owned by {verdict.slot.owner}, whose instance was not '
+            'allocated it',
+        )
+    return None
+
+
+def _reason_of_nova(provider: Provider | None) -> slots.Reason | None:
+    if provider is None:
+        return None
+    return slots.Reason(
+        _NOVAS,
+        f"Nova still has provider '{provider.name}' for it. It goes when it "
+        "is free and Nova's inventory file does not identify the slot",
+    )
+
+
+def _is_worth_a_provider(
+    reason: slots.Reason | None, novas: Provider | None
+) -> bool:
+    """Return whether a slot that Cyborg does not have yet is reported.
+
+    Nova withholds a slot as soon as Cyborg has a provider for it. If Nova has
+    given it to a server, or keeps it reserved, it keeps it.
+    """
+    if reason is None:
+        return True
+    return reason.code in (_SHARED, _NOVAS) and (
+        novas is None or novas.is_idle
+    )
+
+
+def _entry(
+    index: int,
+    verdict: matching.Verdict | None,
+    provider: Provider | None,
+    reason: slots.Reason | None,
+) -> Entry | None:
+    """Return what is reported of a slot; None if nothing can be.
+
+    A slot that the file does not identify any more is described as Placement
+    has it, so that the report changes nothing else.
+    """
+    wanted = verdict.paragraphs[0] if verdict and verdict.paragraphs else None
+    current = provider and provider.resource_class
+    if wanted is not None and verdict is not None:
+        traits = names.generated_traits(verdict.slot) | {*wanted.traits}
+        keep = provider is not None and not provider.is_idle and current
+        resource_class = keep or wanted.resource_class
+    elif provider is not None and current:
+        traits = provider.traits
+        resource_class = current
+    else:
+        return None
+    return Entry(
+        drc_index=index,
+        state=State.WITHHELD if reason else State.OFFERED,
+        resource_class=resource_class,
+        traits=_with_owner(traits, is_offered=reason is None),
+        slot=verdict.slot if verdict else None,
+        reason=reason,
+    )
+
+
+def _with_owner(
+    traits: Collection[str], *, is_offered: bool
+) -> frozenset[str]:
+    """Add the owner's trait, and the one that says whether it is offered."""
+    marks = {names.CYBORG_TRAIT, names.WITHDRAWN_TRAIT}
+    mark = names.CYBORG_TRAIT if is_offered else names.WITHDRAWN_TRAIT
+    return (frozenset(traits) - marks) | {os_traits.OWNER_CYBORG, mark}
+
+
+def _is_leaving(entry: Entry, provider: Provider | None) -> bool:
+    """Return whether nobody would miss a slot."""
+    return (
+        entry.reason is not None
+        and entry.reason.code not in _LASTING
+        and not _is_used(entry, provider)
+    )
+
+
+def _is_used(entry: Entry, provider: Provider | None) -> bool:
+    return (provider is not None and not provider.is_idle) or bool(
+        entry.slot and entry.slot.owner
+    )
+
+
+def _repair(
+    entry: Entry, provider: Provider | None, last: Entry | None
+) -> Entry:
+    """Leave out what Placement has lost, so that Cyborg writes it again.
+
+    :param last: What the last report had of the slot.
+    """
+    if last is None or not entry.is_reported:
+        return entry
+    current = provider and provider.resource_class
+    if provider is None or current != last.resource_class:
+        if _is_used(entry, provider):
+            return entry
+        return dataclasses.replace(entry, state=State.REPAIRED)
+    lost = last.traits - provider.traits
+    return dataclasses.replace(entry, traits=entry.traits - lost)

@@ -1,0 +1,190 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""What Placement and Cyborg's API say about the slots of this host."""
+
+import urllib.parse
+from collections.abc import Collection
+from collections.abc import Sequence
+from typing import Any
+
+import openstack.connection
+import openstack.exceptions
+from cyborg.common import exception as cyborg_exception
+from cyborg.common import placement_client
+from cyborg.common import utils
+from cyborg.conf import CONF
+from keystoneauth1 import exceptions as keystone_exceptions
+from oslo_log import log as logging
+
+from nova_powervm import exception
+from nova_powervm.cyborg import report
+from nova_powervm.devices import names
+
+LOG = logging.getLogger(__name__)
+
+# Knows in_tree, and consumers of allocations by provider.
+_MICROVERSION = '1.36'
+_OK, _NOT_FOUND = 200, 404
+
+Found = dict[int, report.Provider]
+
+
+class HostProviders:
+    """The providers of slots below the compute node's provider."""
+
+    def __init__(self) -> None:
+        self._client = placement_client.PlacementClient()
+        self._host: tuple[str, str] | None = None
+
+    @property
+    def host(self) -> tuple[str, str]:
+        """Name and uuid of the compute node's provider.
+
+        The agent looks it up by the same names in the same order when it
+        starts. The name is part of the names of all slots, so it stays.
+
+        :raises exception.ProvidersUnknown: Placement did not answer.
+        :raises exception.ConfigurationError: It does not exist.
+        """
+        if self._host is None:
+            candidates = [CONF.agent.resource_provider_name, CONF.host]
+            for name in candidates:
+                query = urllib.parse.urlencode({'name': name})
+                found = self._get(f'/resource_providers?{query}')
+                if found and found['resource_providers']:
+                    self._host = name, found['resource_providers'][0]['uuid']
+                    return self._host
+            raise exception.ConfigurationError(
+                reason='Placement has no provider with the name '
+                f'{" or ".join(map(repr, candidates))}. Set '
+                '[agent]resource_provider_name in cyborg.conf to the '
+                "compute node's hypervisor_hostname, and check that "
+                'nova-compute is running.'
+            )
+        return self._host
+
+    def read(self, interesting: Collection[int]) -> tuple[Found, Found]:
+        """Read the providers of Cyborg's and of Nova's slots.
+
+        :param interesting: DRC indexes of the slots whose providers of Nova's
+            are read; those of Cyborg's are all read.
+        :returns: Both by DRC index, Cyborg's first.
+        :raises exception.ProvidersUnknown: Placement did not answer.
+        """
+        name, root = self.host
+        answer = self._get(f'/resource_providers?in_tree={root}')
+        children = (answer or {}).get('resource_providers', [])
+        ours: dict[int, Any] = {}
+        novas: dict[int, Any] = {}
+        for child in children:
+            index = names.slot_of_cyborg_provider(child['name'])
+            if index is not None and (
+                names.cyborg_provider_name(name, index) == child['name']
+            ):
+                ours[index] = child
+            index = names.slot_of_provider(child['name'])
+            if index is not None and child['parent_provider_uuid'] == root:
+                novas[index] = child
+        wanted = {*interesting, *ours}
+        return self._read_all(ours), self._read_all(
+            {index: novas[index] for index in novas.keys() & wanted}
+        )
+
+    def _read_all(self, found: dict[int, Any]) -> Found:
+        providers = {i: self._read_one(child) for i, child in found.items()}
+        return {i: one for i, one in providers.items() if one is not None}
+
+    def _read_one(self, child: Any) -> report.Provider | None:
+        """Read a provider; None if it has been deleted in the meantime."""
+        path = f'/resource_providers/{child["uuid"]}'
+        answers = [
+            self._get(f'{path}/{what}')
+            for what in ('inventories', 'traits', 'allocations')
+        ]
+        if None in answers:
+            return None
+        inventories, traits, allocations = answers
+        return report.Provider(
+            uuid=child['uuid'],
+            name=child['name'],
+            reserved={
+                resource_class: record['reserved']
+                for resource_class, record in inventories[
+                    'inventories'
+                ].items()
+            },
+            traits=frozenset(traits['traits']),
+            consumers=tuple(sorted(allocations['allocations'])),
+        )
+
+    def _get(self, path: str) -> Any:
+        """Return the answer to a request; None if there is no such thing.
+
+        :raises exception.ProvidersUnknown: There is no answer of use.
+        """
+        try:
+            answer = self._client.get(path, version=_MICROVERSION)
+        except (
+            keystone_exceptions.ClientException,
+            openstack.exceptions.SDKException,
+            cyborg_exception.CyborgException,
+        ) as error:
+            raise exception.ProvidersUnknown(
+                path=path, reason=error
+            ) from error
+        if answer.status_code == _NOT_FOUND:
+            return None
+        if answer.status_code != _OK:
+            raise exception.ProvidersUnknown(
+                path=path, reason=f'HTTP {answer.status_code}'
+            )
+        return answer.json()
+
+
+def find_bound_providers(
+    entries: Sequence[report.Entry],
+) -> frozenset[str] | None:
+    """Ask Cyborg's API which providers requests are bound to.
+
+    Cyborg's tables refer from a request to the device. Without the device
+    Cyborg answers no question about any request any more.
+
+    :param entries: The slots that nobody uses as far as Placement knows, for
+        the log.
+    :returns: Uuids of providers; None if Cyborg does not answer.
+    """
+    try:
+        session = utils.get_sdk_adapter('placement').session
+        cloud = openstack.connection.Connection(
+            session=session,
+            region_name=CONF.placement.region_name,
+        )
+        return frozenset(
+            str(request.device_rp_uuid)
+            for request in cloud.accelerator.accelerator_requests()
+            if request.device_rp_uuid
+        )
+    except (
+        keystone_exceptions.ClientException,
+        openstack.exceptions.SDKException,
+    ) as error:
+        LOG.warning(
+            'Cyborg does not say which accelerator requests exist: %(error)s. '
+            'Until it does, slot(s) %(slots)s stay reported, although they '
+            'are gone.',
+            {
+                'error': error,
+                'slots': ', '.join(f'{e.drc_index:08X}' for e in entries),
+            },
+        )
+        return None
