@@ -79,3 +79,10 @@ class ReleaseRefused(exception.PowerVMError):
 
     code = 'powervm.device.release'
     message = 'Not released: {which}: {reason}.'
+
+
+class AcceleratorApiError(exception.PowerVMError):
+    """Cyborg's API did not answer, or refused a request."""
+
+    code = 'powervm.accelerator.api'
+    message = "Cyborg's API: {reason}."
