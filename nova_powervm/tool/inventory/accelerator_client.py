@@ -18,6 +18,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import openstack.exceptions
+from keystoneauth1 import adapter
 from oslo_config import cfg
 
 from nova_powervm.devices import accelerators
@@ -27,6 +28,7 @@ from nova_powervm.tool.rules import cyborg_records as records
 
 #: The lowest version that tells the status of devices.
 MICROVERSION = '2.3'
+_SERVICE = 'accelerator'
 _CLASS = 'rc'
 _TRAIT = 'trait'
 
@@ -43,8 +45,7 @@ class AcceleratorClient:
         self, cloud: str | None = None, conf: cfg.ConfigOpts | None = None
     ) -> None:
         with _translated('choosing the cloud'):
-            connection = cloud_connection.connect(cloud, conf)
-            self._api: Any = connection.accelerator
+            self._api = _connect(cloud_connection.connect(cloud, conf))
 
     def read(self) -> records.Records:
         """Read all records, with four requests.
@@ -82,7 +83,6 @@ class AcceleratorClient:
 
     def _list(self, noun: str, key: str = '') -> list[dict[str, Any]]:
         with _translated(f'reading {noun.replace("_", " ")}'):
-            # The SDK's own resources lack the provider of a deployable.
             answer = self._api.get(f'/{noun}', microversion=MICROVERSION)
             openstack.exceptions.raise_from_response(answer)
             found: list[dict[str, Any]] = answer.json()[key or noun]
@@ -91,6 +91,24 @@ class AcceleratorClient:
     def _endpoint(self) -> str:
         with _translated('finding the endpoint'):
             return str(self._api.get_endpoint() or '').rstrip('/')
+
+
+def _connect(connection: Any) -> adapter.Adapter:
+    """Return a client for the endpoint as the catalog has it.
+
+    The SDK's own proxy asks the endpoint for its versions first, and then uses
+    the link in the answer. Cyborg puts "/accelerator" into it, wherever it is
+    served. The SDK's resources also lack the provider of a deployable.
+    """
+    config = connection.config
+    return adapter.Adapter(
+        connection.session,
+        service_type=_SERVICE,
+        interface=config.get_interface(_SERVICE),
+        region_name=config.get_region_name(_SERVICE),
+        endpoint_override=config.get_endpoint(_SERVICE),
+        raise_exc=False,
+    )
 
 
 def _devices(listed: list[dict[str, Any]]) -> Iterator[records.Device]:

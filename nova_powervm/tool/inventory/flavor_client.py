@@ -23,10 +23,10 @@ from nova_powervm.tool import errors
 from nova_powervm.tool.inventory import cloud_connection
 
 
-def add_cloud_option(parser: argparse.ArgumentParser) -> None:
+def add_cloud_option(parser: argparse._ActionsContainer) -> None:
     """Add the option that selects the cloud.
 
-    :param parser: The parser of the command.
+    :param parser: The parser of the command, or a group of its options.
     """
     parser.add_argument(
         '--os-cloud',
