@@ -17,9 +17,12 @@ its own. There is no agent: the tests write to Placement and to Cyborg's tables
 what it would have reported.
 """
 
+import json
+import os
 import urllib.error
 import urllib.request
 
+import fixtures
 import os_traits
 from oslo_utils import uuidutils
 
@@ -30,6 +33,13 @@ from tests.functional import test_commands
 CRYPTO = 'CUSTOM_CRYPTO'
 #: Slots of the two cryptographic adapters of the emulated host.
 FIRST, SECOND = 0x21010038, 0x21030039
+CRYPTO_FILE = f"""\
+crypto:
+  identification:
+    vendor_id: "1014"
+    device_id: "0634"
+  resource_class: {CRYPTO}
+"""
 PROFILE = {
     'name': 'crypto',
     'groups': [
@@ -58,6 +68,14 @@ class CyborgTestCase(test_commands.CommandTestCase):
                 self.api_fixture.base_url, self.api_fixture.project_id, roles
             ),
         )
+
+    def write_accelerators(self, text):
+        """Write Cyborg's file, and return its path."""
+        directory = self.useFixture(fixtures.TempDir()).path
+        path = os.path.join(directory, 'accelerators.yaml')
+        with open(path, 'w') as file:
+            file.write(text)
+        return path
 
     def add_provider(self, index, reserved=0, traits=(names.CYBORG_TRAIT,)):
         """Create the provider of a slot of Cyborg's; return its uuid."""
@@ -248,3 +266,96 @@ class ShowTest(CyborgTestCase):
         self.assertEqual((1, ''), (code, out))
         self.assertIn('reading the servers of all projects', err)
         self.assertEqual(1, err.count('\n'), err)
+
+
+class LintTest(CyborgTestCase):
+    def lint(self, *arguments):
+        """Return exit code, and name, severity and key of the findings."""
+        code, rows = self.rows('flavor', 'lint', '--cyborg', *arguments)
+        return code, {
+            (
+                row['Flavor'] or row['Device Profile'],
+                row['Severity'],
+                row['Extra spec'],
+            )
+            for row in rows
+            # A flavor of nova's fixture
+            if row['Flavor'] != 'm1.tiny.specs'
+        }
+
+    def make_flavor(self, name, extra_specs):
+        flavor = self._create_flavor(name=name, extra_spec=extra_specs)
+        self.addCleanup(self.api.delete_flavor, flavor)
+
+    def test_lint_checks_profiles_with_the_flavors(self):
+        provider = self.add_provider(FIRST)
+        card = cyborg_process.device(FIRST, provider)
+        greedy = {**PROFILE['groups'][0], f'resources:{CRYPTO}': '2'}
+        gpu = [{'resources:CUSTOM_GPU': '1'}]
+        self.cyborg.replace(
+            profiles=[
+                PROFILE,
+                {'name': 'greedy', 'groups': [greedy]},
+                {'name': 'gpu', 'groups': gpu},
+                {'name': 'fake', 'groups': [{'resources:FPGA': '1'}]},
+            ],
+            devices=[card],
+        )
+        self.make_flavor('good', {'accel:device_profile': 'crypto'})
+        self.make_flavor('gone', {'accel:device_profile': 'away'})
+        self.make_flavor('plain', {f'resources1:{CRYPTO}': '1'})
+        expected = {
+            ('gone', 'error', 'accel:device_profile'),
+            ('greedy', 'error', f'groups[0]: resources:{CRYPTO}'),
+            ('gpu', 'error', f'groups[0]: trait:{names.CYBORG_TRAIT}'),
+            ('gpu', 'warning', 'groups[0]'),
+        }
+        code, found = self.lint('--cloud')
+        self.assertEqual(2, code)
+        self.assertEqual(
+            expected | {('plain', 'error', f'resources1:{CRYPTO}')}, found
+        )
+        self.assertEqual((0, set()), self.lint('good'))
+
+    def test_profile_with_owner_trait_is_refused_by_cyborg(self):
+        # So profiles require a mark that begins with CUSTOM_.
+        group = {'resources:FPGA': '1', 'trait:OWNER_CYBORG': 'required'}
+        code, answer = self.create_profile('owned', [group])
+        self.assertEqual(400, code)
+        self.assertIn('should start with CUSTOM_', answer)
+        self.assertEqual(201, self.create_profile(**PROFILE)[0])
+
+    def create_profile(self, name, groups):
+        """Create a device profile; return status and body of the answer."""
+        request = urllib.request.Request(
+            f'{self.cyborg.url}/device_profiles',
+            json.dumps([{'name': name, 'groups': groups}]).encode(),
+            headers={
+                'X-Roles': 'admin',
+                'Content-Type': 'application/json',
+            },
+        )
+        try:
+            with urllib.request.urlopen(request) as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code, error.read().decode()
+
+
+class DiffTest(CyborgTestCase):
+    def test_diff_compares_cyborgs_file_with_its_providers(self):
+        path = self.write_accelerators(CRYPTO_FILE)
+        code, rows = self.rows('diff', '--accelerators', path)
+        self.assertEqual(3, code)
+        self.assertEqual(
+            {('missing', f'{FIRST:08X}'), ('missing', f'{SECOND:08X}')},
+            {(row['Kind'], row['Slot']) for row in rows},
+        )
+        self.add_provider(FIRST)
+        _, rows = self.rows('diff', '--accelerators', path)
+        (changed,) = [r for r in rows if r['Slot'] == f'{FIRST:08X}']
+        self.assertEqual('changed', changed['Kind'])
+        self.assertIn('VENDOR_ID_1014', changed['Difference'])
+        # Without Cyborg's file, nothing is expected of Cyborg's slots.
+        self.assertEqual(0, self.run_command('diff')[0])
