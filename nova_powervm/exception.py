@@ -96,6 +96,14 @@ class ProvidersUnknown(PowerVMError):
     )
 
 
+class CyborgUnanswered(PowerVMError):
+    """Cyborg's API did not answer a question of Cyborg's driver."""
+
+    code = 'powervm.cyborg'
+    retryable = True
+    message = "Cyborg's API did not answer GET {path}: {reason}."
+
+
 class RestUnreachable(PowerVMError):
     """The PowerVM REST server did not answer."""
 

@@ -26,12 +26,15 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 export PYTHONPATH=$PWD${PYTHONPATH:+:$PYTHONPATH}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-mkdir -p "$work/etc/nova" "$work/etc/neutron" "$work/doc/man"
+mkdir -p "$work/etc/nova" "$work/etc/neutron" "$work/etc/cyborg" \
+    "$work/doc/man"
 
 oslo-config-generator --config-file etc/nova-powervm-config-generator.conf \
     --output-file "$work/etc/nova/nova-powervm.conf.sample"
 oslo-config-generator --config-file etc/neutron-powervm-config-generator.conf \
     --output-file "$work/etc/neutron/neutron-powervm.conf.sample"
+oslo-config-generator --config-file etc/cyborg-powervm-config-generator.conf \
+    --output-file "$work/etc/cyborg/cyborg-powervm.conf.sample"
 # No date, and no version of the day: the pages change with their sources only.
 sphinx-build -q -W --keep-going -b man -d doc/build/doctrees -D today=' ' -D release=' ' \
     doc/source "$work/man"
@@ -40,6 +43,7 @@ cp "$work"/man/*.1 "$work/doc/man"
 result=0
 for file in etc/nova/nova-powervm.conf.sample \
     etc/neutron/neutron-powervm.conf.sample \
+    etc/cyborg/cyborg-powervm.conf.sample \
     $(cd "$work" && ls doc/man/*.1); do
     if cmp -s "$work/$file" "$file"; then
         continue

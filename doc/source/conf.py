@@ -62,6 +62,10 @@ config_generator_config_file = [
         '../../etc/neutron-powervm-config-generator.conf',
         '_generated/neutron-powervm',
     ),
+    (
+        '../../etc/cyborg-powervm-config-generator.conf',
+        '_generated/cyborg-powervm',
+    ),
 ]
 
 # Each page of a command is its manual page, too.

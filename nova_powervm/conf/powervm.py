@@ -55,8 +55,8 @@ using the policy that it read last.
 URL of the PowerVM REST API of the host, for example
 ``https://novalink.example.org:12443``.
 
-If unset, nova-compute must run on the NovaLink partition itself. It then uses
-a local session, and its user must be a member of the group ``pvm_admin``.
+If unset, the service must run on the NovaLink partition itself. It then uses a
+local session, and its user must be a member of the group ``pvm_admin``.
 
 Related options:
 

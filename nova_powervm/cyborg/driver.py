@@ -62,6 +62,8 @@ class PowerVMDriver(driver.GenericDriver):
         self._system: system.RestSystem | None = None
         self._providers: services.HostProviders | None = None
         self._memory = reports.Memory()
+        # DRC indexes of slots that Cyborg knows with their providers.
+        self._bindable: frozenset[int] = frozenset()
         self._told: dict[int, str] = {}
         self._complaint = ''
 
@@ -108,7 +110,31 @@ class PowerVMDriver(driver.GenericDriver):
         ours, novas = self._host_providers.read(
             {slot.drc_index for slot in io_slots}
         )
-        return reports.Facts(policy, nova_policy, io_slots, ours, novas)
+        return reports.Facts(
+            policy,
+            nova_policy,
+            io_slots,
+            ours,
+            novas,
+            self._find_unbindable(frozenset(ours)),
+        )
+
+    def _find_unbindable(self, known: frozenset[int]) -> frozenset[int]:
+        """Find the slots that no request can be bound to.
+
+        Cyborg's API is asked once for each slot that is new to this process.
+
+        :param known: DRC indexes of the slots that have providers.
+        """
+        self._bindable &= known
+        if known <= self._bindable:
+            return frozenset()
+        host, _ = self._host_providers.host
+        found = services.find_unbindable_slots(host)
+        if found is None:
+            return frozenset()
+        self._bindable = known - found
+        return known & found
 
     def _read_slots(self) -> tuple[slots.Slot, ...]:
         if self._system is None:

@@ -86,6 +86,8 @@ class Facts:
     :param io_slots: All slots of the host.
     :param providers: DRC index to Cyborg's provider of this host.
     :param nova_providers: DRC index to Nova's provider of this host.
+    :param unbindable: DRC indexes of the slots that Cyborg has, but no request
+        can be bound to.
     """
 
     policy: policies.Policy
@@ -95,6 +97,7 @@ class Facts:
     nova_providers: Mapping[int, Provider] = dataclasses.field(
         default_factory=dict
     )
+    unbindable: frozenset[int] = frozenset()
 
 
 class State(enum.StrEnum):
@@ -223,7 +226,11 @@ def make_report(facts: Facts, memory: Memory) -> Report:
             missing[index] = memory.missing.get(index, 0) + 1
             if missing[index] >= LOOKS:
                 entry = dataclasses.replace(entry, state=State.LEFT_OUT)
-        entries[index] = _repair(entry, provider, memory.reported.get(index))
+        entries[index] = (
+            _report_anew(entry, provider)
+            if index in facts.unbindable
+            else _repair(entry, provider, memory.reported.get(index))
+        )
     return Report(entries, verdicts, missing)
 
 
@@ -363,8 +370,13 @@ def _repair(
         return entry
     current = provider and provider.resource_class
     if provider is None or current != last.resource_class:
-        if _is_used(entry, provider):
-            return entry
-        return dataclasses.replace(entry, state=State.REPAIRED)
+        return _report_anew(entry, provider)
     lost = last.traits - provider.traits
     return dataclasses.replace(entry, traits=entry.traits - lost)
+
+
+def _report_anew(entry: Entry, provider: Provider | None) -> Entry:
+    """Leave a slot out once, so that Cyborg makes it again, if it is free."""
+    if not entry.is_reported or _is_used(entry, provider):
+        return entry
+    return dataclasses.replace(entry, state=State.REPAIRED)

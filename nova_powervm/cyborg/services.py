@@ -29,6 +29,7 @@ from oslo_log import log as logging
 from nova_powervm import exception
 from nova_powervm.cyborg import report
 from nova_powervm.devices import names
+from nova_powervm.devices import slots
 
 LOG = logging.getLogger(__name__)
 
@@ -164,27 +165,75 @@ def find_bound_providers(
     :returns: Uuids of providers; None if Cyborg does not answer.
     """
     try:
-        session = utils.get_sdk_adapter('placement').session
-        cloud = openstack.connection.Connection(
-            session=session,
-            region_name=CONF.placement.region_name,
-        )
-        return frozenset(
-            str(request.device_rp_uuid)
-            for request in cloud.accelerator.accelerator_requests()
-            if request.device_rp_uuid
-        )
-    except (
-        keystone_exceptions.ClientException,
-        openstack.exceptions.SDKException,
-    ) as error:
+        requests = _list('accelerator_requests', 'arqs')
+    except exception.CyborgUnanswered as error:
         LOG.warning(
             'Cyborg does not say which accelerator requests exist: %(error)s. '
             'Until it does, slot(s) %(slots)s stay reported, although they '
             'are gone.',
             {
                 'error': error,
-                'slots': ', '.join(f'{e.drc_index:08X}' for e in entries),
+                'slots': slots.format_drc_indexes(
+                    entry.drc_index for entry in entries
+                ),
             },
         )
         return None
+    return frozenset(
+        str(request['device_rp_uuid'])
+        for request in requests
+        if request['device_rp_uuid']
+    )
+
+
+def find_unbindable_slots(host: str) -> frozenset[int] | None:
+    """Ask Cyborg's API which slots it knows without their provider.
+
+    A conductor that is killed just after it has written to Placement leaves
+    such a slot. It looks right there, but no request can be bound to it, and
+    no report changes that.
+
+    :param host: The name of the compute node's provider.
+    :returns: DRC indexes; None if Cyborg does not answer.
+    """
+    try:
+        deployables = _list('deployables', 'deployables')
+    except exception.CyborgUnanswered as error:
+        LOG.info(
+            'Cyborg does not say which slots requests can be bound to; the '
+            'next period asks again: %(error)s',
+            {'error': error},
+        )
+        return None
+    named = {
+        names.slot_of_cyborg_provider(deployable['name']): deployable
+        for deployable in deployables
+        if not deployable.get('rp_uuid')
+    }
+    return frozenset(
+        index
+        for index, deployable in named.items()
+        if index is not None
+        and names.cyborg_provider_name(host, index) == deployable['name']
+    )
+
+
+def _list(path: str, key: str) -> list[Any]:
+    """Return the resources of a kind that Cyborg's API lists.
+
+    :raises exception.CyborgUnanswered: There is no answer of use.
+    """
+    try:
+        cloud = openstack.connection.Connection(
+            session=utils.get_sdk_adapter('placement').session,
+            region_name=CONF.placement.region_name,
+        )
+        answer = cloud.accelerator.get(f'/{path}')
+        openstack.exceptions.raise_from_response(answer)
+        found: list[Any] = answer.json()[key]
+        return found
+    except (
+        keystone_exceptions.ClientException,
+        openstack.exceptions.SDKException,
+    ) as error:
+        raise exception.CyborgUnanswered(path=path, reason=error) from error

@@ -28,6 +28,7 @@ import zipfile
 
 ROOT = pathlib.Path(__file__).parents[2]
 EMULATOR = ROOT / 'packages' / 'emulator'
+CYBORG = ROOT / 'packages' / 'cyborg'
 
 LOAD = textwrap.dedent("""
     import nova.cmd.compute
@@ -42,6 +43,20 @@ LOAD = textwrap.dedent("""
     print(type(loaded).__module__, type(loaded).__name__)
     """)
 
+#: What it prints: where each module of ours comes from. It has no nova.
+LOAD_WITHOUT_NOVA = textwrap.dedent("""
+    import importlib.abc, sys
+    class NoNova(importlib.abc.MetaPathFinder):
+        def find_spec(self, name, path, target=None):
+            if name.partition('.')[0] == 'nova':
+                raise ModuleNotFoundError(name)
+    sys.meta_path.insert(0, NoNova())
+    import nova_powervm.cyborg.driver
+    for name, module in sorted(sys.modules.items()):
+        if name.partition('.')[0] == 'nova_powervm':
+            print(module.__file__)
+    """)
+
 NOVA_CONF = textwrap.dedent("""
     [DEFAULT]
     compute_driver = powervm_ext.driver.PowerVMDriver
@@ -50,6 +65,7 @@ NOVA_CONF = textwrap.dedent("""
 #: What each wheel has for the environment's own folders.
 DATA = {
     'nova_powervm': {
+        'etc/cyborg/cyborg-powervm.conf.sample',
         'etc/glance/metadefs/compute-powervm.json',
         'etc/neutron/neutron-powervm.conf.sample',
         'etc/nova/inventory.yaml.sample',
@@ -88,7 +104,11 @@ class DistributionTestCase(unittest.TestCase):
 
     def build_emulator(self, source=EMULATOR):
         """Build a wheel of the emulator."""
-        folder = self.directory / 'emulator'
+        return self.build_wheel(source)
+
+    def build_wheel(self, source):
+        """Build a wheel from a folder of packages."""
+        folder = self.directory / source.name
         self.run_command(
             sys.executable,
             *('-m', 'build', '--wheel', '--outdir', str(folder), str(source)),
@@ -259,6 +279,32 @@ class EmulatorTest(DistributionTestCase):
         self.assertEqual(401, refused.exception.code)
         emulator.send_signal(signal.SIGTERM)
         self.assertEqual(0, emulator.wait(30))
+
+
+class CyborgTest(DistributionTestCase):
+    def test_wheel_for_cyborg_agent_loads_its_driver_without_nova(self):
+        wheel = self.build_wheel(CYBORG)
+        folder = self.directory / 'unpacked'
+        with zipfile.ZipFile(wheel) as archive:
+            archive.extractall(folder)
+            metadata = archive.read(
+                f'{"-".join(wheel.name.split("-")[:2])}.dist-info/METADATA'
+            ).decode()
+
+        # The checkout's own package must not be found first.
+        loaded = self.run_command(
+            *('env', f'PYTHONPATH={folder}'),
+            *(sys.executable, '-c', LOAD_WITHOUT_NOVA),
+        )
+
+        self.assertIn(
+            str(folder / 'nova_powervm' / 'cyborg' / 'driver.py'),
+            loaded.splitlines(),
+        )
+        for path in loaded.splitlines():
+            self.assertTrue(path.startswith(str(folder)), path)
+        self.assertNotIn('Requires-Dist: nova', metadata)
+        self.assertIn('Requires-Dist: openstack-cyborg', metadata)
 
 
 def names_in(wheel):

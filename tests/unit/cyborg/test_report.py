@@ -280,6 +280,16 @@ class RepairTest(unittest.TestCase):
         self.assertEqual(poor.traits, without.entries[values.INDEX].traits)
         self.assertEqual(OFFERED, anew.entries[values.INDEX].traits)
 
+    def test_slot_that_no_request_can_be_bound_to_is_left_out_once(self):
+        facts = {'unbindable': frozenset({values.INDEX})}
+        owned = values.slot(owner=values.client())
+
+        free = entry_of(None, provider(), **facts)
+        used = entry_of(owned, provider(consumers=[SERVER]), **facts)
+
+        self.assertEqual(report.State.REPAIRED, free.state)
+        self.assertEqual(report.State.OFFERED, used.state)
+
     def test_restarted_agent_repairs_nothing_before_it_has_reported(self):
         entry = entry_of(None, provider({'OWNER_CYBORG'}))
 
