@@ -26,6 +26,8 @@ from nova_powervm.devices import names
 from nova_powervm.devices import slots
 from nova_powervm.tool.inventory import cloud_connection
 
+_NOBODY = 'http://127.0.0.1:9'
+
 
 class CyborgProcess(fixtures.Fixture):
     """A Cyborg without an agent; see :mod:`tests.cyborg_api`."""
@@ -38,12 +40,13 @@ class CyborgProcess(fixtures.Fixture):
             stderr=subprocess.DEVNULL,
             text=True,
         )
-        self.addCleanup(self._stop)
+        self.addCleanup(self.stop)
         port = self._process.stdout.readline().strip()
         self._root = f'http://127.0.0.1:{port}'
         self.url = f'{self._root}/v2'
 
-    def _stop(self):
+    def stop(self):
+        """Stop the process; it can be stopped twice."""
         self._process.stdin.close()
         self._process.wait()
         self._process.stdout.close()
@@ -66,7 +69,8 @@ class CyborgProcess(fixtures.Fixture):
         session = keystoneauth1.session.Session(
             auth=token_endpoint.Token(nova_url, 'token'),
             additional_headers={
-                'X-Auth-User': 'admin',
+                # Nova's fixture takes this user for an administrator.
+                'X-Auth-User': 'admin' if 'admin' in roles else 'user',
                 'X-Auth-Project-Id': project_id,
                 'X-Roles': roles,
             },
@@ -75,6 +79,9 @@ class CyborgProcess(fixtures.Fixture):
             session=session,
             compute_endpoint_override=nova_url,
             accelerator_endpoint_override=self.url,
+            # There are no such services.
+            image_endpoint_override=_NOBODY,
+            network_endpoint_override=_NOBODY,
         )
 
 

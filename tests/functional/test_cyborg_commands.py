@@ -40,6 +40,14 @@ crypto:
     device_id: "0634"
   resource_class: {CRYPTO}
 """
+RECORD = {
+    'total': 1,
+    'reserved': 0,
+    'min_unit': 1,
+    'max_unit': 1,
+    'step_size': 1,
+    'allocation_ratio': 1.0,
+}
 PROFILE = {
     'name': 'crypto',
     'groups': [
@@ -92,7 +100,7 @@ class CyborgTestCase(test_commands.CommandTestCase):
             version='1.20',
         )
         self.placement.put(f'/resource_classes/{CRYPTO}', None, version='1.7')
-        self.set_inventory(uuid, reserved)
+        self.set_inventory(uuid, {CRYPTO: {**RECORD, 'reserved': reserved}})
         own = {
             f'CUSTOM_POWERVM_IOSLOT_DRC_INDEX_{index:08X}',
             os_traits.OWNER_CYBORG,
@@ -102,27 +110,6 @@ class CyborgTestCase(test_commands.CommandTestCase):
             self.placement.put(f'/traits/{trait}', None, version='1.6')
         self.set_traits(uuid, own)
         return uuid
-
-    def set_inventory(self, uuid, reserved):
-        """Set the reserved unit of a provider of Cyborg's."""
-        answer = self.placement.put(
-            f'/resource_providers/{uuid}/inventories',
-            {
-                'resource_provider_generation': self.generation(uuid),
-                'inventories': {
-                    CRYPTO: {
-                        'total': 1,
-                        'reserved': reserved,
-                        'min_unit': 1,
-                        'max_unit': 1,
-                        'step_size': 1,
-                        'allocation_ratio': 1.0,
-                    }
-                },
-            },
-            version='1.26',
-        )
-        self.assertEqual(200, answer.status, answer.body)
 
     def allocate(self, consumer, provider):
         """Allocate a slot of Cyborg's beside what the server has."""
@@ -142,6 +129,23 @@ class CyborgTestCase(test_commands.CommandTestCase):
             version='1.28',
         )
         self.assertEqual(204, answer.status, answer.body)
+
+    def create_profile(self, name, groups):
+        """Create a device profile; return status and body of the answer."""
+        request = urllib.request.Request(
+            f'{self.cyborg.url}/device_profiles',
+            json.dumps([{'name': name, 'groups': groups}]).encode(),
+            headers={
+                'X-Roles': 'admin',
+                'Content-Type': 'application/json',
+            },
+        )
+        try:
+            with urllib.request.urlopen(request) as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code, error.read().decode()
 
     def request(self, provider, instance, **changes):
         """Return the record of an accelerator request."""
@@ -200,12 +204,12 @@ class ShowTest(CyborgTestCase):
                 self.cyborg.replace(
                     profiles=[PROFILE], devices=devices, requests=requests
                 )
-                self.set_inventory(provider, reserved)
+                self.reserve(provider, CRYPTO, reserved)
                 row = self.show(FIRST, '--cyborg')
                 self.assertIn(state, row['Cyborg State'])
                 self.assertIn(remedy, ' '.join(row['Remedy']))
                 self.assertIs(bool(remedy), bool(row['Remedy']), row)
-        self.set_inventory(provider, 0)
+        self.reserve(provider, CRYPTO, 0)
         self.allocate(server, provider)
         self.cyborg.replace(
             profiles=[PROFILE], devices=[device], requests=[bound]
@@ -324,23 +328,6 @@ class LintTest(CyborgTestCase):
         self.assertEqual(400, code)
         self.assertIn('should start with CUSTOM_', answer)
         self.assertEqual(201, self.create_profile(**PROFILE)[0])
-
-    def create_profile(self, name, groups):
-        """Create a device profile; return status and body of the answer."""
-        request = urllib.request.Request(
-            f'{self.cyborg.url}/device_profiles',
-            json.dumps([{'name': name, 'groups': groups}]).encode(),
-            headers={
-                'X-Roles': 'admin',
-                'Content-Type': 'application/json',
-            },
-        )
-        try:
-            with urllib.request.urlopen(request) as answer:
-                return answer.status, answer.read().decode()
-        except urllib.error.HTTPError as error:
-            with error:
-                return error.code, error.read().decode()
 
 
 class DiffTest(CyborgTestCase):

@@ -60,6 +60,7 @@ def _to_nova(facts: Facts) -> list[Step]:
         _disabled(facts),
         handover_holders.taken_from_cyborg(facts),
         _out_of_cyborg_file(facts),
+        _enabled_again(facts),
         _cyborg_provider_gone(facts),
         _in_nova_file(facts),
         _offered_by_nova(facts),
@@ -223,6 +224,28 @@ def _offered_by_nova(facts: Facts) -> Step:
             f'--resource {facts.resource_class}:reserved=0 {provider.uuid}',
         )
     return done(goal)
+
+
+def _enabled_again(facts: Facts) -> Step:
+    goal = 'Cyborg withholds the slot, and does not keep it as disabled'
+    provider = facts.cyborg_provider
+    if provider is None:
+        return done(goal)
+    if names.CYBORG_TRAIT in provider.traits:
+        return to_do(
+            goal,
+            'wait for cyborg-agent, which withholds the slot in its next '
+            'period, once a minute; if it does not, its log says why',
+        )
+    if not provider.reserved:
+        return done(goal)
+    return to_do(
+        goal,
+        'enable the device: the agent reports a disabled one for ever',
+        f'{facts.openstack} accelerator device enable {facts.device.uuid}'
+        if facts.device
+        else f'{facts.openstack} accelerator device list --long',
+    )
 
 
 def _disabled(facts: Facts) -> Step:

@@ -328,7 +328,7 @@ class ToNovaTest(HandoverTest):
         changes = {'cyborg': GPUS, 'requests': (request,)}
         held = test_differences.held()
         steps = self.judge(NOVA, below=[cyborgs(consumers=held)], **changes)
-        self.assertEqual('tbbbbbt', self.states(steps))
+        self.assertEqual('tbbbbbbt', self.states(steps))
         self.assert_to_do(
             steps[0],
             'disable',
@@ -363,17 +363,36 @@ class ToNovaTest(HandoverTest):
 
     def test_files_and_providers_change_in_order(self):
         for changes, states in (
-            ({'cyborg': GPUS, 'below': [cyborgs(**reserved())]}, 'ddtbbbt'),
-            ({'below': [cyborgs(names.WITHDRAWN_TRAIT)]}, 'dddtbbt'),
-            ({}, 'ddddtbt'),
-            ({'nova': GPUS}, 'dddddtt'),
-            ({'nova': GPUS, 'below': [novas()]}, 'ddddddt'),
+            ({'cyborg': GPUS, 'below': [cyborgs(**reserved())]}, 'ddtbbbbt'),
+            ({'below': [cyborgs(**reserved())]}, 'dddtbbbt'),
+            (
+                {'below': [cyborgs(names.WITHDRAWN_TRAIT, **reserved())]},
+                'dddtbbbt',
+            ),
+            ({'below': [cyborgs(names.WITHDRAWN_TRAIT)]}, 'ddddtbbt'),
+            ({}, 'dddddtbt'),
+            ({'nova': GPUS}, 'ddddddtt'),
+            ({'nova': GPUS, 'below': [novas()]}, 'dddddddt'),
         ):
             with self.subTest(states):
                 steps = self.judge(NOVA, **changes)
                 self.assertEqual(states, self.states(steps))
                 for step in steps:
                     self.assertTrue(step.why or str(step.state) == 'done')
+
+    def test_disabled_device_is_enabled_once_it_is_withheld(self):
+        # The agent reports a disabled slot for ever.
+        for mark, words, commands in (
+            (names.CYBORG_TRAIT, 'wait for cyborg-agent', ()),
+            (
+                names.WITHDRAWN_TRAIT,
+                'enable the device',
+                ('openstack accelerator device enable the-device',),
+            ),
+        ):
+            below = [cyborgs(mark, **reserved())]
+            step = self.judge(NOVA, below=below)[3]
+            self.assert_to_do(step, words, *commands)
 
     def test_withheld_or_reserved_provider_is_not_offered(self):
         traits = novas().traits
@@ -387,11 +406,11 @@ class ToNovaTest(HandoverTest):
         ):
             with self.subTest(words):
                 steps = self.judge(NOVA, nova=GPUS, below=[novas(**changes)])
-                self.assertIn(words, steps[5].commands[0])
+                self.assertIn(words, steps[6].commands[0])
 
     def test_flavor_for_the_slot_ends_the_hand_over(self):
         state = {'nova': GPUS, 'below': [novas()]}
-        (create, change) = self.judge(NOVA, **state)[6].commands
+        (create, change) = self.judge(NOVA, **state)[7].commands
         self.assertIn('flavor create gpu.nova', create)
         words = shlex.split(change)
         specs = dict(word.split('=', 1) for word in words if '=' in word)
@@ -403,4 +422,4 @@ class ToNovaTest(HandoverTest):
             ({'resources1:CUSTOM_GPU': '1'}, 't'),
         ):
             steps = self.judge(NOVA, **state, flavors={'f': extra_specs})
-            self.assertEqual('dddddd' + expected, self.states(steps))
+            self.assertEqual('ddddddd' + expected, self.states(steps))
