@@ -14,6 +14,7 @@
 
 import shlex
 
+from nova_powervm.demo import messaging
 from nova_powervm.demo import stack as stack_lib
 
 _PLACEMENT_MICROVERSION = '1.39'
@@ -24,7 +25,10 @@ CLOUDS_YAML = 'clouds.yaml'
 
 
 def environment(stack: stack_lib.Stack) -> dict[str, str]:
-    """Return the environment variables with a client's credentials."""
+    """Return the environment variables with a client's credentials.
+
+    The operator's commands also need those of the message broker.
+    """
     return {
         'OS_AUTH_TYPE': 'password',
         'OS_AUTH_URL': stack.auth_url,
@@ -37,6 +41,7 @@ def environment(stack: stack_lib.Stack) -> dict[str, str]:
         'OS_IDENTITY_API_VERSION': '3',
         # The client's default microversion has no provider trees.
         'OS_PLACEMENT_API_VERSION': _PLACEMENT_MICROVERSION,
+        **messaging.environment(stack.transport_url),
     }
 
 

@@ -20,6 +20,7 @@ import typing
 import openstack.connection
 import openstack.exceptions
 
+from nova_powervm.demo import cyborg_client
 from nova_powervm.demo import stack as stack_lib
 
 # Knows in_tree, nested allocation candidates and group_policy.
@@ -130,6 +131,11 @@ class Cloud:
             app_name='nova-powervm-demo',
         )
 
+    @property
+    def cyborg(self) -> cyborg_client.Cyborg:
+        """The API of Cyborg, in a cloud that has it."""
+        return cyborg_client.Cyborg(self._api.accelerator)
+
     def create_image(self, data: bytes) -> Image:
         """Upload a raw image and return it as Glance reports it."""
         created = self._api.image.create_image(
@@ -198,8 +204,7 @@ class Cloud:
     ) -> Server:
         """Create a server with a port, a key and a config drive, and wait.
 
-        :param seconds: how long to wait for its final status.
-        :returns: the server in its final status, ACTIVE or ERROR.
+        :param seconds: see :meth:`_settle`, also for what is returned.
         """
         created = self._api.compute.create_server(
             name=name,
@@ -210,17 +215,29 @@ class Cloud:
             config_drive=True,
             user_data=base64.b64encode(user_data.encode()).decode(),
         )
-        deadline = time.monotonic() + seconds
-        while True:
-            server = self._server(created.id)
-            if server.is_settled:
-                return server
-            if time.monotonic() > deadline:
-                raise TimeoutError(
-                    f'server {name} is still {server.status} after '
-                    f'{seconds:.0f} s'
-                )
-            time.sleep(0.2)
+        return self._settle(created.id, seconds)
+
+    def reboot_server(self, server: Server, seconds: float = 60) -> Server:
+        """Reboot a server hard, and wait as :meth:`create_server` does."""
+        self._api.compute.reboot_server(server.id, 'HARD')
+        return self._settle(server.id, seconds)
+
+    def rebuild_server(
+        self, server: Server, image: Image, seconds: float = 60
+    ) -> Server:
+        """Rebuild a server, and wait as :meth:`create_server` does."""
+        self._api.compute.rebuild_server(server.id, image=image.id)
+        return self._settle(server.id, seconds)
+
+    def last_action(self, server: Server) -> dict[str, typing.Any]:
+        """Return the last action on a server and the results of its events."""
+        path = f'/servers/{server.id}/os-instance-actions'
+        (last, *_) = self._compute(path)['instanceActions']
+        events = self._compute(f'{path}/{last["request_id"]}')
+        results = {
+            event['result'] for event in events['instanceAction']['events']
+        }
+        return {'action': last['action'], 'results': sorted(results)}
 
     def delete_server(self, server: Server, seconds: float = 60) -> None:
         """Delete a server and wait until it is gone."""
@@ -262,7 +279,8 @@ class Cloud:
             for provider, entry in found.items()
         }
 
-    def _server(self, identifier: str) -> Server:
+    def server(self, identifier: str) -> Server:
+        """Return the server with this UUID as it is now."""
         found = self._api.compute.get_server(identifier)
         return Server(
             id=found.id,
@@ -271,6 +289,24 @@ class Cloud:
             status=found.status,
             fault=(found.fault or {}).get('message', ''),
         )
+
+    def _settle(self, identifier: str, seconds: float) -> Server:
+        """Wait for the final status of a server, ACTIVE or ERROR.
+
+        :param seconds: how long to wait.
+        :returns: the server in this status.
+        """
+        deadline = time.monotonic() + seconds
+        while True:
+            server = self.server(identifier)
+            if server.is_settled:
+                return server
+            if time.monotonic() > deadline:
+                raise TimeoutError(
+                    f'server {server.name} is still {server.status} after '
+                    f'{seconds:.0f} s'
+                )
+            time.sleep(0.2)
 
     def _provider(self, item: dict[str, typing.Any]) -> Provider:
         path = '/resource_providers/' + item['uuid']
@@ -284,6 +320,11 @@ class Cloud:
             usages=self._placement(path + '/usages')['usages'],
             traits=sorted(self._placement(path + '/traits')['traits']),
         )
+
+    def _compute(self, path: str) -> typing.Any:
+        answer = self._api.compute.get(path)
+        openstack.exceptions.raise_from_response(answer)
+        return answer.json()
 
     def _placement(self, path: str) -> typing.Any:
         answer = self._api.placement.get(

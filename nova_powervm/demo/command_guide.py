@@ -13,6 +13,7 @@
 """The commands that the demonstration suggests trying on its cloud."""
 
 import collections.abc
+import json
 import os
 import pathlib
 import shlex
@@ -21,10 +22,15 @@ import sys
 from nova_powervm.demo import client_files
 from nova_powervm.demo import cloud as cloud_lib
 from nova_powervm.demo import config
+from nova_powervm.demo import expected_providers
+from nova_powervm.demo import launcher
+from nova_powervm.demo import operator_commands
 
 #: tools/demo.sh sets this variable to its own path.
 _SCRIPT = 'NOVA_POWERVM_DEMO_SCRIPT'
 _MY_FLAVOR = 'my-flavor'
+_MY_PROFILE = 'my-profile'
+_MY_ACCELERATED = 'my-accelerated'
 
 
 def demo_command() -> str:
@@ -40,21 +46,29 @@ class Guide:
 
     :param state_dir: the state directory, which need not exist yet.
     :param prefix: the prefix of the environment that has the commands.
+    :param choices: what the run starts from.
     :param flavor: a flavor that exists, or None: the guide then creates one.
-    :param paragraphs: the names of the paragraphs of the inventory file.
+    :param paragraphs: the names of the paragraphs of Nova's inventory file.
+    :param accelerator_classes: the resource classes in Cyborg's inventory
+        file.
     """
 
     def __init__(
         self,
         state_dir: pathlib.Path,
         prefix: pathlib.Path,
-        flavor: str | None,
-        paragraphs: collections.abc.Sequence[str],
+        choices: launcher.Choices,
+        *,
+        flavor: str | None = None,
+        paragraphs: collections.abc.Sequence[str] = (),
+        accelerator_classes: collections.abc.Sequence[str] = (),
     ) -> None:
         self._state_dir = state_dir
         self._bin = prefix / 'bin'
+        self._choices = choices
         self._flavor = flavor
         self._paragraphs = paragraphs
+        self._accelerator_classes = accelerator_classes
 
     def for_running_cloud(self) -> str:
         """Return the text for a cloud that keeps running."""
@@ -77,13 +91,12 @@ class Guide:
 
         Nothing may exist at the state directory then.
         """
-        directory = shlex.quote(str(self._state_dir))
         return '\n'.join(
             [
                 'To use the cloud yourself, start it again and keep it '
                 'running:',
                 '',
-                f'  {demo_command()} --keep --state-dir {directory}',
+                f'  {demo_command()} {shlex.join(self._next_options())}',
                 '',
                 'Then run these commands in another shell:',
                 '',
@@ -92,6 +105,14 @@ class Guide:
             ]
         )
 
+    def _next_options(self) -> list[str]:
+        options = ['--keep', '--state-dir', str(self._state_dir)]
+        if self._choices.has_cyborg:
+            options.append('--cyborg')
+        if self._choices.transport_url:
+            options += ['--transport-url', self._choices.transport_url]
+        return options
+
     def _commands(self) -> list[str]:
         openrc = shlex.quote(str(self._state_dir / client_files.OPENRC))
         commands = [
@@ -99,6 +120,7 @@ class Guide:
             '',
             '# As a user or administrator of the cloud',
             *self._openstack_commands(),
+            *self._cyborg_commands(),
             '',
             '# As the operator of the PowerVM host',
             *self._operator_commands(),
@@ -121,11 +143,38 @@ class Guide:
         return [
             *lines,
             f'{openstack} flavor show {flavor}',
-            f'{openstack} server create --flavor {flavor} '
+            *self._server_command(flavor, 'my-server'),
+            f'{openstack} server show my-server',
+        ]
+
+    def _cyborg_commands(self) -> list[str]:
+        if not self._choices.has_cyborg:
+            return []
+        openstack = self._program('openstack')
+        lines = ['', f'{openstack} accelerator device list']
+        if not self._accelerator_classes:
+            return lines
+        group = {
+            f'resources:{self._accelerator_classes[0]}': '1',
+            f'trait:{expected_providers.CYBORG_MARK}': 'required',
+        }
+        return [
+            *lines,
+            f'{openstack} accelerator device profile create {_MY_PROFILE} \\',
+            f'    {shlex.quote(json.dumps([group]))}',
+            f'{openstack} flavor create --ram 2048 --vcpus 1 --disk 10 \\',
+            f'    --property accel:device_profile={_MY_PROFILE} '
+            f'{_MY_ACCELERATED}',
+            *self._server_command(_MY_ACCELERATED, _MY_ACCELERATED),
+            f'{openstack} accelerator arq list',
+        ]
+
+    def _server_command(self, flavor: str, name: str) -> list[str]:
+        return [
+            f'{self._program("openstack")} server create --flavor {flavor} '
             f'--image {cloud_lib.IMAGE} \\',
             f'    --network {cloud_lib.NETWORK} --key-name {cloud_lib.KEY} '
-            '--config-drive True --wait my-server',
-            f'{openstack} server show my-server',
+            f'--config-drive True --wait {name}',
         ]
 
     def _flavor_command(self) -> list[str]:
@@ -144,10 +193,27 @@ class Guide:
             f'{inventory} show',
             f'{inventory} diff',
             f'{inventory} flavor lint --cloud',
-            '# Warns that no conductor answers: the demonstration has no '
-            'message broker.',
+            *self._warning(),
             f'{self._program("nova-powervm-status")} {self._options()} '
             'upgrade check',
+            *self._report_command(),
+        ]
+
+    def _report_command(self) -> list[str]:
+        if not self._choices.has_cyborg:
+            return []
+        return [
+            '# The agent of Cyborg reports its devices every minute, or now:',
+            f'{self._program("python")} -m {operator_commands.REPORTS} '
+            f'--state-dir {shlex.quote(str(self._state_dir))}',
+        ]
+
+    def _warning(self) -> list[str]:
+        if self._choices.has_cyborg or self._choices.transport_url:
+            return []
+        return [
+            '# Warns that no conductor answers: the demonstration has no '
+            'message broker.'
         ]
 
     def _inventory(self) -> str:

@@ -26,6 +26,9 @@ Sections = dict[str, dict[str, object]]
 #: The name of Nova's file; :data:`FILES` has all names.
 NOVA = 'nova.conf'
 
+#: The name of Cyborg's file, which only a cloud with Cyborg has.
+CYBORG = 'cyborg.conf'
+
 
 def keystone(stack: stack_lib.Stack) -> Sections:
     """Return the sections of keystone.conf."""
@@ -121,13 +124,7 @@ def nova(stack: stack_lib.Stack) -> Sections:
             'my_ip': stack_lib.ADDRESS,
             'compute_driver': 'powervm_ext.driver.PowerVMDriver',
         },
-        'powervm': {
-            'rest_url': stack.host.url,
-            'rest_username': stack.host.username,
-            'rest_password': stack.host.password,
-            'inventory_file': stack.inventory_file,
-            **_volume_group(stack),
-        },
+        'powervm': {**_rest(stack), **_volume_group(stack)},
         'wsgi': {'api_paste_config': stack.etc / 'api-paste.ini'},
         'api_database': _database(stack, 'nova_api'),
         'database': _database(stack, 'nova_cell1'),
@@ -136,6 +133,31 @@ def nova(stack: stack_lib.Stack) -> Sections:
         'placement': _credentials(stack, 'placement'),
         'glance': _credentials(stack, 'glance'),
         'neutron': _credentials(stack, 'neutron'),
+        'cyborg': {'region_name': stack_lib.REGION},
+    }
+
+
+def cyborg(stack: stack_lib.Stack) -> Sections:
+    """Return the sections of cyborg.conf, which all its services read."""
+    return {
+        **_common(stack, 'cyborg'),
+        'DEFAULT': {
+            **_common(stack, 'cyborg')['DEFAULT'],
+            'host': stack_lib.NODE,
+        },
+        'agent': {
+            'enabled_drivers': 'powervm',
+            'resource_provider_name': stack_lib.NODE,
+        },
+        'powervm': {
+            **_rest(stack),
+            'accelerator_file': stack.accelerator_file,
+        },
+        'api': {'api_paste_config': stack.prefix / 'etc/cyborg/api-paste.ini'},
+        'database': _database(stack, 'cyborg'),
+        'nova': _credentials(stack, 'nova'),
+        'placement': _credentials(stack, 'placement'),
+        'service_catalog': _credentials(stack, 'cyborg'),
     }
 
 
@@ -146,6 +168,7 @@ FILES: dict[str, collections.abc.Callable[[stack_lib.Stack], Sections]] = {
     'placement.conf': placement,
     'neutron.conf': neutron,
     NOVA: nova,
+    CYBORG: cyborg,
 }
 
 
@@ -166,6 +189,8 @@ def ini(sections: Sections) -> str:
 def write(stack: stack_lib.Stack) -> None:
     """Write the files of all services, and the paste file of nova-api."""
     for name, render in FILES.items():
+        if name == CYBORG and not stack.has_cyborg:
+            continue
         stack_lib.write_private(stack.etc / name, ini(render(stack)))
     # nova-api looks for it in the directory of nova.conf.
     shutil.copy(stack.prefix / 'etc/nova/api-paste.ini', stack.etc)
@@ -177,8 +202,7 @@ def _common(stack: stack_lib.Stack, project: str) -> Sections:
         'DEFAULT': {
             'log_file': stack.log / f'{project}.log',
             'state_path': stack.state_dir / 'state',
-            # All services of a project share one process.
-            'transport_url': 'fake:/',
+            'transport_url': stack.transport_url,
             'graceful_shutdown_timeout': 2,
         },
         'oslo_concurrency': {'lock_path': stack.state_dir / 'lock'},
@@ -215,6 +239,16 @@ def _credentials(stack: stack_lib.Stack, user: str) -> dict[str, object]:
 
 def _database(stack: stack_lib.Stack, name: str) -> dict[str, object]:
     return {'connection': database_url(stack, name)}
+
+
+def _rest(stack: stack_lib.Stack) -> dict[str, object]:
+    """Return the options with which the drivers find slots."""
+    return {
+        'rest_url': stack.host.url,
+        'rest_username': stack.host.username,
+        'rest_password': stack.host.password,
+        'inventory_file': stack.inventory_file,
+    }
 
 
 def _volume_group(stack: stack_lib.Stack) -> dict[str, object]:

@@ -17,6 +17,7 @@ import textwrap
 
 from nova_powervm.demo import attachments as attachments_lib
 from nova_powervm.demo import cloud
+from nova_powervm.demo import cyborg_client
 from nova_powervm.demo import guest
 from nova_powervm.demo import host
 
@@ -75,6 +76,24 @@ def offers(found: collections.abc.Mapping[str, list[str]]) -> list[str]:
         f'{name}: {", ".join(indexes) or "no slot"}'
         for name, indexes in found.items()
     ]
+
+
+def devices(
+    found: collections.abc.Iterable[cyborg_client.Device],
+) -> list[str]:
+    """Return a table of devices in Cyborg."""
+    return table(
+        ('device', 'vendor:model', 'status', 'resource provider'),
+        (
+            (
+                device.uuid,
+                f'{device.vendor}:{device.model}',
+                device.status,
+                device.provider,
+            )
+            for device in found
+        ),
+    )
 
 
 def server(

@@ -29,6 +29,11 @@ from nova_powervm.demo import host
 # os_traits.normalize_name adds the prefix CUSTOM_.
 _GENERATED = 'POWERVM_IOSLOT_'
 
+OWNER_NOVA = 'OWNER_NOVA'
+
+#: The trait that device profiles require.
+CYBORG_MARK = 'CUSTOM_POWERVM_CYBORG'
+
 #: The inventory of a slot, whatever its resource class.
 INVENTORY: dict[str, float] = {
     'total': 1,
@@ -55,6 +60,22 @@ class Paragraph:
             slot.properties.get(key) == value
             for key, value in self.identification.items()
         )
+
+
+@dataclasses.dataclass(frozen=True)
+class Owner:
+    """A project that publishes slots; ``traits`` are what it adds."""
+
+    prefix: str
+    traits: tuple[str, ...]
+
+    def provider_name(self, node: str, drc_index: str) -> str:
+        """Return the name of the resource provider of a slot."""
+        return f'{self.prefix} {node} {drc_index}'
+
+
+NOVA = Owner('PowerVM IOSlot', (OWNER_NOVA,))
+CYBORG = Owner('PowerVM Cyborg IOSlot', ('OWNER_CYBORG', CYBORG_MARK))
 
 
 def read_paragraphs(text: str) -> list[Paragraph]:
@@ -88,17 +109,14 @@ def offered(
     }
 
 
-def provider_name(node: str, drc_index: str) -> str:
-    """Return the name of the resource provider of a slot."""
-    return f'PowerVM IOSlot {node} {drc_index}'
-
-
 def drc_index_trait(drc_index: str) -> str:
     """Return the trait with which a flavor requests this slot."""
     return str(os_traits.normalize_name(f'{_GENERATED}DRC_INDEX_{drc_index}'))
 
 
-def traits(slot: host.Slot, paragraph: Paragraph) -> list[str]:
+def traits(
+    slot: host.Slot, paragraph: Paragraph, owner: Owner = NOVA
+) -> list[str]:
     """Return the sorted traits of the provider of a slot.
 
     A property that the host does not report generates no trait.
@@ -107,7 +125,7 @@ def traits(slot: host.Slot, paragraph: Paragraph) -> list[str]:
         os_traits.normalize_name(f'{_GENERATED}{key}_{value}')
         for key, value in slot.properties.items()
     )
-    return sorted({*generated, 'OWNER_NOVA', *paragraph.traits})
+    return sorted({*generated, *owner.traits, *paragraph.traits})
 
 
 def providers(
@@ -115,20 +133,22 @@ def providers(
     slots: collections.abc.Sequence[host.Slot],
     node: str,
     node_uuid: str,
+    owner: Owner = NOVA,
 ) -> dict[str, dict[str, typing.Any]]:
     """Return the expected properties of all slot providers, by name.
 
     :param node: the name of the compute node.
     :param node_uuid: the UUID of the compute node's provider.
+    :param owner: the project whose inventory file has the paragraphs.
     """
     by_index = {slot.drc_index: slot for slot in slots}
     offers = offered(policy, slots)
     return {
-        provider_name(node, index): {
+        owner.provider_name(node, index): {
             'parent': node_uuid,
             'root': node_uuid,
             'inventories': {paragraph.resource_class: INVENTORY},
-            'traits': traits(by_index[index], paragraph),
+            'traits': traits(by_index[index], paragraph, owner),
         }
         for paragraph in policy
         for index in offers[paragraph.name]

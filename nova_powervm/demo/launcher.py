@@ -20,10 +20,10 @@ import secrets
 import sys
 import time
 import typing
-
-import requests
+import urllib.parse
 
 from nova_powervm.demo import config
+from nova_powervm.demo import messaging
 from nova_powervm.demo import stack as stack_lib
 from nova_powervm.demo import supervisor as supervisor_lib
 from nova_powervm.emulator import client
@@ -31,85 +31,140 @@ from nova_powervm.emulator import client
 _EMULATOR = 'emulator'
 _EMULATOR_USER = 'nova'
 
-#: Child process -> the APIs that answer when it is up.
-_PROJECTS = {
-    'keystone': ('keystone',),
-    'glance': ('glance',),
-    'neutron': ('neutron',),
-    'nova': ('placement', 'nova'),
-}
+_QUEUES = 'queues'
+
+_PROJECTS = ('keystone', 'glance', 'neutron', 'nova')
+_CYBORG_PROJECTS = ('cyborg_api', 'cyborg_conductor', 'cyborg_agent')
 
 # All are up after about seven seconds on an idle machine with two cores.
 _START_TIMEOUT = 180.0
 
 
 @dataclasses.dataclass(frozen=True)
-class Files:
-    """The files that a run starts from; None stands for the default.
+class Choices:
+    """What a run starts from; None stands for the default.
 
     :ivar inventory: the inventory.yaml that nova-compute reads.
     :ivar world: the world document of the emulated host.
+    :ivar accelerators: the inventory file that cyborg-agent reads.
+    :ivar has_cyborg: whether Cyborg is a part of the cloud.
+    :ivar transport_url: the message broker.
     """
 
     inventory: pathlib.Path | None = None
     world: pathlib.Path | None = None
+    accelerators: pathlib.Path | None = None
+    has_cyborg: bool = False
+    transport_url: str | None = None
 
     @property
-    def are_defaults(self) -> bool:
-        """Whether both files are the demonstration's own."""
-        return self.inventory is None and self.world is None
+    def has_default_files(self) -> bool:
+        """Whether all files are the demonstration's own."""
+        return not (self.inventory or self.world or self.accelerators)
 
 
-def default_inventory() -> str:
-    """Return the text of the demonstration's own inventory.yaml."""
+def default_inventory(has_cyborg: bool = False) -> str:
+    """Return the text of the demonstration's own inventory.yaml.
+
+    :param has_cyborg: whether Cyborg has the slots of
+        :func:`default_accelerators`, which no other file may give away.
+    """
+    return _read(
+        'inventory-beside-cyborg.yaml' if has_cyborg else 'inventory.yaml'
+    )
+
+
+def default_accelerators() -> str:
+    """Return the text of the demonstration's own inventory for Cyborg."""
+    return _read('accelerators.yaml')
+
+
+def _read(name: str) -> str:
+    """Return the text of a file of this package without its license."""
     package = importlib.resources.files('nova_powervm.demo')
-    text = (package / 'inventory.yaml').read_text()
     # The license is the first paragraph.
-    return text.partition('\n\n')[2]
+    return (package / name).read_text().partition('\n\n')[2]
 
 
 def launch(
     state_dir: pathlib.Path,
     supervisor: supervisor_lib.Supervisor,
-    files: Files,
+    choices: Choices,
     say: collections.abc.Callable[[str], None],
 ) -> stack_lib.Stack:
-    """Start all processes, and return when every API answers.
+    """Start all processes, and return when every project serves.
 
     :param state_dir: an empty state directory.
     :param supervisor: starts and later stops the processes.
-    :param files: the inventory and the world.
     :param say: called with lines that report progress.
     :raises supervisor.ServiceError: a process does not come up.
     """
     began = time.monotonic()
-    host = _start_emulator(supervisor, state_dir, files.world)
+    host = _start_emulator(supervisor, state_dir, choices.world)
     say(f'{_EMULATOR} up at {host.url}')
-    stack = stack_lib.Stack(
-        state_dir=state_dir,
-        ports=stack_lib.free_ports(stack_lib.APIS),
-        passwords=stack_lib.new_passwords(),
-        host=host,
-        prefix=pathlib.Path(sys.prefix),
-        inventory_file=_place_inventory(state_dir, files.inventory),
-        volume_group=largest_volume_group(client.Client(host.url).state()),
-    )
+    stack = _make_stack(state_dir, choices, host)
     stack.save()
     config.write(stack)
-    say(f'starting {", ".join(_PROJECTS)}, with empty databases')
-    for project in _PROJECTS:
-        supervisor.start(
-            project,
-            'nova_powervm.demo.services',
-            project,
-            '--state-dir',
-            str(state_dir),
-        )
+    projects = _PROJECTS + (_CYBORG_PROJECTS if stack.has_cyborg else ())
+    say(f'starting {", ".join(projects)}, with empty databases')
+    if choices.transport_url is None and stack.has_cyborg:
+        _start_queues(supervisor, stack)
+    for project in projects:
+        start_project(supervisor, stack, project)
     for project in supervisor.wait(
-        _PROJECTS, lambda name: _answers(stack, name), _START_TIMEOUT
+        projects, lambda name: stack.mark_of(name).exists(), _START_TIMEOUT
     ):
         say(f'{project} up after {time.monotonic() - began:.1f} s')
     return stack
+
+
+def start_project(
+    supervisor: supervisor_lib.Supervisor,
+    stack: stack_lib.Stack,
+    project: str,
+) -> None:
+    """Start the process of a project, also after it was killed."""
+    stack.mark_of(project).unlink(missing_ok=True)
+    supervisor.start(
+        project,
+        'nova_powervm.demo.services',
+        project,
+        '--state-dir',
+        str(stack.state_dir),
+        environment=messaging.environment(stack.transport_url),
+    )
+
+
+def _make_stack(
+    state_dir: pathlib.Path, choices: Choices, host: stack_lib.HostRest
+) -> stack_lib.Stack:
+    """Choose ports and passwords, and place the inventory files."""
+    more = (stack_lib.CYBORG,) if choices.has_cyborg else ()
+    ports = stack_lib.free_ports((*stack_lib.APIS, *more, _QUEUES))
+    own_broker = messaging.url(ports.pop(_QUEUES))
+    default = own_broker if choices.has_cyborg else stack_lib.IN_PROCESS
+    etc = state_dir / 'etc'
+    return stack_lib.Stack(
+        state_dir=state_dir,
+        ports=ports,
+        passwords=stack_lib.new_passwords((*stack_lib.SERVICE_USERS, *more)),
+        host=host,
+        prefix=pathlib.Path(sys.prefix),
+        inventory_file=_place(
+            etc / 'inventory.yaml',
+            choices.inventory,
+            default_inventory(choices.has_cyborg),
+        ),
+        volume_group=largest_volume_group(client.Client(host.url).state()),
+        transport_url=choices.transport_url or default,
+        accelerator_file=_place(
+            etc / 'accelerators.yaml',
+            choices.accelerators,
+            default_accelerators(),
+        )
+        if choices.has_cyborg
+        else None,
+    )
 
 
 def largest_volume_group(state: dict[str, typing.Any]) -> str | None:
@@ -132,18 +187,33 @@ def largest_volume_group(state: dict[str, typing.Any]) -> str | None:
     return str(name) if is_unique else f'{vios}/{name}'
 
 
-def _place_inventory(
-    state_dir: pathlib.Path, given: pathlib.Path | None
+def _place(
+    path: pathlib.Path, given: pathlib.Path | None, text: str
 ) -> pathlib.Path:
-    """Return the path of the inventory file, writing the default one.
+    """Return the path of an inventory file, writing the default one.
 
     A file of the user is read where it is, so that changes take effect.
     """
     if given is not None:
         return given.absolute()
-    path = state_dir / 'etc' / 'inventory.yaml'
-    path.write_text(default_inventory())
+    path.write_text(text)
     return path
+
+
+def _start_queues(
+    supervisor: supervisor_lib.Supervisor, stack: stack_lib.Stack
+) -> None:
+    """Start the server of the queues, for which its clients wait."""
+    broker = urllib.parse.urlsplit(stack.transport_url)
+    # A password on the command line would be visible to all users.
+    password_file = stack.etc / 'queues-password'
+    stack_lib.write_private(password_file, f'{broker.password}\n')
+    supervisor.start(
+        _QUEUES,
+        'nova_powervm.demo.messaging',
+        *('--port', str(broker.port)),
+        *('--password-file', str(password_file)),
+    )
 
 
 def _start_emulator(
@@ -175,12 +245,3 @@ def _start_emulator(
     list(supervisor.wait([_EMULATOR], has_printed_url, _START_TIMEOUT))
     url = output.read_text().splitlines()[0]
     return stack_lib.HostRest(url, _EMULATOR_USER, password)
-
-
-def _answers(stack: stack_lib.Stack, project: str) -> bool:
-    try:
-        for api in _PROJECTS[project]:
-            requests.get(stack.url(api), timeout=_START_TIMEOUT)
-    except requests.ConnectionError:
-        return False
-    return True

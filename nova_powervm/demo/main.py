@@ -22,6 +22,7 @@ import sys
 import time
 import typing
 
+from nova_powervm.demo import accelerator_steps
 from nova_powervm.demo import client_files
 from nova_powervm.demo import cloud as cloud_lib
 from nova_powervm.demo import command_guide
@@ -82,7 +83,8 @@ def main(argv: collections.abc.Sequence[str] | None = None) -> int:
     elif is_temporary:
         shutil.rmtree(state_dir)
     if status == 0 and not arguments.keep:
-        print(_guide(_next_state_dir(state_dir)).for_next_run())
+        guide = _guide(_next_state_dir(state_dir), arguments.choices)
+        print(guide.for_next_run())
     return status
 
 
@@ -92,12 +94,18 @@ def _parse(
     """Parse the command line; files of the user imply ``--keep``."""
     parser = _parser()
     arguments = parser.parse_args(argv)
-    arguments.files = launcher.Files(arguments.inventory, arguments.world)
-    if not arguments.files.are_defaults:
+    arguments.choices = choices = launcher.Choices(
+        inventory=arguments.inventory,
+        world=arguments.world,
+        accelerators=arguments.accelerators,
+        has_cyborg=arguments.cyborg or arguments.accelerators is not None,
+        transport_url=arguments.transport_url,
+    )
+    if not choices.has_default_files:
         if arguments.json:
             parser.error(
-                '--json writes the results of the steps, which --inventory '
-                'and --world leave out'
+                '--json writes the results of the steps, which --inventory, '
+                '--accelerators and --world leave out'
             )
         arguments.keep = True
     return arguments
@@ -132,11 +140,30 @@ def _parser() -> argparse.ArgumentParser:
         '--keep',
     )
     parser.add_argument(
+        '--cyborg',
+        action='store_true',
+        help='run Cyborg, too, and demonstrate slots that it manages',
+    )
+    parser.add_argument(
+        '--accelerators',
+        type=pathlib.Path,
+        metavar='FILE',
+        help='inventory file for cyborg-agent; implies --cyborg. The steps '
+        'are left out as with --inventory',
+    )
+    parser.add_argument(
         '--world',
         type=pathlib.Path,
         metavar='FILE',
         help='world document that describes the emulated host. The steps '
         'are left out as with --inventory',
+    )
+    parser.add_argument(
+        '--transport-url',
+        metavar='URL',
+        help='message broker for all services, such as '
+        'rabbit://user:password@host:5672/; by default the demonstration '
+        'needs none',
     )
     parser.add_argument(
         '--state-dir',
@@ -155,8 +182,9 @@ def _check_files(arguments: argparse.Namespace) -> None:
     :raises user_files.UserFileError: an inventory or world can't be used.
     :raises OSError: the file for the results can't be written.
     """
-    if arguments.inventory:
-        user_files.read_paragraph_names(arguments.inventory)
+    for inventory in (arguments.inventory, arguments.accelerators):
+        if inventory:
+            user_files.read_paragraphs(inventory)
     if arguments.world:
         user_files.check_world(arguments.world)
     if arguments.json:
@@ -202,11 +230,11 @@ def _run_children(
     arguments: argparse.Namespace,
 ) -> int:
     began = time.monotonic()
-    files = arguments.files
-    stack = launcher.launch(state_dir, supervisor, files, _say)
+    choices = arguments.choices
+    stack = launcher.launch(state_dir, supervisor, choices, _say)
     host = host_lib.Host(stack.host)
     context = step_context.Context(stack, cloud_lib.Cloud(stack), host)
-    if files.are_defaults:
+    if choices.has_default_files:
         done = _show_steps(context)
     else:
         done = []
@@ -224,7 +252,7 @@ def _run_children(
         _show_log(supervisor.log('nova'))
     if arguments.keep:
         is_temporary = arguments.state_dir is None and not wrong
-        _keep(stack, files, is_temporary)
+        _keep(stack, choices, is_temporary)
     return _FAILED if wrong else 0
 
 
@@ -243,18 +271,15 @@ def _show_cloud(context: step_context.Context) -> None:
     for title, lines in steps_lib.show_cloud(context):
         report.show_lines(title, lines)
     print()
-    _say(
-        'the scripted steps are left out: they need the default inventory '
-        'and world'
-    )
+    _say('the scripted steps are left out: they need the default files')
 
 
 def _keep(
-    stack: stack_lib.Stack, files: launcher.Files, is_temporary: bool
+    stack: stack_lib.Stack, choices: launcher.Choices, is_temporary: bool
 ) -> None:
     """Print how to use the cloud, and let it run until Ctrl-C."""
     client_files.write(stack)
-    print(_guide(stack.state_dir, files).for_running_cloud())
+    print(_guide(stack.state_dir, choices).for_running_cloud())
     print(f'The REST API of the PowerVM host is at {stack.host.url};')
     print(f'{stack.etc / "nova.conf"} has its user and password.')
     print(f'Log files are in {stack.log}.\n')
@@ -279,28 +304,43 @@ def _what_ends(stack: stack_lib.Stack, is_temporary: bool) -> str:
 
 
 def _guide(
-    state_dir: pathlib.Path, files: launcher.Files | None = None
+    state_dir: pathlib.Path, choices: launcher.Choices
 ) -> command_guide.Guide:
     """Return the guide to a cloud with the default files, or with others."""
-    if files is None or files.are_defaults:
-        flavor, paragraphs = server_steps.FLAVOR_ONE, []
-    else:
-        flavor, paragraphs = None, _paragraph_names(files.inventory)
+    novas = _read_paragraphs(
+        choices.inventory, launcher.default_inventory(choices.has_cyborg)
+    )
+    cyborgs = _read_paragraphs(
+        choices.accelerators, launcher.default_accelerators()
+    )
     return command_guide.Guide(
-        state_dir, pathlib.Path(sys.prefix), flavor, paragraphs
+        state_dir,
+        pathlib.Path(sys.prefix),
+        choices,
+        flavor=_existing_flavor(choices),
+        paragraphs=[paragraph.name for paragraph in novas],
+        accelerator_classes=[item.resource_class for item in cyborgs],
     )
 
 
-def _paragraph_names(inventory: pathlib.Path | None) -> list[str]:
-    """Return the names of the paragraphs of the inventory file in use."""
-    if inventory is not None:
-        return user_files.read_paragraph_names(inventory)
-    return [
-        paragraph.name
-        for paragraph in expected_providers.read_paragraphs(
-            launcher.default_inventory()
-        )
-    ]
+def _existing_flavor(choices: launcher.Choices) -> str | None:
+    """Return a flavor that the steps have left, or None without steps."""
+    if not choices.has_default_files:
+        return None
+    if choices.has_cyborg:
+        return accelerator_steps.FLAVOR
+    return server_steps.FLAVOR_ONE
+
+
+def _read_paragraphs(
+    given: pathlib.Path | None, default: str
+) -> collections.abc.Sequence[
+    user_files.Paragraph | expected_providers.Paragraph
+]:
+    """Return the paragraphs of the inventory file in use."""
+    if given is not None:
+        return user_files.read_paragraphs(given)
+    return expected_providers.read_paragraphs(default)
 
 
 def _next_state_dir(state_dir: pathlib.Path) -> pathlib.Path:

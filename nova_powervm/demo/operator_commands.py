@@ -21,6 +21,9 @@ from nova_powervm.demo import client_files
 from nova_powervm.demo import config
 from nova_powervm.demo import stack as stack_lib
 
+#: The module that has Cyborg's agent report.
+REPORTS = 'nova_powervm.demo.cyborg_reports'
+
 _INVENTORY = 'nova-powervm-inventory'
 _TIMEOUT = 120
 
@@ -43,14 +46,24 @@ def run_inventory(stack: stack_lib.Stack, *arguments: str) -> Result:
 
     :raises TimeoutError: the command does not end.
     """
-    command = [
-        str(stack.prefix / 'bin' / _INVENTORY),
-        *('--config-file', str(stack.etc / config.NOVA)),
-        *arguments,
-    ]
+    options = ['--config-file', str(stack.etc / config.NOVA), *arguments]
+    return _run(stack, _INVENTORY, options)
+
+
+def report_devices(stack: stack_lib.Stack) -> Result:
+    """Have Cyborg's agent report its devices now.
+
+    :raises TimeoutError: the command does not end.
+    """
+    options = ['-m', REPORTS, '--state-dir', str(stack.state_dir)]
+    return _run(stack, 'python', options)
+
+
+def _run(stack: stack_lib.Stack, program: str, options: list[str]) -> Result:
+    """Run a program of the environment as an operator of the cloud."""
     try:
         done = subprocess.run(  # noqa: S603
-            command,
+            [str(stack.prefix / 'bin' / program), *options],
             env={**os.environ, **client_files.environment(stack)},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -61,8 +74,8 @@ def run_inventory(stack: stack_lib.Stack, *arguments: str) -> Result:
         )
     except subprocess.TimeoutExpired as error:
         raise TimeoutError(
-            f'{_INVENTORY} did not end within {_TIMEOUT} s'
+            f'{program} did not end within {_TIMEOUT} s'
         ) from error
     # Its directory depends on the machine.
-    shown = shlex.join([_INVENTORY, *command[1:]])
+    shown = shlex.join([program, *options])
     return Result(shown, done.returncode, done.stdout)

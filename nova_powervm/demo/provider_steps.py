@@ -70,12 +70,14 @@ def check_provider_tree(context: Context) -> Outcome:
     context.unused = {
         child.name: dict.fromkeys(child.inventories, 0) for child in children
     }
-    expected = {
-        'root': {'name': stack_lib.NODE, 'uuid': node},
-        **expected_providers.providers(
-            context.paragraphs, context.host.slots(), stack_lib.NODE, node
-        ),
-    }
+    expected = {'root': {'name': stack_lib.NODE, 'uuid': node}}
+    for owner, paragraphs in (
+        (expected_providers.NOVA, context.paragraphs),
+        (expected_providers.CYBORG, context.accelerator_paragraphs),
+    ):
+        expected |= expected_providers.providers(
+            paragraphs, context.host.slots(), stack_lib.NODE, node, owner
+        )
     observed = {
         'root': {'name': root.name, 'uuid': root.uuid},
         **{child.name: child.published() for child in children},

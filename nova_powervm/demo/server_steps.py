@@ -13,7 +13,6 @@
 """Steps about flavors and servers."""
 
 import hashlib
-import time
 
 from nova_powervm.demo import attachments
 from nova_powervm.demo import cloud as cloud_lib
@@ -31,7 +30,7 @@ FLAVOR_ONE = 'gpu.one'
 FLAVOR_TWO = 'gpu.two'
 FLAVOR_TAKEN = 'gpu.taken'
 
-_OWNER = 'OWNER_NOVA'
+_OWNER = expected_providers.OWNER_NOVA
 _BY_IDS = (
     'CUSTOM_POWERVM_IOSLOT_VENDOR_ID_10DE',
     'CUSTOM_POWERVM_IOSLOT_DEVICE_ID_1DB6',
@@ -44,9 +43,6 @@ _DIFFERENCES = (
     'the working keys are trait1:, DEVICE_ID and group_policy. OWNER_NOVA',
     'excludes devices that Cyborg manages.',
 )
-
-# Nova forgets a deleted server before Placement and the host do.
-_DELETION_TIMEOUT = 10.0
 
 
 def gpu_group(number: int, *traits: str) -> dict[str, str]:
@@ -77,7 +73,7 @@ def create_image_network_key(context: Context) -> Outcome:
 
 def create_flavor_one(context: Context) -> Outcome:
     """Create a flavor that requests one GPU by its PCI ids."""
-    return _create_flavor(context, FLAVOR_ONE, gpu_group(1, *_BY_IDS))
+    return create_flavor(context, FLAVOR_ONE, gpu_group(1, *_BY_IDS))
 
 
 def create_flavor_two(context: Context) -> Outcome:
@@ -93,19 +89,17 @@ def create_flavor_two(context: Context) -> Outcome:
         **gpu_group(2, trait, _OWNER),
         'group_policy': 'isolate',
     }
-    expected, observed, shown = _create_flavor(
-        context, FLAVOR_TWO, extra_specs
-    )
+    expected, observed, shown = create_flavor(context, FLAVOR_TWO, extra_specs)
     return expected, observed, [*shown, *_DIFFERENCES]
 
 
 def create_flavor_taken(context: Context) -> Outcome:
     """Create a flavor that requests a GPU that a server already has."""
     trait = expected_providers.drc_index_trait(context.allocated_gpus[0])
-    return _create_flavor(context, FLAVOR_TAKEN, gpu_group(1, trait, _OWNER))
+    return create_flavor(context, FLAVOR_TAKEN, gpu_group(1, trait, _OWNER))
 
 
-def _create_flavor(
+def create_flavor(
     context: Context, name: str, extra_specs: dict[str, str]
 ) -> Outcome:
     """Create a flavor; compare its extra specs with those in Nova."""
@@ -134,7 +128,7 @@ def _boot(context: Context, name: str, flavor: str, gpus: int) -> Outcome:
     context.host.pop_request_count()
     server = context.create_server(name, flavor)
     request_count = context.host.pop_request_count()
-    allocated = context.find_allocated_gpus(server)
+    allocated = context.find_allocated(server, step_context.GPU)
     context.allocated_gpus += allocated
     slots = context.host.slots()
     partition = context.find_partition(server)
@@ -230,18 +224,18 @@ def delete_servers(context: Context) -> Outcome:
     """Delete all servers; verify that nothing of them remains."""
     for server in context.servers:
         context.cloud.delete_server(server)
-    expected = {
+    expected: dict[str, report.Json] = {
         'allocations': {server.name: {} for server in context.servers},
         'used': context.unused,
         'LPARs': [],
         'disks, media and ports': [],
-        'GPUs without an owner': context.gpus,
+        'slots without an owner': sorted(context.gpus + context.cards),
     }
-    observed = _find_remains(context)
-    deadline = time.monotonic() + _DELETION_TIMEOUT
-    while observed != expected and time.monotonic() < deadline:
-        time.sleep(0.2)
-        observed = _find_remains(context)
+    if context.stack.has_cyborg:
+        expected['accelerator requests'] = 0
+    observed = step_context.read_until(
+        expected, lambda: _find_remains(context)
+    )
     cloud = context.cloud
     tree = cloud.provider_tree(cloud.compute_node_uuid())
     shown = [*display.usages(tree), '', *display.slots(context.host.slots())]
@@ -261,7 +255,7 @@ def _find_remains(context: Context) -> dict[str, report.Json]:
     ports = [
         port.mac for server in context.servers for port in cloud.ports(server)
     ]
-    return {
+    remains = {
         'allocations': {
             server.name: cloud.allocations(server.id)
             for server in context.servers
@@ -277,9 +271,15 @@ def _find_remains(context: Context) -> dict[str, report.Json]:
             *host.volume_group_contents(),
             *ports,
         ],
-        'GPUs without an owner': [
+        'slots without an owner': [
             slot.drc_index
             for slot in host.slots()
-            if slot.drc_index in context.gpus and slot.owner is None
+            if slot.drc_index in context.gpus + context.cards
+            and slot.owner is None
         ],
     }
+    if context.stack.has_cyborg:
+        remains['accelerator requests'] = sum(
+            len(cloud.cyborg.requests(server.id)) for server in context.servers
+        )
+    return remains

@@ -37,6 +37,12 @@ SERVICE_USERS = ('glance', 'neutron', 'nova', 'placement')
 #: The APIs, each of which has its own port.
 APIS = ('glance', 'keystone', 'neutron', 'nova', 'placement')
 
+#: The user and the API that a cloud with accelerators has beside these.
+CYBORG = 'cyborg'
+
+#: The transport URL of services that share a process with their clients.
+IN_PROCESS = 'fake:/'
+
 # Linux takes the ports of outgoing connections from 32768 upwards, so no
 # client can occupy a lower port before its service starts.
 _PORTS = range(20000, 32768)
@@ -58,14 +64,16 @@ class Stack:
     """The parameters of one cloud.
 
     :ivar state_dir: the directory of everything that the cloud writes.
-    :ivar ports: the port of each API in :data:`APIS`.
-    :ivar passwords: the password of ``admin`` and of each user in
-        :data:`SERVICE_USERS`.
+    :ivar ports: the port of each API.
+    :ivar passwords: the password of ``admin`` and of each service user.
     :ivar host: the PowerVM host.
     :ivar prefix: the prefix of the Python environment.
     :ivar inventory_file: the driver's inventory.yaml.
     :ivar volume_group: the volume group for disks, as
         ``[powervm]volume_group_name`` has it; None for a host without one.
+    :ivar transport_url: the message broker of all services.
+    :ivar accelerator_file: the inventory file of Cyborg's driver; None for a
+        cloud without Cyborg.
     """
 
     state_dir: pathlib.Path
@@ -75,6 +83,13 @@ class Stack:
     prefix: pathlib.Path
     inventory_file: pathlib.Path
     volume_group: str | None
+    transport_url: str = dataclasses.field(default=IN_PROCESS, repr=False)
+    accelerator_file: pathlib.Path | None = None
+
+    @property
+    def has_cyborg(self) -> bool:
+        """Whether Cyborg is a part of the cloud."""
+        return self.accelerator_file is not None
 
     @property
     def etc(self) -> pathlib.Path:
@@ -86,8 +101,12 @@ class Stack:
         """The directory of all log files."""
         return self.state_dir / 'log'
 
+    def mark_of(self, project: str) -> pathlib.Path:
+        """Return the file that exists as soon as a project serves."""
+        return self.state_dir / 'state' / f'{project}.up'
+
     def url(self, api: str) -> str:
-        """Return the URL of one of :data:`APIS`, without a path."""
+        """Return the URL of an API, without a path."""
         return f'http://{ADDRESS}:{self.ports[api]}'
 
     @property
@@ -104,6 +123,9 @@ class Stack:
             'prefix': str(self.prefix),
             'inventory_file': str(self.inventory_file),
             'volume_group': self.volume_group,
+            'transport_url': self.transport_url,
+            'accelerator_file': self.accelerator_file
+            and str(self.accelerator_file),
         }
         write_private(
             self.state_dir / _FILE, json.dumps(document, indent=2) + '\n'
@@ -113,6 +135,7 @@ class Stack:
 def load(state_dir: pathlib.Path) -> Stack:
     """Load the stack that :meth:`Stack.save` wrote to ``state_dir``."""
     document = json.loads((state_dir / _FILE).read_text())
+    accelerator_file = document['accelerator_file']
     return Stack(
         state_dir=state_dir,
         ports=document['ports'],
@@ -121,6 +144,8 @@ def load(state_dir: pathlib.Path) -> Stack:
         prefix=pathlib.Path(document['prefix']),
         inventory_file=pathlib.Path(document['inventory_file']),
         volume_group=document['volume_group'],
+        transport_url=document['transport_url'],
+        accelerator_file=accelerator_file and pathlib.Path(accelerator_file),
     )
 
 
@@ -178,10 +203,12 @@ def _is_free(port: int) -> bool:
         return True
 
 
-def new_passwords() -> dict[str, str]:
+def new_passwords(
+    users: collections.abc.Iterable[str] = SERVICE_USERS,
+) -> dict[str, str]:
     """Return random passwords for the admin and the service users."""
-    # Hexadecimal digits need no quotes in ini files and shells.
-    return {user: secrets.token_hex(16) for user in ('admin', *SERVICE_USERS)}
+    # Hexadecimal digits need no quotes in ini files, URLs and shells.
+    return {user: secrets.token_hex(16) for user in ('admin', *users)}
 
 
 def write_private(path: pathlib.Path, text: str) -> None:

@@ -12,7 +12,9 @@
 
 """What the steps of the demonstration share."""
 
+import collections.abc
 import dataclasses
+import time
 
 from nova_powervm.demo import cloud as cloud_lib
 from nova_powervm.demo import expected_providers
@@ -26,17 +28,25 @@ from nova_powervm.demo import stack as stack_lib
 Outcome = tuple[report.Json, report.Json, list[str]]
 
 GPU = 'CUSTOM_GPU'
+CARD = 'CUSTOM_CRYPTO'
+
+Server = cloud_lib.Server
+
+# Nova forgets a deleted server before Placement, Cyborg and the host do.
+_DELETION_TIMEOUT = 10.0
 
 
 @dataclasses.dataclass
 class Context:
     """The cloud, and what earlier steps found or created.
 
-    :ivar paragraphs: the paragraphs of the inventory file.
+    :ivar paragraphs: the paragraphs of Nova's inventory file.
+    :ivar accelerator_paragraphs: those of Cyborg's, if the cloud has Cyborg.
     :ivar image_data: the contents of the image.
     :ivar image: the image in Glance, once it exists.
     :ivar network: the network in Neutron, once it exists.
-    :ivar gpus: the DRC indexes of the offered GPUs.
+    :ivar gpus: the DRC indexes of the GPUs that Nova offers.
+    :ivar cards: the DRC indexes of the crypto cards that Cyborg offers.
     :ivar provider_names: the names of the slot providers, by UUID.
     :ivar unused: the usages of a slot provider without consumers, by name.
     :ivar servers: the servers created, in order.
@@ -48,9 +58,10 @@ class Context:
     cloud: cloud_lib.Cloud
     host: host_lib.Host
     paragraphs: list[expected_providers.Paragraph] = dataclasses.field(
-        default_factory=lambda: expected_providers.read_paragraphs(
-            launcher.default_inventory()
-        )
+        init=False
+    )
+    accelerator_paragraphs: list[expected_providers.Paragraph] = (
+        dataclasses.field(init=False)
     )
     image_data: bytes = dataclasses.field(
         default_factory=guest.make_image, repr=False
@@ -58,11 +69,23 @@ class Context:
     image: cloud_lib.Image | None = None
     network: cloud_lib.Network | None = None
     gpus: list[str] = dataclasses.field(default_factory=list)
+    cards: list[str] = dataclasses.field(default_factory=list)
     provider_names: dict[str, str] = dataclasses.field(default_factory=dict)
     unused: dict[str, dict[str, int]] = dataclasses.field(default_factory=dict)
     servers: list[cloud_lib.Server] = dataclasses.field(default_factory=list)
     allocated_gpus: list[str] = dataclasses.field(default_factory=list)
     named_gpu: str = ''
+
+    def __post_init__(self) -> None:
+        has_cyborg = self.stack.has_cyborg
+        self.paragraphs = expected_providers.read_paragraphs(
+            launcher.default_inventory(has_cyborg)
+        )
+        self.accelerator_paragraphs = (
+            expected_providers.read_paragraphs(launcher.default_accelerators())
+            if has_cyborg
+            else []
+        )
 
     def create_server(self, name: str, flavor: str) -> cloud_lib.Server:
         """Create a server with the context's image and network."""
@@ -85,14 +108,33 @@ class Context:
                 return partition
         return None
 
-    def find_allocated_gpus(self, server: cloud_lib.Server) -> list[str]:
-        """Return the sorted DRC indexes of a server's GPUs in Placement."""
+    def find_allocated(
+        self, server: cloud_lib.Server, resource_class: str
+    ) -> list[str]:
+        """Return the sorted DRC indexes of a server's slots in Placement."""
         allocations = self.cloud.allocations(server.id)
         return sorted(
             self.provider_names.get(provider, provider)[-8:]
             for provider, resources in allocations.items()
-            if GPU in resources
+            if resource_class in resources
         )
+
+
+def read_until(
+    expected: report.Json,
+    read: collections.abc.Callable[[], report.Json],
+    seconds: float = _DELETION_TIMEOUT,
+) -> report.Json:
+    """Read until the expected result is there.
+
+    :param seconds: after this time, the last result is returned as it is.
+    """
+    observed = read()
+    deadline = time.monotonic() + seconds
+    while observed != expected and time.monotonic() < deadline:
+        time.sleep(0.2)
+        observed = read()
+    return observed
 
 
 def partition_uuid(server_id: str) -> str:

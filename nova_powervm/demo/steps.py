@@ -22,6 +22,7 @@ import collections.abc
 import openstack.exceptions
 import requests
 
+from nova_powervm.demo import accelerator_steps
 from nova_powervm.demo import display
 from nova_powervm.demo import provider_steps
 from nova_powervm.demo import report
@@ -38,9 +39,14 @@ REFUSALS = (
 
 Action = collections.abc.Callable[[step_context.Context], step_context.Outcome]
 
-STEPS: tuple[tuple[str, Action], ...] = (
+_Steps = tuple[tuple[str, Action], ...]
+
+_SLOTS: _Steps = (
     ('The slots of the host', provider_steps.show_slots),
     ('The inventory.yaml in use', provider_steps.show_inventory),
+)
+
+_TREE: _Steps = (
     ('The provider tree in Placement', provider_steps.check_provider_tree),
     (
         'in_tree of any slot returns the whole tree',
@@ -50,6 +56,17 @@ STEPS: tuple[tuple[str, Action], ...] = (
         'An image, a network and a key',
         server_steps.create_image_network_key,
     ),
+)
+
+_END: _Steps = (
+    ('The lint of the flavors', server_steps.lint_flavors),
+    ('Deletion releases everything', server_steps.delete_servers),
+)
+
+#: The steps in a cloud without Cyborg.
+STEPS: _Steps = (
+    *_SLOTS,
+    *_TREE,
     ('A flavor with one GPU', server_steps.create_flavor_one),
     ('A server with one GPU', server_steps.boot_one_gpu),
     (
@@ -65,8 +82,42 @@ STEPS: tuple[tuple[str, Action], ...] = (
         'A server that requests an allocated GPU',
         server_steps.boot_taken_gpu,
     ),
-    ('The lint of the flavors', server_steps.lint_flavors),
-    ('Deletion releases everything', server_steps.delete_servers),
+    *_END,
+)
+
+#: The steps in a cloud with Cyborg.
+CYBORG_STEPS: _Steps = (
+    *_SLOTS,
+    ('The accelerators.yaml in use', accelerator_steps.show_accelerators),
+    *_TREE,
+    ('The devices in Cyborg', accelerator_steps.check_devices),
+    (
+        'A device profile and a flavor',
+        accelerator_steps.create_profile_and_flavor,
+    ),
+    (
+        'A server with a card that Cyborg manages',
+        accelerator_steps.boot_one_card,
+    ),
+    ('A hard reboot keeps the card', accelerator_steps.reboot),
+    ('A rebuild keeps the card', accelerator_steps.rebuild),
+    (
+        'A server that requests a disabled card',
+        accelerator_steps.boot_disabled_card,
+    ),
+    (
+        'A server with the card after it was enabled',
+        accelerator_steps.boot_enabled_card,
+    ),
+    (
+        'Its deletion releases the card',
+        accelerator_steps.delete_second_card,
+    ),
+    (
+        "A server with a GPU of Nova's and a card of Cyborg's",
+        accelerator_steps.boot_gpu_and_card,
+    ),
+    *_END,
 )
 
 
@@ -77,7 +128,8 @@ def run_steps(
 
     :param context: the context of a cloud that is as it was started.
     """
-    for title, action in STEPS:
+    steps = CYBORG_STEPS if context.stack.has_cyborg else STEPS
+    for title, action in steps:
         try:
             expected, observed, shown = action(context)
         except REFUSALS as error:
@@ -102,9 +154,14 @@ def show_cloud(
     cloud, host, stack = context.cloud, context.host, context.stack
     yield 'The slots of the host', display.slots(host.slots())
     tree = cloud.provider_tree(cloud.compute_node_uuid())
+    files = str(stack.inventory_file)
+    if stack.has_cyborg:
+        files += f' and {stack.accelerator_file}'
     yield (
         'The provider tree in Placement',
-        [f'according to {stack.inventory_file}', '', *display.tree(tree)],
+        [f'according to {files}', '', *display.tree(tree)],
     )
+    if stack.has_cyborg:
+        yield 'The devices in Cyborg', display.devices(cloud.cyborg.devices())
     _, _, shown = server_steps.create_image_network_key(context)
     yield 'An image, a network and a key', shown

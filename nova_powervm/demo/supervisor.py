@@ -121,6 +121,14 @@ class Supervisor:
                     name, f'ended with status {status}', self.log(name)
                 )
 
+    def kill(self, name: str) -> None:
+        """Kill a child and its descendants, which can't prepare for it."""
+        child = self._children.pop(name)
+        _signal_group(child, signal.SIGKILL)
+        child.wait()
+        if child.stdin:
+            child.stdin.close()
+
     def output(self, name: str) -> pathlib.Path:
         """Return the file with the output of a child."""
         return self._log_dir / f'{name}.out'

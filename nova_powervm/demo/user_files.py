@@ -12,6 +12,7 @@
 
 """Inventory files and worlds that the user supplies."""
 
+import dataclasses
 import pathlib
 
 from nova_powervm import exception
@@ -24,10 +25,18 @@ class UserFileError(Exception):
     """A file of the user can't be used; the message names it."""
 
 
-def read_paragraph_names(path: pathlib.Path) -> list[str]:
-    """Return the names of the paragraphs that offer devices.
+@dataclasses.dataclass(frozen=True)
+class Paragraph:
+    """A paragraph that offers devices."""
 
-    The file is checked as nova-compute checks it.
+    name: str
+    resource_class: str
+
+
+def read_paragraphs(path: pathlib.Path) -> list[Paragraph]:
+    """Return the paragraphs that offer devices.
+
+    The file is checked as nova-compute and cyborg-agent check it.
 
     :raises UserFileError: the file can't be read, or has problems.
     """
@@ -39,7 +48,9 @@ def read_paragraph_names(path: pathlib.Path) -> list[str]:
     except exception.PowerVMError as error:
         raise UserFileError(str(error)) from error
     return [
-        paragraph.name for paragraph in policy.paragraphs if paragraph.allow
+        Paragraph(paragraph.name, paragraph.resource_class)
+        for paragraph in policy.paragraphs
+        if paragraph.allow
     ]
 
 

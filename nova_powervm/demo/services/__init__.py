@@ -12,7 +12,10 @@
 
 """The child processes of the launcher: the emulator and OpenStack projects.
 
-Each project has one process, because the ``fake`` transport of
-oslo.messaging transports messages within a process only. So nova-api, the
-conductor, the scheduler and nova-compute share one.
+Each project has one process if it can, which starts faster than several. With
+``fake:/``, the transport of oslo.messaging within a process, nova-api, the
+conductor, the scheduler and nova-compute can only share one.
+
+Each module has a function ``serve(stack)``, which returns as soon as the
+project serves.
 """

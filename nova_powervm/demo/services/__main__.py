@@ -24,7 +24,10 @@ from nova_powervm.demo import stack as stack_lib
 from nova_powervm.demo.services import launcher_watch
 
 #: Modules of this package, each with a function ``serve(stack)``.
-PROJECTS = ('glance', 'keystone', 'neutron', 'nova')
+PROJECTS = (
+    *('glance', 'keystone', 'neutron', 'nova'),
+    *('cyborg_agent', 'cyborg_api', 'cyborg_conductor'),
+)
 
 
 def main() -> None:
@@ -44,7 +47,9 @@ def main() -> None:
         module = importlib.import_module(
             f'nova_powervm.demo.services.{arguments.project}'
         )
-        module.serve(stack_lib.load(arguments.state_dir))
+        stack = stack_lib.load(arguments.state_dir)
+        module.serve(stack)
+        stack.mark_of(arguments.project).touch()
         threading.Event().wait()
     except BaseException:
         # Threads of the project would keep this process alive, and the

@@ -38,6 +38,7 @@ _DOMAIN = 'default'
 
 #: Service type -> name of the API, and path of its endpoint.
 _CATALOG = {
+    'accelerator': (stack_lib.CYBORG, '/v2'),
     'compute': ('nova', '/v2.1'),
     'image': ('glance', ''),
     'network': ('neutron', ''),
@@ -87,11 +88,13 @@ def _seed(stack: stack_lib.Stack, admin: bootstrap.Bootstrapper) -> None:
     """Create the service users and the endpoints of other projects."""
     project = _new(name='service', domain_id=_DOMAIN, enabled=True)
     _PROVIDERS.resource_api.create_project(project['id'], project)
-    for user in stack_lib.SERVICE_USERS:
+    for user, password in stack.passwords.items():
+        if user == admin.admin_username:
+            continue
         created = _PROVIDERS.identity_api.create_user(
             {
                 'name': user,
-                'password': stack.passwords[user],
+                'password': password,
                 'domain_id': _DOMAIN,
                 'enabled': True,
             }
@@ -101,6 +104,8 @@ def _seed(stack: stack_lib.Stack, admin: bootstrap.Bootstrapper) -> None:
                 created['id'], project['id'], role
             )
     for kind, (api, path) in _CATALOG.items():
+        if api not in stack.ports:
+            continue
         service = _new(name=api, type=kind, enabled=True)
         _PROVIDERS.catalog_api.create_service(service['id'], service)
         for interface in ('public', 'internal', 'admin'):

@@ -13,8 +13,8 @@
 """Nova's API, conductor, scheduler and compute, and Placement.
 
 The services and the driver are the installed ones. They start here, in one
-process, because their own commands start one process each, which need a
-message broker to communicate.
+process, because their own commands start one process each, which takes longer
+and needs a message broker.
 """
 
 # ruff: noqa: E402
@@ -87,7 +87,7 @@ def _create_databases(
     migration.db_sync(database='api')
     cells = (
         ('cell0', objects.CellMapping.CELL0_UUID, 'none:///'),
-        ('cell1', str(uuid.uuid4()), 'fake:/'),
+        ('cell1', str(uuid.uuid4()), stack.transport_url),
     )
     for name, identifier, transport_url in cells:
         cell = objects.CellMapping(

@@ -12,6 +12,7 @@
 
 """Values that several of these tests use."""
 
+import dataclasses
 import pathlib
 
 from nova_powervm.demo import host
@@ -41,6 +42,19 @@ def a_stack(state_dir: pathlib.Path = pathlib.Path('/state')) -> stack.Stack:
         prefix=pathlib.Path('/prefix'),
         inventory_file=state_dir / 'etc' / 'inventory.yaml',
         volume_group='image_pool',
+    )
+
+
+def a_stack_with_cyborg(
+    state_dir: pathlib.Path = pathlib.Path('/state'),
+) -> stack.Stack:
+    base = a_stack(state_dir)
+    return dataclasses.replace(
+        base,
+        ports={**base.ports, 'cyborg': 20099},
+        passwords={**base.passwords, 'cyborg': 'cyborg-secret'},
+        transport_url='demo-tcp://:queues-secret@127.0.0.1:20098/',
+        accelerator_file=state_dir / 'etc' / 'accelerators.yaml',
     )
 
 

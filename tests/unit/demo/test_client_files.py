@@ -10,7 +10,9 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
+import os
 import subprocess
+import sys
 import unittest
 
 import yaml
@@ -31,6 +33,28 @@ class ClientFilesTest(unittest.TestCase):
         )
 
         self.assertEqual('admin admin-secret\n', answer.stdout)
+
+    def test_commands_find_the_transport_of_the_demonstration(self):
+        plain = client_files.environment(samples.a_stack())
+        self.assertNotIn('PYTHONPATH', plain)
+
+        stack = samples.a_stack_with_cyborg()
+        environment = client_files.environment(stack)
+
+        answer = subprocess.run(
+            [
+                sys.executable,
+                '-c',
+                'import importlib.metadata as m; '
+                '(found,) = m.entry_points(group="oslo.messaging.drivers", '
+                'name="demo-tcp"); print(found.load().__name__)',
+            ],
+            env={**os.environ, **environment, 'PYTHONWARNINGS': 'ignore'},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        self.assertEqual('Driver\n', answer.stdout)
 
     def test_clouds_yaml_names_cloud_with_credentials(self):
         stack = samples.a_stack()

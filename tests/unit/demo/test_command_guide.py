@@ -10,6 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
+import json
 import os
 import pathlib
 import shlex
@@ -17,13 +18,20 @@ import unittest
 from unittest import mock
 
 from nova_powervm.demo import command_guide
+from nova_powervm.demo import launcher
+from nova_powervm.demo import operator_commands
 
 _STATE_DIR = pathlib.Path('/a state')
 
 
-def _guide(flavor='gpu.one', paragraphs=()):
+def _guide(flavor='gpu.one', paragraphs=(), classes=(), **choices):
     return command_guide.Guide(
-        _STATE_DIR, pathlib.Path('/prefix'), flavor, paragraphs
+        _STATE_DIR,
+        pathlib.Path('/prefix'),
+        launcher.Choices(**choices),
+        flavor=flavor,
+        paragraphs=paragraphs,
+        accelerator_classes=classes,
     )
 
 
@@ -85,6 +93,50 @@ class CommandGuideTest(unittest.TestCase):
             ['--keep', '--state-dir', '/a state'], commands[0][-3:]
         )
         self.assertEqual(['.', '/a state/openrc'], commands[1])
+
+    def test_next_run_has_the_choices_of_this_one(self):
+        guide = _guide(has_cyborg=True, transport_url='rabbit://me:a b@h/')
+
+        command = _commands(guide.for_next_run())[0]
+
+        self.assertEqual(
+            ['--cyborg', '--transport-url', 'rabbit://me:a b@h/'], command[-3:]
+        )
+
+    def test_cloud_without_cyborg_has_no_commands_for_it(self):
+        text = _guide(classes=['CUSTOM_CRYPTO']).for_running_cloud()
+
+        self.assertNotIn('accelerator', text)
+        self.assertIn('no conductor answers', text)
+
+    def test_cloud_with_cyborg_gets_profile_flavor_and_server(self):
+        guide = _guide(classes=['CUSTOM_CRYPTO'], has_cyborg=True)
+
+        text = guide.for_running_cloud()
+
+        (created,) = (
+            command
+            for command in _commands(text)
+            if command[1:5] == ['accelerator', 'device', 'profile', 'create']
+        )
+        self.assertEqual(
+            [
+                {
+                    'resources:CUSTOM_CRYPTO': '1',
+                    'trait:CUSTOM_POWERVM_CYBORG': 'required',
+                }
+            ],
+            json.loads(created[6]),
+        )
+        self.assertIn(f'--property accel:device_profile={created[5]} ', text)
+        self.assertNotIn('no conductor answers', text)
+        self.assertIn(f'-m {operator_commands.REPORTS} ', text)
+
+    def test_cyborg_without_paragraphs_gets_no_profile(self):
+        text = _guide(has_cyborg=True).for_running_cloud()
+
+        self.assertIn('accelerator device list', text)
+        self.assertNotIn('profile create', text)
 
     def test_script_that_started_the_demonstration_is_named(self):
         with mock.patch.dict(

@@ -12,6 +12,8 @@
 
 import configparser
 import dataclasses
+import pathlib
+import tempfile
 import unittest
 from importlib import metadata
 
@@ -22,15 +24,24 @@ from tests.unit.demo import samples
 
 def _parsed(render):
     parser = configparser.RawConfigParser()
-    parser.read_string(config.ini(render(samples.a_stack())))
+    parser.read_string(config.ini(render(samples.a_stack_with_cyborg())))
     return parser
+
+
+def _own(parser, section):
+    """Return the options of a section without those of all sections."""
+    return {
+        key: value
+        for key, value in parser[section].items()
+        if key not in parser.defaults()
+    }
 
 
 class ConfigFilesTest(unittest.TestCase):
     def test_files_parse_without_duplicate_sections(self):
         for name, render in config.FILES.items():
             with self.subTest(name):
-                self.assertIn('DEFAULT', config.ini(render(samples.a_stack())))
+                self.assertIn('DEFAULT', render(samples.a_stack_with_cyborg()))
                 _parsed(render)
 
     def test_nova_conf_has_driver_and_host(self):
@@ -93,11 +104,60 @@ class ConfigFilesTest(unittest.TestCase):
             )
         )
 
-    def test_transport_stays_in_the_process(self):
+    def test_transport_stays_in_the_process_without_cyborg(self):
         for render in (config.nova, config.neutron, config.glance):
             self.assertEqual(
-                'fake:/', _parsed(render).defaults()['transport_url']
+                'fake:/', render(samples.a_stack())['DEFAULT']['transport_url']
             )
+
+    def test_projects_share_the_broker_of_the_stack(self):
+        url = samples.a_stack_with_cyborg().transport_url
+        for render in (
+            config.nova,
+            config.neutron,
+            config.glance,
+            config.cyborg,
+        ):
+            self.assertEqual(url, _parsed(render).defaults()['transport_url'])
+
+    def test_cyborg_conf_has_driver_files_and_provider(self):
+        cyborg = _parsed(config.cyborg)
+
+        self.assertEqual(stack.NODE, cyborg.defaults()['host'])
+        self.assertEqual(
+            {
+                'enabled_drivers': 'powervm',
+                'resource_provider_name': stack.NODE,
+            },
+            _own(cyborg, 'agent'),
+        )
+        self.assertEqual(
+            {
+                'rest_url': 'http://127.0.0.1:29999',
+                'rest_username': 'user',
+                'rest_password': 'rest-secret',
+                'inventory_file': '/state/etc/inventory.yaml',
+                'accelerator_file': '/state/etc/accelerators.yaml',
+            },
+            _own(cyborg, 'powervm'),
+        )
+
+    def test_cyborg_conf_is_written_for_clouds_with_cyborg_only(self):
+        for make, has_it in (
+            (samples.a_stack, False),
+            (samples.a_stack_with_cyborg, True),
+        ):
+            with tempfile.TemporaryDirectory() as directory:
+                made = make(pathlib.Path(directory))
+                prefix = pathlib.Path(directory) / 'prefix'
+                paste = prefix / 'etc/nova/api-paste.ini'
+                paste.parent.mkdir(parents=True)
+                paste.touch()
+                made.etc.mkdir()
+
+                config.write(dataclasses.replace(made, prefix=prefix))
+
+                self.assertEqual(has_it, (made.etc / config.CYBORG).exists())
 
     def test_services_have_different_passwords(self):
         for user, render in (
@@ -105,6 +165,7 @@ class ConfigFilesTest(unittest.TestCase):
             ('neutron', config.neutron),
             ('nova', config.nova),
             ('placement', config.placement),
+            ('cyborg', config.cyborg),
         ):
             section = _parsed(render)['keystone_authtoken']
             self.assertEqual(user, section['username'])
@@ -127,4 +188,4 @@ class ConfigFilesTest(unittest.TestCase):
             if key == 'connection'
         }
 
-        self.assertEqual(6, len(databases))
+        self.assertEqual(7, len(databases))

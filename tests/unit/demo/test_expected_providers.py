@@ -98,6 +98,24 @@ class ExpectedProvidersTest(unittest.TestCase):
             providers[name]['traits'],
         )
 
+    def test_provider_of_cyborg_has_its_own_name_owner_and_mark(self):
+        paragraphs = expected_providers.read_paragraphs(samples.INVENTORY)
+        novas, cyborgs = (
+            expected_providers.providers(
+                paragraphs, [GPU], 'node', 'uuid', owner
+            )
+            for owner in (expected_providers.NOVA, expected_providers.CYBORG)
+        )
+
+        name = 'PowerVM Cyborg IOSlot node 21010020'
+        self.assertEqual([name], list(cyborgs))
+        (of_nova,) = novas.values()
+        self.assertEqual(
+            {'OWNER_NOVA', 'OWNER_CYBORG', 'CUSTOM_POWERVM_CYBORG'},
+            {*of_nova['traits']} ^ {*cyborgs[name]['traits']},
+        )
+        self.assertEqual(of_nova['inventories'], cyborgs[name]['inventories'])
+
     def test_unreported_property_generates_no_trait(self):
         (paragraph, _other) = expected_providers.read_paragraphs(
             samples.INVENTORY

@@ -13,11 +13,14 @@
 import pathlib
 import tempfile
 import unittest
+from unittest import mock
 
 import requests
 
+from nova_powervm.demo import expected_providers
 from nova_powervm.demo import host
 from nova_powervm.demo import launcher
+from nova_powervm.demo import stack
 from nova_powervm.demo import supervisor
 
 
@@ -65,17 +68,101 @@ class InventoryFileTest(unittest.TestCase):
         (self.state_dir / 'etc').mkdir()
 
     def test_default_inventory_is_written_without_license(self):
-        path = launcher._place_inventory(self.state_dir, None)
+        wanted = self.state_dir / 'etc' / 'inventory.yaml'
 
-        self.assertEqual(self.state_dir / 'etc' / 'inventory.yaml', path)
+        path = launcher._place(wanted, None, launcher.default_inventory())
+
+        self.assertEqual(wanted, path)
         self.assertNotIn('License', path.read_text())
 
     def test_inventory_of_user_is_read_in_place(self):
         given = pathlib.Path('mine.yaml')
 
-        path = launcher._place_inventory(self.state_dir, given)
+        path = launcher._place(self.state_dir / 'other', given, 'text')
 
         self.assertEqual(pathlib.Path.cwd() / 'mine.yaml', path)
+
+
+class DefaultFilesTest(unittest.TestCase):
+    def load(self, text):
+        return expected_providers.read_paragraphs(text)
+
+    def test_files_of_nova_and_cyborg_identify_different_slots(self):
+        def identified(text):
+            return [paragraph.identification for paragraph in self.load(text)]
+
+        novas = identified(launcher.default_inventory(has_cyborg=True))
+        cyborgs = identified(launcher.default_accelerators())
+
+        self.assertEqual([], [item for item in cyborgs if item in novas])
+        self.assertEqual(
+            identified(launcher.default_inventory()), novas + cyborgs
+        )
+
+    def test_gpus_are_the_same_with_and_without_cyborg(self):
+        without = self.load(launcher.default_inventory())
+
+        beside = self.load(launcher.default_inventory(has_cyborg=True))
+
+        self.assertEqual(without[:2], beside)
+
+
+class MakeStackTest(unittest.TestCase):
+    """Choices of a run, and the cloud that they make."""
+
+    def setUp(self):
+        super().setUp()
+        directory = tempfile.TemporaryDirectory()
+        self.addCleanup(directory.cleanup)
+        self.state_dir = pathlib.Path(directory.name)
+        (self.state_dir / 'etc').mkdir()
+        client = mock.patch.object(launcher.client, 'Client')
+        client.start().return_value.state.return_value = _state()
+        self.addCleanup(client.stop)
+
+    def make(self, **choices):
+        return launcher._make_stack(
+            self.state_dir,
+            launcher.Choices(**choices),
+            stack.HostRest('http://127.0.0.1:1', 'user', 'secret'),
+        )
+
+    def test_cloud_without_cyborg_needs_no_broker(self):
+        made = self.make()
+
+        self.assertFalse(made.has_cyborg)
+        self.assertEqual('fake:/', made.transport_url)
+        self.assertNotIn('cyborg', made.ports)
+        self.assertNotIn('cyborg', made.passwords)
+
+    def test_cloud_with_cyborg_has_its_api_user_file_and_broker(self):
+        made = self.make(has_cyborg=True)
+
+        self.assertIn('cyborg', made.ports)
+        self.assertIn('cyborg', made.passwords)
+        self.assertEqual(
+            launcher.default_accelerators(),
+            made.accelerator_file.read_text(),
+        )
+        self.assertNotIn('crypto:', made.inventory_file.read_text())
+        self.assertTrue(made.transport_url.startswith('demo-tcp://:'))
+
+    def test_passwords_of_brokers_differ_per_run(self):
+        urls = {self.make(has_cyborg=True).transport_url for _ in range(2)}
+
+        self.assertEqual(2, len(urls))
+
+    def test_broker_of_the_user_is_used(self):
+        url = 'rabbit://user:secret@host:5672/'
+
+        for has_cyborg in (False, True):
+            made = self.make(has_cyborg=has_cyborg, transport_url=url)
+            self.assertEqual(url, made.transport_url)
+
+    def test_accelerators_of_the_user_are_read_in_place(self):
+        made = self.make(has_cyborg=True, accelerators=pathlib.Path('mine'))
+
+        self.assertEqual(pathlib.Path.cwd() / 'mine', made.accelerator_file)
 
 
 class EmulatorTest(unittest.TestCase):

@@ -54,6 +54,12 @@ class UsageTest(unittest.TestCase):
         )
         self.assertFalse((self.directory / 'new').exists())
 
+    def test_unusable_accelerators_are_a_usage_error(self):
+        path = self.directory / 'accelerators.yaml'
+        path.write_text('cards: {identification: {vendor: "1014"}}')
+
+        self.assert_refused('--accelerators', path, reason=str(path))
+
     def test_unusable_world_is_a_usage_error(self):
         path = self.directory / 'world.yaml'
         path.write_text('[]')
@@ -74,18 +80,34 @@ class ParseArgumentsTest(unittest.TestCase):
     def test_defaults_run_the_steps_and_stop(self):
         arguments = main._parse([])
 
-        self.assertTrue(arguments.files.are_defaults)
+        self.assertEqual(launcher.Choices(), arguments.choices)
+        self.assertTrue(arguments.choices.has_default_files)
         self.assertFalse(arguments.keep)
 
     def test_files_of_the_user_imply_keep(self):
-        for option, files in (
-            ('--inventory', launcher.Files(inventory=pathlib.Path('a'))),
-            ('--world', launcher.Files(world=pathlib.Path('a'))),
+        path = pathlib.Path('a')
+        for option, choices in (
+            ('--inventory', launcher.Choices(inventory=path)),
+            ('--world', launcher.Choices(world=path)),
+            (
+                '--accelerators',
+                launcher.Choices(accelerators=path, has_cyborg=True),
+            ),
         ):
             with self.subTest(option):
                 arguments = main._parse([option, 'a'])
-                self.assertEqual(files, arguments.files)
+                self.assertEqual(choices, arguments.choices)
                 self.assertTrue(arguments.keep)
+
+    def test_cyborg_and_broker_keep_the_steps(self):
+        arguments = main._parse(['--cyborg', '--transport-url', 'rabbit://h/'])
+
+        self.assertEqual(
+            launcher.Choices(has_cyborg=True, transport_url='rabbit://h/'),
+            arguments.choices,
+        )
+        self.assertTrue(arguments.choices.has_default_files)
+        self.assertFalse(arguments.keep)
 
 
 class EndNoticeTest(unittest.TestCase):
@@ -121,7 +143,7 @@ class EndNoticeTest(unittest.TestCase):
                     main.signal, 'pause', side_effect=KeyboardInterrupt
                 ),
             ):
-                main._keep(stack, launcher.Files(), is_temporary=True)
+                main._keep(stack, launcher.Choices(), is_temporary=True)
             self.assertTrue((stack.state_dir / 'openrc').exists())
 
         self.assertIn('server create --flavor gpu.one', out.getvalue())

@@ -57,16 +57,18 @@ class StateDirTest(unittest.TestCase):
         self.assertEqual('text', path.read_text())
 
     def test_load_returns_saved_stack(self):
-        wanted = samples.a_stack(self.parent)
+        for wanted in (
+            samples.a_stack(self.parent),
+            samples.a_stack_with_cyborg(self.parent),
+        ):
+            wanted.save()
 
-        wanted.save()
-
-        self.assertEqual(wanted, stack.load(self.parent))
+            self.assertEqual(wanted, stack.load(self.parent))
 
 
 class StackTest(unittest.TestCase):
     def test_repr_has_no_secrets(self):
-        self.assertNotIn('secret', repr(samples.a_stack()))
+        self.assertNotIn('secret', repr(samples.a_stack_with_cyborg()))
 
     def test_passwords_differ_per_user_and_run(self):
         first, second = stack.new_passwords(), stack.new_passwords()

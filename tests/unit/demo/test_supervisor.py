@@ -12,6 +12,7 @@
 
 import os
 import pathlib
+import signal
 import tempfile
 import time
 import unittest
@@ -69,6 +70,19 @@ class SupervisorTest(unittest.TestCase):
 
         with self.assertRaises(ProcessLookupError):
             os.kill(child.pid, 0)
+
+    def test_killed_child_can_be_started_again(self):
+        self.supervisor.start('server', 'http.server', '0')
+        (child,) = self.supervisor._children.values()
+
+        self.supervisor.kill('server')
+
+        self.assertEqual(-signal.SIGKILL, child.returncode)
+        self.supervisor.check()
+        self.supervisor.start('server', 'http.server', '0')
+        self.assertEqual(
+            ['server'], list(self.supervisor.wait(['server'], self._said, 30))
+        )
 
     def test_child_that_ignores_sigterm_is_killed(self):
         (self.log_dir / 'deaf.py').write_text(

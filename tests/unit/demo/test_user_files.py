@@ -42,18 +42,19 @@ class UserFilesTest(unittest.TestCase):
         self.path.write_text(_INVENTORY)
 
         self.assertEqual(
-            ['devices'], user_files.read_paragraph_names(self.path)
+            ['devices'],
+            [found.name for found in user_files.read_paragraphs(self.path)],
         )
 
     def test_missing_inventory_is_named(self):
         self.assert_refused(
-            user_files.read_paragraph_names, 'No such file or directory'
+            user_files.read_paragraphs, 'No such file or directory'
         )
 
     def test_invalid_inventory_is_named_with_line(self):
         self.path.write_text('gpus:\n  traits: []\n')
 
-        self.assert_refused(user_files.read_paragraph_names, 'line ', 'gpus')
+        self.assert_refused(user_files.read_paragraphs, 'line ', 'gpus')
 
     def test_valid_world_is_accepted(self):
         self.path.write_text('systems: [{name: machine}]')
