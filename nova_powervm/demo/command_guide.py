@@ -202,10 +202,11 @@ class Guide:
     def _report_command(self) -> list[str]:
         if not self._choices.has_cyborg:
             return []
+        module = shlex.join(operator_commands.REPORTS)
         return [
             '# The agent of Cyborg reports its devices every minute, or now:',
-            f'{self._program("python")} -m {operator_commands.REPORTS} '
-            f'--state-dir {shlex.quote(str(self._state_dir))}',
+            f'{self._program("python")} {module} \\',
+            f'    --state-dir {shlex.quote(str(self._state_dir))}',
         ]
 
     def _warning(self) -> list[str]:
