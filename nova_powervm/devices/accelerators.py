@@ -14,6 +14,7 @@
 
 import dataclasses
 import re
+from collections.abc import Collection
 from collections.abc import Iterable
 from collections.abc import Iterator
 from collections.abc import Mapping
@@ -106,6 +107,38 @@ def to_claims(requests: Iterable[Request]) -> tuple[claims.Claim, ...]:
         )
         for request in requests
         if request.drc_index is not None
+    )
+
+
+def refuse_lost(
+    instance: str, built_with: Collection[int], requests: Iterable[Request]
+) -> None:
+    """Refuse to go on with fewer accelerators than an instance was built with.
+
+    Nova finds only the requests that are bound to the instance, so one that
+    was unbound or deleted is missing without a word.
+
+    :param instance: The instance's uuid, for messages.
+    :param built_with: DRC indexes of the accelerators that it was built with.
+        A request may have been bound to another slot since, so only their
+        number counts.
+    :param requests: Its accelerator requests.
+    :raises exception.AcceleratorRefused: There are fewer slots in the
+        requests.
+    """
+    present = {request.drc_index for request in requests} - {None}
+    if len(present) >= len(built_with):
+        return
+    lost = ', '.join(
+        slots.format_drc_index(index)
+        for index in sorted({*built_with} - present)
+    )
+    raise exception.AcceleratorRefused(
+        instance=instance,
+        reason=f'it was built with {len(built_with)} accelerators, but '
+        f'Cyborg has bound requests for {len(present)} only. The request for '
+        f'slot {lost} is missing. Bind all of them again, or create a new '
+        'server',
     )
 
 

@@ -14,6 +14,7 @@
 
 import time
 from collections.abc import Callable
+from collections.abc import Sequence
 from typing import Any
 
 import nova.conf
@@ -28,11 +29,15 @@ from oslo_log import log as logging
 
 from nova_powervm import exception
 from nova_powervm.devices import accelerators
+from nova_powervm.devices import slots
 
 CONF = nova.conf.CONF
 LOG = logging.getLogger(__name__)
 
 _SERVICE_USER = service_token.SERVICE_USER_GROUP
+
+#: Key of an instance's system metadata for the slots of its requests.
+SLOTS_KEY = 'powervm_accelerators'
 
 #: Waits for a number of seconds.
 Sleep = Callable[[float], None]
@@ -51,6 +56,40 @@ def parse_requests(
     return accelerators.parse(
         instance.uuid, nodename, _device_profile(instance), accel_info
     )
+
+
+def record_slots(
+    instance: Any, requests: Sequence[accelerators.Request]
+) -> None:
+    """Record the accelerators that an instance is built with.
+
+    Nova saves this with the rest of the instance. Later the driver compares
+    it with the requests that Cyborg still has.
+
+    :param instance: nova.objects.Instance.
+    :param requests: Its requests.
+    """
+    if requests:
+        instance.system_metadata[SLOTS_KEY] = ' '.join(
+            slots.format_drc_index(request.drc_index)
+            for request in requests
+            if request.drc_index is not None
+        )
+
+
+def _parse_all(
+    instance: Any, nodename: str, accel_info: Any
+) -> tuple[accelerators.Request, ...]:
+    """Parse the requests of an instance that was built with some."""
+    requests = parse_requests(instance, nodename, accel_info)
+    if requests:
+        recorded = instance.system_metadata.get(SLOTS_KEY) or ''
+        accelerators.refuse_lost(
+            instance.uuid,
+            {int(text, 16) for text in recorded.split()},
+            requests,
+        )
+    return requests
 
 
 def await_requests(
@@ -74,7 +113,7 @@ def await_requests(
     """
     if accelerators.is_binding(accel_info):
         accel_info = _poll_until_settled(context, instance, sleep)
-    return parse_requests(instance, nodename, accel_info)
+    return _parse_all(instance, nodename, accel_info)
 
 
 def fetch_requests(
@@ -95,7 +134,8 @@ def fetch_requests(
     :param nodename: The compute node's name.
     :param wait: Whether to wait for those that Cyborg is still binding.
     :param sleep: Waits for a number of seconds.
-    :raises exception.AcceleratorsUnknown: Cyborg did not answer.
+    :raises exception.AcceleratorsUnknown: Cyborg did not answer, or is still
+        binding them.
     :raises exception.AcceleratorRefused: A request cannot be served.
     """
     if _device_profile(instance) is None:
@@ -105,12 +145,10 @@ def fetch_requests(
     else:
         found = _query_cyborg(context, instance)
         if accelerators.is_binding(found):
-            LOG.info(
-                'Cyborg is still binding accelerators of the instance; a '
-                'starting nova-compute does not wait for them.',
-                instance=instance,
+            raise exception.AcceleratorsUnknown(
+                instance=instance.uuid, reason='it is still binding them'
             )
-    return parse_requests(instance, nodename, found)
+    return _parse_all(instance, nodename, found)
 
 
 def _poll_until_settled(context: Any, instance: Any, sleep: Sleep) -> Any:

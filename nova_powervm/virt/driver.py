@@ -41,7 +41,9 @@ from nova_powervm.ops import host as host_ops
 from nova_powervm.ops import instance_spec
 from nova_powervm.ops import network
 from nova_powervm.virt import accelerator_requests
+from nova_powervm.virt import action_events
 from nova_powervm.virt import config_drives
+from nova_powervm.virt import deferred_starts
 from nova_powervm.virt import device_tags
 from nova_powervm.virt import errors
 from nova_powervm.virt import images
@@ -65,6 +67,9 @@ CONF = nova.conf.CONF
 LOG = logging.getLogger(__name__)
 
 conf.register_opts(CONF)
+
+#: Name of the event that records a refused reboot.
+_REBOOT_EVENT = 'powervm_reboot'
 
 
 @errors.translate_errors
@@ -99,6 +104,9 @@ class PowerVMDriver(unsupported.Unsupported):
         self._is_first_cycle = True
         self._silent_host = silent_host.SilentHostLimiter()
         self._refused_rebuilds = rebuild.RefusedRebuilds(virtapi)
+        self._deferred_starts = deferred_starts.DeferredStarts(
+            self._start_at_boot
+        )
 
     def _nodename(self) -> str:
         return self._node or ''
@@ -197,6 +205,7 @@ class PowerVMDriver(unsupported.Unsupported):
         running.provider_tree.recover_deleted(self._local_uuid())
         self._remove_leftovers(running, with_orphans=is_first_cycle)
         running.network.clean_up()
+        self._deferred_starts.retry(self._nodename())
         running.inventory.refresh()
         snapshot = running.host.read()
         return {
@@ -344,6 +353,11 @@ class PowerVMDriver(unsupported.Unsupported):
         except Exception:
             # Any error would cost the instance its allocations: see above.
             LOG.exception('The power state is unknown', instance=instance)
+        if state is lpar_state.Power.OFF and self._deferred_starts.is_waiting(
+            instance
+        ):
+            # Nova would stop an instance that it records as running.
+            state = lpar_state.Power.UNKNOWN
         return translation.instance_info(state, instance.power_state)
 
     # Life cycle
@@ -375,8 +389,12 @@ class PowerVMDriver(unsupported.Unsupported):
             build_requests.check_supported(
                 instance, image_meta, block_device_info, injected_files
             )
+            vifs.await_allocation(instance, network_info)
             instance.device_metadata = device_tags.describe_tagged(
                 context, instance, network_info
+            )
+            requests = accelerator_requests.parse_requests(
+                instance, self._nodename(), accel_info
             )
             build = self._describe_build(
                 context,
@@ -386,9 +404,7 @@ class PowerVMDriver(unsupported.Unsupported):
                 admin_password,
                 allocations,
                 network_info,
-                accelerator_requests.parse_requests(
-                    instance, self._nodename(), accel_info
-                ),
+                requests,
                 power_on=power_on,
             )
             with self._services().network.hold_resources(build.known_ports):
@@ -396,6 +412,7 @@ class PowerVMDriver(unsupported.Unsupported):
         except exception.PowerVMError as error:
             raise errors.build_error_to_nova(error, instance.uuid) from error
         rebuild.record_image(instance)
+        accelerator_requests.record_slots(instance, requests)
 
     def rebuild(
         self,
@@ -611,9 +628,16 @@ class PowerVMDriver(unsupported.Unsupported):
                 timeout=translation.shutdown_timeout(instance),
             )
         except exception.PowerVMError as error:
-            # Nova does not log the reason if the instance keeps running.
+            # If the instance keeps running, Nova does not log the reason and
+            # records the reboot as a success.
             LOG.error(
                 'The instance is not rebooted: %s', error, instance=instance
+            )
+            action_events.record_failure(
+                context,
+                instance,
+                _REBOOT_EVENT,
+                nova_exception.NovaException(error.summary),
             )
             raise
 
@@ -627,10 +651,19 @@ class PowerVMDriver(unsupported.Unsupported):
     ) -> None:
         """Start an instance that was running before the host went down.
 
-        Nova calls this before it updates the provider tree, and passes no
-        accelerator requests. Fetch them without waiting for unbound ones,
-        because nova-compute is starting. Fetch the ports, too, because Nova
-        passes its cache, which may be outdated.
+        Nova calls this before it updates the provider tree. If Cyborg does
+        not answer, or is still binding accelerators, the instance is started
+        in a later cycle instead.
+        """
+        with self._deferred_starts.defer_if_unknown(instance):
+            self._start_at_boot(context, instance)
+
+    def _start_at_boot(self, context: Any, instance: Any) -> None:
+        """Start an instance that Nova expects to be running.
+
+        Nova passes no accelerator requests. Fetch them without waiting for
+        unbound ones, because nova-compute is starting. Fetch the ports, too,
+        because Nova passes its cache, which may be outdated.
         """
         requests = accelerator_requests.fetch_requests(
             context, instance, self._nodename(), wait=False

@@ -28,6 +28,8 @@ CONF = nova.conf.CONF
 LOG = logging.getLogger(__name__)
 
 _EVENT = 'network-vif-plugged'
+# In the information of attach handles.
+_KEY_OF_NETWORK_DEVICES = 'physical_network'
 
 
 def port(vif: Any) -> network.Port:
@@ -53,6 +55,29 @@ def port(vif: Any) -> network.Port:
 def ports(network_info: Iterable[Any] | None) -> tuple[network.Port, ...]:
     """Translate Nova's network information of an instance."""
     return tuple(port(vif) for vif in network_info or ())
+
+
+def await_allocation(instance: Any, network_info: Any) -> None:
+    """Wait until Nova has allocated the networks of a build.
+
+    :param instance: nova.objects.Instance.
+    :param network_info: Nova allocates it in a thread of its own.
+    :raises exception.AcceleratorRefused: A port has a device profile. Nova
+        then looks for a network device in the accelerator request, and fails
+        with the name of the missing key only.
+    """
+    try:
+        len(network_info or ())
+    except KeyError as error:
+        if error.args != (_KEY_OF_NETWORK_DEVICES,):
+            raise
+        raise exception.AcceleratorRefused(
+            instance=instance.uuid,
+            reason='one of its ports has a device profile, but the device is '
+            'not a network device that Neutron could connect. Name the '
+            'profile in the flavor (accel:device_profile), and use a port '
+            'without one',
+        ) from error
 
 
 @contextlib.contextmanager

@@ -14,87 +14,29 @@
 
 import os_traits
 from nova import exception as nova_exception
+from nova import service_auth
 
+from tests.functional import accelerated_servers
 from tests.functional import base
-from tests.functional import cyborg
+from tests.functional import real_cyborg
+from tests.functional.accelerated_servers import CRYPTO
+from tests.functional.accelerated_servers import GPU
+from tests.functional.accelerated_servers import NVME
+from tests.functional.accelerated_servers import OTHER_MARK
+from tests.functional.accelerated_servers import OURS
+from tests.functional.accelerated_servers import add_device
 
-#: Nova's; the other GPUs and the NVMe drive are Cyborg's.
-OURS = {0x21010020, 0x21010021}
-GPU, NVME = 0x21020024, 0x21010030
-VIOS_SLOT = 0x21010011
-
-
-class AcceleratorTestCase(base.PowerVMTestCase):
-    """Provides one host with devices of Nova and devices of Cyborg."""
-
-    inventory = """\
-first:
-  identification: {drc_index: "21010020"}
-  resource_class: CUSTOM_GPU
-second:
-  identification: {drc_index: "21010021"}
-  resource_class: CUSTOM_GPU
-"""
-
-    def setUp(self):
-        super().setUp()
-        self.flags(max_attempts=1, group='scheduler')
-        self.cyborg = self.useFixture(cyborg.Cyborg())
-        self.start_host()
-        self.device = self.add_device('host1_fpga')
-
-    def add_device(self, name, traits=(), total=4):
-        """Create a provider of Cyborg below the compute node."""
-        root = self._get_provider_uuid_by_host('host1')
-        uuid = self.placement.post(
-            '/resource_providers',
-            {'name': name, 'parent_provider_uuid': root},
-            version='1.20',
-        ).body['uuid']
-        self.set_inventory(uuid, {'FPGA': {'total': total}})
-        if cyborg.MARK not in self._get_all_traits():
-            self._create_trait(cyborg.MARK)
-        self._set_provider_traits(
-            uuid, [os_traits.OWNER_CYBORG, cyborg.MARK, *traits]
-        )
-        self.forget_tree()
-        return uuid
-
-    def forget_tree(self):
-        """Make nova-compute read all providers again."""
-        self.computes['host1'].manager.reportclient.clear_provider_cache()
-        self._run_periodics()
-
-    def accelerated(self, *groups, extra=None, mark=cyborg.MARK, **options):
-        """Boot a server with a device profile."""
-        self.cyborg.promise(*groups, mark=mark)
-        specs = {'accel:device_profile': cyborg.PROFILE, **(extra or {})}
-        return self.boot(specs, **options)
-
-    def assert_has(self, server, *slots):
-        """Assert that a server's LPAR is running with exactly these slots."""
-        lpar = self.lpar(server)
-        self.assertEqual('running', lpar.state)
-        self.assertEqual(dict.fromkeys(slots, True), lpar.slots)
-
-    def refused(self, *groups, words, **options):
-        """Assert that a boot is refused unchanged and its requests unbound."""
-        self.control().clear_journal()
-        server = self.accelerated(*groups, expected='ERROR', **options)
-        for word in words:
-            self.assertIn(word, server['fault']['message'])
-        self.wait_until_unallocated(server)
-        self.assertEqual([], self.cyborg.bound_to(server['id']))
-        self.assertIsNone(self.lpar(server))
-        made = self.control().journal_counts()
-        self.assertNotIn('PUT LogicalPartition.create', made)
+_GROUP_OF_NOVA = {
+    'resources1:CUSTOM_GPU': '1',
+    'trait1:OWNER_NOVA': 'required',
+}
 
 
-class AcceleratorSlotTest(AcceleratorTestCase):
+class AcceleratorSlotTest(accelerated_servers.AcceleratorTestCase):
     """An LPAR gets the slots of its instance's accelerator requests."""
 
     def test_lpar_keeps_accelerator_slot_until_delete(self):
-        server = self.accelerated([cyborg.slot(NVME)])
+        server = self.accelerated('FPGA')
         self.assert_has(server, NVME)
         self.assertIn('21010030 (ACCELERATOR)', self.stdlog.logger.output)
 
@@ -105,15 +47,15 @@ class AcceleratorSlotTest(AcceleratorTestCase):
             (lambda: self._rebuild(server), ['PowerOff', 'PowerOn']),
         ):
             self.control().clear_journal()
-            self.cyborg.reads.clear()
             action()
             self.assertEqual(jobs, self.jobs())
-            self.assertEqual({server['id']}, set(self.cyborg.reads))
             self.assert_has(server, NVME)
 
         self._delete_server(server)
         self.assertIsNone(self.slot_owner(NVME))
-        self.assertEqual([], self.cyborg.bound_to(server['id']))
+        self.assertEqual([], self.cyborg.requests())
+        handles = self.cyborg.call('tables')['attach_handles']
+        self.assertEqual([0, 0, 0], [handle['in_use'] for handle in handles])
 
     def _stop_and_start(self, server):
         self._stop_server(server)
@@ -124,163 +66,152 @@ class AcceleratorSlotTest(AcceleratorTestCase):
 
     def test_lpar_gets_accelerator_slots_beside_slot_of_nova(self):
         server = self.accelerated(
-            [cyborg.slot(0x21010022), cyborg.slot(GPU)],
-            [cyborg.slot(NVME)],
-            extra={
-                'resources1:CUSTOM_GPU': '1',
-                'trait1:OWNER_NOVA': 'required',
-                'group_policy': 'none',
-            },
+            'FPGA', 'PGPU', 'CUSTOM_CRYPTO', extra=_GROUP_OF_NOVA
         )
 
         (own,) = self.allocated_slots(server)
         self.assertIn(own, OURS)
-        self.assert_has(server, own, 0x21010022, GPU, NVME)
+        self.assert_has(server, own, CRYPTO, GPU, NVME)
         log = self.stdlog.logger.output
         self.assertIn(f'{own:08X} (COMPUTE)', log)
-        for other in (0x21010022, GPU, NVME):
+        for other in (CRYPTO, GPU, NVME):
             self.assertIn(f'{other:08X} (ACCELERATOR)', log)
-        self.assertEqual(3, len(self.cyborg.bound_to(server['id'])))
+        self.assertEqual(3, len(self.cyborg.requests(server)))
 
         self.control().clear_journal()
         self._reboot_server(server, hard=True)
         self.assertEqual(['PowerOff'], self.jobs())
-        self.assert_has(server, own, 0x21010022, GPU, NVME)
-
-    def test_spawn_ignores_test_pci_handle(self):
-        server = self.accelerated([('TEST_PCI', {'bus': '0c'})])
-
-        self.assert_has(server)
+        self.assert_has(server, own, CRYPTO, GPU, NVME)
 
     def test_hard_reboot_reassigns_lost_accelerator_slot(self):
-        server = self.accelerated([cyborg.slot(NVME)])
+        server = self.accelerated('FPGA')
         self.control().set_owner('21010030', None)
 
         self._reboot_server(server, hard=True)
 
         self.assert_has(server, NVME)
 
-
-class RefusedAcceleratorTest(AcceleratorTestCase):
-    """Unusable accelerator requests are refused before anything is created."""
-
-    def test_spawn_refuses_unusable_handles_and_slots(self):
-        for handle, words in (
-            (('MDEV', {'asked_type': 'nvidia-223'}), ['MDEV', 'PowerVM']),
-            (('PCI', {'bus': '0c'}), ['without drc_index']),
-            (('PCI', {'drc_index': '0x21'}), ["'0x21'", 'hexadecimal']),
-            (cyborg.slot(0x2101FFFF), ['2101FFFF', 'does not report']),
-            (cyborg.slot(VIOS_SLOT), ['21010011', 'VIOS vios1']),
-            (cyborg.slot(0x21010040), ['21010040', 'empty']),
-            (cyborg.slot(0x21010020), ['21010020', 'Nova manages']),
-        ):
-            with self.subTest(handle=handle):
-                self.refused([handle], words=words)
-
-    def test_refused_request_ends_build(self):
-        # After another try the fault would have a message of Nova's.
-        self.flags(max_attempts=3, group='scheduler')
-
-        self.refused([('MDEV', {})], words=['MDEV'])
-
-    def test_spawn_refuses_accelerator_of_other_instance(self):
-        holder = self.accelerated([cyborg.slot(NVME)])
-
-        self.refused([cyborg.slot(NVME)], words=['21010030', 'owned by'])
-
-        self.assert_has(holder, NVME)
-
-    def test_spawn_refuses_two_requests_for_one_slot(self):
-        self.refused(
-            [cyborg.slot(NVME), cyborg.slot(NVME)], words=['both name']
-        )
-
-    def test_spawn_refuses_request_whose_binding_failed(self):
-        self.cyborg.state = 'BindFailed'
-
-        self.refused([cyborg.slot(NVME)], words=['is not bound', 'BindFailed'])
-
     def test_failed_spawn_frees_bound_slot(self):
         self.control().plan_job('PowerOn', 'no power')
 
-        server = self.accelerated([cyborg.slot(NVME)], expected='ERROR')
+        server = self.accelerated('FPGA', expected='ERROR')
 
         self.wait_until_unallocated(server)
-        self.assertIsNone(self.slot_owner(NVME))
         self.assertIsNone(self.lpar(server))
-        self.assertEqual([], self.cyborg.bound_to(server['id']))
-        self.assert_has(self.accelerated([cyborg.slot(NVME)]), NVME)
+        self.assertEqual([], self.cyborg.requests())
+        self.assertIsNone(self.slot_owner(NVME))
+        self.assert_has(self.accelerated('FPGA'), NVME)
+
+    def test_group_of_two_units_finds_no_host(self):
+        # Each slot is a provider of its own; Cyborg would bind both units to
+        # one.
+        self.control().clear_journal()
+        server = self.accelerated(('FPGA', 2), expected='ERROR')
+
+        self.assertIn('No valid host', server['fault']['message'])
+        self.assertEqual([], self.cyborg.requests())
+        self.assertEqual({}, self.control().journal_counts())
 
 
-class DeviceProfileWithoutMarkTest(AcceleratorTestCase):
-    """A device profile without Cyborg's mark is allocated a device of Nova."""
+class FakeDriverTest(accelerated_servers.AcceleratorTestCase):
+    """Cyborg's fake driver in the same agent."""
 
-    inventory = """\
-fpga:
-  identification: {drc_index: "21010021"}
-  resource_class: FPGA
-  one_time_use: true
+    drivers = ('powervm', 'fake_driver')
+
+    def test_spawn_ignores_test_pci_handle(self):
+        server = self.accelerated('FPGA', mark='CUSTOM_FAKE_DEVICE')
+
+        (arq,) = self.cyborg.requests(server)
+        self.assertEqual('TEST_PCI', arq['attach_handle_type'])
+        self.assert_has(server)
+        self.assert_has(self.accelerated('FPGA'), NVME)
+
+
+class PortWithDeviceProfileTest(accelerated_servers.AcceleratorTestCase):
+    """Neutron's ports may have a device profile, too."""
+
+    def boot_with_port(self, vnic_type, expected):
+        """Boot a server with such a port."""
+        port = self.make_port(
+            **{
+                'device_profile': self.create_profile('FPGA'),
+                'binding:vnic_type': vnic_type,
+            }
+        )
+        self.control().clear_journal()
+        return self.boot({}, expected, networks=[{'port': port['id']}])
+
+    def test_spawn_refuses_port_with_device_profile(self):
+        server = self.boot_with_port('accelerator-direct', 'ERROR')
+
+        self.assertIn(
+            'one of its ports has a device profile', server['fault']['message']
+        )
+        self.assert_nothing_made(server)
+
+    def test_nova_ignores_device_profile_of_normal_port(self):
+        server = self.boot_with_port('normal', 'ACTIVE')
+
+        self.assertEqual([], self.cyborg.requests())
+        self.assert_has(server)
+
+
+class UnmarkedProfileTest(accelerated_servers.AcceleratorTestCase):
+    """A device profile without a mark is allocated a device of Nova."""
+
+    accelerators = """\
+nvme:
+  identification: {drc_index: "21010030"}
+  resource_class: PGPU
 """
 
-    def test_spawn_refuses_provider_of_nova_and_names_cure(self):
-        # The scheduler has no choice.
-        self.set_inventory(self.device, {'FPGA': {'total': 4, 'reserved': 4}})
-        self.refused(
-            [cyborg.slot(NVME)],
-            mark=None,
-            words=['trait:CUSTOM_<marker>=required', 'bound to slot 21010021'],
+    def test_cyborg_does_not_bind_device_of_nova(self):
+        self.control().clear_journal()
+
+        server = self.accelerated('CUSTOM_GPU', mark=None, expected='ERROR')
+
+        self.assertIn(
+            'Failed to bind accelerator requests', server['fault']['message']
         )
+        self.assertEqual([], self.cyborg.requests())
+        self.assertIsNone(self.lpar(server))
+        # Nova keeps the device of such a server until it is deleted.
+        self.assertTrue(self._get_allocations_by_server_uuid(server['id']))
+        self._delete_server(server)
+        self.wait_until_unallocated(server)
 
-        self.forget_tree()
-        ours = self.slot_providers()[0x21010021]['uuid']
-        (inventory,) = self._get_provider_inventory(ours).values()
-        self.assertEqual(0, inventory['reserved'])
 
+class CyborgUnavailableTest(accelerated_servers.AcceleratorTestCase):
+    """While Cyborg is down, no slot is detached and no LPAR started.
 
-class CyborgUnavailableTest(AcceleratorTestCase):
-    """While Cyborg is down, no slot is detached and no LPAR started."""
+    The results of all operations are in test_request_states.
+    """
 
     def test_server_keeps_its_slot_and_does_not_start_without_cyborg(self):
         self.tell_stories()
 
     def prepare(self):
         """Boot a server with an accelerator of Cyborg."""
-        self.cyborg.down = False
-        self.cyborg.looks = None
         self.flags(
-            resume_guests_state_on_host_boot=False, arq_binding_timeout=1
+            resume_guests_state_on_host_boot=False, arq_binding_timeout=5
         )
-        self.server = self.accelerated([cyborg.slot(NVME)])
-        (self.arq,) = self.cyborg.bound_to(self.server['id'])
+        self.server = self.accelerated('FPGA')
+        (self.arq,) = self.cyborg.requests(self.server)
 
-    def story_hard_reboot_fails_and_keeps_slot_while_cyborg_is_down(self):
-        self.cyborg.down = True
+    def forget(self):
+        """Make Cyborg answer again, and delete the server."""
+        self.cyborg.call('plan')
+        self.cyborg.call('come_back')
+        super().forget()
 
-        self.api.post_server_action(
-            self.server['id'], {'reboot': {'type': 'HARD'}}
-        )
-
-        self._wait_for_action_fail_completion(
-            self.server, 'reboot', 'compute_reboot_instance'
-        )
-        self.assert_has(self.server, NVME)
-        self.cyborg.down = False
-
-    def story_rebuild_refuses_unbound_request(self):
-        # While Cyborg is down, Nova's conductor fails earlier.
-        self.arq['state'] = 'Initial'
-        before = self.disks()
-
-        reason = self.refuse_rebuild(self.server, self.image)
-
-        self.assertIn('is not bound yet', reason)
-        self.assertEqual(before, self.disks())
-        self.assert_has(self.server, NVME)
-        self.assertIn('waiting up to 1 seconds', self.logged())
+    def set_state(self, state):
+        """Set the state of the request."""
+        self.cyborg.call('set_state', uuid=self.arq['uuid'], state=state)
 
     def story_start_refuses_unbound_request(self):
+        self.flags(arq_binding_timeout=1)
         self._stop_server(self.server)
-        self.arq['state'] = 'Initial'
+        self.set_state('Initial')
 
         self.api.post_server_action(self.server['id'], {'os-start': None})
 
@@ -291,61 +222,113 @@ class CyborgUnavailableTest(AcceleratorTestCase):
         lpar = self.lpar(self.server)
         self.assertEqual('not activated', lpar.state)
         self.assertEqual({NVME: True}, lpar.slots)
+        self.set_state('Bound')
 
     def story_power_on_waits_until_request_is_bound(self):
         self._stop_server(self.server)
-        for action in (
-            lambda: self._start_server(self.server),
-            lambda: self._reboot_server(self.server, hard=True),
-            lambda: self._rebuild_server(self.server, self.image),
+        for action, reads in (
+            (lambda: self._start_server(self.server), 2),
+            (lambda: self._reboot_server(self.server, hard=True), 2),
+            # Nova's conductor reads, too.
+            (lambda: self._rebuild_server(self.server, self.image), 2),
         ):
-            # Nova makes the first read.
-            self.cyborg.looks = 3
+            self.set_state('BindStarted')
+            self.cyborg.call(
+                'plan_read',
+                uuids=[self.arq['uuid']],
+                state='Bound',
+                skip=reads,
+            )
             action()
             self.assert_has(self.server, NVME)
+        self.assertIn('waiting up to 5 seconds', self.logged())
 
-    def story_host_boot_leaves_server_off_while_cyborg_is_down(self):
-        self.cyborg.down = True
+    def story_host_boot_leaves_server_off_until_cyborg_is_back(self):
+        self.cyborg.call('go_away')
         self._after_host_boot()
-        server = self.api.get_server(self.server['id'])
-        self.assertEqual('ERROR', server['status'])
-        self.assertIn('Cyborg is down', self.logged())
-        lpar = self.lpar(self.server)
-        self.assertEqual('not activated', lpar.state)
-        self.assertEqual({NVME: True}, lpar.slots)
-        self.cyborg.down = False
+        self.assertIn('Could not communicate with Cyborg', self.logged())
+        self._assert_off_but_active()
+
+        # A restart of the service forgets nothing.
+        self.restart_host()
+        self._run_periodics()
+        self._assert_off_but_active()
+
+        self.cyborg.call('come_back')
+        self._run_periodics()
+        self.assert_has(self.server, NVME)
+
+    def story_stopped_server_is_not_started_when_cyborg_is_back(self):
+        self.cyborg.call('go_away')
+        self._after_host_boot()
+        self._stop_server(self.server)
+
+        self.cyborg.call('come_back')
+        self._run_periodics()
+
+        self.assertEqual('not activated', self.lpar(self.server).state)
+        self._start_server(self.server)
+        self.assert_has(self.server, NVME)
+
+    def story_error_of_late_start_is_logged(self):
+        self.cyborg.call('go_away')
+        self._after_host_boot()
+        self.control().plan_job('PowerOn', 'no power')
+
+        self.cyborg.call('come_back')
+        self._run_periodics()
+
+        self.assertRegex(self.logged(), 'ERROR.*The instance cannot be start')
+        # Nova has found it stopped in the meantime, or will.
+        self.assertEqual('not activated', self.lpar(self.server).state)
 
     def story_host_boot_does_not_wait_for_unbound_request(self):
         # All other instances and nova-compute itself would wait, too.
         self.flags(arq_binding_timeout=300)
-        self.arq['state'] = 'Initial'
+        self.set_state('Initial')
         self._after_host_boot()
-        self.assertIn('is not bound yet', self.logged())
-        self.assertIn('does not wait for them', self.logged())
-        self.assertEqual('not activated', self.lpar(self.server).state)
+        self.assertIn('it is still binding them', self.logged())
+        self._assert_off_but_active()
+        self.set_state('Bound')
+        self._run_periodics()
+        self.assert_has(self.server, NVME)
 
     def story_host_boot_starts_server_with_service_user(self):
-        with self.cyborg.over_http() as api:
-            self._after_host_boot()
+        self._after_host_boot()
         self.assert_has(self.server, NVME)
-        self.assertIn('GET /accelerator/v2/accelerator_requests', api.served)
 
     def story_host_boot_leaves_server_off_without_service_user(self):
-        with self.cyborg.over_http():
-            self.flags(group='service_user', auth_type=None)
-            self._after_host_boot()
+        self.flags(group='service_user', auth_type=None)
+        service_auth.reset_globals()
+        self._after_host_boot()
         self.assertRegex(self.logged(), r'WARNING.*\[service_user\]')
-        self.assertEqual('not activated', self.lpar(self.server).state)
+        self._assert_off_but_active()
+        self.flags(group='service_user', auth_type='admin_token')
+        service_auth.reset_globals()
+        self._run_periodics()
+        self.assert_has(self.server, NVME)
 
     def _after_host_boot(self):
         self.flags(resume_guests_state_on_host_boot=True)
         uuid = self.lpar(self.server).uuid
         self.control().set_partition(uuid, state='not activated')
         self.restart_host()
+        self._run_periodics()
+
+    def _assert_off_but_active(self):
+        server = self.api.get_server(self.server['id'])
+        self.assertEqual('ACTIVE', server['status'])
+        lpar = self.lpar(self.server)
+        self.assertEqual('not activated', lpar.state)
+        self.assertEqual({NVME: True}, lpar.slots)
 
 
-class CyborgConflictTest(AcceleratorTestCase):
-    """A slot that both Nova and Cyborg manage is withheld."""
+class CyborgConflictTest(accelerated_servers.AcceleratorTestCase):
+    """A slot that both Nova and Cyborg manage is withheld.
+
+    The providers of other drivers are made by hand: the driver looks at
+    Placement only.
+    """
 
     TRAIT = 'CUSTOM_POWERVM_IOSLOT_DRC_INDEX_{:08X}'
 
@@ -361,8 +344,8 @@ class CyborgConflictTest(AcceleratorTestCase):
 
     def test_slot_with_cyborg_provider_is_not_offered(self):
         self.assertEqual(OURS, self.offered())
-        uuid = self.add_device(
-            'host1_gpu', [self.TRAIT.format(0x21010020)], total=1
+        uuid = add_device(
+            self, 'host1_gpu', [self.TRAIT.format(0x21010020)], total=1
         )
 
         self.assertEqual({0x21010021}, self.offered())
@@ -373,10 +356,10 @@ class CyborgConflictTest(AcceleratorTestCase):
         self.assertNotIn(os_traits.OWNER_NOVA, traits)
 
         # The name alone does not make it a provider of this driver.
-        named = self.add_device('PowerVM IOSlot cyborg 21010021', total=1)
+        named = add_device(self, 'PowerVM IOSlot cyborg 21010021', total=1)
         self.assertEqual(set(), self.offered())
         self.assertEqual(
-            {os_traits.OWNER_CYBORG, cyborg.MARK},
+            {os_traits.OWNER_CYBORG, OTHER_MARK},
             set(self._get_provider_traits(named)),
         )
         self._delete_provider(named)
@@ -398,7 +381,7 @@ class CyborgConflictTest(AcceleratorTestCase):
     def test_allocated_slot_with_cyborg_provider_stops_starting_service(self):
         server = self.boot(base.gpu_groups(1))
         (slot,) = self.allocated_slots(server)
-        self.add_device('host1_gpu', [self.TRAIT.format(slot)], total=1)
+        add_device(self, 'host1_gpu', [self.TRAIT.format(slot)], total=1)
 
         # A running service marks it, and reserves it in the next cycle ...
         self._run_periodics()
@@ -416,19 +399,73 @@ class CyborgConflictTest(AcceleratorTestCase):
         self.assertIn('host1_gpu', str(error))
         self.assertIn(server['id'], str(error))
 
+
+class BothFilesTest(accelerated_servers.AcceleratorTestCase):
+    """A slot that both files identify stays with the server that has it."""
+
+    THIRD = 'third:\n  identification: {drc_index: "21010030"}\n'
+    FIRST = """\
+first:
+  identification: {drc_index: "21010020"}
+  resource_class: PGPU
+"""
+
+    def offered(self, trait=os_traits.OWNER_NOVA):
+        """Return the slots whose provider has a trait."""
+        root = self._get_provider_uuid_by_host('host1')
+        return {
+            int(provider['name'][-8:], 16)
+            for provider in self._get_all_rps_in_a_tree(root)
+            if provider['uuid'] != root
+            and trait in self._get_provider_traits(provider['uuid'])
+        }
+
     def test_slot_of_bound_request_is_not_offered(self):
-        holder = self.accelerated([cyborg.slot(NVME)])
-        self.restart_host(
-            inventory=self.inventory
-            + 'third:\n  identification: {drc_index: "21010030"}\n'
-        )
+        holder = self.accelerated('FPGA')
+        self.restart_host(inventory=self.inventory + self.THIRD)
         self.assertEqual(OURS, self.offered())
-        self.assertIn(
-            'its instance has no allocation', self.stdlog.logger.output
+        self.assertRegex(
+            self.stdlog.logger.output,
+            'ERROR.*21010030.*inventory.yaml.*PowerVM Cyborg IOSlot host1',
         )
 
-        self._reboot_server(holder, hard=True)
-        self.forget_tree()
+        for _ in range(2):
+            self._reboot_server(holder, hard=True)
+            self.forget_tree()
+            self.assertEqual(OURS, self.offered())
+            self.assert_has(holder, NVME)
 
-        self.assertEqual(OURS, self.offered())
+        # Cyborg withholds it, too, but keeps it for the server.
+        self.report()
+        self.assertNotIn(NVME, self.offered(real_cyborg.MARK))
+        self._rebuild_server(holder, self.image)
         self.assert_has(holder, NVME)
+
+    def test_slot_of_server_of_nova_stays_with_it(self):
+        holder = self.boot(base.gpu_groups(1))
+        (slot,) = self.allocated_slots(holder)
+        other = f'first:\n  identification: {{drc_index: "{slot:08X}"}}\n'
+
+        self.report(other)
+
+        self.assertEqual(set(), self.offered(real_cyborg.MARK))
+        self._reboot_server(holder, hard=True)
+        self.assert_has(holder, slot)
+
+    def test_free_slot_is_withheld_by_both_until_a_file_is_corrected(self):
+        self.report(accelerated_servers.FILE + self.FIRST)
+        self.report(accelerated_servers.FILE + self.FIRST)
+
+        self.assertEqual({CRYPTO, GPU, NVME}, self.offered(real_cyborg.MARK))
+        self.restart_host(inventory=self.inventory + self.THIRD)
+        self.forget_tree()
+        self.report()
+        self.forget_tree()
+        self.assertNotIn(NVME, self.offered())
+        self.assertEqual({CRYPTO, GPU}, self.offered(real_cyborg.MARK))
+
+        self.restart_host(inventory=self.inventory)
+        self.forget_tree()
+        self.report()
+        self.assertEqual({CRYPTO, GPU, NVME}, self.offered(real_cyborg.MARK))
+        self.assert_has(self.accelerated('FPGA'), NVME)

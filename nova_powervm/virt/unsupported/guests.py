@@ -13,14 +13,13 @@
 
 """Refuses operations on a guest."""
 
-import contextlib
 from typing import Any
 
 from nova import exception as nova_exception
-from nova import objects
 from nova.compute import task_states
 from nova.virt import driver
 
+from nova_powervm.virt import action_events
 from nova_powervm.virt.unsupported import messages
 
 #: Name of the event that records a refused snapshot.
@@ -102,7 +101,9 @@ class Guests(driver.ComputeDriver):
         """
         refused = messages.refused_error('a snapshot', instance)
         if instance.task_state == task_states.IMAGE_SNAPSHOT:
-            _record(context, instance, _SNAPSHOT_EVENT, refused)
+            action_events.record_failure(
+                context, instance, _SNAPSHOT_EVENT, refused
+            )
         raise refused
 
     def set_admin_password(self, instance: Any, new_pass: str) -> None:
@@ -123,37 +124,4 @@ class Guests(driver.ComputeDriver):
         """Refuse; Nova continues without quiescing."""
         raise NotImplementedError(
             messages.log_refusal('quiescing a guest', instance)
-        )
-
-
-def _record(
-    context: Any,
-    instance: Any,
-    event: str,
-    refused: nova_exception.NovaException,
-) -> None:
-    """Add a failed event to the instance action of the user's request.
-
-    :param context: The context of the request that created the action.
-    :param event: The name of the event.
-    :param refused: The exception whose message the event records.
-    """
-    events = objects.InstanceActionEvent
-    # There is no action if the request did not come through the API.
-    with contextlib.suppress(nova_exception.InstanceActionNotFound):
-        events.event_start(
-            context,
-            instance.uuid,
-            event,
-            want_result=False,
-            host=instance.host,
-        )
-        events.event_finish_with_failure(
-            context,
-            instance.uuid,
-            event,
-            exc_val=refused,
-            # Nova records an event without a traceback as a success.
-            exc_tb='',
-            want_result=False,
         )

@@ -210,3 +210,27 @@ class UnsettledTest(unittest.TestCase):
         self, found, expected
     ):
         self.assertEqual(expected, accelerators.is_binding(found))
+
+
+@ddt.ddt
+class LostRequestTest(unittest.TestCase):
+    @ddt.named_data(
+        ['as built', {0x21010020}, [arq()]],
+        ['bound to another slot', {0x21010021}, [arq()]],
+        ['never recorded', set(), [arq()]],
+    )
+    def test_refuse_lost_accepts_as_many_slots(self, built_with, items):
+        accelerators.refuse_lost(INSTANCE, built_with, parse(*items))
+
+    @ddt.named_data(
+        ['one of two', [arq()], '21010021'],
+        ['test handle', [arq(attach_handle_type='TEST_PCI')],
+         '21010020, 21010021'],
+    )  # fmt: skip
+    def test_refuse_lost_names_missing_slots(self, items, missing):
+        with self.assertRaises(exception.AcceleratorRefused) as caught:
+            accelerators.refuse_lost(
+                INSTANCE, {0x21010020, 0x21010021}, parse(*items)
+            )
+
+        self.assertIn(f'slot {missing} is missing', str(caught.exception))

@@ -33,6 +33,7 @@ class BindingWaitTest(test.NoDBTestCase):
         self.instance = objects.Instance(
             uuid=uuids.instance,
             flavor=objects.Flavor(extra_specs={accelerators.PROFILE: 'fpga'}),
+            system_metadata={},
         )
         self.slept = []
         self.states = []
@@ -100,7 +101,7 @@ class BindingWaitTest(test.NoDBTestCase):
         self.states = ['Initial']
 
         error = self.assertRaises(
-            exception.AcceleratorRefused,
+            exception.AcceleratorsUnknown,
             accelerator_requests.fetch_requests,
             self.context,
             self.instance,
@@ -109,5 +110,26 @@ class BindingWaitTest(test.NoDBTestCase):
             sleep=self.slept.append,
         )
 
-        self.assertIn('is not bound yet', str(error))
+        self.assertIn('still binding', str(error))
         self.assertEqual([], self.slept)
+
+    def test_fewer_requests_than_recorded_are_refused(self):
+        accelerator_requests.record_slots(
+            self.instance,
+            [
+                accelerators.Request('a', 'p1', 0x21010020),
+                accelerators.Request('b', 'p2', 0x21010021),
+                accelerators.Request('c', 'p3', None),
+            ],
+        )
+
+        error = self.assertRaises(
+            exception.AcceleratorRefused, self.settled, 'Bound'
+        )
+
+        self.assertIn('slot 21010021 is missing', str(error))
+
+    def test_instance_without_requests_has_no_record(self):
+        accelerator_requests.record_slots(self.instance, [])
+
+        self.assertEqual({}, self.instance.system_metadata)

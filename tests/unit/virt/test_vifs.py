@@ -10,10 +10,12 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
+import types
 import unittest
 
 from nova.network import model
 
+from nova_powervm import exception
 from nova_powervm.instance import network
 from nova_powervm.virt import vifs
 
@@ -79,3 +81,33 @@ class PortTest(unittest.TestCase):
     def test_ports_keep_order_of_nova(self):
         found = vifs.ports([vif(id='b'), vif(id='a')])
         self.assertEqual(['b', 'a'], [port.id for port in found])
+
+
+class FailedAllocation:
+    """Nova's wrapper of networks whose allocation has failed."""
+
+    def __init__(self, key):
+        self._key = key
+
+    def __len__(self):
+        raise KeyError(self._key)
+
+
+class AwaitAllocationTest(unittest.TestCase):
+    INSTANCE = types.SimpleNamespace(uuid='instance-1')
+
+    def test_port_with_device_profile_is_refused_in_words(self):
+        with self.assertRaises(exception.AcceleratorRefused) as caught:
+            vifs.await_allocation(
+                self.INSTANCE, FailedAllocation('physical_network')
+            )
+
+        self.assertIn('has a device profile', str(caught.exception))
+
+    def test_other_error_of_nova_is_passed_on(self):
+        with self.assertRaises(KeyError):
+            vifs.await_allocation(self.INSTANCE, FailedAllocation('other'))
+
+    def test_allocated_networks_are_accepted(self):
+        vifs.await_allocation(self.INSTANCE, model.NetworkInfo())
+        vifs.await_allocation(self.INSTANCE, None)

@@ -1,0 +1,444 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Runs real Cyborg services beside the nova services of a test.
+
+Cyborg's API, conductor and agents run in a child process that all tests of a
+process share. Everything between them and Nova goes over HTTP: Nova's client
+of Cyborg, Cyborg's client of Placement, and the events that Cyborg sends to
+Nova.
+"""
+
+import atexit
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import textwrap
+import threading
+
+import fixtures
+import requests
+from keystoneauth1 import loading
+from nova import context as nova_context
+from nova import service_auth
+from oslo_config import cfg
+from placement import deploy
+from werkzeug.middleware import dispatcher
+
+from nova_powervm.devices import names
+from tests.functional import cyborg_identity
+from tests.functional import placement_gate
+from tests.processes.cyborg_services import serving
+from tests.processes.cyborg_services import tokens
+
+CONF = cfg.CONF
+
+PROFILE = 'the-profile'
+#: The trait that device profiles require.
+MARK = names.CYBORG_TRAIT
+
+#: The project of the service users; Cyborg insists on a uuid.
+_SERVICE_PROJECT = 'c6' * 16
+_SERVICE = tokens.make_token('nova', _SERVICE_PROJECT, 'admin', 'service')
+# Where nova's fixtures set it to, it would be removed after the first test.
+_TEMPORARY = tempfile.gettempdir()
+_ROOT = pathlib.Path(__file__).parents[2]
+_PROCESSES = _ROOT / 'tests' / 'processes'
+
+_PASTE = """\
+[pipeline:main]
+pipeline = request_id tokens api_v2
+
+[filter:request_id]
+paste.filter_factory = oslo_middleware:RequestId.factory
+
+[filter:tokens]
+paste.filter_factory = cyborg_services.tokens:filter_factory
+
+[app:api_v2]
+paste.app_factory = cyborg.api.app:app_factory
+"""
+
+_CONFIG = """\
+[DEFAULT]
+transport_url = fake:/
+state_path = {directory}
+log_file = {directory}/cyborg.log
+debug = false
+
+[oslo_concurrency]
+lock_path = {directory}
+
+[oslo_messaging_notifications]
+driver = noop
+
+[database]
+connection = sqlite:///{directory}/cyborg.db
+
+[api]
+api_paste_config = {directory}/api-paste.ini
+
+[agent]
+enabled_drivers = powervm
+resource_provider_startup_retries = 0
+
+[placement]
+auth_type = password
+auth_url = {others}/identity/v3
+username = cyborg
+password = any
+project_name = service
+user_domain_id = default
+project_domain_id = default
+region_name = RegionOne
+
+[nova]
+auth_type = admin_token
+endpoint = {others}/compute/v2.1
+endpoint_override = {others}/compute/v2.1
+token = {token}
+"""
+
+
+class ServiceError(Exception):
+    """A command of the child process failed, with Cyborg's error."""
+
+
+class Services:
+    """The child process, and the server that it reaches Nova by.
+
+    One for a process of tests: it takes seconds to start.
+
+    :param apps: See :meth:`serve`. Cyborg's conductor wants an answer of
+        Placement to start.
+    """
+
+    def __init__(self, apps):
+        self._lock = threading.Lock()
+        self._mounts = {}
+        self.serve(apps)
+        self._others = serving.Server(
+            dispatcher.DispatcherMiddleware(_not_found, self._mounts)
+        )
+        self._others.start()
+        self._directory = tempfile.TemporaryDirectory(dir=_TEMPORARY)
+        self.log_path = pathlib.Path(self._directory.name, 'cyborg.log')
+        atexit.register(self._directory.cleanup)
+        self.url = ''
+        self._process = self._start()
+        atexit.register(self._stop)
+        self.url = self.call('url')
+
+    def _start(self):
+        directory = pathlib.Path(self._directory.name)
+        (directory / 'api-paste.ini').write_text(_PASTE)
+        (directory / 'cyborg.conf').write_text(
+            _CONFIG.format(
+                directory=directory,
+                others=self._others.url,
+                token=tokens.make_token('cyborg', _SERVICE_PROJECT, 'admin'),
+            )
+        )
+        with open(directory / 'output', 'w') as output:
+            process = subprocess.Popen(
+                [
+                    *(sys.executable, '-m', 'cyborg_services'),
+                    *('--config-file', directory / 'cyborg.conf'),
+                ],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=output,
+                text=True,
+                cwd=_ROOT,
+                env={**os.environ, 'PYTHONPATH': f'{_PROCESSES}:{_ROOT}'},
+            )
+        if not process.stdout.readline():
+            text = ''.join(
+                (directory / name).read_text()
+                for name in ('output', self.log_path.name)
+                if (directory / name).exists()
+            )
+            raise RuntimeError(f'Cyborg does not start: {text}')
+        return process
+
+    def _stop(self):
+        self._process.stdin.close()
+        self._process.wait(30)
+        self._others.stop()
+
+    def kill(self):
+        """End the child process as a power failure would."""
+        self._process.kill()
+        self._process.wait(30)
+
+    def restart(self):
+        """Start a new child process on the same database."""
+        self._process = self._start()
+        self.url = self.call('url')
+
+    def call(self, command, **arguments):
+        """Run a command of the child process; see its module.
+
+        :raises ServiceError: It failed.
+        """
+        with self._lock:
+            self._process.stdin.write(
+                json.dumps({'command': command, **arguments}) + '\n'
+            )
+            self._process.stdin.flush()
+            line = self._process.stdout.readline()
+        if not line:
+            raise ServiceError('the process has ended')
+        answer = json.loads(line)
+        if 'error' in answer:
+            raise ServiceError(answer['error'])
+        return answer['result']
+
+    def serve(self, apps):
+        """Serve WSGI applications of a test to Cyborg, each by its name."""
+        identity = cyborg_identity.Identity(
+            # Placement's own stand-in for keystone knows one administrator.
+            tokens.make_token('admin', _SERVICE_PROJECT, 'admin'),
+            self._endpoints,
+        )
+        self._mounts.clear()
+        self._mounts.update(
+            {f'/{name}': app for name, app in apps.items()}
+            | {'/identity': identity}
+        )
+
+    def _endpoints(self):
+        return {
+            'accelerator': f'{self.url}/v2',
+            'placement': f'{self._others.url}/placement',
+        }
+
+
+def _not_found(_environ, start_response):
+    start_response('404 Not Found', [('Content-Length', '0')])
+    return [b'']
+
+
+_running = []
+
+
+def _services(apps):
+    """Return the services of this process, which now reach these apps."""
+    if _running:
+        _running[0].serve(apps)
+    else:
+        _running.append(Services(apps))
+    return _running[0]
+
+
+class RealCyborg(fixtures.Fixture):
+    """Real Cyborg services for a test.
+
+    There is no keystone. It would add seconds to each test and decide
+    nothing here: the users are always the same. Instead, a token names its
+    bearer (see the module ``tokens`` of the child process). Nova gets tokens
+    for its users where its own fixture of the API makes contexts, and Cyborg's
+    API reads them where keystonemiddleware would. What Cyborg demands remains:
+    a user's token for each request, and a service token for binding.
+
+    :param test: The test, with nova's fixtures of the API and Placement.
+    """
+
+    def __init__(self, test):
+        super().__init__()
+        self._test = test
+        self._hosts = {}
+
+    def _setUp(self):
+        #: What Cyborg reaches Placement through.
+        self.placement = placement_gate.Gate(
+            deploy.loadapp(self._test.placement.fixture.conf_fixture.conf)
+        )
+        self._services = _services(
+            {
+                'placement': self.placement,
+                'compute': self._test.api_fixture.app(),
+            }
+        )
+        self._log_start = self._services.log_path.stat().st_size
+        self.call('clear')
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'nova.api.auth.NovaKeystoneContext._create_context',
+                _make_context,
+            )
+        )
+        self._configure_nova()
+
+    def _configure_nova(self):
+        for option in loading.get_auth_plugin_conf_options('admin_token'):
+            CONF.register_opt(option, group='service_user')
+        self._test.flags(
+            group='service_user',
+            auth_type='admin_token',
+            endpoint=self._services.url,
+            token=_SERVICE,
+            send_service_user_token=True,
+        )
+        self._test.flags(
+            group='cyborg', endpoint_override=f'{self._services.url}/v2'
+        )
+        service_auth.reset_globals()
+        self.addCleanup(service_auth.reset_globals)
+
+    def call(self, command, **arguments):
+        """Run a command of the child process; see Services.call."""
+        return self._services.call(command, **arguments)
+
+    def logged(self):
+        """Return what Cyborg's services have logged during this test."""
+        with open(self._services.log_path) as log:
+            log.seek(self._log_start)
+            return log.read()
+
+    def kill(self):
+        """End Cyborg's services as a power failure would."""
+        self._services.kill()
+
+    def restart(self):
+        """Start Cyborg's services again, with the same database and hosts."""
+        self._services.restart()
+        self._configure_nova()
+        for host, options in self._hosts.items():
+            self.call('configure', host=host, options=options)
+
+    # Hosts
+
+    def configure(self, host, accelerators, drivers=('powervm',)):
+        """Configure Cyborg's agent on a host of the test.
+
+        :param host: Its name.
+        :param accelerators: Text of the file of Cyborg's slots.
+        :param drivers: Enabled drivers of Cyborg.
+        """
+        directory = self.useFixture(fixtures.TempDir()).path
+        path = os.path.join(directory, 'accelerators.yaml')
+        with open(path, 'w') as file:
+            file.write(textwrap.dedent(accelerators))
+        emulator = self._test.hosts[host].emulator
+        options = {
+            'agent': {'enabled_drivers': list(drivers)},
+            'powervm': {
+                'accelerator_file': path,
+                'inventory_file': CONF.powervm.inventory_file,
+                'rest_url': emulator.url,
+                'rest_username': emulator.username,
+                'rest_password': emulator.password,
+            },
+        }
+        self._hosts[host] = options
+        self.call('configure', host=host, options=options)
+
+    def report(self, host='host1'):
+        """Make the agent of a host report its devices.
+
+        :raises ServiceError: The report failed.
+        """
+        self.call('report', host=host)
+
+    # The API, as an administrator uses it
+
+    def request(self, method, path, token=_SERVICE, **options):
+        """Send a request to Cyborg's API and return the answer."""
+        return requests.request(
+            method,
+            f'{self._services.url}/v2{path}',
+            headers={'X-Auth-Token': token, 'X-Service-Token': _SERVICE},
+            timeout=60,
+            **options,
+        )
+
+    def create_profile(self, *groups, name=PROFILE):
+        """Create a device profile.
+
+        :param groups: Each a dictionary as in Cyborg's API.
+        """
+        answer = self.request(
+            'POST',
+            '/device_profiles',
+            json=[{'name': name, 'groups': list(groups)}],
+        )
+        self._test.assertEqual(201, answer.status_code, answer.text)
+
+    def requests(self, server=None):
+        """Return the accelerator requests, or those of one server."""
+        path = '/accelerator_requests'
+        if server:
+            path += f'?instance={server["id"]}'
+        answer = self.request('GET', path)
+        self._test.assertEqual(200, answer.status_code, answer.text)
+        return answer.json()['arqs']
+
+    def unbind(self, arqs):
+        """Unbind accelerator requests."""
+        self._patch(arqs, 'remove')
+
+    def bind(self, arqs):
+        """Bind accelerator requests as they were when they were read.
+
+        Cyborg binds all requests of an instance at once or none.
+        """
+        self._patch(arqs, 'add')
+
+    def _patch(self, arqs, operation):
+        fields = ('hostname', 'device_rp_uuid', 'instance_uuid')
+        answer = self.request(
+            'PATCH',
+            '/accelerator_requests',
+            # The requests belong to the project that binds them.
+            token=tokens.make_token('admin', arqs[0]['project_id'], 'admin'),
+            json={
+                arq['uuid']: [
+                    {'path': f'/{f}', 'op': operation, 'value': arq[f]}
+                    for f in fields
+                ]
+                for arq in arqs
+            },
+        )
+        self._test.assertEqual(202, answer.status_code, answer.text)
+
+    def delete(self, arqs):
+        """Delete accelerator requests that no instance has."""
+        uuids = ','.join(arq['uuid'] for arq in arqs)
+        answer = self.request('DELETE', f'/accelerator_requests?arqs={uuids}')
+        self._test.assertEqual(204, answer.status_code, answer.text)
+
+
+def _make_context(environ, **options):
+    """Make nova's context of a request, with the token of its user.
+
+    Nova's own fixture does the same without a token.
+    """
+    user = environ.get('HTTP_X_AUTH_USER')
+    project = environ.get('HTTP_X_AUTH_PROJECT_ID')
+    roles = environ.get('HTTP_X_ROLES')
+    token = environ.get('HTTP_X_AUTH_TOKEN')
+    if bearer := tokens.read_token(token):
+        user, project, roles = bearer
+    else:
+        token = tokens.make_token(user, project, roles)
+    return nova_context.RequestContext(
+        user,
+        project,
+        is_admin='admin' in roles.split(','),
+        roles=roles.split(','),
+        auth_token=token,
+        **options,
+    )

@@ -1,0 +1,557 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Cyborg's driver under real Cyborg services, Placement and Nova.
+
+The tests make the agent report when they want it to.
+"""
+
+import contextlib
+import itertools
+import os
+import random
+
+from nova_powervm.devices import names
+from tests.functional import base
+from tests.functional import real_cyborg
+
+CRYPTO, NVME = 0x21010038, 0x21010030
+GPU = 0x21010020
+MARKS = {names.CYBORG_TRAIT, names.WITHDRAWN_TRAIT}
+CARD = {
+    'description': 'PCIe3 Crypto Coprocessor',
+    'vendor_id': '1014',
+    'device_id': '0634',
+    'class': '1080',
+    'revision_id': '00',
+}
+ACCELERATORS = """\
+crypto:
+  identification: {drc_index: "21010038"}
+  resource_class: CUSTOM_CRYPTO
+  traits: [CUSTOM_FAST]
+nvme:
+  identification: {drc_index: "21010030"}
+  resource_class: CUSTOM_NVME
+"""
+
+
+class CyborgTestCase(base.PowerVMTestCase):
+    """Starts hosts with a GPU of Nova's, and two cards of Cyborg's."""
+
+    inventory = """\
+gpu:
+  identification: {drc_index: "21010020"}
+  resource_class: CUSTOM_GPU
+"""
+    accelerators = ACCELERATORS
+
+    def setUp(self):
+        super().setUp()
+        self.flags(max_attempts=1, group='scheduler')
+        self.cyborg = self.useFixture(real_cyborg.RealCyborg(self))
+        self.begin()
+
+    def begin(self, host='host1', **options):
+        """Start a host and report its slots."""
+        self.start_host(host)
+        self.cyborg.configure(host, self.accelerators, **options)
+        self.cyborg.report(host)
+
+    def providers(self, host='host1'):
+        """Return Cyborg's providers of slots by DRC index."""
+        root = self._get_provider_uuid_by_host(host)
+        return {
+            names.slot_of_cyborg_provider(provider['name']): provider
+            for provider in self._get_all_rps_in_a_tree(root)
+            if provider['name'].startswith(names.CYBORG_PROVIDER_PREFIX)
+        }
+
+    def traits(self, index, host='host1'):
+        """Return the traits of Cyborg's provider of a slot."""
+        return set(
+            self._get_provider_traits(self.providers(host)[index]['uuid'])
+        )
+
+    def contents(self, host='host1'):
+        """Return what Placement has of each of Cyborg's slots."""
+        return {
+            index: (
+                provider['uuid'],
+                self._get_provider_inventory(provider['uuid']),
+                self.traits(index, host),
+            )
+            for index, provider in self.providers(host).items()
+        }
+
+    def marks(self, host='host1'):
+        """Return the mark of each of Cyborg's slots."""
+        return {
+            index: next(iter(traits & MARKS), '')
+            for index, (_, _, traits) in self.contents(host).items()
+        }
+
+    def look(self, count=1, host='host1'):
+        """Report several times, and return the marks after each report."""
+        seen = []
+        for _ in range(count):
+            self.cyborg.report(host)
+            seen.append(self.marks(host))
+        return seen
+
+    def accelerated(self, resource_class='CUSTOM_CRYPTO', **options):
+        """Boot a server with one device of Cyborg's."""
+        profile = resource_class.lower()
+        if profile not in self.profiles():
+            self.cyborg.create_profile(
+                {
+                    f'resources:{resource_class}': '1',
+                    f'trait:{names.CYBORG_TRAIT}': 'required',
+                },
+                name=profile,
+            )
+        return self.boot({'accel:device_profile': profile}, **options)
+
+    def profiles(self):
+        return {
+            profile['name']
+            for profile in self.cyborg.request(
+                'GET', '/device_profiles'
+            ).json()['device_profiles']
+        }
+
+    def delete(self, server):
+        """Delete a server, and wait until nothing of it is left."""
+        self._delete_server(server)
+        self.wait_until_unallocated(server)
+
+
+class ReportTest(CyborgTestCase):
+    def test_providers_stand_below_node_with_class_and_traits(self):
+        found = self.contents()
+
+        self.assertEqual({CRYPTO, NVME}, found.keys())
+        provider = self.providers()[CRYPTO]
+        self.assertEqual(
+            'PowerVM Cyborg IOSlot host1 21010038', provider['name']
+        )
+        self.assertEqual(
+            self._get_provider_uuid_by_host('host1'),
+            provider['parent_provider_uuid'],
+        )
+        _, inventory, traits = found[CRYPTO]
+        self.assertEqual({'CUSTOM_CRYPTO'}, inventory.keys())
+        self.assertEqual(1, inventory['CUSTOM_CRYPTO']['total'])
+        self.assertLessEqual(
+            {
+                'CUSTOM_FAST',
+                'CUSTOM_POWERVM_CYBORG',
+                'CUSTOM_POWERVM_IOSLOT_DEVICE_ID_0634',
+                'CUSTOM_POWERVM_IOSLOT_DRC_INDEX_21010038',
+                'CUSTOM_POWERVM_IOSLOT_VENDOR_ID_1014',
+                'OWNER_CYBORG',
+            },
+            traits,
+        )
+
+    def test_unchanged_report_costs_reads_alone(self):
+        """Two reads of the tree, three of each provider; 304 of the host.
+
+        Cyborg itself adds what it reads for its comparison.
+        """
+        self.cyborg.report()
+        self.cyborg.placement.take()
+        self.control().clear_journal()
+
+        self.cyborg.report()
+
+        requests = self.cyborg.placement.take()
+        ours = [line for line in requests if 'in_tree' in line]
+        of_slots = [
+            line
+            for line in requests
+            if line.endswith(('/inventories', '/traits', '/allocations'))
+        ]
+        self.assertEqual({'GET'}, {line.split()[0] for line in requests})
+        self.assertEqual(1, len(ours), requests)
+        # Nova's provider is read, too: Cyborg could have its slot.
+        self.assertEqual(3 * 3, len(of_slots), requests)
+        self.assertEqual(
+            [304], [entry['status'] for entry in self.control().journal()]
+        )
+
+    def test_new_keys_order_in_file_changes_nothing_in_placement(self):
+        """Twenty permutations of the paragraphs and their keys."""
+        before = self.contents()
+        generations = self.generations()
+        rows = self.cyborg.call('tables')['attributes']
+        random.seed(13)
+        paragraphs = [
+            (
+                'crypto',
+                [
+                    'identification: {drc_index: "21010038"}',
+                    'resource_class: CUSTOM_CRYPTO',
+                    'traits: [CUSTOM_FAST]',
+                ],
+            ),
+            (
+                'nvme',
+                [
+                    'identification: {drc_index: "21010030"}',
+                    'resource_class: CUSTOM_NVME',
+                ],
+            ),
+        ]
+        orders = list(
+            itertools.product(
+                itertools.permutations(range(2)),
+                itertools.permutations(range(3)),
+                itertools.permutations(range(2)),
+            )
+        )
+        for order, first, second in random.sample(orders, 20):
+            keys = {'crypto': first, 'nvme': second}
+            text = ''.join(
+                f'{name}:\n' + ''.join(f'  {lines[i]}\n' for i in keys[name])
+                for name, lines in (paragraphs[i] for i in order)
+            )
+            self.cyborg.configure('host1', text)
+            self.cyborg.report()
+
+        self.assertEqual(before, self.contents())
+        self.assertEqual(generations, self.generations())
+        self.assertEqual(rows, self.cyborg.call('tables')['attributes'])
+
+    def test_hosts_with_equal_drc_indexes_have_providers_of_their_own(self):
+        self.begin('host2')
+
+        one, other = self.contents('host1'), self.contents('host2')
+
+        self.assertEqual(one.keys(), other.keys())
+        self.assertEqual(
+            4, len({u for u, _, _ in (*one.values(), *other.values())})
+        )
+
+    def test_fake_driver_of_cyborg_works_in_the_same_agent(self):
+        self.cyborg.configure(
+            'host1', ACCELERATORS, drivers=['powervm', 'fake_driver']
+        )
+        before = self.contents()
+
+        self.look(2)
+
+        self.assertEqual(before, self.contents())
+        kinds = {
+            row['driver_name']
+            for row in self.cyborg.call('tables')['deployables']
+        }
+        self.assertEqual({'powervm', 'fake'}, kinds)
+
+
+class BootTest(CyborgTestCase):
+    def test_server_gets_slot_and_gives_it_back(self):
+        server = self.accelerated()
+
+        self.assertEqual({CRYPTO: True}, self.lpar(server).slots)
+        (request,) = self.cyborg.requests(server)
+        self.assertEqual('Bound', request['state'])
+        self.assertEqual(
+            '21010038', request['attach_handle_info']['drc_index']
+        )
+        # The server's own slot stays as it was offered.
+        self.assertEqual(
+            [{CRYPTO: names.CYBORG_TRAIT, NVME: names.CYBORG_TRAIT}],
+            self.look(),
+        )
+
+        self.delete(server)
+
+        self.assertEqual([], self.cyborg.requests())
+        self.assertIsNone(self.slot_owner(CRYPTO))
+
+    def test_disabled_device_stays_out_of_reach_until_enabled(self):
+        (device,) = [
+            d
+            for d in self.cyborg.request('GET', '/devices').json()['devices']
+            if d['model'] == '0634'
+        ]
+        path = f'/devices/{device["uuid"]}'
+        self.assertEqual(
+            204, self.cyborg.request('POST', f'{path}/disable').status_code
+        )
+        # The card is pulled, and missing for longer than any other would be.
+        self.control().pull('21010038')
+        self.look(5)
+        self.control().plug('21010038', CARD)
+        self.look()
+
+        refused = self.accelerated(expected='ERROR')
+
+        self.assertIn('No valid host', refused['fault']['message'])
+        self.assertEqual(
+            204, self.cyborg.request('POST', f'{path}/enable').status_code
+        )
+        self.accelerated()
+
+
+class VanishedCardTest(CyborgTestCase):
+    def test_free_card_is_withheld_at_once_and_goes_after_three_reports(self):
+        self.control().pull('21010038')
+
+        self.assertEqual(
+            [names.WITHDRAWN_TRAIT, names.WITHDRAWN_TRAIT, None],
+            [marks.get(CRYPTO) for marks in self.look(3)],
+        )
+        rows = self.cyborg.call('tables')
+        self.assertEqual(
+            ['PowerVM Cyborg IOSlot host1 21010030'],
+            [row['name'] for row in rows['deployables']],
+        )
+
+    def test_card_in_use_stays_and_other_changes_reach_placement(self):
+        server = self.accelerated()
+        self.control().pull('21010038')
+        self.cyborg.configure(
+            'host1', ACCELERATORS.replace('CUSTOM_NVME', 'CUSTOM_DRIVE')
+        )
+
+        (*_, marks) = self.look(5)
+
+        self.assertEqual(
+            {CRYPTO: names.WITHDRAWN_TRAIT, NVME: names.CYBORG_TRAIT}, marks
+        )
+        self.assertEqual({'CUSTOM_DRIVE'}, self.contents()[NVME][1].keys())
+        self.delete(server)
+        self.assertNotIn(CRYPTO, self.look(3)[-1])
+
+    def test_card_with_leftover_request_stays_and_cyborg_keeps_answering(self):
+        """Nova does not try again if Cyborg is away during a delete."""
+        server = self.accelerated()
+        self.cyborg.call('go_away')
+        self.delete(server)
+        self.cyborg.call('come_back')
+        (left,) = self.cyborg.requests()
+        self.control().pull('21010038')
+
+        self.assertIn(CRYPTO, self.look(5)[-1])
+
+        self.assertEqual([left], self.cyborg.requests())
+        answer = self.cyborg.request(
+            'DELETE', f'/accelerator_requests?arqs={left["uuid"]}'
+        )
+        self.assertEqual(204, answer.status_code)
+        self.assertNotIn(CRYPTO, self.look()[-1])
+
+    def test_card_out_of_file_goes_when_its_server_is_deleted(self):
+        server = self.accelerated()
+        self.cyborg.configure(
+            'host1', 'none: {allow: false, identification: {drc_name: "*"}}\n'
+        )
+
+        marks = self.look(4)[-1]
+
+        self.assertEqual({CRYPTO: names.WITHDRAWN_TRAIT}, marks)
+        self.assertEqual({CRYPTO: True}, self.lpar(server).slots)
+        self.delete(server)
+        self.assertEqual({}, self.look(3)[-1])
+
+    def test_slot_that_another_partition_takes_is_withheld(self):
+        self.control().set_owner('21010038', 'database')
+        self.assertEqual(names.WITHDRAWN_TRAIT, self.look(4)[-1][CRYPTO])
+        self.control().set_owner('21010038', None)
+        self.assertEqual(names.CYBORG_TRAIT, self.look()[-1][CRYPTO])
+
+
+class SilentHostTest(CyborgTestCase):
+    def test_host_that_does_not_answer_changes_nothing(self):
+        before = self.contents()
+        self.control().add_fault(match='ManagedSystem', status=503, every=True)
+        for _ in range(3):
+            with self.assertRaises(real_cyborg.ServiceError):
+                self.cyborg.report()
+
+        self.assertEqual(before, self.contents())
+        self.control().clear_faults()
+        self.look()
+        self.assertEqual(before, self.contents())
+
+
+class RepairTest(CyborgTestCase):
+    def lose(self, what):
+        uuid = self.providers()[CRYPTO]['uuid']
+        if what == 'traits':
+            self._set_provider_traits(uuid, ['OWNER_CYBORG'])
+        elif what == 'inventory':
+            self.set_inventory(uuid, {})
+        else:
+            self.placement.delete(
+                f'/resource_providers/{uuid}', version='1.36'
+            )
+
+    def test_lost_content_of_placement_is_written_by_second_report(self):
+        before = self.contents()
+        for what in ('traits', 'inventory', 'provider'):
+            with self.subTest(what):
+                self.lose(what)
+                self.look(2)
+                self.assertEqual(before, self.contents())
+
+    def test_lost_traits_of_card_in_use_are_written_again(self):
+        server = self.accelerated()
+        before = self.contents()
+        self.lose('traits')
+
+        self.look(2)
+
+        self.assertEqual(before, self.contents())
+        self.assertEqual({CRYPTO: True}, self.lpar(server).slots)
+
+
+class InterruptedReportTest(CyborgTestCase):
+    """Something happens at one of the writes of a first report.
+
+    Each report writes class, provider, inventory and traits for each slot.
+    The whole sweep takes minutes, so only some places are tried, always
+    others; with the environment variable ``NOVA_POWERVM_ALL_PLACES`` all are.
+    """
+
+    def setUp(self):
+        super().setUp()
+        self.wanted = self.contents()
+        self.cyborg.placement.take()
+        self.begin_anew()
+        self.cyborg.report()
+        self.writes = sum(
+            not line.startswith('GET') for line in self.cyborg.placement.take()
+        )
+        self.assertGreater(self.writes, 6)
+
+    def begin_anew(self):
+        """Delete Cyborg's slots from Placement, and everything in Cyborg."""
+        self.cyborg.call('clear')
+        for provider in self.providers().values():
+            self.placement.delete(
+                f'/resource_providers/{provider["uuid"]}', version='1.36'
+            )
+        for trait in self._get_all_traits():
+            if trait.startswith('CUSTOM_POWERVM_IOSLOT_DRC_INDEX_2101003'):
+                self.placement.delete(f'/traits/{trait}', version='1.36')
+        self.cyborg.configure('host1', ACCELERATORS)
+
+    def places(self, count):
+        """Return writes, and whether Placement gets them."""
+        every = [
+            (place, passing)
+            for place in range(1, self.writes + 1)
+            for passing in (False, True)
+        ]
+        if os.environ.get('NOVA_POWERVM_ALL_PLACES'):
+            return every
+        return random.sample(every, count)
+
+    def interrupt(self, place, spring):
+        number, passing = place
+        self.begin_anew()
+        self.cyborg.placement.set_trap(number, spring, passing=passing)
+        with contextlib.suppress(real_cyborg.ServiceError):
+            self.cyborg.report()
+        self.assertTrue(self.cyborg.placement.remove_trap())
+
+    def assert_made_good(self):
+        """Assert that all is as wanted after a few more reports."""
+        self.look(3)
+        self.assertEqual(self.wanted, self.contents())
+        tables = self.cyborg.call('tables')
+        self.assertEqual(
+            sorted(uuid for uuid, _, _ in self.wanted.values()),
+            sorted(row['rp_uuid'] for row in tables['deployables']),
+        )
+        self.assertEqual(2, len(tables['attach_handles']))
+
+    def test_write_that_placement_refuses_is_made_good(self):
+        for place in self.places(4):
+            with self.subTest(f'write {place}'):
+                self.interrupt(place, lambda: None)
+                self.assert_made_good()
+
+    def test_killed_services_make_good_what_they_left(self):
+        """Agent and conductor are killed between database and Placement."""
+        for place in self.places(2):
+            with self.subTest(f'write {place}'):
+                self.interrupt(place, self.cyborg.kill)
+                self.cyborg.restart()
+                self.assert_made_good()
+
+
+class BothFilesTest(CyborgTestCase):
+    both = ACCELERATORS + (
+        'gpu:\n'
+        '  identification: {drc_index: "21010020"}\n'
+        '  resource_class: CUSTOM_GPU\n'
+    )
+
+    def cycle(self):
+        """Run a cycle of nova-compute that reads all providers again."""
+        self.computes['host1'].manager.reportclient.clear_provider_cache()
+        self._run_periodics()
+
+    def test_free_slot_is_withheld_by_both_until_one_file_gives_it_up(self):
+        self.cyborg.configure('host1', self.both)
+        for _ in range(3):
+            self.look()
+            self.cycle()
+
+        self.assertEqual(names.WITHDRAWN_TRAIT, self.marks()[GPU])
+        self.assertNotIn(GPU, self.slot_providers())
+        self.assertIn('gives it to Nova, too', self.cyborg.logged())
+        self.assertIn('Cyborg manages it, too', self.logged())
+
+        self.cyborg.configure('host1', ACCELERATORS)
+        self.look(3)
+        self.cycle()
+        self.assertNotIn(GPU, self.marks())
+        self.assertIn(GPU, self.slot_providers())
+
+    def test_server_of_nova_keeps_slot_that_cyborg_gets_next(self):
+        server = self.boot({'resources1:CUSTOM_GPU': 1})
+        self.cyborg.configure('host1', self.both)
+
+        self.assertNotIn(GPU, self.look(3)[-1])
+        self.cycle()
+
+        self.assertEqual({GPU: True}, self.lpar(server).slots)
+        self.assertEqual(
+            {}, {p for p in self.slot_providers() if p != GPU} or {}
+        )
+
+    def test_server_of_cyborg_keeps_slot_that_nova_gets_next(self):
+        server = self.accelerated()
+        path = self.flags_of_nova()
+        with open(path, 'a') as file:
+            file.write(
+                'card:\n'
+                '  identification: {drc_index: "21010038"}\n'
+                '  resource_class: CUSTOM_CARD\n'
+            )
+        for _ in range(3):
+            self.look()
+            self.cycle()
+
+        self.assertEqual(names.WITHDRAWN_TRAIT, self.marks()[CRYPTO])
+        self.assertNotIn(CRYPTO, self.slot_providers())
+        self._reboot_server(server, hard=True)
+        self.assertEqual({CRYPTO: True}, self.lpar(server).slots)
+
+    @staticmethod
+    def flags_of_nova():
+        return os.fspath(base.CONF.powervm.inventory_file)

@@ -1,0 +1,50 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The table of requests' states on the page about Cyborg."""
+
+import re
+import unittest
+
+from tests.functional import request_states
+from tests.unit.docs import pages
+
+_TITLE = "Requests' states\n"
+_ROW = re.compile(r'^   \* - (.+)\n((?:     - .+\n)+)', re.MULTILINE)
+_CELL = re.compile(r'^     - (.+)$', re.MULTILINE)
+
+
+class RequestStatesPageTest(unittest.TestCase):
+    def setUp(self):
+        super().setUp()
+        self.text = pages.documents()['admin/cyborg'].partition(_TITLE)[2]
+
+    def test_page_has_cells_of_tested_table(self):
+        rows = [
+            [first, *_CELL.findall(rest)]
+            for first, rest in _ROW.findall(self.text)
+        ]
+
+        table = request_states.TABLE
+        self.assertEqual(['State', *table], rows[0])
+        self.assertEqual(
+            [
+                [state, *(str(row[state]) for row in table.values())]
+                for state in request_states.STATES
+            ],
+            rows[1:],
+        )
+
+    def test_page_explains_each_result(self):
+        for result in request_states.Result:
+            with self.subTest(result=result):
+                self.assertRegex(self.text, rf'(?m)^{result}\n   \S')
