@@ -188,16 +188,25 @@ class Guide:
 
     def _operator_commands(self) -> list[str]:
         inventory = self._inventory()
+        cyborg, accelerators = self._cyborg_options()
         return [
-            f'{inventory} validate',
-            f'{inventory} show',
-            f'{inventory} diff',
-            f'{inventory} flavor lint --cloud',
+            f'{inventory} validate{accelerators}',
+            f'{inventory} show{cyborg}',
+            f'{inventory} diff{accelerators}',
+            f'{inventory} flavor lint --cloud{cyborg}',
             *self._warning(),
             f'{self._program("nova-powervm-status")} {self._options()} '
             'upgrade check',
             *self._report_command(),
         ]
+
+    def _cyborg_options(self) -> tuple[str, str]:
+        """Return what makes the commands ask Cyborg, and read its file."""
+        if not self._choices.has_cyborg:
+            return '', ''
+        default = self._state_dir / 'etc' / launcher.ACCELERATORS
+        path = (self._choices.accelerators or default).absolute()
+        return ' --cyborg', f' --accelerators {shlex.quote(str(path))}'
 
     def _report_command(self) -> list[str]:
         if not self._choices.has_cyborg:
