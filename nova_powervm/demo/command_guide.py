@@ -188,24 +188,34 @@ class Guide:
 
     def _operator_commands(self) -> list[str]:
         inventory = self._inventory()
+        cyborg, accelerators = self._cyborg_options()
         return [
-            f'{inventory} validate',
-            f'{inventory} show',
-            f'{inventory} diff',
-            f'{inventory} flavor lint --cloud',
+            f'{inventory} validate{accelerators}',
+            f'{inventory} show{cyborg}',
+            f'{inventory} diff{accelerators}',
+            f'{inventory} flavor lint --cloud{cyborg}',
             *self._warning(),
             f'{self._program("nova-powervm-status")} {self._options()} '
             'upgrade check',
             *self._report_command(),
         ]
 
+    def _cyborg_options(self) -> tuple[str, str]:
+        """Return what makes the commands ask Cyborg, and read its file."""
+        if not self._choices.has_cyborg:
+            return '', ''
+        default = self._state_dir / 'etc' / launcher.ACCELERATORS
+        path = (self._choices.accelerators or default).absolute()
+        return ' --cyborg', f' --accelerators {shlex.quote(str(path))}'
+
     def _report_command(self) -> list[str]:
         if not self._choices.has_cyborg:
             return []
+        module = shlex.join(operator_commands.REPORTS)
         return [
             '# The agent of Cyborg reports its devices every minute, or now:',
-            f'{self._program("python")} -m {operator_commands.REPORTS} '
-            f'--state-dir {shlex.quote(str(self._state_dir))}',
+            f'{self._program("python")} {module} \\',
+            f'    --state-dir {shlex.quote(str(self._state_dir))}',
         ]
 
     def _warning(self) -> list[str]:

@@ -33,6 +33,9 @@ _EMULATOR_USER = 'nova'
 
 _QUEUES = 'queues'
 
+#: The name of Cyborg's inventory file, if it is the default one.
+ACCELERATORS = 'accelerators.yaml'
+
 _PROJECTS = ('keystone', 'glance', 'neutron', 'nova')
 _CYBORG_PROJECTS = ('cyborg_api', 'cyborg_conductor', 'cyborg_agent')
 
@@ -76,7 +79,7 @@ def default_inventory(has_cyborg: bool = False) -> str:
 
 def default_accelerators() -> str:
     """Return the text of the demonstration's own inventory for Cyborg."""
-    return _read('accelerators.yaml')
+    return _read(ACCELERATORS)
 
 
 def _read(name: str) -> str:
@@ -158,7 +161,7 @@ def _make_stack(
         volume_group=largest_volume_group(client.Client(host.url).state()),
         transport_url=choices.transport_url or default,
         accelerator_file=_place(
-            etc / 'accelerators.yaml',
+            etc / ACCELERATORS,
             choices.accelerators,
             default_accelerators(),
         )

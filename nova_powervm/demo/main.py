@@ -131,6 +131,27 @@ def _parser() -> argparse.ArgumentParser:
         help='keep the cloud running afterwards, until Ctrl-C stops and '
         'deletes it',
     )
+    _add_parts(parser)
+    parser.add_argument(
+        '--transport-url',
+        metavar='URL',
+        help='message broker for all services, such as '
+        'rabbit://user:password@host:5672/; by default the demonstration '
+        'needs none',
+    )
+    parser.add_argument(
+        '--state-dir',
+        type=pathlib.Path,
+        metavar='DIR',
+        help='new or empty directory for databases, configuration and logs, '
+        'which is not deleted; by default a temporary directory, which is '
+        'deleted unless something failed',
+    )
+    return parser
+
+
+def _add_parts(parser: argparse.ArgumentParser) -> None:
+    """Add the options that say what the cloud consists of."""
     parser.add_argument(
         '--inventory',
         type=pathlib.Path,
@@ -158,22 +179,6 @@ def _parser() -> argparse.ArgumentParser:
         help='world document that describes the emulated host. The steps '
         'are left out as with --inventory',
     )
-    parser.add_argument(
-        '--transport-url',
-        metavar='URL',
-        help='message broker for all services, such as '
-        'rabbit://user:password@host:5672/; by default the demonstration '
-        'needs none',
-    )
-    parser.add_argument(
-        '--state-dir',
-        type=pathlib.Path,
-        metavar='DIR',
-        help='new or empty directory for databases, configuration and logs, '
-        'which is not deleted; by default a temporary directory, which is '
-        'deleted unless something failed',
-    )
-    return parser
 
 
 def _check_files(arguments: argparse.Namespace) -> None:

@@ -21,8 +21,9 @@ from nova_powervm.demo import client_files
 from nova_powervm.demo import config
 from nova_powervm.demo import stack as stack_lib
 
-#: The module that has Cyborg's agent report.
-REPORTS = 'nova_powervm.demo.cyborg_reports'
+#: Python's arguments for the module that has Cyborg's agent report. What it
+#: imports warns that eventlet is deprecated.
+REPORTS = ('-W', 'ignore', '-m', 'nova_powervm.demo.cyborg_reports')
 
 _INVENTORY = 'nova-powervm-inventory'
 _TIMEOUT = 120
@@ -55,7 +56,7 @@ def report_devices(stack: stack_lib.Stack) -> Result:
 
     :raises TimeoutError: the command does not end.
     """
-    options = ['-m', REPORTS, '--state-dir', str(stack.state_dir)]
+    options = [*REPORTS, '--state-dir', str(stack.state_dir)]
     return _run(stack, 'python', options)
 
 

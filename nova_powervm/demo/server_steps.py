@@ -213,9 +213,13 @@ def boot_taken_gpu(context: Context) -> Outcome:
 
 
 def lint_flavors(context: Context) -> Outcome:
-    """Run the operator's lint over all flavors, which must find nothing."""
+    """Run the operator's lint over all flavors, which must find nothing.
+
+    It also reads the device profiles if the cloud has Cyborg.
+    """
+    options = ['--cloud'] + ['--cyborg'] * context.stack.has_cyborg
     result = operator_commands.run_inventory(
-        context.stack, 'flavor', 'lint', '--cloud'
+        context.stack, 'flavor', 'lint', *options
     )
     return {'exit status': 0}, {'exit status': result.status}, result.lines()
 

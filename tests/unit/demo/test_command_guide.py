@@ -130,7 +130,22 @@ class CommandGuideTest(unittest.TestCase):
         )
         self.assertIn(f'--property accel:device_profile={created[5]} ', text)
         self.assertNotIn('no conductor answers', text)
-        self.assertIn(f'-m {operator_commands.REPORTS} ', text)
+        self.assertIn(' '.join(operator_commands.REPORTS), text)
+
+    def test_operator_commands_read_cyborgs_file_and_ask_cyborg(self):
+        for given, path in (
+            (None, '/a state/etc/accelerators.yaml'),
+            (pathlib.Path('/mine.yaml'), '/mine.yaml'),
+        ):
+            guide = _guide(has_cyborg=True, accelerators=given)
+            found = [c[3:] for c in _commands(guide.for_running_cloud())]
+            for wanted in (
+                ['validate', '--accelerators', path],
+                ['show', '--cyborg'],
+                ['diff', '--accelerators', path],
+                ['flavor', 'lint', '--cloud', '--cyborg'],
+            ):
+                self.assertIn(wanted, found)
 
     def test_cyborg_without_paragraphs_gets_no_profile(self):
         text = _guide(has_cyborg=True).for_running_cloud()
