@@ -281,7 +281,7 @@ def removal_command(
     token = f'"X-{{}}-Token: $({facts.openstack} token issue -f value -c id)"'
     url = f'{facts.records.endpoint}/accelerator_requests?arqs={request.uuid}'
     return (
-        f'curl -sS -X DELETE -H {token.format("Auth")} '
+        f'curl -sSf -X DELETE -H {token.format("Auth")} '
         f'-H {token.format("Service")} {shlex.quote(url)}'
     )
 

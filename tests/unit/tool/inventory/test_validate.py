@@ -266,7 +266,7 @@ class AcceleratorsTest(base.HostTestCase):
         path = self.write('accelerators.yaml', text)
         return self.run_tool('validate', '--accelerators', path, *arguments)
 
-    def test_each_file_is_validated_for_its_service(self):
+    def test_files_are_validated_for_their_services(self):
         result = self.check(BAD)
         self.assertEqual(2, result.status)
         self.assertIn('inventory.yaml: no problems.', result.out)
