@@ -79,3 +79,17 @@ class ReleaseRefused(exception.PowerVMError):
 
     code = 'powervm.device.release'
     message = 'Not released: {which}: {reason}.'
+
+
+class AcceleratorApiError(exception.PowerVMError):
+    """Cyborg's API did not answer, or refused a request."""
+
+    code = 'powervm.accelerator.api'
+    message = "Cyborg's API: {reason}."
+
+
+class CloudError(exception.PowerVMError):
+    """Another API of the cloud did not answer."""
+
+    code = 'powervm.cloud.api'
+    message = 'The cloud: {reason}.'

@@ -27,7 +27,7 @@ from nova_powervm.tool import errors
 from nova_powervm.tool import nova_service_versions
 from nova_powervm.tool import status
 from nova_powervm.tool.inventory import app
-from nova_powervm.tool.inventory import flavor_client
+from nova_powervm.tool.inventory import cloud_connection
 from nova_powervm.tool.inventory import release
 from tests.functional import base
 
@@ -111,9 +111,7 @@ class CommandTestCase(base.PowerVMTestCase):
         )
         self.useFixture(
             fixtures.MockPatchObject(
-                flavor_client,
-                'connect_compute',
-                lambda cloud: connection.compute,
+                cloud_connection, 'connect', lambda *_: connection
             )
         )
 

@@ -422,7 +422,7 @@ class InterruptedReportTest(CyborgTestCase):
 
     Each report writes class, provider, inventory and traits for each slot.
     The whole sweep takes minutes, so only some places are tried, always
-    others; with the environment variable ``NOVA_POWERVM_ALL_PLACES`` all are.
+    others; with the environment variable ``NOVA_POWERVM_TEST_ALL_WRITES`` all are.
     """
 
     def setUp(self):
@@ -455,7 +455,7 @@ class InterruptedReportTest(CyborgTestCase):
             for place in range(1, self.writes + 1)
             for passing in (False, True)
         ]
-        if os.environ.get('NOVA_POWERVM_ALL_PLACES'):
+        if os.environ.get('NOVA_POWERVM_TEST_ALL_WRITES'):
             return every
         return random.sample(every, count)
 

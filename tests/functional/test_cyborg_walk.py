@@ -13,7 +13,8 @@
 """A random walk of Nova and real Cyborg services, with faults.
 
 A short walk with a new seed is part of every run. A longer one, or the one
-that failed, is run with ``NOVA_POWERVM_CYBORG_WALK=SEED:STEPS``.
+that failed, is run with ``NOVA_POWERVM_TEST_SEED`` and
+``NOVA_POWERVM_TEST_STEPS``.
 """
 
 import contextlib
@@ -24,7 +25,7 @@ from nova_powervm.devices import names
 from tests.functional import real_cyborg
 from tests.functional import test_cyborg_driver as cyborg_driver
 
-_STEPS = 25
+_STEPS = 20
 _SLOTS = {
     0x21010020: 'CUSTOM_GPU',
     0x21010021: 'CUSTOM_GPU',
@@ -60,10 +61,10 @@ class CyborgWalkTest(cyborg_driver.CyborgTestCase):
 
     def setUp(self):
         super().setUp()
-        given = os.environ.get('NOVA_POWERVM_CYBORG_WALK', '')
-        seed, _, steps = given.partition(':')
-        self.seed = int(seed) if seed else random.randrange(10**6)  # noqa: S311
-        self.count = int(steps or _STEPS)
+        self.seed = int(
+            os.environ.get('NOVA_POWERVM_TEST_SEED') or random.randrange(10**6)  # noqa: S311
+        )
+        self.count = int(os.environ.get('NOVA_POWERVM_TEST_STEPS') or _STEPS)
         self.random = random.Random(self.seed)  # noqa: S311
         self.servers = {}
         self.pulled = set()

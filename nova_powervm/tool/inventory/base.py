@@ -131,6 +131,20 @@ def load_inventory(app: 'App', named: str | None) -> policies.Policy:
     return load(named)
 
 
+def add_accelerators_option(parser: argparse.ArgumentParser) -> None:
+    """Add the option that names the file of Cyborg's slots.
+
+    :param parser: The parser of the command.
+    """
+    parser.add_argument(
+        '--accelerators',
+        metavar='FILE',
+        help='file of the slots that Cyborg manages, which has to exist: '
+        '[powervm]accelerator_file in cyborg.conf, by default '
+        '/etc/cyborg/inventory.yaml',
+    )
+
+
 def read_stdin(app: 'App') -> bytes | str:
     """Read standard input; return bytes if it is a binary stream."""
     content: bytes | str = getattr(app.stdin, 'buffer', app.stdin).read()

@@ -23,6 +23,7 @@ from nova_powervm.tool.inventory import base
 from nova_powervm.tool.inventory import host_reader
 from nova_powervm.tool.inventory import placement_client
 from nova_powervm.tool.inventory import service_plan
+from nova_powervm.tool.rules import cyborg_differences
 from nova_powervm.tool.rules import differences
 
 #: Exit codes; 0 means that there are no differences.
@@ -45,9 +46,16 @@ class Diff(base.Lister):
       leaked   an allocation whose instance has no LPAR on this host, or whose
                LPAR does not own the slot; or an LPAR that owns a slot that
                is not allocated to its instance
+      shared   a device that the inventory file and the file of --accelerators
+               both identify
 
     nova-compute resolves the first three kinds in its next update, once a
     minute. An instance that is being built or moved can look leaked.
+
+    With --accelerators, the command also compares the providers of Cyborg's
+    slots with that file. cyborg-agent resolves the first three kinds in its
+    next periods, once a minute; a slot that is no longer offered goes after it
+    was missing three times.
 
     The exit code is 0 if there are no differences, 3 if there are differences,
     and 4 if the comparison failed.
@@ -59,6 +67,9 @@ class Diff(base.Lister):
 
     # In a script: print only the kinds and slots
     nova-powervm-inventory diff -f value -c Kind -c Slot
+
+    # Compare Cyborg's file and its providers, too
+    nova-powervm-inventory diff --accelerators /etc/cyborg/inventory.yaml
 
     # Use a stored response of the REST API of a host that is down
     nova-powervm-inventory diff --system-xml system.xml --node compute7
@@ -74,6 +85,7 @@ class Diff(base.Lister):
             nargs='?',
             help='inventory file (default: [powervm]inventory_file)',
         )
+        base.add_accelerators_option(parser)
         host_reader.add_host_options(parser)
         placement_client.add_node_option(parser)
         return parser
@@ -83,6 +95,11 @@ class Diff(base.Lister):
     ) -> tuple[Sequence[str], Iterable[Any]]:
         """Read all three and list the differences."""
         policy = base.load_inventory(self.app, parsed_args.file)
+        accelerators = (
+            base.load_inventory(self.app, parsed_args.accelerators)
+            if parsed_args.accelerators
+            else None
+        )
         reading = host_reader.read_host(self.app, parsed_args, lpars=True)
         if not reading.owners_known:
             raise exception.ConfigurationError(
@@ -103,6 +120,10 @@ class Diff(base.Lister):
             reading.view.io_slots,
             reading.lpars,
         )
+        if accelerators is not None:
+            found = cyborg_differences.add_differences(
+                found, accelerators, policy, reading.view.io_slots, tree
+            )
         if not found:
             self.note(
                 f'All is in step: {policy.source}, {reading.source}, and '

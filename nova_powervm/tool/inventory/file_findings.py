@@ -19,11 +19,13 @@ from collections.abc import Iterable
 from collections.abc import Iterator
 from collections.abc import Sequence
 
+from nova_powervm.devices import accelerator_policy
 from nova_powervm.devices import matching
 from nova_powervm.devices import policy as policies
 from nova_powervm.inventory_file import Problem
 from nova_powervm.tool.inventory import host_reader
 from nova_powervm.tool.rules import device_kinds
+from nova_powervm.tool.rules import shared_files
 
 # More slots would hide the problem in the text.
 _MOST_NAMED = 4
@@ -32,9 +34,9 @@ _MOST_NAMED = 4
 class Severity(enum.StrEnum):
     """Severity of a finding."""
 
-    #: nova-compute does not start.
+    #: The service does not start, or neither service offers a device.
     ERROR = 'error'
-    #: nova-compute starts, but perhaps not with the intended devices.
+    #: The service starts, but perhaps not with the intended devices.
     WARNING = 'warning'
 
 
@@ -91,6 +93,83 @@ def make_missing_file_finding() -> Finding:
             '[powervm]inventory_file names is checked',
         ),
     )
+
+
+def refuse_one_time_use(
+    paragraphs: Iterable[policies.Paragraph],
+) -> Iterator[Finding]:
+    """Find paragraphs of one-time-use devices in Cyborg's file.
+
+    :param paragraphs: The paragraphs, see
+        :func:`.accelerator_policy.one_time_use_paragraphs`.
+    """
+    for paragraph in paragraphs:
+        yield Finding(
+            Severity.ERROR,
+            _problem(
+                paragraph,
+                'one_time_use is true, but Cyborg offers a device again as '
+                'soon as its server is deleted',
+                "move the paragraph to Nova's inventory file, or remove "
+                'one_time_use',
+            ),
+        )
+
+
+def find_shared_slots(
+    policy: policies.Policy,
+    accelerators: policies.Policy,
+    reading: host_reader.HostReading,
+) -> Iterator[Finding]:
+    """Find the slots that both files give away.
+
+    :param policy: Nova's file.
+    :param accelerators: Cyborg's file.
+    :param reading: The state of the host.
+    """
+    for shared in accelerator_policy.find_shared_slots(
+        accelerators, policy, reading.view.io_slots
+    ):
+        yield Finding(
+            Severity.ERROR,
+            _problem(
+                shared.paragraph,
+                f'{shared.slot}: {shared.nova_paragraph} of {policy.source} '
+                'identifies it, too. Whichever service a server has it from '
+                'keeps it; while no server has it, neither offers it',
+                'deny it in one of the files, or narrow the paragraph; '
+                f'"nova-powervm-inventory handover {shared.slot.drc_hex} --to '
+                'cyborg" (or nova) prints the steps',
+            ),
+        )
+
+
+def find_overlaps(
+    policy: policies.Policy, accelerators: policies.Policy
+) -> Iterator[Finding]:
+    """Find paragraphs of both files that identify the same devices.
+
+    :param policy: Nova's file.
+    :param accelerators: Cyborg's file.
+    """
+    for found in shared_files.find_overlaps(accelerators, policy):
+        other = f'{found.nova_paragraph} of {policy.source}'
+        what = (
+            f'it also identifies each device that {other} identifies'
+            if found.is_wider
+            else f'{other} identifies each of its devices, too'
+        )
+        doubt = ', unless another paragraph denies it'
+        yield Finding(
+            Severity.WARNING,
+            _problem(
+                found.paragraph,
+                what + (doubt if found.is_in_doubt else ''),
+                'deny the devices in one of the files, or narrow a '
+                'paragraph: while no server has a device that is in both, '
+                'neither service offers it',
+            ),
+        )
 
 
 def find_host_mismatches(

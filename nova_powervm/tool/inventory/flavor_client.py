@@ -13,23 +13,20 @@
 """Flavors of the cloud, read and changed through the compute API."""
 
 import argparse
-import contextlib
-from collections.abc import Iterator
 from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
 
-import keystoneauth1.exceptions
-import openstack
-import openstack.exceptions
+from oslo_config import cfg
 
 from nova_powervm.tool import errors
+from nova_powervm.tool.inventory import cloud_connection
 
 
-def add_cloud_option(parser: argparse.ArgumentParser) -> None:
+def add_cloud_option(parser: argparse._ActionsContainer) -> None:
     """Add the option that selects the cloud.
 
-    :param parser: The parser of the command.
+    :param parser: The parser of the command, or a group of its options.
     """
     parser.add_argument(
         '--os-cloud',
@@ -39,24 +36,19 @@ def add_cloud_option(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def connect_compute(cloud: str | None) -> Any:
-    """Return the SDK's proxy of the compute API.
-
-    :param cloud: Name of a cloud in clouds.yaml; None to use the environment.
-    """
-    return openstack.connect(cloud=cloud).compute
-
-
 class FlavorClient:
     """Reads and changes flavors.
 
     :param cloud: Name of a cloud in clouds.yaml; None to use the environment.
+    :param conf: See :func:`.cloud_connection.connect`.
     :raises errors.ComputeApiError: No cloud is configured.
     """
 
-    def __init__(self, cloud: str | None = None) -> None:
+    def __init__(
+        self, cloud: str | None = None, conf: cfg.ConfigOpts | None = None
+    ) -> None:
         with _translated('choosing the cloud'):
-            self._compute: Any = connect_compute(cloud)
+            self._compute: Any = cloud_connection.connect(cloud, conf).compute
 
     def extra_specs(
         self, flavor_names: Sequence[str]
@@ -102,24 +94,5 @@ class FlavorClient:
         return found
 
 
-@contextlib.contextmanager
-def _translated(action: str) -> Iterator[None]:
-    """Translate exceptions of the SDK."""
-    try:
-        yield
-    except openstack.exceptions.HttpException as error:
-        raise errors.ComputeApiError(
-            reason=f'{action}: {_one_line(error)}'
-        ) from error
-    except (
-        openstack.exceptions.SDKException,
-        keystoneauth1.exceptions.ClientException,
-    ) as error:
-        raise errors.ComputeApiError(
-            reason=f'{action}: {_one_line(error)}. Name the cloud with '
-            '--os-cloud or $OS_CLOUD, or source its openrc file'
-        ) from error
-
-
-def _one_line(error: Exception) -> str:
-    return ' '.join(str(error).split()).rstrip('.')
+def _translated(action: str) -> Any:
+    return cloud_connection.translated(errors.ComputeApiError, action)

@@ -13,22 +13,31 @@
 """Command ``flavor lint``."""
 
 import argparse
+import dataclasses
 import json
 from collections.abc import Iterable
+from collections.abc import Iterator
 from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
 
 from nova_powervm import exception
+from nova_powervm.devices import accelerators
+from nova_powervm.tool.inventory import accelerator_client
 from nova_powervm.tool.inventory import base
 from nova_powervm.tool.inventory import flavor_client
 from nova_powervm.tool.inventory import flavor_offers
+from nova_powervm.tool.rules import cyborg_records
 from nova_powervm.tool.rules import flavor_lint
+from nova_powervm.tool.rules import profile_lint
 
 #: Exit codes; 0 means that nothing was found.
 WARNINGS = 1
 ERRORS = 2
 TROUBLE = 4
+
+#: Name of a flavor, of a device profile, and what was found.
+_Found = tuple[str, str, flavor_lint.Finding]
 
 
 class Lint(base.Lister):
@@ -51,6 +60,14 @@ class Lint(base.Lister):
     quota:... These are errors if the flavor requests devices, and otherwise
     warnings, because the flavor may be meant for other hosts.
 
+    With --cyborg, the command also reads the device profiles and the devices
+    of Cyborg. It finds profiles without the trait CUSTOM_POWERVM_CYBORG, which
+    only slots that Cyborg offers have, profiles that request several units in
+    one group, flavors that name a profile that does not exist, a missing
+    group_policy for the groups of flavor and profile together, and a missing
+    OWNER_NOVA for a class that Cyborg has, too (an error then). All profiles
+    are checked, or those that the named flavors have.
+
     The exit code is 0 if there are no findings, 1 for warnings, 2 for errors,
     and 4 if the flavors could not be read.
     """
@@ -58,6 +75,9 @@ class Lint(base.Lister):
     examples = """
     # Compare all flavors of the cloud with the data in Placement
     nova-powervm-inventory flavor lint --cloud
+
+    # Check all flavors together with the device profiles of Cyborg
+    nova-powervm-inventory flavor lint --cloud --cyborg
 
     # Check one flavor
     nova-powervm-inventory flavor lint gpu.one
@@ -92,6 +112,12 @@ class Lint(base.Lister):
             metavar='FILE',
             help='inventory file (default: [powervm]inventory_file)',
         )
+        parser.add_argument(
+            '--cyborg',
+            action='store_true',
+            help='also check the device profiles of Cyborg, and what flavors '
+            'have to do with them',
+        )
         flavor_client.add_cloud_option(parser)
         flavor_offers.add_offer_options(parser)
         return parser
@@ -102,24 +128,61 @@ class Lint(base.Lister):
         """List the findings."""
         policy = base.load_inventory(self.app, parsed_args.file)
         sources = self._read(parsed_args)
-        known = flavor_offers.read_offers(
-            self.app, parsed_args, policy, sources.values()
+        cyborg = self._read_cyborg(parsed_args)
+        profiles = _choose_profiles(cyborg, sources, parsed_args)
+        known = dataclasses.replace(
+            flavor_offers.read_offers(
+                self.app,
+                parsed_args,
+                policy,
+                [
+                    *sources.values(),
+                    *map(profile_lint.as_extra_specs, profiles),
+                ],
+            ),
+            cyborgs=cyborg.classes,
         )
         found = [
-            (name, finding)
-            for name, specs in sources.items()
-            for finding in flavor_lint.lint_flavor(specs, known)
+            *_lint_flavors(
+                sources, known, cyborg if parsed_args.cyborg else None
+            ),
+            *(
+                ('', profile.name, finding)
+                for profile in profiles
+                for finding in profile_lint.lint_profile(
+                    profile, known, cyborg
+                )
+            ),
         ]
         if not found:
-            self.note(f'No problems in {len(sources)} flavor(s).')
-        severities = {finding.severity for _, finding in found}
+            also = (
+                f' and {len(profiles)} device profile(s)'
+                if parsed_args.cyborg
+                else ''
+            )
+            self.note(f'No problems in {len(sources)} flavor(s){also}.')
+        self._grade(finding for _, _, finding in found)
+        return _list(found, with_profiles=parsed_args.cyborg)
+
+    def _grade(self, found: Iterable[flavor_lint.Finding]) -> None:
+        severities = {finding.severity for finding in found}
         if flavor_lint.Severity.ERROR in severities:
             self.status = ERRORS
         elif severities:
             self.status = WARNINGS
-        return ('Flavor', 'Severity', 'Extra spec', 'Problem', 'Hint'), [
-            (name, str(f.severity), f.key, f.what, f.hint) for name, f in found
-        ]
+
+    def _read_cyborg(
+        self, parsed_args: argparse.Namespace
+    ) -> profile_lint.CyborgOffers:
+        """Read what Cyborg offers; nothing if it shall not be asked."""
+        if not parsed_args.cyborg:
+            return profile_lint.CyborgOffers({})
+        client = accelerator_client.AcceleratorClient(
+            parsed_args.os_cloud, self.app.config.conf
+        )
+        return profile_lint.make_offers(
+            client.profiles(), client.deployables()
+        )
 
     def _read(
         self, parsed_args: argparse.Namespace
@@ -134,6 +197,52 @@ class Lint(base.Lister):
             return {'-': _parse(base.read_stdin(self.app))}
         cloud = flavor_client.FlavorClient(parsed_args.os_cloud)
         return cloud.extra_specs(parsed_args.names)
+
+
+def _choose_profiles(
+    cyborg: profile_lint.CyborgOffers,
+    sources: Mapping[str, Mapping[str, str]],
+    parsed_args: argparse.Namespace,
+) -> list[cyborg_records.Profile]:
+    """Return all profiles, or those of the flavors that were named."""
+    if not parsed_args.names and not parsed_args.extra_spec:
+        return list(cyborg.profiles.values())
+    named = {specs.get(accelerators.PROFILE) for specs in sources.values()}
+    return [p for name, p in cyborg.profiles.items() if name in named]
+
+
+def _lint_flavors(
+    sources: Mapping[str, Mapping[str, str]],
+    known: flavor_lint.DeviceOffers,
+    cyborg: profile_lint.CyborgOffers | None,
+) -> Iterator[_Found]:
+    for name, specs in sources.items():
+        profile = specs.get(accelerators.PROFILE, '')
+        for finding in flavor_lint.lint_flavor(specs, known):
+            yield name, profile, finding
+        for finding in (
+            profile_lint.lint_flavor(specs, known, cyborg) if cyborg else ()
+        ):
+            yield name, profile, finding
+
+
+def _list(
+    found: Iterable[_Found], *, with_profiles: bool
+) -> tuple[Sequence[str], Iterable[Any]]:
+    columns = ['Flavor', 'Severity', 'Extra spec', 'Problem', 'Hint']
+    if with_profiles:
+        columns.insert(1, 'Device Profile')
+    return columns, [
+        (
+            name,
+            *([profile] if with_profiles else []),
+            str(finding.severity),
+            finding.key,
+            finding.what,
+            finding.hint,
+        )
+        for name, profile, finding in found
+    ]
 
 
 def _parse(content: bytes | str) -> Mapping[str, str]:

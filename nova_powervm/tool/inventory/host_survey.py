@@ -28,6 +28,7 @@ from nova_powervm.tool import errors
 from nova_powervm.tool.inventory import host_reader
 from nova_powervm.tool.inventory import placement_client
 from nova_powervm.tool.inventory import service_plan
+from nova_powervm.tool.rules import cyborg_slots
 from nova_powervm.tool.rules import placement_tree
 
 if TYPE_CHECKING:
@@ -43,6 +44,8 @@ class Survey:
     :param node: Name of the compute node.
     :param tree: What Placement holds; None if it was not asked.
     :param plan: What nova-compute would make of it all.
+    :param cyborg: What Cyborg and Nova tell about Cyborg's slots; None if they
+        were not asked.
     """
 
     policy: policies.Policy
@@ -50,6 +53,14 @@ class Survey:
     node: str
     tree: placement_tree.Tree | None
     plan: planned.Plan
+    cyborg: cyborg_slots.CyborgFacts | None = None
+
+    @property
+    def cyborg_slots(self) -> Mapping[int, cyborg_slots.CyborgSlot]:
+        """The slots that Cyborg has, by DRC index."""
+        if self.tree is None:
+            return {}
+        return cyborg_slots.find_slots(self.tree, self.cyborg)
 
     @property
     def providers(self) -> Mapping[str, placement_tree.PlacementProvider]:

@@ -43,6 +43,7 @@ GROUP = 'placement'
 _HIDDEN = (401, 403)
 #: Timeout in seconds, unless [placement]timeout is set: a user is waiting.
 DEFAULT_TIMEOUT = 60
+_SECTION = 'section [placement]'
 
 
 class Client(Protocol):
@@ -107,6 +108,23 @@ def connect_placement(conf: cfg.ConfigOpts) -> 'PlacementClient':
     :raises errors.PlacementNotConfigured: The section is missing or
         incomplete.
     """
+    session = load_session(conf)
+    with _translated(_SECTION):
+        return PlacementClient(
+            loading.load_adapter_from_conf_options(
+                conf, GROUP, session=session, raise_exc=False
+            )
+        )
+
+
+def load_session(conf: cfg.ConfigOpts) -> Any:
+    """Create a session with the credentials in section [placement].
+
+    :param conf: See :func:`connect_placement`.
+    :returns: A session of keystoneauth, with its authentication.
+    :raises errors.PlacementNotConfigured: The section is missing or
+        incomplete.
+    """
     loading.register_session_conf_options(conf, GROUP)
     loading.register_auth_conf_options(conf, GROUP)
     adapter_options = loading.get_adapter_conf_options(
@@ -118,7 +136,7 @@ def connect_placement(conf: cfg.ConfigOpts) -> 'PlacementClient':
         service_type='placement',
     )
     conf.register_opts(adapter_options, group=GROUP)
-    with _translated('section [placement]'):
+    with _translated(_SECTION):
         auth = loading.load_auth_from_conf_options(conf, GROUP)
         if auth is None:
             raise errors.PlacementNotConfigured(
@@ -128,11 +146,7 @@ def connect_placement(conf: cfg.ConfigOpts) -> 'PlacementClient':
             conf, GROUP, auth=auth
         )
         session.timeout = session.timeout or DEFAULT_TIMEOUT
-        return PlacementClient(
-            loading.load_adapter_from_conf_options(
-                conf, GROUP, session=session, auth=auth, raise_exc=False
-            )
-        )
+        return session
 
 
 class PlacementClient:

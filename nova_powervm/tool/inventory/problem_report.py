@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from collections.abc import Sequence
 
 from nova_powervm.inventory_file import Problem
+from nova_powervm.tool.inventory import checked_file
 from nova_powervm.tool.inventory import file_findings
 
 #: Number of lines that are shown before and after the line of a problem.
@@ -24,6 +25,24 @@ _BEFORE, _AFTER = 2, 1
 #: Maximum length of a line; a longer one is cut around the column.
 _WIDTH = 100
 _CUT = '...'
+
+
+def format_checked(checked: checked_file.CheckedFile) -> Iterator[str]:
+    """Format what was found in a file, or in two files together.
+
+    :param checked: The file, or the comparison.
+    """
+    yield from format_report(checked.found, checked.source, checked.text)
+    if checked.other_source:
+        yield summarize_comparison(
+            checked.found, f'{checked.other_source} and {checked.source}'
+        )
+        return
+    yield format_summary(
+        checked.found, checked.source, checked.access, checked.service
+    )
+    if not checked.is_refused:
+        yield from checked.offer
 
 
 def format_report(
@@ -51,10 +70,16 @@ def format_summary(
     found: Sequence[file_findings.Finding],
     source: str,
     access: file_findings.Access,
+    service: str,
 ) -> str:
     """Summarize the findings in one line.
 
-    The line says what nova-compute does with the file only if that is known.
+    The line says what the service does with the file only if that is known.
+
+    :param found: The findings.
+    :param source: Name of the file.
+    :param access: Whether the file could be read.
+    :param service: The service that reads the file.
     """
     errors, warnings = (
         sum(finding.severity is severity for finding in found)
@@ -63,19 +88,32 @@ def format_summary(
     if not found:
         return f'{source}: no problems.'
     counts = f'{_count(errors, "error")}, {_count(warnings, "warning")}'
-    return f'{source}: {counts}. {_verdict(access, bool(errors))}'
+    return f'{source}: {counts}. {_verdict(access, bool(errors), service)}'
 
 
-def _verdict(access: file_findings.Access, refused: bool) -> str:
+def summarize_comparison(
+    found: Sequence[file_findings.Finding], sources: str
+) -> str:
+    """Summarize in one line what two files have in common.
+
+    :param found: The findings.
+    :param sources: Names of both files.
+    """
+    if not found:
+        return f'{sources}: no device in both.'
+    return f'{sources}: {_count(len(found), "problem")} with devices in both.'
+
+
+def _verdict(access: file_findings.Access, refused: bool, service: str) -> str:
     if access is file_findings.Access.UNREADABLE:
         return 'The file was not checked.'
     if access is file_findings.Access.MISSING:
         if refused:
             return 'Nothing was checked.'
-        return 'nova-compute starts without the file and offers no device.'
+        return f'{service} starts without the file and offers no device.'
     if refused:
-        return 'nova-compute does not start with it.'
-    return 'nova-compute starts with it.'
+        return f'{service} does not start with it.'
+    return f'{service} starts with it.'
 
 
 def _count(number: int, noun: str) -> str:

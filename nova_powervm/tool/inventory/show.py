@@ -13,18 +13,21 @@
 """Command ``show``."""
 
 import argparse
+import dataclasses
 from collections.abc import Iterable
 from collections.abc import Sequence
 from typing import Any
 
 from nova_powervm import exception
 from nova_powervm.tool.inventory import base
+from nova_powervm.tool.inventory import cyborg_reader
 from nova_powervm.tool.inventory import host_reader
 from nova_powervm.tool.inventory import host_survey
 from nova_powervm.tool.inventory import pci_ids
 from nova_powervm.tool.inventory import record_formatter
 from nova_powervm.tool.inventory import slot_rows
 from nova_powervm.tool.inventory import tree_drawing
+from nova_powervm.tool.rules import cyborg_slots
 
 _Listing = tuple[Sequence[str], Iterable[Sequence[Any]]]
 
@@ -35,7 +38,12 @@ class Show(base.Lister):
     For each slot, the list shows the device and the paragraph of the inventory
     file that offers it, or the reason why it is not offered, as in the log of
     nova-compute. If Placement is reachable, the list also shows who uses the
-    device.
+    device, and which slots Cyborg manages.
+
+    With --cyborg, the command asks Cyborg for the state of each of its slots:
+    free, in use by which server, disabled, or bound to a server that does not
+    exist any more. A record (--long) and the machine-readable formats have the
+    command that resolves such a state in the column Remedy.
     """
 
     examples = """
@@ -50,6 +58,10 @@ class Show(base.Lister):
 
         # Show the resource providers as a tree
         nova-powervm-inventory show --tree
+
+        # Ask Cyborg for the state of its slots, and what to do about it
+        nova-powervm-inventory show --cyborg
+        nova-powervm-inventory show --cyborg --slot C7 --long
 
         # Apply another file to a stored response of the REST API
         nova-powervm-inventory show new.yaml --system-xml system.xml
@@ -93,6 +105,7 @@ class Show(base.Lister):
         pci_ids.add_option(parser)
         host_reader.add_host_options(parser)
         host_survey.add_placement_options(parser)
+        cyborg_reader.add_cyborg_options(parser)
         return parser
 
     def run(self, parsed_args: argparse.Namespace) -> int:
@@ -123,6 +136,8 @@ class Show(base.Lister):
         cells = dict(slot_rows.COLUMNS)
         if survey.tree is not None:
             cells.update(slot_rows.PLACEMENT_COLUMNS)
+        if survey.cyborg is not None:
+            cells.update(slot_rows.CYBORG_COLUMNS)
         if self.is_short(parsed_args):
             cells = {
                 c: cells[c] for c in slot_rows.SHORT_COLUMNS if c in cells
@@ -144,13 +159,24 @@ class Show(base.Lister):
         policy = base.load_inventory(self.app, parsed_args.file)
         reading = host_reader.read_host(self.app, parsed_args)
         tree = host_survey.read_tree(self.app, parsed_args)
-        return host_survey.make_survey(
+        survey = host_survey.make_survey(
             policy,
             reading,
             tree,
             parsed_args.node or config.nodename,
             config.settings.provider_names,
         )
+        if not parsed_args.cyborg:
+            return survey
+        facts = cyborg_reader.read_cyborg(self.app, parsed_args, tree)
+        for request in cyborg_slots.unbound_requests(facts.records):
+            self.note(
+                f'Request {request.uuid} of device profile {request.profile} '
+                f'is in state {request.state} without a server. If no server '
+                'is being built, remove it: '
+                + cyborg_slots.removal_command(request, facts)
+            )
+        return dataclasses.replace(survey, cyborg=facts)
 
     def _rows(
         self, survey: host_survey.Survey, parsed_args: argparse.Namespace

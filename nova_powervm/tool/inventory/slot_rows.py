@@ -26,6 +26,7 @@ from nova_powervm.devices import policy
 from nova_powervm.devices import slots
 from nova_powervm.tool.inventory import host_survey
 from nova_powervm.tool.inventory import pci_ids
+from nova_powervm.tool.rules import cyborg_slots
 from nova_powervm.tool.rules import placement_tree
 
 
@@ -42,6 +43,7 @@ class SlotRow:
     :param asked: Whether Placement was read.
     :param owner_known: False if a slot without an owner may have one.
     :param device: Description of the device.
+    :param cyborg: What Cyborg has of the slot; None if it has nothing.
     """
 
     drc_index: int
@@ -52,6 +54,7 @@ class SlotRow:
     asked: bool
     owner_known: bool
     device: str
+    cyborg: cyborg_slots.CyborgSlot | None = None
 
     @property
     def slot(self) -> slots.Slot | None:
@@ -132,9 +135,19 @@ class SlotRow:
 
     @property
     def _state_without_provider(self) -> str:
-        if self.source is claims.Source.ACCELERATOR:
+        if self.source is claims.Source.ACCELERATOR and not (
+            self.cyborg and self.cyborg.requests
+        ):
             return f'allocated to {self.instance} by Cyborg'
+        if self.cyborg:
+            return f'Cyborg: {self.cyborg.state}'
         return 'not in Placement yet' if self.entry else ''
+
+    @property
+    def managers(self) -> tuple[str, ...]:
+        """The services that have a provider for it, or are about to."""
+        found = ('Nova',) if self.entry else ()
+        return (*found, 'Cyborg') if self.cyborg else found
 
 
 Cell = Callable[[SlotRow], Any]
@@ -146,6 +159,10 @@ def _of_slot(attribute: str) -> Cell:
 
 def _of_provider(attribute: str) -> Cell:
     return lambda row: getattr(row.provider, attribute, None)
+
+
+def _of_cyborg(attribute: str) -> Cell:
+    return lambda row: getattr(row.cyborg, attribute, None)
 
 
 def _property(key: str) -> Cell:
@@ -187,8 +204,25 @@ PLACEMENT_COLUMNS: Mapping[str, Cell] = {
     ),
     'Instance': lambda row: row.instance or None,
     'Source': lambda row: row.source and row.source.value,
+    'Managers': lambda row: list(row.managers),
+    'Cyborg Provider': lambda row: (
+        row.cyborg.provider.name
+        if row.cyborg and row.cyborg.provider
+        else None
+    ),
     'Needs Cleaning': _of_provider('needs_cleaning'),
     'State': lambda row: row.state or None,
+}
+#: Columns that are added if Cyborg was asked.
+CYBORG_COLUMNS: Mapping[str, Cell] = {
+    'Cyborg State': _of_cyborg('state'),
+    'Cyborg Device': lambda row: (
+        row.cyborg.device.uuid if row.cyborg and row.cyborg.device else None
+    ),
+    'Requests': lambda row: (
+        [request.uuid for request in row.cyborg.requests] if row.cyborg else []
+    ),
+    'Remedy': lambda row: list(row.cyborg.remedy) if row.cyborg else [],
 }
 #: Columns of a table that fits a terminal.
 SHORT_COLUMNS = ('Slot', 'Location', 'Device', 'Offer', 'State')
@@ -215,7 +249,12 @@ def make_rows(
         (verdict.slot.drc_index, verdict) for verdict in judged
     ]
     known = {index for index, _ in pairs}
-    pairs += [(index, None) for index in entries if index not in known]
+    cyborgs = survey.cyborg_slots
+    pairs += [
+        (index, None)
+        for index in sorted({*entries, *cyborgs})
+        if index not in known
+    ]
     for index, verdict in pairs:
         # A slot can have two providers, one with the specification's name.
         for found in entries.get(index, [None]):
@@ -232,6 +271,7 @@ def make_rows(
                 asked=survey.tree is not None,
                 owner_known=survey.reading.owners_known,
                 device=pci_names.describe(verdict.slot) if verdict else '',
+                cyborg=cyborgs.get(index),
             )
 
 

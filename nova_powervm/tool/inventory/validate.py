@@ -13,22 +13,17 @@
 """Command ``validate``."""
 
 import argparse
-import dataclasses
-import os
 from collections.abc import Iterable
+from collections.abc import Iterator
 from collections.abc import Sequence
 from typing import Any
 
-from nova_powervm import exception
-from nova_powervm.inventory_file import load
-from nova_powervm.inventory_file import parse
-from nova_powervm.inventory_file import read_excerpt
 from nova_powervm.tool.inventory import base
+from nova_powervm.tool.inventory import checked_file
 from nova_powervm.tool.inventory import file_findings
 from nova_powervm.tool.inventory import host_reader
 from nova_powervm.tool.inventory import problem_report
 
-_STDIN = '-'
 _WARNINGS, _ERRORS = 1, 2
 _COLUMNS = (
     'Severity',
@@ -40,32 +35,20 @@ _COLUMNS = (
 )
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Checked:
-    """Result of checking a file.
-
-    :param source: Name of the file.
-    :param text: Text of the file, for excerpts.
-    :param found: The findings.
-    :param offer: Lines that describe the offered devices, if a host was read.
-    :param access: Whether the file could be read.
-    """
-
-    source: str
-    text: str
-    found: Sequence[file_findings.Finding]
-    offer: Sequence[str] = ()
-    access: file_findings.Access = file_findings.Access.READ
-
-
 class Validate(base.Lister):
     """Validate an inventory file and report all problems at once.
 
     Errors are problems for which nova-compute would refuse the file. Unless
     --offline is given, the file is also compared with a host, to find
-    paragraphs that may not do what they were meant to do. The exit code is 0
-    if there are no problems, 1 if there are only warnings, and 2 if there are
-    errors or the host can't be read.
+    paragraphs that may not do what they were meant to do.
+
+    With --accelerators, the file of Cyborg's slots is validated in the same
+    way, for cyborg-agent, and both files are compared. A device in both is an
+    error. With --offline, the command finds only paragraphs that identify all
+    devices of a paragraph of the other file, and reports them as warnings.
+
+    The exit code is 0 if there are no problems, 1 if there are only warnings,
+    and 2 if there are errors or the host can't be read.
     """
 
     trouble = _ERRORS
@@ -75,6 +58,10 @@ class Validate(base.Lister):
 
         # Validate only the file, on any machine, without nova.conf
         nova-powervm-inventory validate inventory.yaml --offline
+
+        # Validate Cyborg's file, too, and find devices that are in both
+        nova-powervm-inventory validate \\
+            --accelerators /etc/cyborg/inventory.yaml
 
         # Compare a file with a stored response of the REST API
         nova-powervm-inventory validate inventory.yaml --system-xml system.xml
@@ -100,6 +87,7 @@ class Validate(base.Lister):
             action='store_true',
             help='exit with code 2 if there are warnings',
         )
+        base.add_accelerators_option(parser)
         parser.set_defaults(formatter=None)
         for action in parser._actions:
             if action.dest == 'formatter':
@@ -120,99 +108,113 @@ class Validate(base.Lister):
         self, parsed_args: argparse.Namespace
     ) -> tuple[Sequence[str], Iterable[Sequence[Any]]]:
         """List the findings."""
-        found = self._find(parsed_args).found
-        self._grade(found, parsed_args)
-        return _COLUMNS, [
+        checked = self._check(parsed_args)
+        self._grade(checked, parsed_args)
+        columns: tuple[str, ...] = _COLUMNS
+        if parsed_args.accelerators:
+            columns = ('File', *_COLUMNS)
+        return columns, [
             [
-                self.cell(value, parsed_args)
-                for value in (
-                    finding.severity.value,
-                    finding.problem.line or None,
-                    finding.problem.column or None,
-                    finding.problem.paragraph or None,
-                    finding.problem.what,
-                    finding.problem.hint or None,
-                )
+                self.cell(_cells(each, finding)[column], parsed_args)
+                for column in columns
             ]
-            for finding in found
+            for each in checked
+            for finding in each.found
         ]
 
     def _report(self, parsed_args: argparse.Namespace) -> int:
-        checked = self._find(parsed_args)
-        found, source = checked.found, checked.source
-        for line in problem_report.format_report(found, source, checked.text):
-            print(line, file=self.app.stdout)
-        summary = problem_report.format_summary(found, source, checked.access)
-        print(summary, file=self.app.stdout)
-        status = self._grade(found, parsed_args)
-        if status != _ERRORS:
-            for line in checked.offer:
+        checked = self._check(parsed_args)
+        for each in checked:
+            for line in problem_report.format_checked(each):
                 print(line, file=self.app.stdout)
-        return status
+        return self._grade(checked, parsed_args)
 
     def _grade(
         self,
-        found: Sequence[file_findings.Finding],
+        checked: Iterable[checked_file.CheckedFile],
         parsed_args: argparse.Namespace,
     ) -> int:
-        severities = {finding.severity for finding in found}
+        severities = {f.severity for each in checked for f in each.found}
         if file_findings.Severity.ERROR in severities:
             self.status = _ERRORS
         elif severities:
             self.status = _ERRORS if parsed_args.fatal_warnings else _WARNINGS
         return self.status
 
-    def _find(self, parsed_args: argparse.Namespace) -> _Checked:
-        named = parsed_args.file is not None
-        path = parsed_args.file if named else self.app.config.inventory_file
-        if path == _STDIN:
-            source, text = '<stdin>', base.read_stdin(self.app)
-            access = file_findings.Access.READ
-        else:
-            source, text = path, None
-            access = _access(path)
-        if named and access is file_findings.Access.MISSING:
-            return _Checked(
-                source,
-                '',
-                [file_findings.make_missing_file_finding()],
-                access=access,
-            )
-        try:
-            policy = load(path) if text is None else parse(text, source)
-        except exception.PolicyInvalid as error:
-            problems = file_findings.make_error_findings(
-                error.fields['problems']
-            )
-            shown = _shown(path, text)
-            return _Checked(source, shown, problems, access=access)
-        found = [
-            *file_findings.find_empty_file(
-                policy, access is not file_findings.Access.MISSING
-            )
-        ]
-        offer: Iterable[str] = ()
+    def _check(
+        self, parsed_args: argparse.Namespace
+    ) -> list[checked_file.CheckedFile]:
+        """Read the files, and compare them with the host and each other."""
+        checked = [*self._read(parsed_args)]
+        if all(each.policy is None for each in checked):
+            return checked
+        reading = None
         if not parsed_args.offline:
             reading = host_reader.read_host(
                 self.app, parsed_args, or_offline=True
             )
-            found += file_findings.find_host_mismatches(policy, reading)
-            offer = file_findings.describe_offer(policy, reading)
-        return _Checked(
-            source, _shown(path, text), found, tuple(offer), access
+            checked = [each.compare(reading) for each in checked]
+        if parsed_args.accelerators:
+            checked += _compare_files(checked[0], checked[1], reading)
+        return checked
+
+    def _read(
+        self, parsed_args: argparse.Namespace
+    ) -> Iterator[checked_file.CheckedFile]:
+        named = parsed_args.file is not None
+        yield checked_file.read_checked(
+            self.app,
+            parsed_args.file if named else self.app.config.inventory_file,
+            checked_file.NOVA,
+            named=named,
         )
+        if parsed_args.accelerators:
+            yield checked_file.read_checked(
+                self.app,
+                parsed_args.accelerators,
+                checked_file.CYBORG,
+                named=True,
+            )
 
 
-def _access(path: str) -> file_findings.Access:
-    if not os.path.lexists(path):
-        return file_findings.Access.MISSING
-    if not os.access(path, os.R_OK, effective_ids=True):
-        return file_findings.Access.UNREADABLE
-    return file_findings.Access.READ
+def _compare_files(
+    inventory: checked_file.CheckedFile,
+    accelerators: checked_file.CheckedFile,
+    reading: host_reader.HostReading | None,
+) -> list[checked_file.CheckedFile]:
+    """Find the devices that both files give away, if both are valid.
+
+    :param inventory: Nova's file.
+    :param accelerators: Cyborg's file.
+    :param reading: The state of the host; None if it was not read.
+    """
+    policy, other = inventory.policy, accelerators.policy
+    if policy is None or other is None:
+        return []
+    found = (
+        file_findings.find_overlaps(policy, other)
+        if reading is None
+        else file_findings.find_shared_slots(policy, other, reading)
+    )
+    return [
+        checked_file.CheckedFile(
+            accelerators.source,
+            text=accelerators.text,
+            found=tuple(found),
+            other_source=inventory.source,
+        )
+    ]
 
 
-def _shown(path: str, text: bytes | str | None) -> str:
-    """Read the file again for excerpts; return an empty text on failure."""
-    if text is None:
-        text = read_excerpt(path)
-    return text if isinstance(text, str) else text.decode(errors='replace')
+def _cells(
+    checked: checked_file.CheckedFile, finding: file_findings.Finding
+) -> dict[str, Any]:
+    return {
+        'File': checked.source,
+        'Severity': finding.severity.value,
+        'Line': finding.problem.line or None,
+        'Column': finding.problem.column or None,
+        'Paragraph': finding.problem.paragraph or None,
+        'Problem': finding.problem.what,
+        'Hint': finding.problem.hint or None,
+    }

@@ -54,6 +54,8 @@ class Kind(enum.StrEnum):
     FOREIGN = 'foreign'
     #: An allocation without a device at its LPAR, or the other way round.
     LEAKED = 'leaked'
+    #: A device that Nova's and Cyborg's files both give away.
+    SHARED = 'shared'
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -97,11 +99,17 @@ def compare(
         then no allocation is reported because its LPAR is missing.
     :returns: The differences, by kind and slot.
     """
-    found = [
-        *_of_plan(plan, tree),
-        *_foreign(plan, tree, host_slots),
-        *_leaked(tree, host_slots, lpars),
-    ]
+    return sort_differences(
+        [
+            *_of_plan(plan, tree),
+            *_foreign(plan, tree, host_slots),
+            *_leaked(tree, host_slots, lpars),
+        ]
+    )
+
+
+def sort_differences(found: Iterable[Difference]) -> tuple[Difference, ...]:
+    """Sort differences by kind, slot and provider."""
     order = list(Kind)
     return tuple(
         sorted(
@@ -200,12 +208,16 @@ def _foreign(
 ) -> Iterator[Difference]:
     ours = {o.uuid for o in tree.slot_providers}
     offered = {rc for e in plan.entries for rc in e.resource_classes}
+    claimed = _claimed(plan)
     indexes = [slot.drc_index for slot in host_slots]
     for other in tree.below:
         if other.uuid in ours:
             continue
         index = next((i for i in indexes if _stands_for(other, i)), None)
-        what, cure = _judge_foreign(other, index, offered)
+        if index not in claimed and _is_cyborgs(other):
+            what, cure = "a slot of Cyborg's", ''
+        else:
+            what, cure = _judge_foreign(other, index, offered)
         yield Difference(
             kind=Kind.FOREIGN,
             what=what,
@@ -215,6 +227,20 @@ def _foreign(
             uuid=other.uuid,
             counts=bool(cure),
         )
+
+
+def _claimed(plan: planned.Plan) -> frozenset[int]:
+    """Return the slots that Nova has a provider for, or would have."""
+    return frozenset(entry.drc_index for entry in plan.entries) | {
+        verdict.slot.drc_index
+        for verdict in plan.verdicts
+        if verdict.paragraphs and not verdict.denials
+    }
+
+
+def _is_cyborgs(other: placement_tree.PlacementProvider) -> bool:
+    """Return whether our driver for Cyborg has reported a provider."""
+    return names.slot_of_cyborg_provider(other.name) is not None
 
 
 def _judge_foreign(

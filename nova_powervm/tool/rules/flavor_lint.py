@@ -72,6 +72,7 @@ class DeviceOffers:
     :param used_up: Existing classes without a free unit.
     :param whole: Whether the whole cloud was read, not only one host.
     :param source: Name of the source, for messages.
+    :param cyborgs: Classes of the slots that Cyborg has, as far as known.
     """
 
     classes: frozenset[str]
@@ -81,6 +82,7 @@ class DeviceOffers:
     used_up: frozenset[str] = frozenset()
     whole: bool = False
     source: str = 'the inventory file'
+    cyborgs: frozenset[str] = frozenset()
 
     @property
     def doubt(self) -> Severity:
@@ -261,13 +263,7 @@ def _whole_group(
 ) -> Iterator[Finding]:
     owners = [t for t in group.required if _OWNERS.fullmatch(t)]
     if not owners:
-        yield Finding(
-            Severity.WARNING,
-            f'trait{group.suffix}:{names.OWNER_TRAIT}',
-            'missing; the group may get a device of Cyborg or of another '
-            'service, for which the build fails',
-            f'add trait{group.suffix}:{names.OWNER_TRAIT}=required',
-        )
+        yield _without_owner(group, offers)
     known = group.required <= (offers.traits or frozenset()) | set(owners)
     if (
         offers.devices is not None
@@ -286,6 +282,25 @@ def _whole_group(
             'compare with "nova-powervm-inventory show"; another host may '
             'have one',
         )
+
+
+def _without_owner(
+    group: flavors.FlavorGroup, offers: DeviceOffers
+) -> Finding:
+    shared = sorted(offers.cyborgs & set(group.resources))
+    what = (
+        f'missing, and Cyborg has slots of class {", ".join(shared)}: the '
+        'group may get one of these, and the build fails'
+        if shared
+        else 'missing; the group may get a device of Cyborg or of another '
+        'service, for which the build fails'
+    )
+    return Finding(
+        Severity.ERROR if shared else Severity.WARNING,
+        f'trait{group.suffix}:{names.OWNER_TRAIT}',
+        what,
+        f'add trait{group.suffix}:{names.OWNER_TRAIT}=required',
+    )
 
 
 def _explosion(

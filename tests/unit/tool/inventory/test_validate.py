@@ -42,6 +42,11 @@ WIRED = """\
 ports:
   identification: {class: "0200"}
 """
+CRYPTO = """\
+crypto:
+  identification: {vendor_id: "1014", device_id: "0634"}
+  resource_class: CUSTOM_CRYPTO
+"""
 NOWHERE = """\
 other:
   identification: {vendor_id: "ABCD"}
@@ -252,6 +257,82 @@ class HostTest(base.HostTestCase):
         result = self.check(BAD)
         self.assertEqual((2, ''), (result.status, result.err))
         self.assertIn('2 errors', result.out)
+
+
+class AcceleratorsTest(base.HostTestCase):
+    """Checks of Cyborg's file beside Nova's."""
+
+    def check(self, text, *arguments):
+        path = self.write('accelerators.yaml', text)
+        return self.run_tool('validate', '--accelerators', path, *arguments)
+
+    def test_each_file_is_validated_for_its_service(self):
+        result = self.check(BAD)
+        self.assertEqual(2, result.status)
+        self.assertIn('inventory.yaml: no problems.', result.out)
+        self.assertIn('cyborg-agent does not start with it.', result.out)
+        self.assertIn('It offers 4 of the 14 slots', result.out)
+
+    def test_files_without_common_device_have_no_problem(self):
+        result = self.check(CRYPTO)
+        self.assertEqual((0, ''), (result.status, result.err), result.out)
+        self.assertIn('accelerators.yaml: no device in both.', result.out)
+
+    def test_device_in_both_files_is_an_error_that_names_both_places(self):
+        text = 'cards:\n  identification: {drc_index: "21010020"}\n'
+        result = self.check(text, '-f', 'json')
+        self.assertEqual(2, result.status)
+        (row,) = result.json
+        self.assertEqual(
+            ('error', 1, 'cards'),
+            (row['Severity'], row['Line'], row['Paragraph']),
+        )
+        self.assertIn('accelerators.yaml', row['File'])
+        for words in (
+            'slot 21010020 at U78D2.001.EMU0001-P1-C3',
+            f"paragraph 'gpus' (line 1) of {self.inventory}",
+        ):
+            self.assertIn(words, row['Problem'])
+        self.assertIn('handover 21010020 --to', row['Hint'])
+        self.assertIn('1 problem with devices in both.', self.check(text).out)
+
+    def test_device_that_one_file_denies_is_in_one_only(self):
+        text = base.GPUS + (
+            'not:\n  identification: {vendor_id: "10DE"}\n  allow: false\n'
+        )
+        result = self.check(text)
+        self.assertEqual(0, result.status, result.out)
+
+    def test_one_time_use_is_an_error_in_cyborgs_file_only(self):
+        text = CRYPTO + '  one_time_use: true\n'
+        result = self.check(text, '-f', 'json')
+        self.assertEqual(2, result.status)
+        (row,) = result.json
+        self.assertEqual(('error', 'crypto'), _named(row))
+        self.assertIn('one_time_use', row['Problem'])
+        path = self.write('checked.yaml', text)
+        self.assertEqual(0, self.run_tool('validate', path).status)
+
+    def test_overlap_is_a_warning_without_host(self):
+        result = self.check(
+            base.GPUS.replace('gpus', 'cards'), '--offline', '-f', 'json'
+        )
+        self.assertEqual(1, result.status)
+        (row,) = result.json
+        self.assertEqual(('warning', 'cards'), _named(row))
+        self.assertIn('identifies each of its devices, too', row['Problem'])
+        wider = self.check(
+            'cards:\n  identification: {vendor_id: "10DE"}\n',
+            *('--offline', '-f', 'json'),
+        )
+        self.assertIn('also identifies each', wider.json[0]['Problem'])
+
+    def test_missing_file_is_an_error(self):
+        result = self.run_tool(
+            'validate', '--accelerators', str(self.directory / 'no.yaml')
+        )
+        self.assertEqual(2, result.status)
+        self.assertIn('there is no such file', result.out)
 
 
 class StoredAnswerTest(base.ToolTestCase):

@@ -1,0 +1,209 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Where Cyborg's file, the host and Cyborg's providers do not agree.
+
+What the providers should be is what cyborg-agent would report now.
+"""
+
+from collections.abc import Iterable
+from collections.abc import Iterator
+from collections.abc import Mapping
+
+from nova_powervm.cyborg import report as reports
+from nova_powervm.devices import accelerator_policy
+from nova_powervm.devices import names
+from nova_powervm.devices import policy as policies
+from nova_powervm.devices import slots
+from nova_powervm.tool.rules import differences
+from nova_powervm.tool.rules import placement_tree
+
+_CURE = (
+    'cyborg-agent corrects it in its next periods, once a minute; if not, its '
+    'log says why'
+)
+
+_Providers = Mapping[int, placement_tree.PlacementProvider]
+
+
+def add_differences(
+    found: Iterable[differences.Difference],
+    policy: policies.Policy,
+    nova_policy: policies.Policy,
+    io_slots: tuple[slots.Slot, ...],
+    tree: placement_tree.Tree,
+) -> tuple[differences.Difference, ...]:
+    """Add the differences about Cyborg's slots to those about Nova's.
+
+    :param found: The differences about Nova's slots; what they say about
+        providers of Cyborg's in good order is dropped.
+    :param policy: The content of Cyborg's file.
+    :param nova_policy: That of Nova's inventory file.
+    :param io_slots: All slots of the host.
+    :param tree: What Placement holds.
+    """
+    return differences.sort_differences(
+        [
+            *(
+                each
+                for each in found
+                if each.counts
+                or names.slot_of_cyborg_provider(each.name) is None
+            ),
+            *_shared(policy, nova_policy, io_slots),
+            *_of_report(
+                plan_report(policy, nova_policy, io_slots, tree),
+                own_providers(tree),
+                policy,
+            ),
+        ]
+    )
+
+
+def plan_report(
+    policy: policies.Policy,
+    nova_policy: policies.Policy,
+    io_slots: tuple[slots.Slot, ...],
+    tree: placement_tree.Tree,
+) -> reports.Report:
+    """Return what cyborg-agent would report now, after a restart.
+
+    :param policy: The content of Cyborg's file.
+    :param nova_policy: That of Nova's inventory file.
+    :param io_slots: All slots of the host.
+    :param tree: What Placement holds.
+    """
+    novas = {
+        provider.drc_index: provider
+        for provider in tree.slot_providers
+        if provider.drc_index is not None
+    }
+    return reports.make_report(
+        reports.Facts(
+            policy,
+            nova_policy,
+            io_slots,
+            _for_report(own_providers(tree)),
+            _for_report(novas),
+        ),
+        reports.Memory(),
+    )
+
+
+def own_providers(tree: placement_tree.Tree) -> _Providers:
+    """Return the providers that our driver for Cyborg has reported, by slot.
+
+    :param tree: The providers of the node.
+    """
+    found = {}
+    for provider in tree.below:
+        index = names.slot_of_cyborg_provider(provider.name)
+        if index is not None and provider.name == names.cyborg_provider_name(
+            tree.node, index
+        ):
+            found[index] = provider
+    return found
+
+
+def _for_report(providers: _Providers) -> dict[int, reports.Provider]:
+    return {
+        index: reports.Provider(
+            uuid=provider.uuid,
+            name=provider.name,
+            reserved={
+                name: int(record.get('reserved', 0))
+                for name, record in provider.inventory.items()
+            },
+            traits=provider.traits,
+            consumers=tuple(sorted(provider.consumers)),
+        )
+        for index, provider in providers.items()
+    }
+
+
+def _shared(
+    policy: policies.Policy,
+    nova_policy: policies.Policy,
+    io_slots: tuple[slots.Slot, ...],
+) -> Iterator[differences.Difference]:
+    for shared in accelerator_policy.find_shared_slots(
+        policy, nova_policy, io_slots
+    ):
+        yield differences.Difference(
+            kind=differences.Kind.SHARED,
+            what=f'{shared.nova_paragraph} of {nova_policy.source} and '
+            f'{shared.paragraph} of {policy.source} both identify it; while '
+            'no server has it, neither service offers it',
+            cure='deny it in one of the files, or narrow the paragraph',
+            drc_index=shared.slot.drc_index,
+        )
+
+
+def _of_report(
+    report: reports.Report, providers: _Providers, policy: policies.Policy
+) -> Iterator[differences.Difference]:
+    for index, entry in report.entries.items():
+        provider = providers.get(index)
+        if provider is None:
+            yield _difference(
+                differences.Kind.MISSING,
+                entry,
+                None,
+                f'{policy.source} gives it to Cyborg as '
+                f'{entry.resource_class}, but Placement has no provider of '
+                "Cyborg's for it",
+            )
+        elif index in report.missing:
+            yield _difference(
+                differences.Kind.STALE,
+                entry,
+                provider,
+                f'{entry.reason}; free',
+            )
+        elif changes := '; '.join(_changes(entry, provider)):
+            yield _difference(
+                differences.Kind.CHANGED, entry, provider, changes
+            )
+
+
+def _changes(
+    entry: reports.Entry, provider: placement_tree.PlacementProvider
+) -> Iterator[str]:
+    """Say how a provider differs from what the agent would report."""
+    classes = sorted(provider.inventory)
+    if classes != [entry.resource_class]:
+        yield (
+            f'has inventory of {", ".join(classes) or "nothing"}, should have '
+            f'{entry.resource_class}'
+        )
+    lacking = sorted(entry.traits - provider.traits)
+    surplus = sorted(provider.traits - entry.traits)
+    if lacking:
+        yield f'lacks {", ".join(lacking)}'
+    if surplus:
+        yield f'has {", ".join(surplus)}'
+
+
+def _difference(
+    kind: differences.Kind,
+    entry: reports.Entry,
+    provider: placement_tree.PlacementProvider | None,
+    what: str,
+) -> differences.Difference:
+    return differences.Difference(
+        kind=kind,
+        what=what,
+        cure=_CURE,
+        drc_index=entry.drc_index,
+        name=provider.name if provider else '',
+        uuid=provider.uuid if provider else None,
+    )

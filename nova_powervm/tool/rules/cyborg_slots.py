@@ -1,0 +1,303 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Slots of a host that Cyborg manages, and the state of each."""
+
+import dataclasses
+import shlex
+from collections.abc import Collection
+from collections.abc import Iterator
+from collections.abc import Mapping
+
+import os_traits
+
+from nova_powervm.devices import names
+from nova_powervm.devices import ownership
+from nova_powervm.tool.rules import cyborg_records
+from nova_powervm.tool.rules import placement_tree
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class CyborgSlot:
+    """A slot that Cyborg has.
+
+    :param drc_index: Its DRC index.
+    :param provider: Cyborg's provider in Placement; None if there is none.
+    :param state: The state in words, without the name of the manager.
+    :param remedy: Commands or instructions for a state that does not change
+        by itself, one per line; empty if there is nothing to do.
+    :param device: The device in Cyborg; None if it is unknown.
+    :param requests: The requests that are bound to it.
+    """
+
+    drc_index: int
+    provider: placement_tree.PlacementProvider | None
+    state: str
+    remedy: tuple[str, ...] = ()
+    device: cyborg_records.Device | None = None
+    requests: tuple[cyborg_records.Request, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class CyborgFacts:
+    """What was read from Cyborg and Nova about the slots.
+
+    :param records: The records of Cyborg.
+    :param gone: Uuids of servers in these records, or in allocations, that do
+        not exist.
+    :param cloud: Name of the cloud, for commands; None for the environment's.
+    """
+
+    records: cyborg_records.Records
+    gone: frozenset[str] = frozenset()
+    cloud: str | None = None
+
+    @property
+    def openstack(self) -> str:
+        """The command ``openstack``, with the option that names the cloud."""
+        return openstack_command(self.cloud)
+
+
+def openstack_command(cloud: str | None) -> str:
+    """Return the command ``openstack`` for a cloud.
+
+    :param cloud: Name of the cloud; None for the environment's.
+    """
+    return (
+        f'openstack --os-cloud {shlex.quote(cloud)}' if cloud else 'openstack'
+    )
+
+
+def find_providers(
+    tree: placement_tree.Tree,
+) -> Mapping[int, placement_tree.PlacementProvider]:
+    """Find the providers of Cyborg's slots below a compute node.
+
+    A provider of our own driver for Cyborg has the slot in its name. One of
+    another driver is known by OWNER_CYBORG and the trait of the slot.
+
+    :param tree: The providers of the node.
+    :returns: DRC index to provider.
+    """
+    found: dict[int, placement_tree.PlacementProvider] = {}
+    for provider in tree.below:
+        named = names.slot_of_cyborg_provider(provider.name)
+        if named is not None:
+            found[named] = provider
+        elif os_traits.OWNER_CYBORG in provider.traits:
+            for index in ownership.slots_named_by(
+                provider.name, provider.traits
+            ):
+                found.setdefault(index, provider)
+    return found
+
+
+def find_servers(
+    tree: placement_tree.Tree, records: cyborg_records.Records
+) -> frozenset[str]:
+    """Return the servers that have, or had, slots of Cyborg's on a host.
+
+    :param tree: The providers of the node.
+    :param records: The records of Cyborg.
+    """
+    providers = find_providers(tree).values()
+    return frozenset(
+        request.instance
+        for provider in providers
+        for request in records.requests_of(provider.uuid)
+        if request.instance
+    ) | frozenset(c for provider in providers for c in provider.consumers)
+
+
+def find_slots(
+    tree: placement_tree.Tree, facts: CyborgFacts | None = None
+) -> Mapping[int, CyborgSlot]:
+    """Find the slots of a host that Cyborg has.
+
+    :param tree: The providers of the node.
+    :param facts: What Cyborg and Nova tell; None if they were not asked: then
+        the states are those of Placement.
+    :returns: DRC index to slot.
+    """
+    providers = find_providers(tree)
+    found = {
+        index: _of_placement(index, provider)
+        if facts is None
+        else _of_cyborg(index, provider, tree.node, facts)
+        for index, provider in providers.items()
+    }
+    for device in facts.records.devices if facts else ():
+        if device.hostname == tree.node and device.drc_index not in found:
+            found[device.drc_index] = CyborgSlot(
+                device.drc_index,
+                None,
+                'unknown to Placement',
+                ('see the log of cyborg-agent, which reports it again',),
+                device,
+            )
+    return found
+
+
+def _of_placement(
+    index: int, provider: placement_tree.PlacementProvider
+) -> CyborgSlot:
+    if provider.consumers:
+        state = f'in use by {" ".join(sorted(provider.consumers))}'
+    elif names.WITHDRAWN_TRAIT in provider.traits:
+        state = 'withheld'
+    else:
+        state = 'disabled or reserved' if provider.reserved else 'free'
+    return CyborgSlot(index, provider, state)
+
+
+def _of_cyborg(
+    index: int,
+    provider: placement_tree.PlacementProvider,
+    node: str,
+    facts: CyborgFacts,
+) -> CyborgSlot:
+    device = facts.records.device(node, index)
+    requests = facts.records.requests_of(provider.uuid)
+    found = [
+        *_request_states(provider, requests, facts),
+        *_consumer_states(provider, requests, facts),
+        *_device_states(provider, device, facts),
+    ]
+    if not found and names.WITHDRAWN_TRAIT in provider.traits:
+        found.append(('withheld, see the log of cyborg-agent', ''))
+    if not found:
+        found.append(('free', ''))
+    return CyborgSlot(
+        index,
+        provider,
+        '; '.join(state for state, _ in found),
+        tuple(remedy for _, remedy in found if remedy),
+        device,
+        requests,
+    )
+
+
+_State = tuple[str, str]
+
+
+def _request_states(
+    provider: placement_tree.PlacementProvider,
+    requests: Collection[cyborg_records.Request],
+    facts: CyborgFacts,
+) -> Iterator[_State]:
+    for request in requests:
+        removal = removal_command(request, facts)
+        if request.instance is None:
+            yield f'request {request.uuid} is left over', removal
+        elif request.instance in facts.gone:
+            yield (
+                f'bound to server {request.instance}, which does not exist '
+                f'any more: request {request.uuid} is left over',
+                removal,
+            )
+        elif request.state != cyborg_records.BOUND:
+            yield (
+                f'request {request.uuid} of server {request.instance} is in '
+                f'state {request.state}',
+                f'{facts.openstack} accelerator arq show {request.uuid}',
+            )
+        elif request.instance not in provider.consumers:
+            yield (
+                f'in use by {request.instance}, which Placement has not '
+                'allocated it to',
+                f'{facts.openstack} server show {request.instance}',
+            )
+        else:
+            yield f'in use by {request.instance}', ''
+
+
+def _consumer_states(
+    provider: placement_tree.PlacementProvider,
+    requests: Collection[cyborg_records.Request],
+    facts: CyborgFacts,
+) -> Iterator[_State]:
+    """Yield the allocations that no request explains."""
+    bound = {request.instance for request in requests}
+    for consumer in sorted(set(provider.consumers) - bound):
+        if consumer in facts.gone:
+            yield (
+                f'allocated to {consumer}, which does not exist',
+                f'{facts.openstack} resource provider allocation delete '
+                f'{consumer}',
+            )
+        else:
+            yield (
+                f'allocated to {consumer}, for which it has no request',
+                f'{facts.openstack} server show {consumer}',
+            )
+
+
+def _device_states(
+    provider: placement_tree.PlacementProvider,
+    device: cyborg_records.Device | None,
+    facts: CyborgFacts,
+) -> Iterator[_State]:
+    if device is None:
+        yield (
+            'no device in Cyborg',
+            'see the log of cyborg-agent, which reports it in each period',
+        )
+    elif device.is_disabled and provider.reserved:
+        yield 'disabled', ''
+    elif device.is_disabled:
+        yield (
+            'disabled, but Placement does not reserve it',
+            f'{facts.openstack} accelerator device disable {device.uuid}',
+        )
+    elif provider.reserved:
+        yield (
+            'reserved in Placement, although the device is enabled',
+            f'{facts.openstack} accelerator device enable {device.uuid}',
+        )
+
+
+def removal_command(
+    request: cyborg_records.Request, facts: CyborgFacts
+) -> str:
+    """Return the command that removes a request that is left over.
+
+    Cyborg accepts the removal of a request with a server only together with
+    the token of a service, which the client for its API never sends.
+
+    :param request: The request.
+    :param facts: Have the endpoint and the name of the cloud.
+    """
+    if request.instance is None:
+        return f'{facts.openstack} accelerator arq delete {request.uuid}'
+    token = f'"X-{{}}-Token: $({facts.openstack} token issue -f value -c id)"'
+    url = f'{facts.records.endpoint}/accelerator_requests?arqs={request.uuid}'
+    return (
+        f'curl -sS -X DELETE -H {token.format("Auth")} '
+        f'-H {token.format("Service")} {shlex.quote(url)}'
+    )
+
+
+def unbound_requests(
+    records: cyborg_records.Records,
+) -> tuple[cyborg_records.Request, ...]:
+    """Return the requests without a server.
+
+    Nova creates them when it builds a server, and binds or removes them soon.
+    Those that stay are left over.
+
+    :param records: The records of Cyborg.
+    """
+    return tuple(
+        request
+        for request in records.requests
+        if request.instance is None and request.provider_uuid is None
+    )

@@ -1,0 +1,317 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Checks of device profiles, and of the flavors that name them.
+
+Cyborg accepts all of these mistakes. They show as servers that get a device of
+Nova's, or one device of several, and whose build the driver then refuses.
+"""
+
+import dataclasses
+import re
+from collections.abc import Iterable
+from collections.abc import Iterator
+from collections.abc import Mapping
+
+import os_traits
+
+from nova_powervm.devices import accelerators
+from nova_powervm.devices import names
+from nova_powervm.tool.rules import cyborg_records
+from nova_powervm.tool.rules import flavor_lint
+from nova_powervm.tool.rules import flavors
+
+_MARK = f'trait:{names.CYBORG_TRAIT}'
+_MISSPELLED = re.compile(r'(accel(erator)?[:_-]?)?device[_-]?profile(_name)?')
+_CYBORGS = {names.CYBORG_TRAIT, os_traits.OWNER_CYBORG}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class CyborgOffers:
+    """Device profiles, and the slots that they can get.
+
+    :param profiles: Name to device profile.
+    :param slots: The deployables that are slots of PowerVM hosts.
+    """
+
+    profiles: Mapping[str, cyborg_records.Profile]
+    slots: tuple[cyborg_records.Deployable, ...] = ()
+
+    @property
+    def classes(self) -> frozenset[str]:
+        """The resource classes of the slots."""
+        return frozenset(
+            slot.resource_class for slot in self.slots if slot.resource_class
+        )
+
+
+def make_offers(
+    profiles: Iterable[cyborg_records.Profile],
+    deployables: Iterable[cyborg_records.Deployable],
+) -> CyborgOffers:
+    """Bring together what Cyborg tells.
+
+    :param profiles: All device profiles.
+    :param deployables: All deployables.
+    """
+    return CyborgOffers(
+        {profile.name: profile for profile in profiles},
+        tuple(each for each in deployables if each.is_slot),
+    )
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ProfileGroup:
+    """A group of a device profile.
+
+    :param number: Its position in the profile, from 0.
+    :param resources: Resource class to amount.
+    :param required: Required traits.
+    """
+
+    number: int
+    resources: Mapping[str, str]
+    required: frozenset[str]
+
+    def is_met_by(self, slot: cyborg_records.Deployable) -> bool:
+        """Return whether a slot has the class and the traits.
+
+        Whether it bears the mark changes with who uses it.
+        """
+        return set(self.resources) == {slot.resource_class} and (
+            self.required - _CYBORGS <= slot.traits
+        )
+
+
+def read_groups(
+    profile: cyborg_records.Profile,
+) -> tuple[ProfileGroup, ...]:
+    """Read the groups of a device profile.
+
+    :param profile: The profile.
+    """
+    return tuple(
+        ProfileGroup(
+            number,
+            {
+                key.removeprefix('resources:'): str(value)
+                for key, value in group.items()
+                if key.startswith('resources:')
+            },
+            frozenset(
+                key.removeprefix('trait:')
+                for key, value in group.items()
+                if key.startswith('trait:') and value == flavors.REQUIRED
+            ),
+        )
+        for number, group in enumerate(profile.groups)
+    )
+
+
+def as_extra_specs(profile: cyborg_records.Profile) -> Mapping[str, str]:
+    """Return the extra specs of a flavor that requests the same resources.
+
+    :param profile: The profile.
+    """
+    return {
+        f'resources{group.number}:{name}': amount
+        for group in read_groups(profile)
+        for name, amount in group.resources.items()
+    }
+
+
+def lint_profile(
+    profile: cyborg_records.Profile,
+    offers: flavor_lint.DeviceOffers,
+    cyborg: CyborgOffers,
+) -> tuple[flavor_lint.Finding, ...]:
+    """Find all mistakes in a device profile.
+
+    :param profile: The profile. Groups for devices of other drivers are left
+        out.
+    :param offers: Nova's devices.
+    :param cyborg: Cyborg's devices.
+    """
+    ours = offers.classes | cyborg.classes
+    found = [
+        finding
+        for group in read_groups(profile)
+        if names.CYBORG_TRAIT in group.required or ours & set(group.resources)
+        for finding in _lint_group(group, offers, cyborg)
+    ]
+    return _errors_first(found)
+
+
+def _lint_group(
+    group: ProfileGroup,
+    offers: flavor_lint.DeviceOffers,
+    cyborg: CyborgOffers,
+) -> Iterator[flavor_lint.Finding]:
+    if names.CYBORG_TRAIT not in group.required:
+        yield _without_mark(group, offers)
+    yield from _amounts(group)
+    if not any(group.is_met_by(slot) for slot in cyborg.slots):
+        yield flavor_lint.Finding(
+            flavor_lint.Severity.WARNING,
+            f'groups[{group.number}]',
+            'no slot that Cyborg has on a PowerVM host has this class and all '
+            'of these traits',
+            "slots of Cyborg's have the classes: "
+            f'{", ".join(sorted(cyborg.classes)) or "none"}; compare the '
+            'traits with "openstack accelerator deployable list"',
+        )
+
+
+def _without_mark(
+    group: ProfileGroup, offers: flavor_lint.DeviceOffers
+) -> flavor_lint.Finding:
+    shared = sorted(offers.classes & set(group.resources))
+    if shared:
+        return flavor_lint.Finding(
+            flavor_lint.Severity.ERROR,
+            f'groups[{group.number}]: {_MARK}',
+            f'missing, and Nova has devices of class {", ".join(shared)}: a '
+            'server may get one of these, and the build fails',
+            f'create the profile anew with "{_MARK}": "required"',
+        )
+    return flavor_lint.Finding(
+        flavor_lint.Severity.WARNING,
+        f'groups[{group.number}]: {_MARK}',
+        'missing: a server may get a slot that is withheld from Cyborg, or a '
+        "device of Nova's as soon as Nova has one of this class",
+        f'create the profile anew with "{_MARK}": "required"',
+    )
+
+
+def _amounts(group: ProfileGroup) -> Iterator[flavor_lint.Finding]:
+    if len(group.resources) > 1:
+        yield flavor_lint.Finding(
+            flavor_lint.Severity.ERROR,
+            f'groups[{group.number}]',
+            f'requests {" and ".join(sorted(group.resources))} of one '
+            'provider, but each slot has one class',
+            'use a group for each class',
+        )
+    for name, amount in group.resources.items():
+        if amount != '1':
+            yield flavor_lint.Finding(
+                flavor_lint.Severity.ERROR,
+                f'groups[{group.number}]: resources:{name}',
+                f'{amount} instead of 1: Cyborg binds all requests of a group '
+                'to one provider, and each slot is a provider with one unit',
+                f'use several groups with "resources:{name}": "1"',
+            )
+
+
+def lint_flavor(
+    extra_specs: Mapping[str, str],
+    offers: flavor_lint.DeviceOffers,
+    cyborg: CyborgOffers,
+) -> tuple[flavor_lint.Finding, ...]:
+    """Find the mistakes in a flavor that Cyborg's records show.
+
+    :param extra_specs: Extra specs of the flavor.
+    :param offers: Nova's devices.
+    :param cyborg: Cyborg's devices.
+    """
+    found = [
+        *_misspelled(extra_specs),
+        *_profile(extra_specs, cyborg),
+        *(
+            finding
+            for group in flavors.read_groups(extra_specs)
+            for finding in _requests_of_nova(group, offers, cyborg)
+        ),
+    ]
+    return _errors_first(found)
+
+
+def _misspelled(
+    extra_specs: Mapping[str, str],
+) -> Iterator[flavor_lint.Finding]:
+    """Find spellings outside of Nova's namespace accel, which is checked."""
+    for key, value in extra_specs.items():
+        if not key.startswith('accel:') and _MISSPELLED.fullmatch(key.lower()):
+            yield flavor_lint.Finding(
+                flavor_lint.Severity.ERROR,
+                key,
+                'Nova ignores it, so servers get no accelerator',
+                f'write {accelerators.PROFILE}={value}',
+            )
+
+
+def _profile(
+    extra_specs: Mapping[str, str], cyborg: CyborgOffers
+) -> Iterator[flavor_lint.Finding]:
+    name = extra_specs.get(accelerators.PROFILE)
+    if name is None:
+        return
+    profile = cyborg.profiles.get(name)
+    if profile is None:
+        known = ', '.join(sorted(cyborg.profiles)) or 'none'
+        yield flavor_lint.Finding(
+            flavor_lint.Severity.ERROR,
+            accelerators.PROFILE,
+            f"Cyborg has no device profile '{name}', so no server can be "
+            'built',
+            f'there are: {known}',
+        )
+        return
+    numbered = [
+        group
+        for group in flavors.read_groups(extra_specs)
+        if group.suffix and group.resources
+    ]
+    # The flavor's own groups alone are checked without Cyborg.
+    if (
+        len(numbered) < 2 <= len(numbered) + len(profile.groups)
+        and flavors.GROUP_POLICY not in extra_specs
+    ):
+        yield flavor_lint.Finding(
+            flavor_lint.Severity.ERROR,
+            flavors.GROUP_POLICY,
+            f'missing; the flavor has {len(numbered)} group(s), its device '
+            f"profile '{name}' {len(profile.groups)}, and Placement refuses "
+            'two or more groups without it',
+            'add group_policy=none or group_policy=isolate',
+        )
+
+
+def _requests_of_nova(
+    group: flavors.FlavorGroup,
+    offers: flavor_lint.DeviceOffers,
+    cyborg: CyborgOffers,
+) -> Iterator[flavor_lint.Finding]:
+    """Find groups that ask Nova for slots of Cyborg's."""
+    marks = sorted(group.required & _CYBORGS)
+    classes = sorted(set(group.resources) & cyborg.classes & offers.foreign)
+    if marks:
+        key = f'trait{group.suffix}:{marks[0]}'
+    elif classes:
+        key = f'resources{group.suffix}:{classes[0]}'
+    else:
+        return
+    yield flavor_lint.Finding(
+        flavor_lint.Severity.ERROR,
+        key,
+        "requests a slot of Cyborg's without a device profile: the server "
+        'would have no accelerator request for it, and the build fails',
+        f'remove the group, and set {accelerators.PROFILE}',
+    )
+
+
+def _errors_first(
+    found: Iterable[flavor_lint.Finding],
+) -> tuple[flavor_lint.Finding, ...]:
+    return tuple(
+        sorted(found, key=lambda f: f.severity != flavor_lint.Severity.ERROR)
+    )

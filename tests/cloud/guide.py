@@ -1,0 +1,164 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Runs the commands of the guide to Cyborg on the demonstration's cloud.
+
+    python -m tests.cloud.guide [--state-dir DIR]
+
+All commands in the console blocks of ``doc/source/admin/cyborg.rst`` are run,
+word for word and in their order. Only their surroundings are made: an image
+and a network with the names that the page uses, an environment for pip, and
+the files below ``/etc``, for which functions of the shell replace the paths.
+The exit status is 1 if a command fails.
+"""
+
+import argparse
+import contextlib
+import dataclasses
+import os
+import pathlib
+import shlex
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+from tests.unit.docs import pages
+
+_PAGE = 'admin/cyborg'
+_RUNNING = 'running until Ctrl-C'
+_START_SECONDS = 400
+_PRELUDE = """
+set -u
+. {state}/openrc
+export PATH={bin}:$PATH
+nova-powervm-inventory() {{
+    command nova-powervm-inventory --config-file {state}/etc/nova.conf \\
+        "${{@/#\\/etc\\/cyborg\\/inventory.yaml/{state}/etc/accelerators.yaml}}"
+}}
+pip() {{ {pip}/bin/python -m pip "$@"; }}
+cd {root}
+"""
+_PREPARE = """
+openstack image save --file {state}/tiny.raw tiny
+openstack image create --disk-format raw --container-format bare \\
+    --file {state}/tiny.raw rhel9
+openstack network create private
+openstack subnet create --network private --subnet-range 198.51.100.0/24 \\
+    --no-dhcp private
+"""
+
+
+@dataclasses.dataclass(frozen=True)
+class Result:
+    """A command of the page and what it did."""
+
+    command: str
+    status: int
+    output: str
+    seconds: float
+
+
+def read_commands(page):
+    """Return the commands of a page's console blocks, in their order."""
+    found = []
+    for name, text in pages.blocks('console'):
+        if name != page:
+            continue
+        joined = text.replace('\\\n', '\\\n')
+        for line in joined.splitlines():
+            if line.startswith(('$ ', '# ')):
+                found.append(line[2:])
+            elif found and found[-1].endswith('\\'):
+                found[-1] += '\n' + line
+    return found
+
+
+@contextlib.contextmanager
+def running_cloud(state):
+    """Run the demonstration's cloud with Cyborg in a context."""
+    log = open(state.with_suffix('.log'), 'w+')  # noqa: SIM115
+    process = subprocess.Popen(
+        [
+            *(sys.executable, '-m', 'nova_powervm.demo', '--cyborg'),
+            *('--keep', '--state-dir', str(state)),
+        ],
+        stdout=log,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+    )
+    try:
+        deadline = time.monotonic() + _START_SECONDS
+        while _RUNNING not in pathlib.Path(log.name).read_text():
+            if process.poll() is not None or time.monotonic() > deadline:
+                raise RuntimeError(pathlib.Path(log.name).read_text()[-2000:])
+            time.sleep(0.5)
+        yield
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.wait(60)
+
+
+def run(command, prelude):
+    """Run a command in a shell of its own."""
+    began = time.monotonic()
+    done = subprocess.run(
+        ['/bin/bash', '-c', prelude + command],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+        env={**os.environ, 'PYTHONWARNINGS': 'ignore'},
+    )
+    return Result(
+        command, done.returncode, done.stdout, time.monotonic() - began
+    )
+
+
+def main():
+    """Run the guide, and print what each command did."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument('--state-dir', type=pathlib.Path)
+    arguments = parser.parse_args()
+    state = arguments.state_dir or pathlib.Path(tempfile.mkdtemp()) / 'cloud'
+    environment = state.with_name('pip')
+    subprocess.run(
+        [sys.executable, '-m', 'venv', str(environment)], check=True
+    )
+    prelude = _PRELUDE.format(
+        state=shlex.quote(str(state)),
+        bin=shlex.quote(str(pathlib.Path(sys.prefix) / 'bin')),
+        pip=shlex.quote(str(environment)),
+        root=shlex.quote(str(pages.ROOT)),
+    )
+    failed = []
+    with running_cloud(state):
+        prepared = run('set -e' + _PREPARE.format(state=state), prelude)
+        if prepared.status:
+            sys.exit(prepared.output)
+        for command in read_commands(_PAGE):
+            result = run(command, prelude)
+            print(
+                f'[{result.status}] {result.seconds:.1f} s: {command}\n'
+                f'{result.output}',
+                flush=True,
+            )
+            if result.status:
+                failed.append(command)
+    print(f'{len(failed)} command(s) failed')
+    sys.exit(1 if failed else 0)
+
+
+if __name__ == '__main__':
+    main()
