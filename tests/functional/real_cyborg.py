@@ -18,15 +18,8 @@ of Cyborg, Cyborg's client of Placement, and the events that Cyborg sends to
 Nova.
 """
 
-import atexit
-import json
 import os
-import pathlib
-import subprocess
-import sys
-import tempfile
 import textwrap
-import threading
 
 import fixtures
 import requests
@@ -35,212 +28,24 @@ from nova import context as nova_context
 from nova import service_auth
 from oslo_config import cfg
 from placement import deploy
-from werkzeug.middleware import dispatcher
 
 from nova_powervm.devices import names
-from tests.functional import cyborg_identity
+from tests.functional import cyborg_child
 from tests.functional import placement_gate
-from tests.processes.cyborg_services import serving
 from tests.processes.cyborg_services import tokens
 
 CONF = cfg.CONF
+
+#: A command of the child process failed, with Cyborg's error.
+ServiceError = cyborg_child.ServiceError
 
 PROFILE = 'the-profile'
 #: The trait that device profiles require.
 MARK = names.CYBORG_TRAIT
 
-#: The project of the service users; Cyborg insists on a uuid.
-_SERVICE_PROJECT = 'c6' * 16
-_SERVICE = tokens.make_token('nova', _SERVICE_PROJECT, 'admin', 'service')
-# Where nova's fixtures set it to, it would be removed after the first test.
-_TEMPORARY = tempfile.gettempdir()
-_ROOT = pathlib.Path(__file__).parents[2]
-_PROCESSES = _ROOT / 'tests' / 'processes'
-
-_PASTE = """\
-[pipeline:main]
-pipeline = request_id tokens api_v2
-
-[filter:request_id]
-paste.filter_factory = oslo_middleware:RequestId.factory
-
-[filter:tokens]
-paste.filter_factory = cyborg_services.tokens:filter_factory
-
-[app:api_v2]
-paste.app_factory = cyborg.api.app:app_factory
-"""
-
-_CONFIG = """\
-[DEFAULT]
-transport_url = fake:/
-state_path = {directory}
-log_file = {directory}/cyborg.log
-debug = false
-
-[oslo_concurrency]
-lock_path = {directory}
-
-[oslo_messaging_notifications]
-driver = noop
-
-[database]
-connection = sqlite:///{directory}/cyborg.db
-
-[api]
-api_paste_config = {directory}/api-paste.ini
-
-[agent]
-enabled_drivers = powervm
-resource_provider_startup_retries = 0
-
-[placement]
-auth_type = password
-auth_url = {others}/identity/v3
-username = cyborg
-password = any
-project_name = service
-user_domain_id = default
-project_domain_id = default
-region_name = RegionOne
-
-[nova]
-auth_type = admin_token
-endpoint = {others}/compute/v2.1
-endpoint_override = {others}/compute/v2.1
-token = {token}
-"""
-
-
-class ServiceError(Exception):
-    """A command of the child process failed, with Cyborg's error."""
-
-
-class Services:
-    """The child process, and the server that it reaches Nova by.
-
-    One for a process of tests: it takes seconds to start.
-
-    :param apps: See :meth:`serve`. Cyborg's conductor wants an answer of
-        Placement to start.
-    """
-
-    def __init__(self, apps):
-        self._lock = threading.Lock()
-        self._mounts = {}
-        self.serve(apps)
-        self._others = serving.Server(
-            dispatcher.DispatcherMiddleware(_not_found, self._mounts)
-        )
-        self._others.start()
-        self._directory = tempfile.TemporaryDirectory(dir=_TEMPORARY)
-        self.log_path = pathlib.Path(self._directory.name, 'cyborg.log')
-        atexit.register(self._directory.cleanup)
-        self.url = ''
-        self._process = self._start()
-        atexit.register(self._stop)
-        self.url = self.call('url')
-
-    def _start(self):
-        directory = pathlib.Path(self._directory.name)
-        (directory / 'api-paste.ini').write_text(_PASTE)
-        (directory / 'cyborg.conf').write_text(
-            _CONFIG.format(
-                directory=directory,
-                others=self._others.url,
-                token=tokens.make_token('cyborg', _SERVICE_PROJECT, 'admin'),
-            )
-        )
-        with open(directory / 'output', 'w') as output:
-            process = subprocess.Popen(
-                [
-                    *(sys.executable, '-m', 'cyborg_services'),
-                    *('--config-file', directory / 'cyborg.conf'),
-                ],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=output,
-                text=True,
-                cwd=_ROOT,
-                env={**os.environ, 'PYTHONPATH': f'{_PROCESSES}:{_ROOT}'},
-            )
-        if not process.stdout.readline():
-            text = ''.join(
-                (directory / name).read_text()
-                for name in ('output', self.log_path.name)
-                if (directory / name).exists()
-            )
-            raise RuntimeError(f'Cyborg does not start: {text}')
-        return process
-
-    def _stop(self):
-        self._process.stdin.close()
-        self._process.wait(30)
-        self._others.stop()
-
-    def kill(self):
-        """End the child process as a power failure would."""
-        self._process.kill()
-        self._process.wait(30)
-
-    def restart(self):
-        """Start a new child process on the same database."""
-        self._process = self._start()
-        self.url = self.call('url')
-
-    def call(self, command, **arguments):
-        """Run a command of the child process; see its module.
-
-        :raises ServiceError: It failed.
-        """
-        with self._lock:
-            self._process.stdin.write(
-                json.dumps({'command': command, **arguments}) + '\n'
-            )
-            self._process.stdin.flush()
-            line = self._process.stdout.readline()
-        if not line:
-            raise ServiceError('the process has ended')
-        answer = json.loads(line)
-        if 'error' in answer:
-            raise ServiceError(answer['error'])
-        return answer['result']
-
-    def serve(self, apps):
-        """Serve WSGI applications of a test to Cyborg, each by its name."""
-        identity = cyborg_identity.Identity(
-            # Placement's own stand-in for keystone knows one administrator.
-            tokens.make_token('admin', _SERVICE_PROJECT, 'admin'),
-            self._endpoints,
-        )
-        self._mounts.clear()
-        self._mounts.update(
-            {f'/{name}': app for name, app in apps.items()}
-            | {'/identity': identity}
-        )
-
-    def _endpoints(self):
-        return {
-            'accelerator': f'{self.url}/v2',
-            'placement': f'{self._others.url}/placement',
-        }
-
-
-def _not_found(_environ, start_response):
-    start_response('404 Not Found', [('Content-Length', '0')])
-    return [b'']
-
-
-_running = []
-
-
-def _services(apps):
-    """Return the services of this process, which now reach these apps."""
-    if _running:
-        _running[0].serve(apps)
-    else:
-        _running.append(Services(apps))
-    return _running[0]
+_SERVICE = tokens.make_token(
+    'nova', cyborg_child.SERVICE_PROJECT, 'admin', 'service'
+)
 
 
 class RealCyborg(fixtures.Fixture):
@@ -266,7 +71,7 @@ class RealCyborg(fixtures.Fixture):
         self.placement = placement_gate.Gate(
             deploy.loadapp(self._test.placement.fixture.conf_fixture.conf)
         )
-        self._services = _services(
+        self._services = cyborg_child.start(
             {
                 'placement': self.placement,
                 'compute': self._test.api_fixture.app(),

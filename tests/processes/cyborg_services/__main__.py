@@ -18,6 +18,7 @@ its arguments; each gets one line on standard output, ``{"result": ...}`` or
 """
 
 import argparse
+import faulthandler
 import functools
 import json
 import os
@@ -163,6 +164,7 @@ def main():
     # Services may print to standard output; only answers belong there.
     answers = os.fdopen(os.dup(1), 'w', buffering=1)
     os.dup2(2, 1)
+    faulthandler.enable()
     sqlite.serialize_writers()
     service.prepare_service(['cyborg', '--config-file', arguments.config_file])
     accelerators.register_opts(CONF)

@@ -104,7 +104,7 @@ class AwaitAllocationTest(unittest.TestCase):
 
         self.assertIn('has a device profile', str(caught.exception))
 
-    def test_other_error_of_nova_is_passed_on(self):
+    def test_different_error_of_nova_is_passed_on(self):
         with self.assertRaises(KeyError):
             vifs.await_allocation(self.INSTANCE, FailedAllocation('other'))
 
