@@ -422,7 +422,8 @@ class InterruptedReportTest(CyborgTestCase):
 
     Each report writes class, provider, inventory and traits for each slot.
     The whole sweep takes minutes, so only some places are tried, always
-    others; with the environment variable ``NOVA_POWERVM_TEST_ALL_WRITES`` all are.
+    others; with the environment variable ``NOVA_POWERVM_TEST_ALL_WRITES`` all
+    are.
     """
 
     def setUp(self):
@@ -491,67 +492,3 @@ class InterruptedReportTest(CyborgTestCase):
                 self.interrupt(place, self.cyborg.kill)
                 self.cyborg.restart()
                 self.assert_made_good()
-
-
-class BothFilesTest(CyborgTestCase):
-    both = ACCELERATORS + (
-        'gpu:\n'
-        '  identification: {drc_index: "21010020"}\n'
-        '  resource_class: CUSTOM_GPU\n'
-    )
-
-    def cycle(self):
-        """Run a cycle of nova-compute that reads all providers again."""
-        self.computes['host1'].manager.reportclient.clear_provider_cache()
-        self._run_periodics()
-
-    def test_free_slot_is_withheld_by_both_until_one_file_gives_it_up(self):
-        self.cyborg.configure('host1', self.both)
-        for _ in range(3):
-            self.look()
-            self.cycle()
-
-        self.assertEqual(names.WITHDRAWN_TRAIT, self.marks()[GPU])
-        self.assertNotIn(GPU, self.slot_providers())
-        self.assertIn('gives it to Nova, too', self.cyborg.logged())
-        self.assertIn('Cyborg manages it, too', self.logged())
-
-        self.cyborg.configure('host1', ACCELERATORS)
-        self.look(3)
-        self.cycle()
-        self.assertNotIn(GPU, self.marks())
-        self.assertIn(GPU, self.slot_providers())
-
-    def test_server_of_nova_keeps_slot_that_cyborg_gets_next(self):
-        server = self.boot({'resources1:CUSTOM_GPU': 1})
-        self.cyborg.configure('host1', self.both)
-
-        self.assertNotIn(GPU, self.look(3)[-1])
-        self.cycle()
-
-        self.assertEqual({GPU: True}, self.lpar(server).slots)
-        self.assertEqual(
-            {}, {p for p in self.slot_providers() if p != GPU} or {}
-        )
-
-    def test_server_of_cyborg_keeps_slot_that_nova_gets_next(self):
-        server = self.accelerated()
-        path = self.flags_of_nova()
-        with open(path, 'a') as file:
-            file.write(
-                'card:\n'
-                '  identification: {drc_index: "21010038"}\n'
-                '  resource_class: CUSTOM_CARD\n'
-            )
-        for _ in range(3):
-            self.look()
-            self.cycle()
-
-        self.assertEqual(names.WITHDRAWN_TRAIT, self.marks()[CRYPTO])
-        self.assertNotIn(CRYPTO, self.slot_providers())
-        self._reboot_server(server, hard=True)
-        self.assertEqual({CRYPTO: True}, self.lpar(server).slots)
-
-    @staticmethod
-    def flags_of_nova():
-        return os.fspath(base.CONF.powervm.inventory_file)

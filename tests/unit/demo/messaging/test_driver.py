@@ -106,6 +106,8 @@ class _Base(unittest.TestCase):
         path.start()
         self.addCleanup(path.stop)
         cfg.CONF([], default_config_files=[])
+        # Nova registers options when it is loaded, which is then too late.
+        self.addCleanup(cfg.CONF.clear)
         self.url = processes.url
         return oslo_messaging.get_rpc_client(
             self.make_transport(self.url),
@@ -187,7 +189,7 @@ class CallsTest(_Base):
         with self.assertRaisesRegex(ValueError, 'reason'):
             self.client.call({}, 'fail', kind='known')
 
-    def test_other_exception_is_a_remote_error(self):
+    def test_unknown_exception_is_a_remote_error(self):
         with self.assertRaises(oslo_messaging.RemoteError) as caught:
             self.client.call({}, 'fail', kind='unknown')
 

@@ -72,7 +72,7 @@ class QueuesTest(unittest.TestCase):
         self.assertEqual([0], busy.got)
         self.assertEqual([1, 2], other.got)
 
-    def test_one_consumer_has_several_queues(self):
+    def test_consumer_has_several_queues(self):
         consumer = self.add('q', 'r')
         self.put(1, queue='r')
         self.put(2, queue='q')

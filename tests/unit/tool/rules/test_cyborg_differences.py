@@ -65,7 +65,7 @@ class CyborgDifferencesTest(unittest.TestCase):
             compare(), ('missing', 'cyborg.yaml gives it to Cyborg as CUSTOM')
         )
 
-    def test_other_class_or_traits_are_changed(self):
+    def test_different_class_or_traits_are_changed(self):
         for provider, words in (
             (
                 reported(inventory={'CUSTOM_OTHER': values.record()}),

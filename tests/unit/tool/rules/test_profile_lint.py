@@ -88,7 +88,7 @@ class ProfileTest(unittest.TestCase):
             )
             self.assertIn('several groups', finding.hint)
 
-    def test_two_classes_in_one_group_are_an_error(self):
+    def test_group_with_two_classes_is_an_error(self):
         self.assert_found(
             'error', 'of one provider', {**GOOD, 'resources:CUSTOM_X': '1'}
         )
