@@ -30,6 +30,7 @@ from nova_powervm.cyborg import objects
 from nova_powervm.cyborg import report as reports
 from nova_powervm.cyborg import services
 from nova_powervm.devices import accelerator_policy
+from nova_powervm.devices import matching
 from nova_powervm.devices import policy as policies
 from nova_powervm.devices import slots
 from nova_powervm.powervm import session
@@ -108,7 +109,11 @@ class PowerVMDriver(driver.GenericDriver):
         io_slots = self._read_slots()
         nova_policy = self._read_nova_policy()
         ours, novas = self._host_providers.read(
-            {slot.drc_index for slot in io_slots}
+            {
+                verdict.slot.drc_index
+                for verdict in matching.judge(policy, io_slots)
+                if verdict.paragraphs
+            }
         )
         return reports.Facts(
             policy,
