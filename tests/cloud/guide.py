@@ -18,12 +18,15 @@ All commands in the console blocks of ``doc/source/admin/cyborg.rst`` are run,
 word for word and in their order. Only their surroundings are made: an image
 and a network with the names that the page uses, an environment for pip, and
 the files below ``/etc``, for which functions of the shell replace the paths.
+Then a GPU is handed over to Cyborg and back by the commands that
+``nova-powervm-inventory handover`` prints, until it prints none.
 The exit status is 1 if a command fails.
 """
 
 import argparse
 import contextlib
 import dataclasses
+import json
 import os
 import pathlib
 import shlex
@@ -40,11 +43,18 @@ _RUNNING = 'running until Ctrl-C'
 _START_SECONDS = 400
 _PRELUDE = """
 set -u
-. {state}/openrc
+state={state}
+. $state/openrc
 export PATH={bin}:$PATH
 nova-powervm-inventory() {{
-    command nova-powervm-inventory --config-file {state}/etc/nova.conf \\
-        "${{@/#\\/etc\\/cyborg\\/inventory.yaml/{state}/etc/accelerators.yaml}}"
+    local last=() given=("$@") file=/etc/cyborg/inventory.yaml
+    local mine=$state/etc/accelerators.yaml
+    if [ "$1" = handover ]; then
+        last=(--accelerators $mine)
+    fi
+    given=("${{given[@]/$file/$mine}}")
+    command nova-powervm-inventory --config-file $state/etc/nova.conf \\
+        "${{given[@]}}" "${{last[@]}}"
 }}
 pip() {{ {pip}/bin/python -m pip "$@"; }}
 cd {root}
@@ -57,6 +67,11 @@ openstack network create private
 openstack subnet create --network private --subnet-range 198.51.100.0/24 \\
     --no-dhcp private
 """
+
+
+_HANDOVER = 'nova-powervm-inventory handover'
+_SLOT = '21010021'
+_STEP_SECONDS = 400
 
 
 @dataclasses.dataclass(frozen=True)
@@ -126,6 +141,38 @@ def run(command, prelude):
     )
 
 
+def show(result):
+    """Print and return a result."""
+    print(
+        f'[{result.status}] {result.seconds:.1f} s: {result.command}\n'
+        f'{result.output}',
+        flush=True,
+    )
+    return result
+
+
+def hand_over(manager, prelude):
+    """Hand a slot over by the printed commands; return those that failed."""
+    failed = []
+    command = f'{_HANDOVER} {_SLOT} --to {manager} -f json 2>/dev/null'
+    deadline = time.monotonic() + _STEP_SECONDS
+    while time.monotonic() < deadline:
+        answer = run(command, prelude)
+        if answer.status == 0:
+            print(f'{_SLOT} belongs to {manager}', flush=True)
+            return failed
+        steps = json.loads(answer.output)
+        step = next(step for step in steps if step['State'] != 'done')
+        for printed in step['Commands'] or ():
+            if show(run(printed, prelude)).status:
+                failed.append(printed)
+        if not step['Commands']:
+            # A service has to notice something.
+            time.sleep(10)
+    show(answer)
+    return [*failed, command]
+
+
 def main():
     """Run the guide, and print what each command did."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -148,14 +195,12 @@ def main():
         if prepared.status:
             sys.exit(prepared.output)
         for command in read_commands(_PAGE):
-            result = run(command, prelude)
-            print(
-                f'[{result.status}] {result.seconds:.1f} s: {command}\n'
-                f'{result.output}',
-                flush=True,
-            )
-            if result.status:
+            # It says that steps are left.
+            expected = 1 if command.startswith(_HANDOVER) else 0
+            if show(run(command, prelude)).status != expected:
                 failed.append(command)
+        for manager in ('cyborg', 'nova'):
+            failed += hand_over(manager, prelude)
     print(f'{len(failed)} command(s) failed')
     sys.exit(1 if failed else 0)
 
