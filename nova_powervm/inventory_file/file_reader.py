@@ -198,8 +198,9 @@ def _unreadable(path: str, error: Exception) -> exception.PolicyInvalid:
     return _refusal(
         path,
         f'the file cannot be read: {error}',
-        'let the user that nova-compute runs as read it, for example with '
-        f'chgrp nova {path} and chmod 0640 {path}',
+        'let the user that the service runs as read it, for example with '
+        f'chgrp GROUP {path} and chmod 0640 {path}, where GROUP is a group of '
+        'that user',
     )
 
 

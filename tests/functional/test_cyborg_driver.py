@@ -489,3 +489,26 @@ class InterruptedReportTest(CyborgTestCase):
                 self.interrupt(place, self.cyborg.kill)
                 self.cyborg.restart()
                 self.assert_made_good()
+
+
+class InvalidFileTest(CyborgTestCase):
+    def restart(self, text):
+        """Return the error with which an agent with another file ends."""
+        self.cyborg.configure('host1', text)
+        error = self.assertRaises(real_cyborg.ServiceError, self.cyborg.report)
+        return str(error)
+
+    def test_agent_does_not_start_and_names_line(self):
+        before = self.contents()
+        for text, words in (
+            (ACCELERATORS + 'more: 5\n', ('line 8', "'more'")),
+            (
+                ACCELERATORS + '  one_time_use: true\n',
+                ("paragraph 'nvme' (line 5)", 'one_time_use'),
+            ),
+        ):
+            with self.subTest(text):
+                error = self.restart(text)
+                for word in words:
+                    self.assertIn(word, error)
+        self.assertEqual(before, self.contents())
