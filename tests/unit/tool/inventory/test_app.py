@@ -348,7 +348,7 @@ class PermissionTest(base.ToolTestCase):
         result = self.run_tool('validate', '--offline')
         self.assertEqual(2, result.status)
         self.assertIn('cannot be read', result.out)
-        self.assertIn('chgrp nova', result.out)
+        self.assertIn('chgrp GROUP', result.out)
         # Another user, who runs nova-compute, may be able to read it.
         self.assertIn('The file was not checked.', result.out)
         self.assertNotIn('nova-compute does not start', result.out)
