@@ -101,7 +101,7 @@ class CyborgUnanswered(PowerVMError):
 
     code = 'powervm.cyborg'
     retryable = True
-    message = "Cyborg's API did not answer GET {path}: {reason}."
+    message = "Cyborg's API did not answer GET {path}: {reason}"
 
 
 class RestUnreachable(PowerVMError):

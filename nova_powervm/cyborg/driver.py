@@ -39,7 +39,18 @@ from nova_powervm.powervm import system
 LOG = logging.getLogger(__name__)
 
 _NAME = 'powervm'
-_GRAVE = frozenset({'shared', 'conflict', 'one-time-use'})
+
+
+_COMPLAINTS = {
+    'nova': "Nova's inventory file ([powervm]inventory_file) cannot be used "
+    'now. What was read of it before stays in force; without that, a slot '
+    'that is withheld stays withheld. %(complaint)s',
+    'bound': 'Which accelerator requests exist is not known, so no slot is '
+    'taken from Cyborg until it is. The user in [placement] of cyborg.conf '
+    'needs the role admin. %(complaint)s',
+    'unbindable': 'Whether requests can be bound to the slots is not known '
+    'yet; the next period asks again. %(complaint)s',
+}
 
 
 class PowerVMDriver(driver.GenericDriver):
@@ -66,7 +77,9 @@ class PowerVMDriver(driver.GenericDriver):
         # DRC indexes of slots that Cyborg knows with their providers.
         self._bindable: frozenset[int] = frozenset()
         self._told: dict[int, str] = {}
-        self._complaint = ''
+        self._nova_policy: policies.Policy | None = None
+        # The last complaint about each kind of trouble, to log it once.
+        self._complaints: dict[str, str] = {}
 
     def discover(self) -> list[Any]:
         """Report all slots of Cyborg's, in use or not.
@@ -135,9 +148,12 @@ class PowerVMDriver(driver.GenericDriver):
         if known <= self._bindable:
             return frozenset()
         host, _ = self._host_providers.host
-        found = services.find_unbindable_slots(host)
-        if found is None:
+        try:
+            found = services.find_unbindable_slots(host)
+        except exception.CyborgUnanswered as error:
+            self._complain('unbindable', str(error))
             return frozenset()
+        self._complain('unbindable')
         self._bindable = known - found
         return known & found
 
@@ -148,31 +164,40 @@ class PowerVMDriver(driver.GenericDriver):
         return self._system.read().io_slots
 
     def _read_nova_policy(self) -> policies.Policy | None:
-        """Read Nova's inventory file; None if that is not possible."""
+        """Read Nova's inventory file; None if it never could be read.
+
+        What was read last stays in force as in a running nova-compute: if the
+        file cannot be used, or has lost its content.
+        """
         try:
             policy = inventory_file.load(self._settings.inventory_file)
         except exception.PolicyInvalid as error:
-            if str(error) != self._complaint:
-                LOG.warning(
-                    "Nova's inventory file ([powervm]inventory_file) cannot "
-                    'be compared with %(file)s. Slots that both identify are '
-                    'found only while Nova has providers for them. %(error)s',
-                    {
-                        'file': self._settings.accelerator_file,
-                        'error': error,
-                    },
-                )
-            self._complaint = str(error)
-            return None
-        self._complaint = ''
-        return policy
+            self._complain('nova', str(error))
+            return self._nova_policy
+        if policy.paragraphs or not self._nova_policy:
+            self._nova_policy = policy
+            self._complain('nova')
+        else:
+            self._complain('nova', f'{policy.source} has no paragraph.')
+        return self._nova_policy
+
+    def _complain(self, kind: str, complaint: str = '') -> None:
+        """Log a complaint once, until it changes; without one, forget it."""
+        if complaint and self._complaints.get(kind) != complaint:
+            LOG.warning(_COMPLAINTS[kind], {'complaint': complaint})
+        self._complaints[kind] = complaint
 
     def _keep_bound(self, report: reports.Report) -> reports.Report:
         """Keep slots in the report that requests are, or may be, bound to."""
         if not report.leaving:
             return report
         host, _ = self._host_providers.host
-        bound = services.find_bound_providers(report.leaving)
+        bound: frozenset[str] | None = None
+        try:
+            bound = services.find_bound_providers()
+            self._complain('bound')
+        except exception.CyborgUnanswered as error:
+            self._complain('bound', str(error))
         return report.keep(
             {
                 entry.drc_index
@@ -202,17 +227,17 @@ def _refuse_one_time_use(policy: policies.Policy) -> None:
 
 
 def _lines(report: reports.Report) -> Mapping[int, tuple[int, str]]:
-    lines = {
+    """Return level and text of the line about each slot."""
+    skipped = {
         index: (
-            levels.INFO,
-            f'{verdict.slot} is not reported: {verdict.reason}',
+            levels.ERROR if reason.code in reports.MISTAKES else levels.INFO,
+            f'{slot} is not reported: {reason}',
         )
-        for index, verdict in report.verdicts.items()
-        if verdict.paragraphs and verdict.reason
+        for index, (slot, reason) in report.skipped.items()
     }
-    for entry in report.entries.values():
-        lines[entry.drc_index] = _line(entry)
-    return lines
+    return skipped | {
+        index: _line(entry) for index, entry in report.entries.items()
+    }
 
 
 def _line(entry: reports.Entry) -> tuple[int, str]:
@@ -221,16 +246,16 @@ def _line(entry: reports.Entry) -> tuple[int, str]:
         return levels.INFO, f'{slot} is offered as {entry.resource_class}.'
     if entry.state is reports.State.REPAIRED:
         return levels.WARNING, (
-            f'{slot} is left out of one report: Placement lacks what was '
-            'reported of it, and Cyborg then reports it anew.'
+            f'{slot} is left out of one report: Placement or Cyborg does not '
+            'have what the last one said. The next one makes it again.'
         )
     if entry.state is reports.State.LEFT_OUT:
         return levels.WARNING, (
             f'{slot} is not reported any more: {entry.reason}. Cyborg deletes '
             'it.'
         )
-    code = entry.reason.code if entry.reason else ''
+    is_mistake = entry.reason and entry.reason.code in reports.MISTAKES
     return (
-        levels.ERROR if code in _GRAVE else levels.WARNING,
+        levels.ERROR if is_mistake else levels.WARNING,
         f'{slot} is withheld: {entry.reason}',
     )

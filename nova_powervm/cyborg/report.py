@@ -38,10 +38,15 @@ LOOKS = 3
 _SHARED = 'shared'
 _NOVAS = 'novas'
 _ONE_TIME_USE = 'one-time-use'
+_DOUBT = 'doubt'
 _GONE = slots.Reason('gone', 'the host no longer reports the slot')
 
 # A slot with one of these reasons stays reported, although nobody uses it.
-_LASTING = frozenset({_SHARED, _NOVAS, _ONE_TIME_USE, 'conflict', 'owned'})
+_LASTING = frozenset(
+    {_SHARED, _NOVAS, _ONE_TIME_USE, _DOUBT, 'conflict', 'owned'}
+)
+#: Codes of the reasons that a file has to be corrected for.
+MISTAKES = frozenset({_SHARED, _ONE_TIME_USE, 'conflict'})
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -82,7 +87,8 @@ class Facts:
     """Everything that a report depends on, apart from earlier looks.
 
     :param policy: The content of Cyborg's file.
-    :param nova_policy: That of Nova's inventory file; None if unknown.
+    :param nova_policy: That of Nova's inventory file; None if unknown. Then a
+        slot that was withheld stays withheld.
     :param io_slots: All slots of the host.
     :param providers: DRC index to Cyborg's provider of this host.
     :param nova_providers: DRC index to Nova's provider of this host.
@@ -119,7 +125,7 @@ class Entry:
     :param resource_class: The class of its inventory.
     :param traits: The traits that the report states.
     :param slot: The slot, if the host reports it.
-    :param reason: Why it is not offered; None if it is.
+    :param reason: Why it is not offered; None if it may be.
     """
 
     drc_index: int
@@ -153,13 +159,13 @@ class Report:
     """What the agent tells Cyborg in one look.
 
     :param entries: The slots of Cyborg's, by DRC index.
-    :param verdicts: The decision about each slot of the host, from Cyborg's
-        file and the host alone.
+    :param skipped: The slots that the file identifies and Cyborg does not
+        get, with the reasons.
     :param missing: See :class:`Memory`.
     """
 
     entries: Mapping[int, Entry]
-    verdicts: Mapping[int, matching.Verdict]
+    skipped: Mapping[int, tuple[slots.Slot, slots.Reason]]
     missing: Mapping[int, int]
 
     @property
@@ -178,12 +184,12 @@ class Report:
         return Memory(self.missing, {e.drc_index: e for e in self.reported})
 
     def keep(self, indexes: Collection[int]) -> 'Report':
-        """Return the report with slots withheld that it would leave out.
+        """Return the report with slots that it would leave out.
 
         :param indexes: DRC indexes of slots that requests may be bound to.
         """
         entries = {
-            index: dataclasses.replace(entry, state=State.WITHHELD)
+            index: dataclasses.replace(entry, state=_state(entry.reason))
             if not entry.is_reported and index in indexes
             else entry
             for index, entry in self.entries.items()
@@ -197,41 +203,55 @@ def make_report(facts: Facts, memory: Memory) -> Report:
     :param facts: The facts about the files, the host and Placement.
     :param memory: What earlier looks have found.
     """
+    judged = _judge(facts)
+    entries: dict[int, Entry] = {}
+    missing: dict[int, int] = {}
+    for index, entry in judged.entries.items():
+        provider = facts.providers.get(index)
+        if _is_leaving(entry, provider):
+            missing[index] = memory.missing.get(index, 0) + 1
+        if missing.get(index, 0) >= LOOKS:
+            entries[index] = dataclasses.replace(entry, state=State.LEFT_OUT)
+        elif index in facts.unbindable:
+            entries[index] = _report_anew(entry, provider)
+        else:
+            entries[index] = _repair(
+                entry, provider, memory.reported.get(index)
+            )
+    return dataclasses.replace(judged, entries=entries, missing=missing)
+
+
+def _judge(facts: Facts) -> Report:
+    """Decide which slots are offered or withheld, from this look alone."""
     verdicts = {
         verdict.slot.drc_index: verdict
         for verdict in matching.judge(
-            facts.policy, facts.io_slots, _lpars(facts.providers)
+            facts.policy,
+            facts.io_slots,
+            _lpars(facts.providers) | _lpars(facts.nova_providers),
         )
     }
     shared = _shared_slots(facts)
     entries: dict[int, Entry] = {}
-    missing: dict[int, int] = {}
+    skipped: dict[int, tuple[slots.Slot, slots.Reason]] = {}
     for index in sorted(verdicts.keys() | facts.providers.keys()):
-        provider = facts.providers.get(index)
         verdict = verdicts.get(index)
+        provider, novas = (
+            facts.providers.get(index),
+            facts.nova_providers.get(index),
+        )
         reason = (
-            _reason(verdict, provider)
-            or shared.get(index)
-            or _reason_of_nova(facts.nova_providers.get(index))
+            shared.get(index)
+            or _reason(verdict, provider)
+            or _reason_of_nova(novas)
+            or _reason_of_doubt(facts, provider)
         )
         entry = _entry(index, verdict, provider, reason)
-        if entry is None or (
-            provider is None
-            and not _is_worth_a_provider(
-                reason, facts.nova_providers.get(index)
-            )
-        ):
-            continue
-        if _is_leaving(entry, provider):
-            missing[index] = memory.missing.get(index, 0) + 1
-            if missing[index] >= LOOKS:
-                entry = dataclasses.replace(entry, state=State.LEFT_OUT)
-        entries[index] = (
-            _report_anew(entry, provider)
-            if index in facts.unbindable
-            else _repair(entry, provider, memory.reported.get(index))
-        )
-    return Report(entries, verdicts, missing)
+        if entry and (provider or _is_worth_a_provider(reason, novas)):
+            entries[index] = entry
+        elif verdict and verdict.paragraphs and reason:
+            skipped[index] = verdict.slot, reason
+    return Report(entries, skipped, {})
 
 
 def _lpars(providers: Mapping[int, Provider]) -> frozenset[str]:
@@ -288,6 +308,21 @@ def _reason_of_nova(provider: Provider | None) -> slots.Reason | None:
     )
 
 
+def _reason_of_doubt(
+    facts: Facts, provider: Provider | None
+) -> slots.Reason | None:
+    """Keep a slot withheld while Nova's file is unknown."""
+    if facts.nova_policy is not None or provider is None:
+        return None
+    if names.WITHDRAWN_TRAIT not in provider.traits:
+        return None
+    return slots.Reason(
+        _DOUBT,
+        "it was withheld, and Nova's inventory file cannot be read to see "
+        'whether it may be offered again',
+    )
+
+
 def _is_worth_a_provider(
     reason: slots.Reason | None, novas: Provider | None
 ) -> bool:
@@ -327,12 +362,16 @@ def _entry(
         return None
     return Entry(
         drc_index=index,
-        state=State.WITHHELD if reason else State.OFFERED,
+        state=_state(reason),
         resource_class=resource_class,
         traits=_with_owner(traits, is_offered=reason is None),
         slot=verdict.slot if verdict else None,
         reason=reason,
     )
+
+
+def _state(reason: slots.Reason | None) -> State:
+    return State.WITHHELD if reason else State.OFFERED
 
 
 def _with_owner(
@@ -362,21 +401,30 @@ def _is_used(entry: Entry, provider: Provider | None) -> bool:
 def _repair(
     entry: Entry, provider: Provider | None, last: Entry | None
 ) -> Entry:
-    """Leave out what Placement has lost, so that Cyborg writes it again.
+    """Have Cyborg write what Placement does not have as it was reported.
+
+    Cyborg writes what differs from the report before. So what is lost is left
+    out of one report. A trait of the driver's that Cyborg did not get from it
+    is stated once: a restored database, or a person, may have left it.
 
     :param last: What the last report had of the slot.
     """
-    if last is None or not entry.is_reported:
+    if last is None:
         return entry
     current = provider and provider.resource_class
     if provider is None or current != last.resource_class:
         return _report_anew(entry, provider)
     lost = last.traits - provider.traits
-    return dataclasses.replace(entry, traits=entry.traits - lost)
+    surplus = {
+        trait
+        for trait in provider.traits - entry.traits - last.traits
+        if trait.startswith(policies.GENERATED_PREFIX)
+    }
+    return dataclasses.replace(entry, traits=(entry.traits - lost) | surplus)
 
 
 def _report_anew(entry: Entry, provider: Provider | None) -> Entry:
     """Leave a slot out once, so that Cyborg makes it again, if it is free."""
-    if not entry.is_reported or _is_used(entry, provider):
+    if _is_used(entry, provider):
         return entry
     return dataclasses.replace(entry, state=State.REPAIRED)

@@ -14,24 +14,19 @@
 
 import urllib.parse
 from collections.abc import Collection
-from collections.abc import Sequence
 from typing import Any
 
-import openstack.connection
 import openstack.exceptions
 from cyborg.common import exception as cyborg_exception
 from cyborg.common import placement_client
 from cyborg.common import utils
 from cyborg.conf import CONF
+from keystoneauth1 import adapter
 from keystoneauth1 import exceptions as keystone_exceptions
-from oslo_log import log as logging
 
 from nova_powervm import exception
 from nova_powervm.cyborg import report
 from nova_powervm.devices import names
-from nova_powervm.devices import slots
-
-LOG = logging.getLogger(__name__)
 
 # Knows in_tree, and consumers of allocations by provider.
 _MICROVERSION = '1.36'
@@ -85,13 +80,17 @@ class HostProviders:
         name, root = self.host
         answer = self._get(f'/resource_providers?in_tree={root}')
         children = (answer or {}).get('resource_providers', [])
+        if root not in {child['uuid'] for child in children}:
+            self._host = None
+            raise exception.ProvidersUnknown(
+                path=f'/resource_providers?in_tree={root}',
+                reason=f"provider '{name}' has been replaced by another one",
+            )
         ours: dict[int, Any] = {}
         novas: dict[int, Any] = {}
         for child in children:
-            index = names.slot_of_cyborg_provider(child['name'])
-            if index is not None and (
-                names.cyborg_provider_name(name, index) == child['name']
-            ):
+            index = names.slot_of_cyborg_provider(child['name'], name)
+            if index is not None:
                 ours[index] = child
             index = names.slot_of_provider(child['name'])
             if index is not None and child['parent_provider_uuid'] == root:
@@ -152,41 +151,27 @@ class HostProviders:
         return answer.json()
 
 
-def find_bound_providers(
-    entries: Sequence[report.Entry],
-) -> frozenset[str] | None:
+def find_bound_providers() -> frozenset[str]:
     """Ask Cyborg's API which providers requests are bound to.
 
     Cyborg's tables refer from a request to the device. Without the device
     Cyborg answers no question about any request any more.
 
-    :param entries: The slots that nobody uses as far as Placement knows, for
-        the log.
-    :returns: Uuids of providers; None if Cyborg does not answer.
+    :returns: Uuids of providers.
+    :raises exception.CyborgUnanswered: Cyborg did not answer, or would not
+        tell everything to this user.
     """
-    try:
-        requests = _list('accelerator_requests', 'arqs')
-    except exception.CyborgUnanswered as error:
-        LOG.warning(
-            'Cyborg does not say which accelerator requests exist: %(error)s. '
-            'Until it does, slot(s) %(slots)s stay reported, although they '
-            'are gone.',
-            {
-                'error': error,
-                'slots': slots.format_drc_indexes(
-                    entry.drc_index for entry in entries
-                ),
-            },
-        )
-        return None
+    # Cyborg shows other users the requests of their own project alone, and no
+    # devices.
+    _list('devices', 'devices')
     return frozenset(
         str(request['device_rp_uuid'])
-        for request in requests
+        for request in _list('accelerator_requests', 'arqs')
         if request['device_rp_uuid']
     )
 
 
-def find_unbindable_slots(host: str) -> frozenset[int] | None:
+def find_unbindable_slots(host: str) -> frozenset[int]:
     """Ask Cyborg's API which slots it knows without their provider.
 
     A conductor that is killed just after it has written to Placement leaves
@@ -194,28 +179,15 @@ def find_unbindable_slots(host: str) -> frozenset[int] | None:
     no report changes that.
 
     :param host: The name of the compute node's provider.
-    :returns: DRC indexes; None if Cyborg does not answer.
+    :returns: DRC indexes.
+    :raises exception.CyborgUnanswered: Cyborg did not answer.
     """
-    try:
-        deployables = _list('deployables', 'deployables')
-    except exception.CyborgUnanswered as error:
-        LOG.info(
-            'Cyborg does not say which slots requests can be bound to; the '
-            'next period asks again: %(error)s',
-            {'error': error},
-        )
-        return None
-    named = {
-        names.slot_of_cyborg_provider(deployable['name']): deployable
-        for deployable in deployables
+    found = {
+        names.slot_of_cyborg_provider(deployable['name'], host)
+        for deployable in _list('deployables', 'deployables')
         if not deployable.get('rp_uuid')
     }
-    return frozenset(
-        index
-        for index, deployable in named.items()
-        if index is not None
-        and names.cyborg_provider_name(host, index) == deployable['name']
-    )
+    return frozenset(index for index in found if index is not None)
 
 
 def _list(path: str, key: str) -> list[Any]:
@@ -224,16 +196,21 @@ def _list(path: str, key: str) -> list[Any]:
     :raises exception.CyborgUnanswered: There is no answer of use.
     """
     try:
-        cloud = openstack.connection.Connection(
-            session=utils.get_sdk_adapter('placement').session,
+        # The session of Cyborg's client of Placement, as another user of
+        # Cyborg's configuration has no credentials.
+        cyborg = adapter.Adapter(
+            utils.get_sdk_adapter('placement').session,
+            service_type='accelerator',
+            interface=CONF.placement.valid_interfaces,
             region_name=CONF.placement.region_name,
         )
-        answer = cloud.accelerator.get(f'/{path}')
-        openstack.exceptions.raise_from_response(answer)
-        found: list[Any] = answer.json()[key]
+        found: list[Any] = cyborg.get(f'/{path}').json()[key]
         return found
     except (
         keystone_exceptions.ClientException,
         openstack.exceptions.SDKException,
+        ValueError,
+        LookupError,
+        TypeError,
     ) as error:
         raise exception.CyborgUnanswered(path=path, reason=error) from error

@@ -84,13 +84,21 @@ def cyborg_provider_name(nodename: str, drc_index: int) -> str:
     return _name(CYBORG_PROVIDER_PREFIX, nodename, drc_index)
 
 
-def slot_of_cyborg_provider(name: str) -> int | None:
+def slot_of_cyborg_provider(name: str, nodename: str = '') -> int | None:
     """Return the DRC index in a name by :func:`cyborg_provider_name`.
 
-    :returns: The DRC index, or None if the name has another form.
+    :param name: The name of a provider.
+    :param nodename: The compute node's name; without it, that of any node.
+    :returns: The DRC index, or None if the name has another form or is that
+        of another node's slot.
     """
     match = _CYBORGS.fullmatch(name)
-    return int(match.group(1), 16) if match else None
+    if match is None:
+        return None
+    index = int(match.group(1), 16)
+    if nodename and name != cyborg_provider_name(nodename, index):
+        return None
+    return index
 
 
 def _name(prefix: str, nodename: str, drc_index: int) -> str:

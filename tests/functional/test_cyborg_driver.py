@@ -491,6 +491,23 @@ class InterruptedReportTest(CyborgTestCase):
                 self.assert_made_good()
 
 
+class NoAdministratorTest(CyborgTestCase):
+    """Cyborg hides requests of other projects from the agent's user."""
+
+    def test_card_with_leftover_request_stays_and_log_names_role(self):
+        server = self.accelerated()
+        self.cyborg.call('go_away')
+        self.delete(server)
+        self.cyborg.call('come_back')
+        self.control().pull('21010038')
+        self.cyborg.set_roles('service', 'reader')
+
+        self.assertIn(CRYPTO, self.look(5)[-1])
+
+        self.assertEqual(1, len(self.cyborg.requests()))
+        self.assertIn('needs the role admin', self.cyborg.logged())
+
+
 class InvalidFileTest(CyborgTestCase):
     def restart(self, text):
         """Return the error with which an agent with another file ends."""

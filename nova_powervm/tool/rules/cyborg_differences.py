@@ -106,10 +106,8 @@ def own_providers(tree: placement_tree.Tree) -> _Providers:
     """
     found = {}
     for provider in tree.below:
-        index = names.slot_of_cyborg_provider(provider.name)
-        if index is not None and provider.name == names.cyborg_provider_name(
-            tree.node, index
-        ):
+        index = names.slot_of_cyborg_provider(provider.name, tree.node)
+        if index is not None:
             found[index] = provider
     return found
 

@@ -73,6 +73,7 @@ def make(slot=None, found=None, memory=None, **facts):
         report.Facts(
             **{
                 'policy': POLICY,
+                'nova_policy': policy.Policy(),
                 'io_slots': host,
                 'providers': {values.INDEX: found} if found else {},
                 **facts,
@@ -168,7 +169,31 @@ class WithholdTest(unittest.TestCase):
             )
 
     def test_slot_that_a_partition_owns_gets_no_provider(self):
-        self.assertIsNone(entry_of(values.slot(owner=FOREIGN)))
+        made = make(values.slot(owner=FOREIGN))
+
+        self.assertEqual({}, made.entries)
+        _, reason = made.skipped[values.INDEX]
+        self.assertIn('database', reason.text)
+
+    def test_slot_of_both_that_nova_uses_is_skipped_and_names_both(self):
+        made = make(
+            values.slot(owner=values.client()),
+            nova_policy=NOVA,
+            nova_providers={values.INDEX: novas(consumers=[SERVER])},
+        )
+
+        self.assertEqual({}, made.entries)
+        _, reason = made.skipped[values.INDEX]
+        self.assertIn(reason.code, report.MISTAKES)
+        self.assertIn(NOVA.source, reason.text)
+
+    def test_withheld_slot_stays_so_while_file_of_nova_is_unknown(self):
+        for found, expected in (
+            (provider(WITHHELD), report.State.WITHHELD),
+            (provider(), report.State.OFFERED),
+        ):
+            entry = entry_of(None, found, nova_policy=None)
+            self.assertEqual(expected, entry.state)
 
     def test_slot_of_other_consumers_server_is_withheld(self):
         other = provider(name='other', consumers=[SERVER])
@@ -279,6 +304,27 @@ class RepairTest(unittest.TestCase):
 
         self.assertEqual(poor.traits, without.entries[values.INDEX].traits)
         self.assertEqual(OFFERED, anew.entries[values.INDEX].traits)
+
+    def test_surplus_trait_of_ours_is_stated_once_and_then_left_out(self):
+        rich = provider(OFFERED | {names.WITHDRAWN_TRAIT, 'CUSTOM_BY_HAND'})
+
+        stated = self.after_report(rich)
+        anew = make(None, rich, stated.memory)
+
+        self.assertEqual(
+            OFFERED | {names.WITHDRAWN_TRAIT},
+            stated.entries[values.INDEX].traits,
+        )
+        self.assertEqual(OFFERED, anew.entries[values.INDEX].traits)
+
+    def test_repair_that_waits_for_cyborg_leaves_slot_offered(self):
+        without = self.after_report(None)
+
+        kept = without.keep({values.INDEX})
+
+        self.assertEqual(
+            report.State.OFFERED, kept.entries[values.INDEX].state
+        )
 
     def test_slot_that_no_request_can_be_bound_to_is_left_out_once(self):
         facts = {'unbindable': frozenset({values.INDEX})}
