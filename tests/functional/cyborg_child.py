@@ -193,9 +193,15 @@ class Services:
             f'{output[-2000:]}\n{log[-2000:]}'
         )
 
+    def set_roles(self, *roles):
+        """Set the roles of the user in ``[placement]`` of cyborg.conf."""
+        self._identity.token = tokens.make_token(
+            'admin', SERVICE_PROJECT, *roles
+        )
+
     def serve(self, apps):
         """Serve WSGI applications of a test to Cyborg, each by its name."""
-        identity = cyborg_identity.Identity(
+        self._identity = cyborg_identity.Identity(
             # Placement's own stand-in for keystone knows one administrator.
             tokens.make_token('admin', SERVICE_PROJECT, 'admin'),
             self._endpoints,
@@ -203,7 +209,7 @@ class Services:
         self._mounts.clear()
         self._mounts.update(
             {f'/{name}': app for name, app in apps.items()}
-            | {'/identity': identity}
+            | {'/identity': self._identity}
         )
 
     def _endpoints(self):

@@ -29,7 +29,7 @@ class Identity:
     """
 
     def __init__(self, token, endpoints):
-        self._token = token
+        self.token = token
         self._endpoints = endpoints
 
     def __call__(self, environ, start_response):
@@ -43,7 +43,7 @@ class Identity:
             [
                 ('Content-Type', 'application/json'),
                 ('Content-Length', str(len(content))),
-                ('X-Subject-Token', self._token),
+                ('X-Subject-Token', self.token),
             ],
         )
         return [content]

@@ -22,8 +22,11 @@ import os
 import textwrap
 
 import fixtures
+import keystoneauth1.session
+import openstack
 import requests
 from keystoneauth1 import loading
+from keystoneauth1 import token_endpoint
 from nova import context as nova_context
 from nova import service_auth
 from oslo_config import cfg
@@ -43,6 +46,7 @@ PROFILE = 'the-profile'
 #: The trait that device profiles require.
 MARK = names.CYBORG_TRAIT
 
+_NOBODY = 'http://127.0.0.1:9'
 _SERVICE = tokens.make_token(
     'nova', cyborg_child.SERVICE_PROJECT, 'admin', 'service'
 )
@@ -113,6 +117,10 @@ class RealCyborg(fixtures.Fixture):
             log.seek(self._log_start)
             return log.read()
 
+    def set_roles(self, *roles):
+        """Set the roles of the agent's user, which Placement does not mind."""
+        self._services.set_roles(*roles)
+
     def kill(self):
         """End Cyborg's services as a power failure would."""
         self._services.kill()
@@ -132,6 +140,7 @@ class RealCyborg(fixtures.Fixture):
         :param host: Its name.
         :param accelerators: Text of the file of Cyborg's slots.
         :param drivers: Enabled drivers of Cyborg.
+        :returns: Path of the file.
         """
         directory = self.useFixture(fixtures.TempDir()).path
         path = os.path.join(directory, 'accelerators.yaml')
@@ -150,6 +159,7 @@ class RealCyborg(fixtures.Fixture):
         }
         self._hosts[host] = options
         self.call('configure', host=host, options=options)
+        return path
 
     def report(self, host='host1'):
         """Make the agent of a host report its devices.
@@ -168,6 +178,21 @@ class RealCyborg(fixtures.Fixture):
             headers={'X-Auth-Token': token, 'X-Service-Token': _SERVICE},
             timeout=60,
             **options,
+        )
+
+    def connect(self, user='admin', roles=('admin', 'member', 'reader')):
+        """Return the SDK's connection to Nova and Cyborg as a user."""
+        nova = self._test.api_fixture
+        token = tokens.make_token(user, nova.project_id, *roles)
+        return openstack.connection.Connection(
+            session=keystoneauth1.session.Session(
+                auth=token_endpoint.Token(nova.base_url, token)
+            ),
+            compute_endpoint_override=nova.base_url,
+            accelerator_endpoint_override=f'{self._services.url}/v2',
+            # There are no such services.
+            image_endpoint_override=_NOBODY,
+            network_endpoint_override=_NOBODY,
         )
 
     def create_profile(self, *groups, name=PROFILE):

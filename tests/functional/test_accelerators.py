@@ -35,10 +35,13 @@ _GROUP_OF_NOVA = {
 class AcceleratorSlotTest(accelerated_servers.AcceleratorTestCase):
     """An LPAR gets the slots of its instance's accelerator requests."""
 
-    def test_lpar_keeps_accelerator_slot_until_delete(self):
+    def test_lpar_has_slots_of_accelerator_requests(self):
+        self.tell_stories()
+
+    def story_lpar_keeps_accelerator_slot_until_delete(self):
         server = self.accelerated('FPGA')
         self.assert_has(server, NVME)
-        self.assertIn('21010030 (ACCELERATOR)', self.stdlog.logger.output)
+        self.assertIn('21010030 (ACCELERATOR)', self.logged())
 
         for action, jobs in (
             (lambda: self._reboot_server(server), ['PowerOff']),
@@ -64,7 +67,7 @@ class AcceleratorSlotTest(accelerated_servers.AcceleratorTestCase):
     def _rebuild(self, server):
         self._rebuild_server(server, self.create_image(b'new'))
 
-    def test_lpar_gets_accelerator_slots_beside_slot_of_nova(self):
+    def story_lpar_gets_accelerator_slots_beside_slot_of_nova(self):
         server = self.accelerated(
             'FPGA', 'PGPU', 'CUSTOM_CRYPTO', extra=_GROUP_OF_NOVA
         )
@@ -72,7 +75,7 @@ class AcceleratorSlotTest(accelerated_servers.AcceleratorTestCase):
         (own,) = self.allocated_slots(server)
         self.assertIn(own, OURS)
         self.assert_has(server, own, CRYPTO, GPU, NVME)
-        log = self.stdlog.logger.output
+        log = self.logged()
         self.assertIn(f'{own:08X} (COMPUTE)', log)
         for other in (CRYPTO, GPU, NVME):
             self.assertIn(f'{other:08X} (ACCELERATOR)', log)
@@ -83,7 +86,7 @@ class AcceleratorSlotTest(accelerated_servers.AcceleratorTestCase):
         self.assertEqual(['PowerOff'], self.jobs())
         self.assert_has(server, own, CRYPTO, GPU, NVME)
 
-    def test_hard_reboot_reassigns_lost_accelerator_slot(self):
+    def story_hard_reboot_reassigns_lost_accelerator_slot(self):
         server = self.accelerated('FPGA')
         self.control().set_owner('21010030', None)
 
@@ -91,7 +94,7 @@ class AcceleratorSlotTest(accelerated_servers.AcceleratorTestCase):
 
         self.assert_has(server, NVME)
 
-    def test_failed_spawn_frees_bound_slot(self):
+    def story_failed_spawn_frees_bound_slot(self):
         self.control().plan_job('PowerOn', 'no power')
 
         server = self.accelerated('FPGA', expected='ERROR')
@@ -102,7 +105,7 @@ class AcceleratorSlotTest(accelerated_servers.AcceleratorTestCase):
         self.assertIsNone(self.slot_owner(NVME))
         self.assert_has(self.accelerated('FPGA'), NVME)
 
-    def test_group_of_two_units_finds_no_host(self):
+    def story_group_of_two_units_finds_no_host(self):
         # Each slot is a provider of its own; Cyborg would bind both units to
         # one.
         self.control().clear_journal()
@@ -111,6 +114,33 @@ class AcceleratorSlotTest(accelerated_servers.AcceleratorTestCase):
         self.assertIn('No valid host', server['fault']['message'])
         self.assertEqual([], self.cyborg.requests())
         self.assertEqual({}, self.control().journal_counts())
+
+    # Neutron's ports may have a device profile, too.
+
+    def boot_with_port(self, vnic_type, expected):
+        """Boot a server with such a port."""
+        port = self.make_port(
+            **{
+                'device_profile': self.create_profile('FPGA'),
+                'binding:vnic_type': vnic_type,
+            }
+        )
+        self.control().clear_journal()
+        return self.boot({}, expected, networks=[{'port': port['id']}])
+
+    def story_spawn_refuses_port_with_device_profile(self):
+        server = self.boot_with_port('accelerator-direct', 'ERROR')
+
+        self.assertIn(
+            'one of its ports has a device profile', server['fault']['message']
+        )
+        self.assert_nothing_made(server)
+
+    def story_nova_ignores_device_profile_of_normal_port(self):
+        server = self.boot_with_port('normal', 'ACTIVE')
+
+        self.assertEqual([], self.cyborg.requests())
+        self.assert_has(server)
 
 
 class FakeDriverTest(accelerated_servers.AcceleratorTestCase):
@@ -125,35 +155,6 @@ class FakeDriverTest(accelerated_servers.AcceleratorTestCase):
         self.assertEqual('TEST_PCI', arq['attach_handle_type'])
         self.assert_has(server)
         self.assert_has(self.accelerated('FPGA'), NVME)
-
-
-class PortWithDeviceProfileTest(accelerated_servers.AcceleratorTestCase):
-    """Neutron's ports may have a device profile, too."""
-
-    def boot_with_port(self, vnic_type, expected):
-        """Boot a server with such a port."""
-        port = self.make_port(
-            **{
-                'device_profile': self.create_profile('FPGA'),
-                'binding:vnic_type': vnic_type,
-            }
-        )
-        self.control().clear_journal()
-        return self.boot({}, expected, networks=[{'port': port['id']}])
-
-    def test_spawn_refuses_port_with_device_profile(self):
-        server = self.boot_with_port('accelerator-direct', 'ERROR')
-
-        self.assertIn(
-            'one of its ports has a device profile', server['fault']['message']
-        )
-        self.assert_nothing_made(server)
-
-    def test_nova_ignores_device_profile_of_normal_port(self):
-        server = self.boot_with_port('normal', 'ACTIVE')
-
-        self.assertEqual([], self.cyborg.requests())
-        self.assert_has(server)
 
 
 class UnmarkedProfileTest(accelerated_servers.AcceleratorTestCase):

@@ -23,16 +23,11 @@ import subprocess
 import nova.conf
 
 from nova_powervm.devices import names
-from tests.functional import cyborg_process
 from tests.functional import test_cyborg_commands as commands
 
 CONF = nova.conf.CONF
 CRYPTO = commands.CRYPTO
 SLOT = commands.FIRST
-MODEL = {
-    'CUSTOM_POWERVM_IOSLOT_VENDOR_ID_1014',
-    'CUSTOM_POWERVM_IOSLOT_DEVICE_ID_0634',
-}
 
 
 class HandoverTest(commands.CyborgTestCase):
@@ -42,7 +37,7 @@ class HandoverTest(commands.CyborgTestCase):
 
     def setUp(self):
         super().setUp()
-        self.path = self.write_accelerators('')
+        self.path = self.cyborg.configure('host1', '')
         self.conf = self.nova_conf(
             powervm={
                 name: CONF.powervm[name]
@@ -54,6 +49,9 @@ class HandoverTest(commands.CyborgTestCase):
                 )
             }
         )
+
+    def test_handover_tells_steps_that_lead_to_its_end(self):
+        self.tell_stories()
 
     def hand_over(self, to, states):
         """Judge the steps, compare their states, and return the open one.
@@ -83,16 +81,6 @@ class HandoverTest(commands.CyborgTestCase):
         for _ in range(2):
             self._run_periodics()
 
-    def report(self, provider=None, requests=(), **device):
-        """Let Cyborg have one profile, and the device if it has a provider."""
-        self.cyborg.replace(
-            profiles=self.profiles,
-            devices=[cyborg_process.device(SLOT, provider, **device)]
-            if provider
-            else [],
-            requests=requests,
-        )
-
     def boot_on_slot(self):
         trait = f'CUSTOM_POWERVM_IOSLOT_DRC_INDEX_{SLOT:08X}'
         return self.boot(
@@ -103,8 +91,39 @@ class HandoverTest(commands.CyborgTestCase):
             }
         )
 
-    def test_device_goes_to_cyborg_and_back_by_the_printed_steps(self):
-        self.profiles = []
+    def story_report_has_marks_and_whole_commands(self):
+        code, out, err = self.run_command(
+            *('handover', 'C10', '--to', 'cyborg'),
+            *('--accelerators', self.path),
+            conf=self.conf,
+        )
+        self.assertEqual((1, ''), (code, err))
+        self.assertIn('[done]    1. No server has the device', out)
+        self.assertIn("[to do]   3. Nova's inventory file", out)
+        self.assertIn('[blocked] 4.', out)
+        self.assertRegex(
+            out, r"(?m)^ +\$ printf '%s\\n' '' not-\S+ .* >> \S+$"
+        )
+
+    def story_unknown_or_ambiguous_device_is_refused(self):
+        for device, words in (('C99', 'no slot C99'), ('C*', 'several')):
+            code, out, err = self.run_command(
+                'handover', device, '--to', 'nova', conf=self.conf
+            )
+            self.assertEqual((4, ''), (code, out))
+            self.assertIn(words, err)
+
+    def story_silent_cyborg_blocks_only_what_it_would_know(self):
+        self.cyborg.call('go_away')
+        step = self.hand_over('cyborg', 'ddtbbbbtb')
+        self.assertIn("Nova's inventory file", step['Goal'])
+        _, rows = self.rows(
+            *('handover', 'C10', '--to', 'cyborg'), conf=self.conf
+        )
+        self.assertIn("Cyborg's API: reading", rows[6]['Why'])
+        self.cyborg.call('come_back')
+
+    def story_device_goes_to_cyborg_and_back_by_the_printed_steps(self):
         self.to_cyborg()
         self.to_nova()
 
@@ -124,25 +143,16 @@ class HandoverTest(commands.CyborgTestCase):
         self.run_commands(self.hand_over('cyborg', 'ddddtbttb'))
         step = self.hand_over('cyborg', 'dddddtttb')
         self.assertIn('wait for cyborg-agent', step['Why'])
-        provider = self.add_provider(SLOT, traits={names.CYBORG_TRAIT, *MODEL})
-        self.report(provider)
+        self.cyborg.report()
         step = self.hand_over('cyborg', 'ddddddttb')
-        *_, name, groups = shlex.split(step['Commands'][0])
-        self.profiles = [{'name': name, 'groups': json.loads(groups)}]
-        status, answer = self.create_profile(**self.profiles[0])
-        self.assertEqual(201, status, answer)
+        *_, profile, groups = shlex.split(step['Commands'][0])
+        self.cyborg.create_profile(*json.loads(groups), name=profile)
         self.create_flavor(self.hand_over('cyborg', 'dddddddtb'))
         step = self.hand_over('cyborg', 'ddddddddt')
         self.assertIn('create a server from its image', step['Why'])
-        user = self.boot({})
-        self.allocate(user['id'], provider)
-        self.report(provider, [self.use(provider, user)])
+        self.user = self.boot({'accel:device_profile': profile})
+        self.assertEqual({SLOT: True}, self.lpar(self.user).slots)
         self.assertIsNone(self.hand_over('cyborg', 'd' * 9))
-
-    def use(self, provider, server):
-        return self.request(
-            provider, server['id'], profile=self.profiles[0]['name']
-        )
 
     def create_flavor(self, step):
         """Create the flavor that a step proposes."""
@@ -156,44 +166,34 @@ class HandoverTest(commands.CyborgTestCase):
         self._create_flavor(name=name, extra_spec=specs)
 
     def to_nova(self):
-        (provider,) = [
-            p['uuid']
-            for p in self._get_all_providers()
-            if p['name'] == names.cyborg_provider_name('host1', SLOT)
-        ]
-        (consumer,) = self._get_allocations_by_provider_uuid(provider)
-        server = {'id': consumer}
-        used = self.use(provider, server)
         step = self.hand_over('nova', 'tbbbbbbd')
         self.assertIn('accelerator device disable', step['Commands'][0])
-        self.reserve(provider, CRYPTO, 1)
-        self.report(provider, [used], status='maintaining')
+        self.set_device('disable')
         step = self.hand_over('nova', 'dtbbbbbd')
-        self.assertIn(consumer, step['Commands'][0])
-        self._delete_server({'id': consumer, 'status': 'ACTIVE'})
+        self.assertIn(self.user['id'], step['Commands'][0])
 
-        # Nova deletes the request only if Cyborg answers it: here as if
-        # Cyborg had been away.
+        # Nova deletes the request only if Cyborg answers it.
+        left = self.delete_without_cyborg(self.user)
         step = self.hand_over('nova', 'dtbbbbbd')
-        self.assertIn(used['uuid'], step['Commands'][0])
-        self.report(provider, status='maintaining')
+        self.assertIn(left, step['Commands'][0])
+        self.cyborg.delete(self.cyborg.requests())
         self.run_commands(self.hand_over('nova', 'ddtbbbbd'))
         step = self.hand_over('nova', 'dddtbbbd')
         self.assertIn('wait for cyborg-agent', step['Why'])
-        self.placement.put(
-            f'/traits/{names.WITHDRAWN_TRAIT}', None, version='1.6'
-        )
-        traits = set(self._get_provider_traits(provider))
-        self.set_traits(
-            provider, traits - {names.CYBORG_TRAIT} | {names.WITHDRAWN_TRAIT}
+        # The agent uses a change that two reports find.
+        for _ in range(2):
+            self.cyborg.report()
+        self.assertIn(
+            names.WITHDRAWN_TRAIT, self._get_provider_traits(self.provider())
         )
         step = self.hand_over('nova', 'dddtbbbd')
         self.assertIn('accelerator device enable', step['Commands'][0])
-        self.reserve(provider, CRYPTO, 0)
+        self.set_device('enable')
         step = self.hand_over('nova', 'ddddtbbd')
         self.assertIn('wait for cyborg-agent', step['Why'])
-        self._delete_provider(provider)
-        self.report()
+        for _ in range(3):
+            self.cyborg.report()
+        self.assertIsNone(self.provider())
         self.run_commands(self.hand_over('nova', 'dddddtbd'))
         step = self.hand_over('nova', 'ddddddtd')
         self.assertIn('wait for nova-compute', step['Why'])
@@ -201,40 +201,3 @@ class HandoverTest(commands.CyborgTestCase):
         self.assertIn(SLOT, self.slot_providers())
         self.assertIsNone(self.hand_over('nova', 'd' * 8))
         self.boot_on_slot()
-
-    def _delete_provider(self, uuid):
-        fixture = self.placement.fixture
-        answer = fixture._fake_delete(None, f'/resource_providers/{uuid}')
-        self.assertEqual(204, answer.status_code, answer.text)
-
-    def test_report_has_marks_and_whole_commands(self):
-        self.profiles = []
-        code, out, err = self.run_command(
-            *('handover', 'C10', '--to', 'cyborg'),
-            *('--accelerators', self.path),
-            conf=self.conf,
-        )
-        self.assertEqual((1, ''), (code, err))
-        self.assertIn('[done]    1. No server has the device', out)
-        self.assertIn("[to do]   3. Nova's inventory file", out)
-        self.assertIn('[blocked] 4.', out)
-        self.assertRegex(
-            out, r"(?m)^ +\$ printf '%s\\n' '' not-\S+ .* >> \S+$"
-        )
-
-    def test_unknown_or_ambiguous_device_is_refused(self):
-        for device, words in (('C99', 'no slot C99'), ('C*', 'several')):
-            code, out, err = self.run_command(
-                'handover', device, '--to', 'nova', conf=self.conf
-            )
-            self.assertEqual((4, ''), (code, out))
-            self.assertIn(words, err)
-
-    def test_silent_cyborg_blocks_only_what_it_would_know(self):
-        self.cyborg.stop()
-        step = self.hand_over('cyborg', 'ddtbbbbtb')
-        self.assertIn("Nova's inventory file", step['Goal'])
-        _, rows = self.rows(
-            *('handover', 'C10', '--to', 'cyborg'), conf=self.conf
-        )
-        self.assertIn("Cyborg's API: reading", rows[6]['Why'])

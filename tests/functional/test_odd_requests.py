@@ -76,7 +76,10 @@ class RefusedAcceleratorTest(OddRequestTestCase):
     Real Cyborg neither binds a slot twice nor has such handles and slots.
     """
 
-    def test_spawn_refuses_unusable_handles_and_slots(self):
+    def test_unusable_requests_are_refused(self):
+        self.tell_stories()
+
+    def story_spawn_refuses_unusable_handles_and_slots(self):
         for handle, words in (
             (('MDEV', {'asked_type': 'nvidia-223'}), ['MDEV', 'PowerVM']),
             (('PCI', {'bus': '0c'}), ['without drc_index']),
@@ -89,20 +92,21 @@ class RefusedAcceleratorTest(OddRequestTestCase):
             with self.subTest(handle=handle):
                 self.refused([handle], words=words)
 
-    def test_refused_request_ends_build(self):
+    def story_refused_request_ends_build(self):
         # After another try the fault would have a message of Nova's.
         self.flags(max_attempts=3, group='scheduler')
 
         self.refused([('MDEV', {})], words=['MDEV'])
+        self.flags(max_attempts=1, group='scheduler')
 
-    def test_spawn_refuses_accelerator_of_other_instance(self):
+    def story_spawn_refuses_accelerator_of_other_instance(self):
         holder = self.accelerated([cyborg.slot(NVME)])
 
         self.refused([cyborg.slot(NVME)], words=['21010030', 'owned by'])
 
         self.assert_has(holder, NVME)
 
-    def test_spawn_refuses_two_requests_for_one_slot(self):
+    def story_spawn_refuses_two_requests_for_one_slot(self):
         self.refused(
             [cyborg.slot(NVME), cyborg.slot(NVME)], words=['both name']
         )

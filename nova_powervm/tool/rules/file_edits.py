@@ -156,10 +156,15 @@ def _leaves(
     io_slots: Collection[slots.Slot],
     is_given: bool,
 ) -> bool:
-    """Return whether a text is valid and gives the slot away, or not."""
+    """Return whether services take a text, and it gives the slot away or not.
+
+    A running service refuses a file that has lost its last paragraph.
+    """
     try:
         policy = inventory_file.parse(text, file.path)
     except exception.PolicyInvalid:
+        return False
+    if not policy.paragraphs:
         return False
     after = dataclasses.replace(file, policy=policy)
     return (after.giving(slot, io_slots) is not None) == is_given

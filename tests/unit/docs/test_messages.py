@@ -207,6 +207,11 @@ def lines_of_the_log(path):
             'LOG.exception',
         ):
             message = call.args[0]
+            if isinstance(message, ast.Subscript):
+                yield from ast.literal_eval(
+                    constants[message.value.id]
+                ).values()
+                continue
             if isinstance(message, ast.Name):
                 if message.id in WatchingPageTest.ELSEWHERE:
                     continue
