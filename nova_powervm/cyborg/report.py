@@ -208,7 +208,7 @@ def make_report(facts: Facts, memory: Memory) -> Report:
     missing: dict[int, int] = {}
     for index, entry in judged.entries.items():
         provider = facts.providers.get(index)
-        if _is_leaving(entry, provider):
+        if _is_leaving(entry, provider, facts.nova_providers.get(index)):
             missing[index] = memory.missing.get(index, 0) + 1
         if missing.get(index, 0) >= LOOKS:
             entries[index] = dataclasses.replace(entry, state=State.LEFT_OUT)
@@ -383,13 +383,20 @@ def _with_owner(
     return (frozenset(traits) - marks) | {os_traits.OWNER_CYBORG, mark}
 
 
-def _is_leaving(entry: Entry, provider: Provider | None) -> bool:
-    """Return whether nobody would miss a slot."""
-    return (
-        entry.reason is not None
-        and entry.reason.code not in _LASTING
-        and not _is_used(entry, provider)
-    )
+def _is_leaving(
+    entry: Entry, provider: Provider | None, novas: Provider | None
+) -> bool:
+    """Return whether nobody would miss a slot.
+
+    A server that was allocated the slot by Nova does not need Cyborg's
+    provider.
+    """
+    if entry.reason is None or entry.reason.code in _LASTING:
+        return False
+    owner = entry.slot.owner_lpar if entry.slot else ''
+    if owner and novas is not None and owner in novas.lpars:
+        return provider is None or provider.is_idle
+    return not _is_used(entry, provider)
 
 
 def _is_used(entry: Entry, provider: Provider | None) -> bool:

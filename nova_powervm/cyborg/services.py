@@ -161,14 +161,40 @@ def find_bound_providers() -> frozenset[str]:
     :raises exception.CyborgUnanswered: Cyborg did not answer, or would not
         tell everything to this user.
     """
-    # Cyborg shows other users the requests of their own project alone, and no
-    # devices.
-    _list('devices', 'devices')
+    path = 'accelerator_requests'
+    session = _session()
+    # Cyborg shows other users only the requests of their own projects.
+    if 'admin' not in _roles(session):
+        raise exception.CyborgUnanswered(
+            path=path,
+            reason='it would tell everything only to a user with the role '
+            'admin',
+        )
     return frozenset(
         str(request['device_rp_uuid'])
-        for request in _list('accelerator_requests', 'arqs')
+        for request in _list(path, 'arqs')
         if request['device_rp_uuid']
     )
+
+
+def _roles(session: Any) -> Collection[str]:
+    """Return the names of the roles that keystone gives a session's user."""
+    try:
+        names_of_roles: list[str] = session.auth.get_access(session).role_names
+        return names_of_roles
+    except keystone_exceptions.ClientException as error:
+        raise exception.CyborgUnanswered(
+            path='accelerator_requests', reason=error
+        ) from error
+    except AttributeError:
+        # A plugin without keystone, whose user has no roles.
+        return ()
+
+
+def _session() -> Any:
+    # That of Cyborg's client of Placement: Cyborg's configuration has no
+    # credentials for its own API.
+    return utils.get_sdk_adapter('placement').session
 
 
 def find_unbindable_slots(host: str) -> frozenset[int]:
@@ -196,10 +222,8 @@ def _list(path: str, key: str) -> list[Any]:
     :raises exception.CyborgUnanswered: There is no answer of use.
     """
     try:
-        # The session of Cyborg's client of Placement, as another user of
-        # Cyborg's configuration has no credentials.
         cyborg = adapter.Adapter(
-            utils.get_sdk_adapter('placement').session,
+            _session(),
             service_type='accelerator',
             interface=CONF.placement.valid_interfaces,
             region_name=CONF.placement.region_name,

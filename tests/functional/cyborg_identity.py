@@ -24,7 +24,7 @@ _REGION = 'RegionOne'
 class Identity:
     """A WSGI application that gives out one token with a catalog.
 
-    :param token: The token.
+    :param token: The token, which ends with the roles of the user.
     :param endpoints: Returns service type to URL.
     """
 
@@ -55,7 +55,10 @@ class Identity:
             'issued_at': '2026-01-01T00:00:00.000000Z',
             'user': {'id': 'cyborg', 'name': 'cyborg'},
             'project': {'id': 'service', 'name': 'service'},
-            'roles': [{'id': 'admin', 'name': 'admin'}],
+            'roles': [
+                {'id': role, 'name': role}
+                for role in self.token.rpartition(':')[2].split(',')
+            ],
             'catalog': [
                 {
                     'type': kind,

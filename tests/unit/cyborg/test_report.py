@@ -235,6 +235,17 @@ class VanishedSlotTest(unittest.TestCase):
                 self.assertEqual(WITHHELD | {'CUSTOM_X'}, entry.traits)
                 self.assertEqual('CUSTOM_GPU', entry.resource_class)
 
+    def test_slot_of_server_of_nova_is_left_out_when_file_gives_it_up(self):
+        reports = look(
+            4,
+            values.slot(owner=values.client()),
+            provider(),
+            policy=policy.Policy(),
+            nova_providers={values.INDEX: novas(consumers=[SERVER])},
+        )
+
+        self.assertEqual('left out', self.states(reports)[-1])
+
     def test_slot_that_comes_back_is_counted_anew(self):
         gone = look(2, False, provider())[-1]
 
