@@ -47,14 +47,9 @@ state={state}
 . $state/openrc
 export PATH={bin}:$PATH
 nova-powervm-inventory() {{
-    local last=() given=("$@") file=/etc/cyborg/inventory.yaml
-    local mine=$state/etc/accelerators.yaml
-    if [ "$1" = handover ]; then
-        last=(--accelerators $mine)
-    fi
-    given=("${{given[@]/$file/$mine}}")
+    local given=("$@") file=/etc/cyborg/inventory.yaml
     command nova-powervm-inventory --config-file $state/etc/nova.conf \\
-        "${{given[@]}}" "${{last[@]}}"
+        "${{given[@]/$file/$state/etc/accelerators.yaml}}"
 }}
 pip() {{ {pip}/bin/python -m pip "$@"; }}
 cd {root}
@@ -71,6 +66,7 @@ openstack subnet create --network private --subnet-range 198.51.100.0/24 \\
 
 _HANDOVER = 'nova-powervm-inventory handover'
 _SLOT = '21010021'
+_FILE = '/etc/cyborg/inventory.yaml'
 _STEP_SECONDS = 400
 
 
@@ -154,7 +150,10 @@ def show(result):
 def hand_over(manager, prelude):
     """Hand a slot over by the printed commands; return those that failed."""
     failed = []
-    command = f'{_HANDOVER} {_SLOT} --to {manager} -f json 2>/dev/null'
+    command = (
+        f'{_HANDOVER} {_SLOT} --to {manager} '
+        f'--accelerators {_FILE} -f json 2>/dev/null'
+    )
     deadline = time.monotonic() + _STEP_SECONDS
     while time.monotonic() < deadline:
         answer = run(command, prelude)
