@@ -95,6 +95,23 @@ class EditTest(unittest.TestCase):
             after.text,
         )
 
+    def test_last_paragraph_is_kept_and_denied(self):
+        # A running service refuses a file without paragraphs.
+        alone = OWN.partition('# Another')[0]
+        edit = file_edits.take_out(self.read(alone), SLOT, (SLOT, OTHER))
+        after = self.carry_out(edit)
+        self.assertEqual([None, None], self.giving(after))
+        self.assertIn(alone, after.text)
+        edit = file_edits.put_in(after, SLOT, (SLOT, OTHER), 'CUSTOM_X')
+        self.assertEqual(['one', None], self.giving(self.carry_out(edit)))
+
+    def test_slot_of_an_empty_file_is_denied(self):
+        edit = file_edits.deny(self.read('# nothing'), SLOT, (SLOT, OTHER))
+        after = self.carry_out(edit)
+        self.assertEqual(
+            ['not-21010020'], [p.name for p in after.policy.paragraphs]
+        )
+
     def test_denying_paragraph_of_the_slot_alone_is_removed(self):
         edit = file_edits.put_in(
             self.read(DENIED), SLOT, (SLOT, OTHER), 'CUSTOM_X'
