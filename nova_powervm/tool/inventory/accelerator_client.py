@@ -19,6 +19,7 @@ from typing import Any
 
 import openstack.exceptions
 from keystoneauth1 import adapter
+from keystoneauth1.identity import base as identity_base
 from oslo_config import cfg
 
 from nova_powervm.devices import accelerators
@@ -29,6 +30,8 @@ from nova_powervm.tool.rules import cyborg_records as records
 #: The lowest version that tells the status of devices.
 MICROVERSION = '2.3'
 _SERVICE = 'accelerator'
+# Cyborg looks for this name; it can't be configured.
+_ADMIN = 'admin'
 _CLASS = 'rc'
 _TRAIT = 'trait'
 
@@ -45,14 +48,17 @@ class AcceleratorClient:
         self, cloud: str | None = None, conf: cfg.ConfigOpts | None = None
     ) -> None:
         with _translated('choosing the cloud'):
-            self._api = _connect(cloud_connection.connect(cloud, conf))
+            connection = cloud_connection.connect(cloud, conf)
+            self._session = connection.session
+            self._api = _connect(connection)
 
     def read(self) -> records.Records:
         """Read all records, with four requests.
 
-        :raises errors.AcceleratorApiError: The API can't be reached, or
-            refuses a request: only administrators can read devices.
+        :raises errors.AcceleratorApiError: The API can't be reached, it
+            refuses a request, or the user lacks the role admin.
         """
+        self._require_administrator()
         return records.Records(
             profiles=self.profiles(),
             devices=tuple(_devices(self._list('devices'))),
@@ -80,6 +86,24 @@ class AcceleratorClient:
         :raises errors.AcceleratorApiError: See :meth:`read`.
         """
         return tuple(map(_deployable, self._list('deployables')))
+
+    def _require_administrator(self) -> None:
+        """Refuse users from whom Cyborg hides other projects' requests.
+
+        It answers them without an error. A session with a bare token does not
+        tell the roles: then nothing is refused.
+        """
+        auth = self._session.auth
+        if not isinstance(auth, identity_base.BaseIdentityPlugin):
+            return
+        with _translated('reading the roles of the user'):
+            roles = auth.get_access(self._session).role_names or ()
+        if _ADMIN not in roles:
+            raise errors.AcceleratorApiError(
+                reason='it hides the accelerator requests of other projects '
+                'from a user without the role admin; this one has '
+                f'{", ".join(sorted(roles)) or "no role"}. Use one with it'
+            )
 
     def _list(self, noun: str, key: str = '') -> list[dict[str, Any]]:
         with _translated(f'reading {noun.replace("_", " ")}'):

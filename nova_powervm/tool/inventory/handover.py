@@ -19,7 +19,6 @@ from collections.abc import Iterator
 from collections.abc import Sequence
 from typing import Any
 
-from nova_powervm.devices import policy as policies
 from nova_powervm.tool.inventory import base
 from nova_powervm.tool.inventory import flavor_client
 from nova_powervm.tool.inventory import handover_reader
@@ -47,7 +46,9 @@ class Handover(base.Lister):
     The command changes nothing. It looks at the host, both files, Placement,
     Nova and Cyborg, and prints for each step whether it is done, can be done
     now, or is blocked, and why. The commands under a step that can be done are
-    complete. Run the command again after each step.
+    complete. After each step, run the command that is printed at the end: its
+    option --resource-class keeps the class of the device, which nothing else
+    tells once the paragraph and the provider are gone.
 
     The exit code is 0 if all steps are done, 1 if something is left to do, and
     4 if the host or Placement could not be read.
@@ -95,9 +96,9 @@ class Handover(base.Lister):
         parser.add_argument(
             '--resource-class',
             metavar='CLASS',
-            default=policies.DEFAULT_RESOURCE_CLASS,
-            help='class for a device that no file and no provider gives one '
-            '(default: %(default)s)',
+            default='',
+            help='class for a device that neither a file nor a provider gives '
+            'one; needed once Placement has no provider of it any more',
         )
         parser.set_defaults(formatter=None)
         for action in parser._actions:
@@ -143,6 +144,8 @@ class Handover(base.Lister):
         for number, step in enumerate(steps, start=1):
             for line in format_step(number, step):
                 print(line, file=self.app.stdout)
+        if self.status == LEFT:
+            print(f'\nRun again: {facts.again}', file=self.app.stdout)
         return self.status
 
     def _judge(

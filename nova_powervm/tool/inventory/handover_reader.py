@@ -68,6 +68,7 @@ def read_facts(
         node_option=_node_option(parsed_args),
         openstack=openstack,
         wanted_class=parsed_args.resource_class,
+        begin=_begin(app, parsed_args),
     )
 
 
@@ -117,6 +118,25 @@ def _node_option(parsed_args: argparse.Namespace) -> str:
     if not parsed_args.node:
         return ''
     return f' --node {shlex.quote(parsed_args.node)}'
+
+
+def _begin(app: 'base.App', parsed_args: argparse.Namespace) -> str:
+    """Return this command with its options, apart from the class."""
+    options: list[tuple[str, Iterable[Any]]] = [
+        ('--to', [parsed_args.to]),
+        ('--file', [parsed_args.file]),
+        ('--accelerators', [parsed_args.accelerators]),
+        ('--os-cloud', [parsed_args.os_cloud]),
+        ('--node', [parsed_args.node]),
+        ('--system-xml', parsed_args.system_xml or ()),
+        ('--system-name', [parsed_args.system_name]),
+        ('--timeout', [parsed_args.timeout]),
+    ]
+    words = ['handover', parsed_args.device]
+    for option, values in options:
+        for value in values:
+            words += [option, str(value)] if value else []
+    return f'{_own_command(app)} {shlex.join(words)}'
 
 
 def _own_command(app: 'base.App') -> str:

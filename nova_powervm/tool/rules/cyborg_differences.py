@@ -184,11 +184,35 @@ def _changes(
             f'{entry.resource_class}'
         )
     lacking = sorted(entry.traits - provider.traits)
-    surplus = sorted(provider.traits - entry.traits)
+    surplus = _surplus(entry, provider)
     if lacking:
         yield f'lacks {", ".join(lacking)}'
     if surplus:
         yield f'has {", ".join(surplus)}'
+
+
+def _surplus(
+    entry: reports.Entry, provider: placement_tree.PlacementProvider
+) -> list[str]:
+    return sorted(provider.traits - entry.traits)
+
+
+def _cure(
+    entry: reports.Entry, provider: placement_tree.PlacementProvider | None
+) -> str:
+    """Say how a difference goes; the agent leaves traits of others alone."""
+    others = [
+        trait
+        for trait in (_surplus(entry, provider) if provider else ())
+        if not trait.startswith(policies.GENERATED_PREFIX)
+    ]
+    if not others:
+        return _CURE
+    return (
+        'cyborg-agent corrects what it has reported itself in its next '
+        f'periods, once a minute; if {", ".join(others)} stays, somebody else '
+        'has set it'
+    )
 
 
 def _difference(
@@ -200,7 +224,7 @@ def _difference(
     return differences.Difference(
         kind=kind,
         what=what,
-        cure=_CURE,
+        cure=_cure(entry, provider),
         drc_index=entry.drc_index,
         name=provider.name if provider else '',
         uuid=provider.uuid if provider else None,

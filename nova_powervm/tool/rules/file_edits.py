@@ -46,6 +46,11 @@ class SlotFile:
     policy: policies.Policy | None = None
     problem: str = ''
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether it can be read, but has no paragraph."""
+        return self.policy is not None and not self.policy.paragraphs
+
     def judge(
         self, slot: slots.Slot, io_slots: Collection[slots.Slot]
     ) -> matching.Verdict | None:
@@ -73,10 +78,12 @@ class Edit:
 
     :param what: The change in words.
     :param command: The command that makes it; empty if an editor is needed.
+    :param removes: Whether it removes the paragraph with the slot's class.
     """
 
     what: str
     command: str = ''
+    removes: bool = False
 
 
 def take_out(
@@ -92,9 +99,28 @@ def take_out(
     if paragraph is not None and _is_only_for(paragraph, slot, io_slots):
         command = _removal(file, [paragraph])
         if _leaves(file, _without(file, [paragraph]), slot, io_slots, False):
-            return Edit(f'remove {paragraph}, which identifies it', command)
+            return Edit(
+                f'remove {paragraph}, which identifies it',
+                command,
+                removes=True,
+            )
+    return dataclasses.replace(
+        deny(file, slot, io_slots),
+        what=f'{paragraph} identifies it: narrow it, or deny the slot',
+    )
+
+
+def deny(
+    file: SlotFile, slot: slots.Slot, io_slots: Collection[slots.Slot]
+) -> Edit:
+    """Propose a paragraph that denies a slot.
+
+    :param file: The file.
+    :param slot: The slot.
+    :param io_slots: All slots of the host.
+    """
     lines = _paragraph(file, 'not', slot, ['  allow: false'])
-    edit = Edit(f'{paragraph} identifies it: narrow it, or deny the slot')
+    edit = Edit('add a paragraph that denies the slot')
     if _leaves(file, _appended(file, lines), slot, io_slots, False):
         return dataclasses.replace(edit, command=_appending(file, lines))
     return edit

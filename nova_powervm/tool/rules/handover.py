@@ -21,6 +21,7 @@ from nova_powervm.tool.rules import file_edits
 from nova_powervm.tool.rules import handover_cloud
 from nova_powervm.tool.rules import handover_holders
 from nova_powervm.tool.rules import handover_step
+from nova_powervm.tool.rules.handover_facts import CLASS_UNKNOWN
 from nova_powervm.tool.rules.handover_facts import Facts
 from nova_powervm.tool.rules.handover_facts import Manager
 from nova_powervm.tool.rules.handover_step import Step
@@ -89,25 +90,51 @@ def _released(facts: Facts) -> Step:
 
 def _out_of_nova_file(facts: Facts) -> Step:
     goal = f"Nova's inventory file {facts.nova.path} leaves the slot out"
-    return _left_out(facts, goal, facts.nova, 'nova-compute')
+    has_provider = facts.nova_provider is not None
+    return _left_out(facts, goal, facts.nova, 'nova-compute', has_provider)
 
 
 def _out_of_cyborg_file(facts: Facts) -> Step:
     goal = f"Cyborg's file {facts.cyborg.path} leaves the slot out"
-    return _left_out(facts, goal, facts.cyborg, 'cyborg-agent')
+    has_provider = facts.cyborg_provider is not None
+    return _left_out(facts, goal, facts.cyborg, 'cyborg-agent', has_provider)
+
+
+def _denied(
+    facts: Facts, goal: str, file: file_edits.SlotFile, service: str
+) -> Step:
+    """Return a step for a file that has lost its last paragraph."""
+    edit = file_edits.deny(file, facts.slot, facts.io_slots)
+    return to_do(
+        goal,
+        f'the file has no paragraph, and a running {service} refuses such a '
+        f'file: what it read before stays in force; {edit.what}',
+        edit.command,
+    )
 
 
 def _left_out(
-    facts: Facts, goal: str, file: file_edits.SlotFile, service: str
+    facts: Facts,
+    goal: str,
+    file: file_edits.SlotFile,
+    service: str,
+    has_provider: bool,
 ) -> Step:
     if file.policy is None:
         return blocked(goal, file.problem)
+    if file.is_empty and has_provider:
+        return _denied(facts, goal, file, service)
     if file.giving(facts.slot, facts.io_slots) is None:
         return done(goal)
     edit = file_edits.take_out(file, facts.slot, facts.io_slots)
+    reminder = (
+        '. Once the provider is gone, too, nothing tells the class: run this '
+        f'again with {facts.class_option}'
+    )
     return to_do(
         goal,
-        f'{edit.what}. {service} reads the file again without a restart',
+        f'{edit.what}. {service} reads the file again without a restart'
+        + (reminder if edit.removes else ''),
         edit.command,
     )
 
@@ -136,6 +163,8 @@ def _identified(
         return blocked(goal, file.problem)
     if paragraph := file.giving(facts.slot, facts.io_slots):
         return done(goal, f'{paragraph}: {paragraph.resource_class}')
+    if not facts.resource_class:
+        return blocked(goal, CLASS_UNKNOWN, facts.again)
     edit = file_edits.put_in(
         file, facts.slot, facts.io_slots, facts.resource_class
     )
@@ -190,9 +219,7 @@ def _offered_by_cyborg(facts: Facts) -> Step:
         return to_do(
             goal,
             'the device is disabled',
-            f'{facts.openstack} accelerator device enable {facts.device.uuid}'
-            if facts.device
-            else f'{facts.openstack} accelerator device list --long',
+            _device_command(facts, 'enable'),
         )
     return done(goal)
 
@@ -241,10 +268,8 @@ def _enabled_again(facts: Facts) -> Step:
         return done(goal)
     return to_do(
         goal,
-        'enable the device: the agent reports a disabled one for ever',
-        f'{facts.openstack} accelerator device enable {facts.device.uuid}'
-        if facts.device
-        else f'{facts.openstack} accelerator device list --long',
+        'enable the device: the agent reports it as long as it is disabled',
+        _device_command(facts, 'enable'),
     )
 
 
@@ -260,8 +285,12 @@ def _disabled(facts: Facts) -> Step:
     if facts.device is None:
         why = facts.cloud.cyborg_problem or 'Cyborg does not know the device'
         return blocked(goal, why)
-    return to_do(
-        goal,
-        'disable the device',
-        f'{facts.openstack} accelerator device disable {facts.device.uuid}',
-    )
+    return to_do(goal, 'disable the device', _device_command(facts, 'disable'))
+
+
+def _device_command(facts: Facts, verb: str) -> str:
+    """Return the command for a device, or the one that finds its uuid."""
+    words = f'{facts.openstack} accelerator device'
+    if facts.device is None:
+        return f'{words} list --long'
+    return f'{words} {verb} {facts.device.uuid}'

@@ -20,6 +20,7 @@ import os_traits
 from nova_powervm.devices import accelerators
 from nova_powervm.devices import names
 from nova_powervm.tool.rules import flavors
+from nova_powervm.tool.rules.handover_facts import CLASS_UNKNOWN
 from nova_powervm.tool.rules.handover_facts import Facts
 from nova_powervm.tool.rules.handover_step import Step
 from nova_powervm.tool.rules.handover_step import blocked
@@ -40,6 +41,8 @@ def profile_exists(facts: Facts) -> Step:
         return blocked(goal, facts.cloud.cyborg_problem)
     if facts.profiles:
         return done(goal, f'profile {" and ".join(facts.profiles)}')
+    if not facts.resource_class:
+        return blocked(goal, CLASS_UNKNOWN)
     groups = [
         {f'resources:{facts.resource_class}': '1'}
         | {
@@ -66,6 +69,8 @@ def flavor_names_profile(facts: Facts) -> Step:
         return blocked(goal, facts.cloud.flavors_problem)
     if facts.profile_flavors:
         return done(goal, f'flavor {" and ".join(facts.profile_flavors)}')
+    if not facts.resource_class:
+        return blocked(goal, CLASS_UNKNOWN)
     profile = facts.profiles[0] if facts.profiles else _new_profile(facts)
     flavor = _unused(f'{facts.noun}.cyborg', facts.cloud.flavors)
     extra_specs = {accelerators.PROFILE: profile, flavors.GROUP_POLICY: 'none'}
@@ -82,6 +87,8 @@ def flavor_requests_slot(facts: Facts) -> Step:
         return blocked(goal, facts.cloud.flavors_problem)
     if facts.slot_flavors:
         return done(goal, f'flavor {" and ".join(facts.slot_flavors)}')
+    if not facts.resource_class:
+        return blocked(goal, CLASS_UNKNOWN)
     flavor = _unused(f'{facts.noun}.nova', facts.cloud.flavors)
     extra_specs = {f'resources1:{facts.resource_class}': '1'} | {
         f'trait1:{trait}': flavors.REQUIRED

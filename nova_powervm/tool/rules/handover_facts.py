@@ -31,6 +31,12 @@ from nova_powervm.tool.rules import flavors
 from nova_powervm.tool.rules import placement_tree
 from nova_powervm.tool.rules import profile_lint
 
+#: Why a step that needs the class has to wait.
+CLASS_UNKNOWN = (
+    'neither a file nor a provider tells the resource class of the device: '
+    'name it with --resource-class'
+)
+
 _MODEL = ('vendor_id', 'device_id')
 
 
@@ -80,7 +86,10 @@ class Facts:
     :param node_option: Option that names the compute node, after a space;
         empty without one.
     :param openstack: The command ``openstack`` with its options.
-    :param wanted_class: Class for a device that has, and had, none.
+    :param wanted_class: Class for a device that neither a file nor a provider
+        gives one; empty if the user names none.
+    :param begin: The command that judged the steps, without a class; empty
+        for one without more options.
     """
 
     to: Manager
@@ -93,7 +102,8 @@ class Facts:
     tool: str = 'nova-powervm-inventory'
     node_option: str = ''
     openstack: str = 'openstack'
-    wanted_class: str = policies.DEFAULT_RESOURCE_CLASS
+    wanted_class: str = ''
+    begin: str = ''
 
     def own_command(self, words: str) -> str:
         """Return a command of this program.
@@ -101,6 +111,19 @@ class Facts:
         :param words: The command's name and its arguments.
         """
         return f'{self.tool} {words}{self.node_option}'
+
+    @property
+    def class_option(self) -> str:
+        """The option that keeps the class when nothing else tells it."""
+        return f'--resource-class {self.resource_class or "CLASS"}'
+
+    @property
+    def again(self) -> str:
+        """The command that judges the steps again."""
+        begin = self.begin or self.own_command(
+            f'handover {self.index} --to {self.to}'
+        )
+        return f'{begin} {self.class_option}'
 
     @property
     def index(self) -> str:
@@ -164,7 +187,10 @@ class Facts:
 
     @property
     def resource_class(self) -> str:
-        """The class that the device gets, or else the one that it has."""
+        """The class that the device gets, or else the one that it has.
+
+        Empty if it is unknown.
+        """
         sides = [
             (self.cyborg_provider, self.cyborg),
             (self.nova_provider, self.nova),
@@ -182,7 +208,7 @@ class Facts:
     @property
     def noun(self) -> str:
         """A word for the device, for names of profiles and flavors."""
-        word = self.resource_class.removeprefix('CUSTOM_').lower()
+        word = self.resource_class.removeprefix('CUSTOM_').lower() or 'device'
         return re.sub('[^a-z0-9]+', '-', word).strip('-')
 
     @property

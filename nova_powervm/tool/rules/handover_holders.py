@@ -86,6 +86,11 @@ def taken_from_cyborg(facts: Facts) -> Step:
             'allocation is left over',
             *leftovers,
         )
+    if provider and facts.cloud.cyborg is None:
+        # Placement knows nothing of requests that keep the device.
+        return blocked(
+            goal, facts.cloud.cyborg_problem or 'Cyborg did not answer'
+        )
     return _of_owner(facts, goal) or done(goal)
 
 

@@ -80,6 +80,17 @@ class CyborgDifferencesTest(unittest.TestCase):
             with self.subTest(words):
                 self.assert_found(compare([provider]), ('changed', words))
 
+    def test_traits_of_others_are_not_left_to_the_agent(self):
+        mark = reported(names.CYBORG_TRAIT).traits
+        withheld = mark | {names.WITHDRAWN_TRAIT}
+        (found,) = compare([reported(traits=withheld)])
+        self.assertTrue(found.cure.startswith('cyborg-agent corrects it'))
+        (found,) = compare([reported(traits=withheld | {'CUSTOM_OTHER'})])
+        self.assertIn(f'CUSTOM_OTHER, {names.WITHDRAWN_TRAIT}', found.what)
+        self.assertIn(
+            'if CUSTOM_OTHER stays, somebody else has set it', found.cure
+        )
+
     def test_free_provider_that_the_file_does_not_identify_is_stale(self):
         self.assert_found(
             compare([reported()], policy=policies.Policy()),

@@ -105,6 +105,13 @@ class EditTest(unittest.TestCase):
         edit = file_edits.put_in(after, SLOT, (SLOT, OTHER), 'CUSTOM_X')
         self.assertEqual(['one', None], self.giving(self.carry_out(edit)))
 
+    def test_slot_of_an_empty_file_is_denied(self):
+        edit = file_edits.deny(self.read('# nothing'), SLOT, (SLOT, OTHER))
+        after = self.carry_out(edit)
+        self.assertEqual(
+            ['not-21010020'], [p.name for p in after.policy.paragraphs]
+        )
+
     def test_denying_paragraph_of_the_slot_alone_is_removed(self):
         edit = file_edits.put_in(
             self.read(DENIED), SLOT, (SLOT, OTHER), 'CUSTOM_X'

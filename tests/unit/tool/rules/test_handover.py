@@ -39,6 +39,13 @@ GPUS = 'gpus:\n  identification: {vendor_id: "10DE"}\n' + (
     '  resource_class: CUSTOM_GPU\n'
 )
 NOTHING = '# nothing\n'
+DENIED = 'others:\n  identification: {vendor_id: "FFFE"}\n  allow: false\n'
+ALONE = f'''\
+alone:
+  identification:
+    drc_index: "{SLOT.drc_hex}"
+  resource_class: CUSTOM_GPU
+'''
 DEVICE = cyborg_records.Device('the-device', 'host1', SLOT.drc_index)
 CYBORG = handover_facts.Manager.CYBORG
 NOVA = handover_facts.Manager.NOVA
@@ -72,7 +79,16 @@ cyborgs = test_cyborg_differences.reported
 class HandoverTest(unittest.TestCase):
     """Steps of a host with one GPU to hand over, and another one."""
 
-    def judge(self, to, *, slot=SLOT, nova=NOTHING, cyborg=NOTHING, **changes):
+    def judge(
+        self,
+        to,
+        *,
+        slot=SLOT,
+        nova=NOTHING,
+        cyborg=NOTHING,
+        wanted_class='CUSTOM_GPU',
+        **changes,
+    ):
         """Judge the steps.
 
         :param nova: Text of Nova's file.
@@ -88,7 +104,9 @@ class HandoverTest(unittest.TestCase):
         gone = frozenset({GONE})
         below = changes.pop('below', ())
         cloud = {
-            'cyborg': cyborg_slots.CyborgFacts(records, gone),
+            'cyborg': changes.pop(
+                'cyborg_facts', cyborg_slots.CyborgFacts(records, gone)
+            ),
             'flavors': {},
             'gone': gone,
             'image': 'the image',
@@ -107,6 +125,7 @@ class HandoverTest(unittest.TestCase):
                 cyborg=file('cyborg.yaml', cyborg),
                 cloud=handover_facts.Cloud(**cloud),
                 tool='tool --config-file x',
+                wanted_class=wanted_class,
                 node_option=' --node host1',
             )
         )
@@ -193,9 +212,53 @@ class ToCyborgTest(HandoverTest):
         self.assertIn('  allow: false', shlex.split(command))
 
     def test_provider_of_novas_is_waited_for(self):
-        steps = self.judge(CYBORG, below=[novas()])
+        steps = self.judge(CYBORG, nova=DENIED, below=[novas()])
         self.assertEqual('dddtbbttb', self.states(steps))
         self.assertIn('wait for nova-compute', steps[3].why)
+
+    def test_last_paragraph_is_kept_and_the_slot_denied(self):
+        steps = self.judge(CYBORG, nova=ALONE, below=[novas()])
+        self.assert_denied(steps[2])
+        steps = self.judge(NOVA, cyborg=ALONE, below=[cyborgs(**reserved())])
+        self.assert_denied(steps[2])
+
+    def test_empty_file_of_a_slot_with_a_provider_is_not_done(self):
+        steps = self.judge(CYBORG, below=[novas()])
+        self.assertIn('nova-compute refuses such a file', steps[2].why)
+        self.assert_denied(steps[2])
+        steps = self.judge(NOVA, below=[cyborgs(**reserved())])
+        self.assertIn('cyborg-agent refuses such a file', steps[2].why)
+        self.assert_denied(steps[2])
+
+    def assert_denied(self, step):
+        self.assertEqual('to do', str(step.state), step)
+        (command,) = step.commands
+        self.assertIn('  allow: false', shlex.split(command))
+
+    def test_class_is_kept_by_an_option(self):
+        others = f'{ALONE}{DENIED}'
+        steps = self.judge(CYBORG, nova=others, below=[novas()])
+        self.assertIn('--resource-class CUSTOM_GPU', steps[2].why)
+        for wanted_class in ('', 'CUSTOM_GPU'):
+            steps = self.judge(CYBORG, nova=DENIED, wanted_class=wanted_class)
+            with self.subTest(wanted_class):
+                self.assertEqual(
+                    'ddddtbttb' if wanted_class else 'ddddbbbbb',
+                    self.states(steps),
+                )
+        self.assertIn('resource_class: CUSTOM_GPU', steps[4].commands[0])
+
+    def test_step_with_an_unknown_class_asks_for_it(self):
+        steps = self.judge(CYBORG, nova=DENIED, wanted_class='')
+        for step in (steps[4], steps[6], steps[7]):
+            self.assert_blocked(step, 'name it with --resource-class')
+        self.assertEqual(
+            'tool --config-file x handover 21010020 --to cyborg --node host1 '
+            '--resource-class CLASS',
+            steps[4].commands[0],
+        )
+        steps = self.judge(NOVA, cyborg=DENIED, wanted_class='')
+        self.assertEqual('dddddbbb', self.states(steps))
 
     def test_file_of_cyborgs_gets_the_class_that_the_device_had(self):
         denied = file_edits.take_out(file('nova.yaml', GPUS), SLOT, (SLOT,))
@@ -359,17 +422,40 @@ class ToNovaTest(HandoverTest):
         removal, deletion = steps[1].commands
         self.assertIn('http://cyborg/v2/accelerator_requests?arqs=r', removal)
         self.assertIn('X-Service-Token', removal)
+        self.assertNotIn('$(', removal)
         self.assertIn(f'allocation delete {GONE}', deletion)
+
+    def test_silent_cyborg_blocks_what_only_its_requests_tell(self):
+        silent = {'cyborg_facts': None, 'cyborg_problem': 'no answer'}
+        below = [cyborgs(**reserved())]
+        steps = self.judge(NOVA, cyborg=DENIED, below=below, **silent)
+        self.assert_blocked(steps[1], 'no answer')
+        held = [cyborgs(consumers=test_differences.held(), **reserved())]
+        steps = self.judge(NOVA, cyborg=DENIED, below=held, **silent)
+        self.assertEqual('to do', str(steps[1].state))
 
     def test_files_and_providers_change_in_order(self):
         for changes, states in (
             ({'cyborg': GPUS, 'below': [cyborgs(**reserved())]}, 'ddtbbbbt'),
-            ({'below': [cyborgs(**reserved())]}, 'dddtbbbt'),
+            ({'below': [cyborgs(**reserved())]}, 'ddtbbbbt'),
             (
-                {'below': [cyborgs(names.WITHDRAWN_TRAIT, **reserved())]},
+                {'cyborg': DENIED, 'below': [cyborgs(**reserved())]},
                 'dddtbbbt',
             ),
-            ({'below': [cyborgs(names.WITHDRAWN_TRAIT)]}, 'ddddtbbt'),
+            (
+                {
+                    'cyborg': DENIED,
+                    'below': [cyborgs(names.WITHDRAWN_TRAIT, **reserved())],
+                },
+                'dddtbbbt',
+            ),
+            (
+                {
+                    'cyborg': DENIED,
+                    'below': [cyborgs(names.WITHDRAWN_TRAIT)],
+                },
+                'ddddtbbt',
+            ),
             ({}, 'dddddtbt'),
             ({'nova': GPUS}, 'ddddddtt'),
             ({'nova': GPUS, 'below': [novas()]}, 'dddddddt'),
@@ -381,7 +467,7 @@ class ToNovaTest(HandoverTest):
                     self.assertTrue(step.why or str(step.state) == 'done')
 
     def test_disabled_device_is_enabled_once_it_is_withheld(self):
-        # The agent reports a disabled slot for ever.
+        # The agent reports a slot as long as it is disabled.
         for mark, words, commands in (
             (names.CYBORG_TRAIT, 'wait for cyborg-agent', ()),
             (
@@ -391,7 +477,7 @@ class ToNovaTest(HandoverTest):
             ),
         ):
             below = [cyborgs(mark, **reserved())]
-            step = self.judge(NOVA, below=below)[3]
+            step = self.judge(NOVA, cyborg=DENIED, below=below)[3]
             self.assert_to_do(step, words, *commands)
 
     def test_withheld_or_reserved_provider_is_not_offered(self):
