@@ -288,6 +288,12 @@ class AcceleratorsUnknown(PowerVMError):
     )
 
 
+class CyborgSilent(AcceleratorsUnknown):
+    """Cyborg does not answer, or not usefully, whatever the instance."""
+
+    code = 'powervm.device.cyborg-silent'
+
+
 class OwnersDiffer(ConfigurationError):
     """Devices are both allocated through Nova and managed by Cyborg."""
 

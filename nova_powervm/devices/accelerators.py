@@ -129,16 +129,14 @@ def refuse_lost(
     present = {request.drc_index for request in requests} - {None}
     if len(present) >= len(built_with):
         return
-    lost = ', '.join(
-        slots.format_drc_index(index)
-        for index in sorted({*built_with} - present)
-    )
+    lost = {*built_with} - present
     raise exception.AcceleratorRefused(
         instance=instance,
         reason=f'it was built with {len(built_with)} accelerators, but '
-        f'Cyborg has bound requests for {len(present)} only. The request for '
-        f'slot {lost} is missing. Bind all of them again, or create a new '
-        'server',
+        f'Cyborg has bound requests for {len(present)} only. No request is '
+        f'bound to slot{"s" if len(lost) > 1 else ""} '
+        f'{slots.format_drc_indexes(lost)}. Bind all of them again, or create '
+        'a new server',
     )
 
 

@@ -14,6 +14,7 @@
 
 import time
 from collections.abc import Callable
+from collections.abc import Iterable
 from collections.abc import Sequence
 from typing import Any
 
@@ -36,11 +37,21 @@ LOG = logging.getLogger(__name__)
 
 _SERVICE_USER = service_token.SERVICE_USER_GROUP
 
+_HINT_FOR_SERVICE_USER = (
+    '. Check that the user in [service_user] of nova.conf has the role admin: '
+    'a user without it sees only the requests of its own project'
+)
+
 #: Key of an instance's system metadata for the slots of its requests.
 SLOTS_KEY = 'powervm_accelerators'
 
 #: Waits for a number of seconds.
 Sleep = Callable[[float], None]
+#: Finds the DRC indexes of the accelerators that an instance has.
+Owned = Callable[[], Iterable[int]]
+
+# What Nova's client says of an empty answer, for which it has no exception.
+_EMPTY_ANSWER = 'returned no accelerator requests'
 
 
 def parse_requests(
@@ -63,7 +74,7 @@ def record_slots(
 ) -> None:
     """Record the accelerators that an instance is built with.
 
-    Nova saves this with the rest of the instance. Later the driver compares
+    Nova saves this with the rest of a new instance. Later the driver compares
     it with the requests that Cyborg still has.
 
     :param instance: nova.objects.Instance.
@@ -77,16 +88,42 @@ def record_slots(
         )
 
 
+def save_slots(
+    instance: Any, requests: Sequence[accelerators.Request]
+) -> None:
+    """Record the accelerators that an instance was started with, and save it.
+
+    Log errors instead of raising them: the instance runs, and its previous
+    record stays.
+
+    :param instance: nova.objects.Instance.
+    :param requests: Its requests.
+    """
+    if not requests:
+        return
+    try:
+        record_slots(instance, requests)
+        instance.save()
+    except Exception:
+        LOG.exception(
+            'The accelerators of the instance cannot be recorded',
+            instance=instance,
+        )
+
+
 def _parse_all(
-    instance: Any, nodename: str, accel_info: Any
+    instance: Any, nodename: str, accel_info: Any, owned: Owned = tuple
 ) -> tuple[accelerators.Request, ...]:
     """Parse the requests of an instance that was built with some."""
     requests = parse_requests(instance, nodename, accel_info)
     if requests:
-        recorded = instance.system_metadata.get(SLOTS_KEY) or ''
+        recorded = instance.system_metadata.get(SLOTS_KEY)
         accelerators.refuse_lost(
             instance.uuid,
-            {int(text, 16) for text in recorded.split()},
+            # An earlier version of the driver recorded nothing.
+            {*owned()}
+            if recorded is None
+            else {int(text, 16) for text in recorded.split()},
             requests,
         )
     return requests
@@ -122,6 +159,7 @@ def fetch_requests(
     nodename: str,
     *,
     wait: bool = True,
+    owned: Owned = tuple,
     sleep: Sleep = time.sleep,
 ) -> tuple[accelerators.Request, ...]:
     """Fetch the requests if Nova passes none.
@@ -133,6 +171,7 @@ def fetch_requests(
     :param instance: nova.objects.Instance.
     :param nodename: The compute node's name.
     :param wait: Whether to wait for those that Cyborg is still binding.
+    :param owned: Finds the accelerators of an instance without a record.
     :param sleep: Waits for a number of seconds.
     :raises exception.AcceleratorsUnknown: Cyborg did not answer, or is still
         binding them.
@@ -148,7 +187,7 @@ def fetch_requests(
             raise exception.AcceleratorsUnknown(
                 instance=instance.uuid, reason='it is still binding them'
             )
-    return _parse_all(instance, nodename, found)
+    return _parse_all(instance, nodename, found, owned)
 
 
 def _poll_until_settled(context: Any, instance: Any, sleep: Sleep) -> Any:
@@ -181,7 +220,11 @@ def _poll_until_settled(context: Any, instance: Any, sleep: Sleep) -> Any:
 
 
 def _query_cyborg(context: Any, instance: Any) -> Any:
-    """Read an instance's requests from Cyborg's API."""
+    """Read an instance's requests from Cyborg's API.
+
+    :raises exception.CyborgSilent: Cyborg did not answer, or with an error.
+    :raises exception.AcceleratorsUnknown: It shows no request of the instance.
+    """
     try:
         client = cyborg.get_client(_with_token(context))
         return client.get_arqs_for_instance(instance.uuid)
@@ -189,8 +232,13 @@ def _query_cyborg(context: Any, instance: Any) -> Any:
         nova_exception.NovaException,
         keystone_exceptions.ClientException,
     ) as error:
+        if _EMPTY_ANSWER not in str(error):
+            raise exception.CyborgSilent(
+                instance=instance.uuid, reason=error
+            ) from error
+        hint = '' if context.auth_token else _HINT_FOR_SERVICE_USER
         raise exception.AcceleratorsUnknown(
-            instance=instance.uuid, reason=error
+            instance=instance.uuid, reason=f'{error}{hint}'
         ) from error
 
 

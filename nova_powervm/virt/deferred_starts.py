@@ -17,16 +17,17 @@ and sets it to ERROR if that fails. Cyborg is often started at the same time,
 and its absence ends by itself, so an ERROR would stay without its cause.
 """
 
-import contextlib
+import sys
 from collections.abc import Callable
-from collections.abc import Iterator
 from typing import Any
 
 from nova import context as nova_context
 from nova import exception as nova_exception
 from nova import objects
 from nova import utils
+from nova.compute import utils as compute_utils
 from nova.compute import vm_states
+from oslo_concurrency import lockutils
 from oslo_log import log as logging
 
 from nova_powervm import exception
@@ -46,61 +47,139 @@ class DeferredStarts:
 
     def __init__(self, start: Callable[[Any, Any], None]) -> None:
         self._start = start
-        # Threads of nova-compute add, find and remove single uuids.
-        self._waiting: set[str] = set()
+        # Threads of nova-compute add, find and remove single uuids. A
+        # dictionary keeps their order.
+        self._waiting: dict[str, None] = {}
 
     def is_waiting(self, instance: Any) -> bool:
-        """Return whether an instance waits for Cyborg."""
-        return instance.uuid in self._waiting
+        """Return whether an instance waits for its start, and for no task."""
+        return (
+            instance.uuid in self._waiting
+            and instance.vm_state == vm_states.ACTIVE
+            and instance.task_state is None
+        )
 
-    @contextlib.contextmanager
-    def defer_if_unknown(self, instance: Any) -> Iterator[None]:
-        """Try a start again later if Cyborg does not answer in this block.
+    def forget(self, instance: Any) -> None:
+        """Give up a start, because a user decides about the instance."""
+        self._waiting.pop(instance.uuid, None)
 
+    def start_or_defer(self, context: Any, instance: Any) -> None:
+        """Start an instance, later if Cyborg does not tell its accelerators.
+
+        :param context: The context of the request.
         :param instance: nova.objects.Instance.
+        :raises exception.PowerVMError: Another error, which the instance has
+            as its fault. Nova sets it to ERROR.
         """
         try:
-            yield
+            self._start(context, instance)
         except exception.AcceleratorsUnknown as error:
-            self._waiting.add(instance.uuid)
-            LOG.warning(
-                'The instance stays off for now; the next cycle tries again '
-                'to start it. %s',
-                error,
-                instance=instance,
-            )
+            self._waiting[instance.uuid] = None
+            _log_deferred(instance, error)
+        except exception.PowerVMError as error:
+            try:
+                _add_fault(context, instance, error)
+            except Exception:
+                LOG.exception(
+                    'The fault cannot be recorded', instance=instance
+                )
+            raise
 
     def retry(self, host: str) -> None:
         """Start the instances that wait, unless they changed meanwhile.
 
         Log errors instead of raising them: a cycle must not fail because of
-        one instance.
+        one instance. Wait neither for operations of instances nor twice for
+        Cyborg: the next cycle tries again.
 
         :param host: As in ``instance.host``.
         """
-        for uuid in sorted(self._waiting):
-            # As nova-compute does for all operations of an instance.
-            utils.synchronized(uuid)(self._retry_one)(uuid, host)
-
-    def _retry_one(self, uuid: str, host: str) -> None:
-        context = nova_context.get_admin_context()
-        self._waiting.discard(uuid)
-        try:
-            instance = objects.Instance.get_by_uuid(context, uuid)
-        except nova_exception.InstanceNotFound:
-            return
-        if (
-            instance.host != host
-            or instance.vm_state != vm_states.ACTIVE
-            or instance.task_state is not None
-        ):
-            return
-        with self.defer_if_unknown(instance):
+        for uuid in list(self._waiting):
             try:
-                self._start(context, instance)
-            except exception.AcceleratorsUnknown:
-                raise
+                # As nova-compute does for all operations of an instance.
+                utils.synchronized(uuid, blocking=False)(self._retry_one)(
+                    uuid, host
+                )
+            except lockutils.AcquireLockFailedException:
+                LOG.debug('Instance %s is busy; it is started later.', uuid)
+            except exception.CyborgSilent:
+                # If this concerns one instance only, others come first in the
+                # next cycle.
+                if uuid in self._waiting:
+                    self._waiting[uuid] = self._waiting.pop(uuid)
+                return
             except Exception:
                 LOG.exception(
-                    'The instance cannot be started', instance=instance
+                    'Instance %s cannot be started; the next cycle tries '
+                    'again.',
+                    uuid,
                 )
+
+    def _retry_one(self, uuid: str, host: str) -> None:
+        """Start an instance, and forget it unless it has to wait longer.
+
+        :raises exception.CyborgSilent: Asking for others makes no sense now.
+        """
+        context = nova_context.get_admin_context()
+        instance = _read(context, uuid, host)
+        if instance is not None:
+            # An operation may be about to begin.
+            if instance.task_state is not None:
+                return
+            if not self._has_ended(context, instance):
+                return
+        self._waiting.pop(uuid, None)
+
+    def _has_ended(self, context: Any, instance: Any) -> bool:
+        """Start an instance; return whether it started or never will."""
+        try:
+            self._start(context, instance)
+        except exception.PowerVMError as error:
+            if not error.retryable:
+                _set_to_error(context, instance, error)
+                return True
+            _log_deferred(instance, error)
+            if isinstance(error, exception.CyborgSilent):
+                raise
+            return False
+        return True
+
+
+def _read(context: Any, uuid: str, host: str) -> Any:
+    """Read an instance; return None unless it should be running here."""
+    try:
+        instance = objects.Instance.get_by_uuid(context, uuid)
+    except nova_exception.InstanceNotFound:
+        return None
+    is_ours = instance.host == host and instance.vm_state == vm_states.ACTIVE
+    return instance if is_ours else None
+
+
+def _log_deferred(instance: Any, error: exception.PowerVMError) -> None:
+    LOG.warning(
+        'The instance stays off for now; the next cycle tries again to start '
+        'it. %s',
+        error,
+        instance=instance,
+    )
+
+
+def _set_to_error(
+    context: Any, instance: Any, error: exception.PowerVMError
+) -> None:
+    """Do what Nova does if it cannot resume an instance, and tell why."""
+    LOG.error('The instance cannot be started: %s', error, instance=instance)
+    _add_fault(context, instance, error)
+    instance.vm_state = vm_states.ERROR
+    instance.save()
+
+
+def _add_fault(
+    context: Any, instance: Any, error: exception.PowerVMError
+) -> None:
+    compute_utils.add_instance_fault_from_exc(
+        context,
+        instance,
+        nova_exception.NovaException(error.summary),
+        sys.exc_info(),
+    )

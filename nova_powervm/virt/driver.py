@@ -466,7 +466,10 @@ class PowerVMDriver(unsupported.Unsupported):
                     network_info,
                     # Nova fetches them only after destroying the instance.
                     accelerator_requests.fetch_requests(
-                        context, instance, self._nodename()
+                        context,
+                        instance,
+                        self._nodename(),
+                        owned=lambda: self._slots_beside_allocated(instance),
                     ),
                 )
                 self._services().lifecycle.check_rebuild(build)
@@ -474,6 +477,13 @@ class PowerVMDriver(unsupported.Unsupported):
                     context, instance, allocations
                 )
         raise NotImplementedError()
+
+    def _slots_beside_allocated(self, instance: Any) -> set[int]:
+        """Return the LPAR's slots that Nova did not allocate."""
+        described = translation.describe_instance(instance)
+        return {*self._services().attached_slots.list_slots(described)} - {
+            stored.drc_index for stored in described.stored_slots.values()
+        }
 
     def _describe_build(
         self,
@@ -528,6 +538,7 @@ class PowerVMDriver(unsupported.Unsupported):
         false, and each VLAN that the driver added for it and that is no
         longer used.
         """
+        self._deferred_starts.forget(instance)
         self._services().lifecycle.destroy(
             instance.uuid, delete_disks=destroy_disks
         )
@@ -580,9 +591,12 @@ class PowerVMDriver(unsupported.Unsupported):
         share_info: Any = None,
     ) -> None:
         """Start the instance's LPAR with its slots and ports."""
-        self._services().power.power_on(
-            self._describe_start(context, instance, network_info, accel_info)
+        self._deferred_starts.forget(instance)
+        start = self._describe_start(
+            context, instance, network_info, accel_info
         )
+        self._services().power.power_on(start)
+        accelerator_requests.save_slots(instance, start.requests)
 
     def power_off(
         self, instance: Any, timeout: int = 0, retry_interval: int = 0
@@ -598,6 +612,7 @@ class PowerVMDriver(unsupported.Unsupported):
             # Nova passes a context first for a deleted, running instance.
             instance, timeout = timeout, 0
         guest_stops.check_supported(instance)
+        self._deferred_starts.forget(instance)
         with self._refused_rebuilds.refuse_if_stop_fails(instance):
             try:
                 self._services().power.power_off(_lpar(instance), timeout)
@@ -619,11 +634,13 @@ class PowerVMDriver(unsupported.Unsupported):
         share_info: Any = None,
     ) -> None:
         """Restart the instance with its slots and ports, 'SOFT' or 'HARD'."""
+        self._deferred_starts.forget(instance)
         try:
+            start = self._describe_start(
+                context, instance, network_info, accel_info
+            )
             self._services().power.reboot(
-                self._describe_start(
-                    context, instance, network_info, accel_info
-                ),
+                start,
                 hard=reboot_type == 'HARD',
                 timeout=translation.shutdown_timeout(instance),
             )
@@ -640,6 +657,7 @@ class PowerVMDriver(unsupported.Unsupported):
                 nova_exception.NovaException(error.summary),
             )
             raise
+        accelerator_requests.save_slots(instance, start.requests)
 
     def resume_state_on_host_boot(
         self,
@@ -655,8 +673,7 @@ class PowerVMDriver(unsupported.Unsupported):
         not answer, or is still binding accelerators, the instance is started
         in a later cycle instead.
         """
-        with self._deferred_starts.defer_if_unknown(instance):
-            self._start_at_boot(context, instance)
+        self._deferred_starts.start_or_defer(context, instance)
 
     def _start_at_boot(self, context: Any, instance: Any) -> None:
         """Start an instance that Nova expects to be running.
@@ -674,6 +691,7 @@ class PowerVMDriver(unsupported.Unsupported):
                 instance, requests=requests, ports=ports
             )
         )
+        accelerator_requests.save_slots(instance, requests)
 
     # Live migration
 

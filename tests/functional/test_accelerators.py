@@ -12,12 +12,18 @@
 
 """Accelerator requests of Cyborg, beside devices that Nova manages."""
 
+import re
+
 import os_traits
 from nova import exception as nova_exception
 from nova import service_auth
+from nova.compute import task_states
+from oslo_concurrency import lockutils
 
+from nova_powervm.virt import accelerator_requests
 from tests.functional import accelerated_servers
 from tests.functional import base
+from tests.functional import cyborg_child
 from tests.functional import real_cyborg
 from tests.functional.accelerated_servers import CRYPTO
 from tests.functional.accelerated_servers import GPU
@@ -25,6 +31,8 @@ from tests.functional.accelerated_servers import NVME
 from tests.functional.accelerated_servers import OTHER_MARK
 from tests.functional.accelerated_servers import OURS
 from tests.functional.accelerated_servers import add_device
+from tests.processes.cyborg_services import tokens
+from tests.unit.docs import pages
 
 _GROUP_OF_NOVA = {
     'resources1:CUSTOM_GPU': '1',
@@ -266,6 +274,8 @@ class CyborgUnavailableTest(accelerated_servers.AcceleratorTestCase):
 
         self.cyborg.call('come_back')
         self._run_periodics()
+        self.restart_host()
+        self._run_periodics()
 
         self.assertEqual('not activated', self.lpar(self.server).state)
         self._start_server(self.server)
@@ -280,8 +290,70 @@ class CyborgUnavailableTest(accelerated_servers.AcceleratorTestCase):
         self._run_periodics()
 
         self.assertRegex(self.logged(), 'ERROR.*The instance cannot be start')
-        # Nova has found it stopped in the meantime, or will.
+        self._assert_off_with_fault('no power')
+
+    def story_late_refusal_sets_server_to_error(self):
+        self.cyborg.call('go_away')
+        self._after_host_boot()
+        self.cyborg.call('come_back')
+        self.set_state('BindFailed')
+
+        self._run_periodics()
+
+        self._assert_off_with_fault("its state is 'BindFailed'")
+        self.set_state('Bound')
+        self._reboot_server(self.server, hard=True)
+        self.assert_has(self.server, NVME)
+
+    def story_early_refusal_gives_server_a_fault(self):
+        self.set_state('BindFailed')
+        self._after_host_boot()
+        self._assert_off_with_fault("its state is 'BindFailed'")
+
+    def story_deferred_start_waits_for_end_of_other_operation(self):
+        self.cyborg.call('go_away')
+        self._after_host_boot()
+        self.cyborg.call('come_back')
+        instance = self.instance(self.server)
+
+        with lockutils.lock(instance.uuid):
+            self._run_periodics()
+            self._assert_off_but_active()
+
+        instance.task_state = task_states.REBUILDING
+        instance.save()
+        self._run_periodics()
         self.assertEqual('not activated', self.lpar(self.server).state)
+        instance.task_state = None
+        instance.save()
+        self._run_periodics()
+        self.assert_has(self.server, NVME)
+
+    def story_host_boot_names_role_that_service_user_lacks(self):
+        self.use_roles('service')
+        self._after_host_boot()
+        self._assert_off_but_active()
+        self.assertIn('of nova.conf has the role admin', self.logged())
+        self.use_roles('admin', 'service')
+        self._run_periodics()
+        self.assert_has(self.server, NVME)
+
+    def story_start_records_slots_of_server_without_record(self):
+        instance = self.instance(self.server)
+        del instance.system_metadata[accelerator_requests.SLOTS_KEY]
+        instance.save()
+        for act in (
+            self._after_host_boot,
+            lambda: self._reboot_server(self.server, hard=True),
+        ):
+            act()
+            found = self.instance(self.server).system_metadata
+            self.assertEqual(
+                f'{NVME:08X}', found.pop(accelerator_requests.SLOTS_KEY)
+            )
+            instance = self.instance(self.server)
+            del instance.system_metadata[accelerator_requests.SLOTS_KEY]
+            instance.save()
 
     def story_host_boot_does_not_wait_for_unbound_request(self):
         # All other instances and nova-compute itself would wait, too.
@@ -294,7 +366,18 @@ class CyborgUnavailableTest(accelerated_servers.AcceleratorTestCase):
         self._run_periodics()
         self.assert_has(self.server, NVME)
 
-    def story_host_boot_starts_server_with_service_user(self):
+    def use_roles(self, *roles):
+        """Give the service user roles."""
+        token = tokens.make_token('nova', cyborg_child.SERVICE_PROJECT, *roles)
+        self.flags(group='service_user', token=token)
+        service_auth.reset_globals()
+
+    def story_host_boot_starts_server_with_roles_of_guide(self):
+        (sentence,) = re.findall(
+            r'The service user needs the roles ([^.]*)\.',
+            pages.documents()['admin/cyborg'],
+        )
+        self.use_roles(*re.findall(r'``(\w+)``', sentence))
         self._after_host_boot()
         self.assert_has(self.server, NVME)
 
@@ -315,6 +398,12 @@ class CyborgUnavailableTest(accelerated_servers.AcceleratorTestCase):
         self.control().set_partition(uuid, state='not activated')
         self.restart_host()
         self._run_periodics()
+
+    def _assert_off_with_fault(self, words):
+        server = self.api.get_server(self.server['id'])
+        self.assertEqual('ERROR', server['status'])
+        self.assertIn(words, server['fault']['message'])
+        self.assertEqual('not activated', self.lpar(self.server).state)
 
     def _assert_off_but_active(self):
         server = self.api.get_server(self.server['id'])

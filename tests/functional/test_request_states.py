@@ -16,6 +16,7 @@ import os
 import random
 import time
 
+from nova_powervm.virt import accelerator_requests
 from tests.functional import base
 from tests.functional import real_cyborg
 from tests.functional import request_states as table
@@ -250,6 +251,25 @@ class OperationStatesTest(RequestStatesTestCase):
         image = self.create_image(b'new')
         self._go_through_action(
             table.REBUILD, {'rebuild': {'imageRef': image}}
+        )
+
+    def test_rebuild_misses_request_of_server_without_record(self):
+        # An earlier version of the driver built it.
+        instance = self.instance(self.server)
+        del instance.system_metadata[accelerator_requests.SLOTS_KEY]
+        instance.save()
+        action = {'rebuild': {'imageRef': self.create_image(b'new')}}
+        self.disturb(self.server, table.FEWER)
+
+        self.assertIn(_OF_DRIVER[table.FEWER], self.act(self.server, action))
+
+        self.assert_running(self.server)
+        self.heal(table.FEWER)
+        self.assertIsNone(self.act(self.server, action))
+        self.assert_running(self.server)
+        self.assertIn(
+            accelerator_requests.SLOTS_KEY,
+            self.instance(self.server).system_metadata,
         )
 
     def _go_through_action(

@@ -223,9 +223,9 @@ class LostRequestTest(unittest.TestCase):
         accelerators.refuse_lost(INSTANCE, built_with, parse(*items))
 
     @ddt.named_data(
-        ['one of two', [arq()], '21010021'],
+        ['one of two', [arq()], 'slot 21010021'],
         ['test handle', [arq(attach_handle_type='TEST_PCI')],
-         '21010020, 21010021'],
+         'slots 21010020, 21010021'],
     )  # fmt: skip
     def test_refuse_lost_names_missing_slots(self, items, missing):
         with self.assertRaises(exception.AcceleratorRefused) as caught:
@@ -233,4 +233,6 @@ class LostRequestTest(unittest.TestCase):
                 INSTANCE, {0x21010020, 0x21010021}, parse(*items)
             )
 
-        self.assertIn(f'slot {missing} is missing', str(caught.exception))
+        self.assertIn(
+            f'No request is bound to {missing}. Bind', str(caught.exception)
+        )

@@ -18,7 +18,7 @@ import unittest
 from tests.functional import request_states
 from tests.unit.docs import pages
 
-_TITLE = "Requests' states\n"
+_TITLE = 'Request states\n'
 _ROW = re.compile(r'^   \* - (.+)\n((?:     - .+\n)+)', re.MULTILINE)
 _CELL = re.compile(r'^     - (.+)$', re.MULTILINE)
 

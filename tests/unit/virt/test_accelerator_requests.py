@@ -127,7 +127,42 @@ class BindingWaitTest(test.NoDBTestCase):
             exception.AcceleratorRefused, self.settled, 'Bound'
         )
 
-        self.assertIn('slot 21010021 is missing', str(error))
+        self.assertIn('No request is bound to slot 21010021', str(error))
+
+    def test_fewer_requests_than_owned_slots_are_refused_without_record(self):
+        self.states = ['Bound']
+
+        error = self.assertRaises(
+            exception.AcceleratorRefused,
+            accelerator_requests.fetch_requests,
+            self.context,
+            self.instance,
+            'host1',
+            owned=lambda: {0x21010020, 0x21010021},
+        )
+
+        self.assertIn('No request is bound to slot 21010021', str(error))
+
+    def test_owned_slots_do_not_count_beside_record(self):
+        self.states = ['Bound']
+        self.instance.system_metadata = {
+            accelerator_requests.SLOTS_KEY: '21010020'
+        }
+
+        (found,) = accelerator_requests.fetch_requests(
+            self.context,
+            self.instance,
+            'host1',
+            owned=lambda: {0x21010020, 0x21010021},
+        )
+
+        self.assertEqual(0x21010020, found.drc_index)
+
+    def test_record_that_cannot_be_saved_raises_nothing(self):
+        # The instance has no context, so saving fails.
+        accelerator_requests.save_slots(
+            self.instance, [accelerators.Request('a', 'p1', 0x21010020)]
+        )
 
     def test_instance_without_requests_has_no_record(self):
         accelerator_requests.record_slots(self.instance, [])
