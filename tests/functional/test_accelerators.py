@@ -372,7 +372,7 @@ class CyborgUnavailableTest(accelerated_servers.AcceleratorTestCase):
         self.flags(group='service_user', token=token)
         service_auth.reset_globals()
 
-    def story_host_boot_starts_server_with_roles_of_guide(self):
+    def story_host_boot_starts_server_with_service_user(self):
         (sentence,) = re.findall(
             r'The service user needs the roles ([^.]*)\.',
             pages.documents()['admin/cyborg'],
