@@ -26,6 +26,7 @@ from oslo_log import log as logging
 from nova_powervm import exception
 from nova_powervm import inventory_file
 from nova_powervm.conf import accelerators as options
+from nova_powervm.cyborg import facts
 from nova_powervm.cyborg import objects
 from nova_powervm.cyborg import report as reports
 from nova_powervm.cyborg import services
@@ -116,7 +117,7 @@ class PowerVMDriver(driver.GenericDriver):
             self._providers = services.HostProviders()
         return self._providers
 
-    def _read_facts(self) -> reports.Facts:
+    def _read_facts(self) -> facts.Facts:
         policy = self._file.refresh()
         # First the host: an instance is allocated a slot before it owns it.
         io_slots = self._read_slots()
@@ -128,7 +129,7 @@ class PowerVMDriver(driver.GenericDriver):
                 if verdict.paragraphs
             }
         )
-        return reports.Facts(
+        return facts.Facts(
             policy,
             nova_policy,
             io_slots,

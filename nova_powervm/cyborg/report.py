@@ -25,12 +25,12 @@ from collections.abc import Mapping
 
 import os_traits
 
+from nova_powervm.cyborg import facts as facts_lib
 from nova_powervm.devices import accelerator_policy
 from nova_powervm.devices import matching
 from nova_powervm.devices import names
 from nova_powervm.devices import policy as policies
 from nova_powervm.devices import slots
-from nova_powervm.instance import partition
 
 #: Number of looks after which a free slot that is gone is left out.
 LOOKS = 3
@@ -47,63 +47,6 @@ _LASTING = frozenset(
 )
 #: Codes of the reasons that a file has to be corrected for.
 MISTAKES = frozenset({_SHARED, _ONE_TIME_USE, 'conflict'})
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Provider:
-    """A provider of a slot in Placement, Cyborg's or Nova's.
-
-    :param uuid: Its uuid.
-    :param name: Its name.
-    :param reserved: Resource class to reserved units.
-    :param traits: Its traits.
-    :param consumers: Uuids of the instances that it is allocated to.
-    """
-
-    uuid: str
-    name: str
-    reserved: Mapping[str, int] = dataclasses.field(default_factory=dict)
-    traits: frozenset[str] = frozenset()
-    consumers: tuple[str, ...] = ()
-
-    @property
-    def resource_class(self) -> str | None:
-        """The class of its inventory; None without an inventory."""
-        return min(self.reserved, default=None)
-
-    @property
-    def is_idle(self) -> bool:
-        """Whether it is neither allocated nor reserved."""
-        return not self.consumers and not any(self.reserved.values())
-
-    @property
-    def lpars(self) -> frozenset[str]:
-        """Upper-case uuids of the LPARs of its consumers."""
-        return frozenset(map(partition.lpar_uuid, self.consumers))
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Facts:
-    """Everything that a report depends on, apart from earlier looks.
-
-    :param policy: The content of Cyborg's file.
-    :param nova_policy: That of Nova's inventory file; None if unknown. Then a
-        slot that was withheld stays withheld.
-    :param io_slots: All slots of the host.
-    :param providers: DRC index to Cyborg's provider of this host.
-    :param nova_providers: DRC index to Nova's provider of this host.
-    :param unbindable: DRC indexes of the slots that Cyborg has, but no request
-        can be bound to.
-    """
-
-    policy: policies.Policy
-    nova_policy: policies.Policy | None = None
-    io_slots: tuple[slots.Slot, ...] = ()
-    providers: Mapping[int, Provider] = dataclasses.field(default_factory=dict)
-    nova_providers: Mapping[int, Provider] = dataclasses.field(
-        default_factory=dict
-    )
-    unbindable: frozenset[int] = frozenset()
 
 
 class State(enum.StrEnum):
@@ -197,7 +140,7 @@ class Report:
         return dataclasses.replace(self, entries=entries)
 
 
-def make_report(facts: Facts, memory: Memory) -> Report:
+def make_report(facts: facts_lib.Facts, memory: Memory) -> Report:
     """Decide what the agent reports of each slot.
 
     :param facts: The facts about the files, the host and Placement.
@@ -221,7 +164,7 @@ def make_report(facts: Facts, memory: Memory) -> Report:
     return dataclasses.replace(judged, entries=entries, missing=missing)
 
 
-def _judge(facts: Facts) -> Report:
+def _judge(facts: facts_lib.Facts) -> Report:
     """Decide which slots are offered or withheld, from this look alone."""
     verdicts = {
         verdict.slot.drc_index: verdict
@@ -254,11 +197,11 @@ def _judge(facts: Facts) -> Report:
     return Report(entries, skipped, {})
 
 
-def _lpars(providers: Mapping[int, Provider]) -> frozenset[str]:
+def _lpars(providers: Mapping[int, facts_lib.Provider]) -> frozenset[str]:
     return frozenset().union(*(p.lpars for p in providers.values()))
 
 
-def _shared_slots(facts: Facts) -> dict[int, slots.Reason]:
+def _shared_slots(facts: facts_lib.Facts) -> dict[int, slots.Reason]:
     if facts.nova_policy is None:
         return {}
     return {
@@ -275,7 +218,7 @@ def _shared_slots(facts: Facts) -> dict[int, slots.Reason]:
 
 
 def _reason(
-    verdict: matching.Verdict | None, provider: Provider | None
+    verdict: matching.Verdict | None, provider: facts_lib.Provider | None
 ) -> slots.Reason | None:
     """Return why file and host do not allow to offer a slot."""
     if verdict is None:
@@ -298,7 +241,9 @@ def _reason(
     return None
 
 
-def _reason_of_nova(provider: Provider | None) -> slots.Reason | None:
+def _reason_of_nova(
+    provider: facts_lib.Provider | None,
+) -> slots.Reason | None:
     if provider is None:
         return None
     return slots.Reason(
@@ -309,7 +254,7 @@ def _reason_of_nova(provider: Provider | None) -> slots.Reason | None:
 
 
 def _reason_of_doubt(
-    facts: Facts, provider: Provider | None
+    facts: facts_lib.Facts, provider: facts_lib.Provider | None
 ) -> slots.Reason | None:
     """Keep a slot withheld while Nova's file is unknown."""
     if facts.nova_policy is not None or provider is None:
@@ -324,7 +269,7 @@ def _reason_of_doubt(
 
 
 def _is_worth_a_provider(
-    reason: slots.Reason | None, novas: Provider | None
+    reason: slots.Reason | None, novas: facts_lib.Provider | None
 ) -> bool:
     """Return whether a slot that Cyborg does not have yet is reported.
 
@@ -341,7 +286,7 @@ def _is_worth_a_provider(
 def _entry(
     index: int,
     verdict: matching.Verdict | None,
-    provider: Provider | None,
+    provider: facts_lib.Provider | None,
     reason: slots.Reason | None,
 ) -> Entry | None:
     """Return what is reported of a slot; None if nothing can be.
@@ -384,7 +329,9 @@ def _with_owner(
 
 
 def _is_leaving(
-    entry: Entry, provider: Provider | None, novas: Provider | None
+    entry: Entry,
+    provider: facts_lib.Provider | None,
+    novas: facts_lib.Provider | None,
 ) -> bool:
     """Return whether nobody would miss a slot.
 
@@ -399,14 +346,14 @@ def _is_leaving(
     return not _is_used(entry, provider)
 
 
-def _is_used(entry: Entry, provider: Provider | None) -> bool:
+def _is_used(entry: Entry, provider: facts_lib.Provider | None) -> bool:
     return (provider is not None and not provider.is_idle) or bool(
         entry.slot and entry.slot.owner
     )
 
 
 def _repair(
-    entry: Entry, provider: Provider | None, last: Entry | None
+    entry: Entry, provider: facts_lib.Provider | None, last: Entry | None
 ) -> Entry:
     """Have Cyborg write what Placement does not have as it was reported.
 
@@ -430,7 +377,7 @@ def _repair(
     return dataclasses.replace(entry, traits=(entry.traits - lost) | surplus)
 
 
-def _report_anew(entry: Entry, provider: Provider | None) -> Entry:
+def _report_anew(entry: Entry, provider: facts_lib.Provider | None) -> Entry:
     """Leave a slot out once, so that Cyborg makes it again, if it is free."""
     if _is_used(entry, provider):
         return entry

@@ -25,14 +25,14 @@ from keystoneauth1 import adapter
 from keystoneauth1 import exceptions as keystone_exceptions
 
 from nova_powervm import exception
-from nova_powervm.cyborg import report
+from nova_powervm.cyborg import facts
 from nova_powervm.devices import names
 
 # Knows in_tree, and consumers of allocations by provider.
 _MICROVERSION = '1.36'
 _OK, _NOT_FOUND = 200, 404
 
-Found = dict[int, report.Provider]
+Found = dict[int, facts.Provider]
 
 
 class HostProviders:
@@ -104,7 +104,7 @@ class HostProviders:
         providers = {i: self._read_one(child) for i, child in found.items()}
         return {i: one for i, one in providers.items() if one is not None}
 
-    def _read_one(self, child: Any) -> report.Provider | None:
+    def _read_one(self, child: Any) -> facts.Provider | None:
         """Read a provider; None if it has been deleted in the meantime."""
         path = f'/resource_providers/{child["uuid"]}'
         answers = [
@@ -114,7 +114,7 @@ class HostProviders:
         if None in answers:
             return None
         inventories, traits, allocations = answers
-        return report.Provider(
+        return facts.Provider(
             uuid=child['uuid'],
             name=child['name'],
             reserved={

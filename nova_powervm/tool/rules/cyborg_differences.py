@@ -19,6 +19,7 @@ from collections.abc import Iterable
 from collections.abc import Iterator
 from collections.abc import Mapping
 
+from nova_powervm.cyborg import facts as cyborg_facts
 from nova_powervm.cyborg import report as reports
 from nova_powervm.devices import accelerator_policy
 from nova_powervm.devices import names
@@ -88,7 +89,7 @@ def plan_report(
         if provider.drc_index is not None
     }
     return reports.make_report(
-        reports.Facts(
+        cyborg_facts.Facts(
             policy,
             nova_policy,
             io_slots,
@@ -112,9 +113,9 @@ def own_providers(tree: placement_tree.Tree) -> _Providers:
     return found
 
 
-def _for_report(providers: _Providers) -> dict[int, reports.Provider]:
+def _for_report(providers: _Providers) -> dict[int, cyborg_facts.Provider]:
     return {
-        index: reports.Provider(
+        index: cyborg_facts.Provider(
             uuid=provider.uuid,
             name=provider.name,
             reserved={

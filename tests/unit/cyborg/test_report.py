@@ -17,6 +17,7 @@ import unittest
 
 import ddt
 
+from nova_powervm.cyborg import facts as facts_lib
 from nova_powervm.cyborg import report
 from nova_powervm.devices import names
 from nova_powervm.devices import policy
@@ -52,7 +53,7 @@ def provider(
         'traits': frozenset(traits),
         'consumers': tuple(consumers),
     }
-    return report.Provider(**{**fields, **changes})
+    return facts_lib.Provider(**{**fields, **changes})
 
 
 def novas(reserved=0, consumers=()):
@@ -70,7 +71,7 @@ def make(slot=None, found=None, memory=None, **facts):
     """
     host = () if slot is False else (slot or values.slot(),)
     return report.make_report(
-        report.Facts(
+        facts_lib.Facts(
             **{
                 'policy': POLICY,
                 'nova_policy': policy.Policy(),
