@@ -69,7 +69,7 @@ CODES = {
 #: What needs Cyborg, or its file, which this cloud does not have: see
 #: tests.functional.test_cyborg_commands and tests.cloud.guide.
 _CYBORG = re.compile(
-    ' --cyborg| --accelerators| handover |CUSTOM_POWERVM_CYBORG'
+    ' --cyborg| --accelerators| handover |CUSTOM_POWERVM_CYBORG|crypto1'
 )
 
 DEVICE = one_time_use.gpu_group() | {'trait1:OWNER_NOVA': 'required'}
