@@ -271,6 +271,7 @@ class VanishedSlotTest(unittest.TestCase):
         kept = left.keep({values.INDEX})
 
         self.assertEqual((), left.reported)
+        self.assertEqual((), left.keep({values.INDEX + 1}).reported)
         self.assertEqual(['withheld'], self.states([kept]))
         self.assertEqual(WITHHELD, kept.reported[0].traits)
 
