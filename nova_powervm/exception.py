@@ -398,6 +398,32 @@ class NoRoom(PowerVMError):
     )
 
 
+class DiskMissing(PowerVMError):
+    """A disk that an instance should keep does not exist."""
+
+    code = 'powervm.disk.missing'
+    elsewhere = False
+    message = (
+        'The {what} disk of instance {instance} is not in the shared storage '
+        'pool of this host, so the server cannot continue with its disks '
+        'here. List them with `pvmctl lu list`; if the disk is lost, delete '
+        'the server.'
+    )
+
+
+class DiskInUse(PowerVMError):
+    """A disk that an instance should keep is used by a running LPAR."""
+
+    code = 'powervm.disk.used'
+    elsewhere = False
+    message = (
+        'Disk {name} is in use by a running LPAR, which is probably LPAR '
+        '{lpar} on the host that the server is evacuated from. Two LPARs '
+        'would destroy its contents. Power that host off or stop the LPAR '
+        'there, then evacuate the server again.'
+    )
+
+
 class PortRefused(PowerVMError):
     """A port cannot be connected."""
 

@@ -25,9 +25,10 @@ import fixtures
 
 from nova_powervm import exception
 from nova_powervm.devices import host
+from nova_powervm.instance import image
 from nova_powervm.instance import network
 from nova_powervm.instance import storage
-from nova_powervm.ops import interfaces
+from nova_powervm.ops import disk_interfaces
 from nova_powervm.virt import drivers
 
 #: The name of both drivers.
@@ -73,6 +74,8 @@ class ExampleDisks:
     """
 
     unavailable = None
+    image_formats = image.FORMATS
+    pool = None
     #: The one that was made last.
     last: ClassVar['ExampleDisks']
 
@@ -94,16 +97,24 @@ class ExampleDisks:
     def check(self, *, config_drive):
         pass
 
-    def check_room(self, lpar, root_gb, medium_bytes):
+    def check_room(self, lpar, disks, medium_bytes):
         pass
 
-    def make_root(self, lpar, name, size_gb, contents, source):
-        self.made[name] = sum(map(len, source()))
-        return interfaces.Stored(name, None)
+    def make_root(self, lpar, disk, described, contents, source):
+        return self._make(lpar, disk, sum(map(len, source())))
 
-    def make_medium(self, name, iso):
+    def make_blank(self, lpar, disk):
+        return self._make(lpar, disk, 0)
+
+    def _make(self, lpar, disk, size):
+        name = storage.disk_name(lpar, disk.role)
+        self.made[name] = size
+        return disk_interfaces.Stored(name, None)
+
+    def make_medium(self, lpar, iso):
+        name = storage.config_drive_name(lpar)
         self.made[name] = len(iso)
-        return interfaces.Stored(name, None)
+        return disk_interfaces.Stored(name, None)
 
     def attach(self, lpar, stored):
         self.attached[lpar] += [each.name for each in stored]

@@ -13,11 +13,19 @@
 """Images: their properties in Glance, and what their bytes show."""
 
 import dataclasses
+import hashlib
+from collections.abc import Collection
 
 from nova_powervm import exception
 
-#: Glance's names of the disk formats that the host supports.
-FORMATS = ('raw', 'qcow2')
+#: Glance's names of disk formats.
+RAW = 'raw'
+QCOW2 = 'qcow2'
+#: The disk formats that a host can support.
+FORMATS = (RAW, QCOW2)
+
+#: Hexadecimal digits of an image's fingerprint.
+FINGERPRINT_DIGITS = 40
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -38,18 +46,35 @@ class Image:
     hash_algorithm: str = ''
     hash_value: str = ''
 
-    def check(self) -> int:
-        """Refuse an image that cannot be written to a virtual disk.
+    @property
+    def fingerprint(self) -> str:
+        """Hexadecimal digits that only images with the same bytes share.
 
-        :returns: Its size in bytes.
-        :raises exception.ImageRefused: It is neither raw nor qcow2, is empty,
-            or has an unknown size.
+        Without a hash it is that of the image's id, because Glance never
+        changes an image.
         """
-        if self.disk_format not in FORMATS:
+        parts = (
+            (self.hash_algorithm, self.hash_value.lower())
+            if self.hash_value
+            else ('id', self.id)
+        )
+        text = ':'.join((*parts, self.disk_format, str(self.size)))
+        digest = hashlib.sha256(text.encode()).hexdigest()
+        return digest[:FINGERPRINT_DIGITS]
+
+    def check(self, formats: Collection[str] = FORMATS) -> int:
+        """Refuse an image that no disk can be made from.
+
+        :param formats: The disk formats that are supported.
+        :returns: Its size in bytes.
+        :raises exception.ImageRefused: It has another format, is empty, or
+            has an unknown size.
+        """
+        if self.disk_format not in formats:
             raise exception.ImageRefused(
                 image=self.id,
                 reason=f'its disk format is {self.disk_format}. Convert it '
-                'to raw or qcow2 and upload it again',
+                f'to {" or ".join(formats)} and upload it again',
             )
         if self.size is None:
             raise exception.ImageRefused(

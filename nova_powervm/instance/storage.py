@@ -10,18 +10,78 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Virtual disks and media: their names, and the sizes of root disks."""
+"""Virtual disks and media: their roles, names and sizes."""
 
+import dataclasses
 import math
 import re
+from collections.abc import Sequence
 
 from nova_powervm import exception
 
 GIB = 1024**3
+_MIB_PER_GIB = 1024
 
 _STEM = 14
 
-_OURS = re.compile(r'nv[0-9a-f]{12}(r|x|\.iso)$')
+#: Roles of disks. Each is a letter, because the name of a virtual disk in a
+#: volume group has room for one only. Those of ephemeral disks are digits.
+ROOT = 'r'
+#: A root disk of the image's size, which Placement does not count.
+UNCOUNTED_ROOT = 'x'
+SWAP = 's'
+EPHEMERALS = '0123456789'
+
+_OURS = re.compile(r'nv[0-9a-f]{12}([rxs0-9]|\.iso)$')
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Disk:
+    """A disk that an instance has or is to have.
+
+    :param role: One of the roles of this module.
+    :param size_gb: Its size in GiB; a swap disk may be smaller than 1.
+    """
+
+    role: str
+    size_gb: float
+
+    def __str__(self) -> str:
+        return f'{role_name(self.role)} disk of {self.size_gb:g} GB'
+
+
+def role_name(role: str) -> str:
+    """Return a role in words."""
+    if role in EPHEMERALS:
+        return f'ephemeral {int(role) + 1}'
+    return {ROOT: 'root', UNCOUNTED_ROOT: 'root', SWAP: 'swap'}[role]
+
+
+def is_root(role: str) -> bool:
+    """Return whether a role is that of a root disk."""
+    return role in (ROOT, UNCOUNTED_ROOT)
+
+
+def root_role(flavor_gb: int) -> str:
+    """Return the role of a root disk, given the flavor's ``root_gb``."""
+    return ROOT if flavor_gb else UNCOUNTED_ROOT
+
+
+def blank_disks(
+    ephemerals_gb: Sequence[int], swap_mb: int
+) -> tuple[Disk, ...]:
+    """Return the disks beside the root disk, in the order that guests see.
+
+    :param ephemerals_gb: Sizes of the ephemeral disks in GiB; at most ten.
+    :param swap_mb: Size of the swap disk in MiB; 0 for none.
+    """
+    disks = [
+        Disk(role, size)
+        for role, size in zip(EPHEMERALS, ephemerals_gb, strict=False)
+    ]
+    if swap_mb:
+        disks.append(Disk(SWAP, swap_mb / _MIB_PER_GIB))
+    return tuple(disks)
 
 
 def stem(lpar_uuid: str) -> str:
@@ -38,14 +98,12 @@ def stem_of(name: str) -> str:
     return base_name(name)[:_STEM]
 
 
-def root_disk_name(lpar_uuid: str, flavor_gb: int) -> str:
-    """Name the root disk of an LPAR.
+def disk_name(lpar_uuid: str, role: str) -> str:
+    """Name a virtual disk of an LPAR in a volume group.
 
-    The last letter tells whether Placement counts the disk: ``r`` if the
-    flavor's size is allocated as DISK_GB, ``x`` if the flavor has no size and
-    the disk has that of the image.
+    The last letter is the role, which tells whether Placement counts the disk.
     """
-    return stem(lpar_uuid) + ('r' if flavor_gb else 'x')
+    return stem(lpar_uuid) + role
 
 
 def config_drive_name(lpar_uuid: str) -> str:
@@ -69,7 +127,7 @@ def is_ours(name: str) -> bool:
 def is_counted(name: str) -> bool:
     """Return whether a virtual disk's size is allocated in Placement."""
     found = _OURS.match(base_name(name))
-    return found is not None and found[1] == 'r'
+    return found is not None and found[1] not in (UNCOUNTED_ROOT, '.iso')
 
 
 def base_name(name: str) -> str:

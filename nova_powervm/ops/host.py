@@ -22,6 +22,7 @@ from nova_powervm import exception
 from nova_powervm.devices import claims
 from nova_powervm.devices import host
 from nova_powervm.devices import slots
+from nova_powervm.ops import disk_interfaces
 from nova_powervm.ops import interfaces
 
 LOG = logging.getLogger(__name__)
@@ -72,7 +73,7 @@ class HostOps:
     def __init__(
         self,
         system: interfaces.System,
-        storage: interfaces.Disks,
+        storage: disk_interfaces.Disks,
         records: interfaces.Records,
         placement: interfaces.Placement,
     ) -> None:

@@ -28,7 +28,7 @@ from oslo_utils.imageutils import format_inspector
 
 from nova_powervm import exception
 from nova_powervm.instance import image
-from nova_powervm.ops import interfaces
+from nova_powervm.ops import disk_interfaces
 
 LOG = logging.getLogger(__name__)
 
@@ -45,7 +45,7 @@ _RAW_FORMATS = ('raw', 'gpt')
 
 
 class ImageReader:
-    """An image in transit to a disk; a :class:`.interfaces.Source`.
+    """An image in transit to a disk; a :class:`.disk_interfaces.Source`.
 
     The first stream continues after the inspected beginning, so that the
     image is transferred once. A later stream, after an interrupted upload,
@@ -63,7 +63,7 @@ class ImageReader:
     def __init__(
         self,
         described: image.Image,
-        source: interfaces.Source,
+        source: disk_interfaces.Source,
         complete: Callable[[image.Contents], None],
         *,
         inspect: bool,
@@ -158,7 +158,7 @@ class ImageOps:
     def open(
         self,
         described: image.Image,
-        source: interfaces.Source,
+        source: disk_interfaces.Source,
         *,
         inspect: bool = True,
     ) -> ImageReader:
@@ -188,7 +188,7 @@ class ImageOps:
     def verify(
         self,
         described: image.Image,
-        source: interfaces.Source,
+        source: disk_interfaces.Source,
         *,
         inspect: bool = True,
     ) -> image.Contents:
@@ -209,13 +209,42 @@ class ImageOps:
                 return known
             return self._read_whole(described, source, inspect)
 
+    def cache(
+        self,
+        described: image.Image,
+        source: disk_interfaces.Source,
+        disks: disk_interfaces.Disks,
+        *,
+        inspect: bool = True,
+    ) -> bool:
+        """Write an image to the cache of a shared pool.
+
+        The other parameters are those of :meth:`open`.
+
+        :param disks: The disk driver.
+        :returns: Whether it was not there yet.
+        :raises exception.PowerVMError: As for :meth:`verify`, or the host
+            refused or did not answer.
+        """
+        described.check(disks.image_formats)
+        pool = disks.pool
+        if pool is None or pool.cached_image(described):
+            return False
+        with contextlib.closing(
+            self.open(described, source, inspect=inspect)
+        ) as reading:
+            return pool.cache_image(described, reading.contents, reading)
+
     @tenacity.retry(
         retry=tenacity.retry_if_exception_type(exception.ImageUnreadable),
         stop=tenacity.stop_after_attempt(_MAX_ATTEMPTS),
         reraise=True,
     )
     def _read_whole(
-        self, described: image.Image, source: interfaces.Source, inspect: bool
+        self,
+        described: image.Image,
+        source: disk_interfaces.Source,
+        inspect: bool,
     ) -> image.Contents:
         with contextlib.closing(
             self.open(described, source, inspect=inspect)

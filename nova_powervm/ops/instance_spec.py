@@ -25,7 +25,8 @@ from nova_powervm.devices import slots
 from nova_powervm.instance import image
 from nova_powervm.instance import network
 from nova_powervm.instance import partition
-from nova_powervm.ops import interfaces
+from nova_powervm.instance import storage
+from nova_powervm.ops import disk_interfaces
 from nova_powervm.ops import network as network_ops
 
 
@@ -40,7 +41,7 @@ class RootDisk:
     """
 
     image: image.Image
-    source: interfaces.Source
+    source: disk_interfaces.Source
     flavor_gb: int
     inspect: bool = True
 
@@ -62,7 +63,10 @@ class InstanceSpec:
     :param memory_mb: Memory of its flavor in MiB.
     :param vcpus: vCPUs of its flavor.
     :param allocations: As Nova passes them to the driver.
-    :param root: Its root disk; a build needs one.
+    :param root: The root disk that a build creates.
+    :param blanks: Its disks beside the root disk.
+    :param keeps_disks: Whether a build uses the disks that it has on storage
+        of several hosts, and creates none.
     :param config_drive: Creates the contents of its config drive from its
         slots; None for no config drive.
     :param plugging: Returns the context in which its ports are plugged; the
@@ -82,6 +86,8 @@ class InstanceSpec:
     vcpus: int = 0
     allocations: Mapping[str, Mapping[str, Any]] | None = None
     root: RootDisk | None = None
+    blanks: Sequence[storage.Disk] = ()
+    keeps_disks: bool = False
     config_drive: Callable[[Sequence[slots.Slot]], bytes] | None = None
     plugging: Callable[[], contextlib.AbstractContextManager[None]] = (
         contextlib.nullcontext
@@ -105,6 +111,6 @@ class InstanceSpec:
 
     @property
     def image_disk(self) -> RootDisk:
-        """The root disk of a build."""
-        assert self.root is not None  # noqa: S101 - every build has one
+        """The root disk that a build creates."""
+        assert self.root is not None  # noqa: S101 - unless it keeps disks
         return self.root

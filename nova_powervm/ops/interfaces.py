@@ -15,16 +15,13 @@
 :mod:`nova_powervm.powervm` implements those of the host,
 :mod:`nova_powervm.virt` those of Nova and Placement,
 :mod:`nova_powervm.inventory_file` that of the inventory file. Those of
-networks are in :mod:`nova_powervm.ops.vif_interfaces`.
+networks are in :mod:`nova_powervm.ops.vif_interfaces`, those of storage in
+:mod:`nova_powervm.ops.disk_interfaces`.
 """
 
-import dataclasses
 from collections.abc import Collection
-from collections.abc import Generator
 from collections.abc import Iterable
 from collections.abc import Mapping
-from collections.abc import Sequence
-from typing import Any
 from typing import Protocol
 
 from nova_powervm import exception
@@ -32,7 +29,6 @@ from nova_powervm.devices import claims
 from nova_powervm.devices import host
 from nova_powervm.devices import policy as policies
 from nova_powervm.devices import slot_providers
-from nova_powervm.instance import image
 from nova_powervm.instance import partition
 
 
@@ -59,123 +55,6 @@ class Inventory(Protocol):
 
     def refresh(self) -> policies.Policy:
         """Load a changed file if it is valid, and return the policy."""
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Stored:
-    """A virtual disk or medium that was created.
-
-    :param name: Its name.
-    :param handle: What its disk driver needs to attach it; opaque.
-    """
-
-    name: str
-    handle: Any = dataclasses.field(compare=False, repr=False)
-
-
-class Source(Protocol):
-    """Returns the bytes of an image, from the beginning each time."""
-
-    def __call__(self) -> Generator[bytes]:
-        """Open the image.
-
-        Closing the generator ends the transfer. Errors are raised while
-        reading.
-        """
-
-
-class Disks(Protocol):
-    """A disk driver, which stores the disks of instances.
-
-    ``[powervm]disk_driver`` names its entry point in
-    ``nova_powervm.disk_drivers``.
-    """
-
-    @property
-    def unavailable(self) -> str | None:
-        """Why this host offers no disks; None if it does.
-
-        The reason names the missing option. All other methods can be called
-        nevertheless.
-        """
-
-    def capacity(self) -> host.DiskCapacity:
-        """Return the size of the storage and how much of it is used."""
-
-    def prepare(self) -> None:
-        """Clean up after a service that was killed; called at start."""
-
-    def check(self, *, config_drive: bool) -> None:
-        """Refuse a build if no disk can be created at all.
-
-        :param config_drive: Whether the build also needs a medium.
-        :raises exception.ConfigurationError: An option is missing or wrong.
-        """
-
-    def check_room(
-        self, lpar: str, root_gb: int, medium_bytes: int | None
-    ) -> None:
-        """Refuse a rebuild if there is no space for the LPAR's disks.
-
-        Ask the host. The space of the LPAR's present disks counts as free.
-
-        :param lpar: Upper-case PowerVM uuid.
-        :param root_gb: Size of its root disk in GiB.
-        :param medium_bytes: Size of its medium; None for no medium.
-        :raises exception.NoRoom: There is not enough space.
-        :raises exception.ConfigurationError: The storage does not exist.
-        """
-
-    def make_root(
-        self,
-        lpar: str,
-        name: str,
-        size_gb: int,
-        contents: image.Contents,
-        source: Source,
-    ) -> Stored:
-        """Create a root disk and write an image to it.
-
-        Remove a disk that could not be filled, and everything that an
-        interrupted build of the LPAR left.
-
-        :param lpar: Upper-case PowerVM uuid; the LPAR need not exist.
-        :param name: The name of the disk.
-        :param size_gb: The size of the disk in GiB.
-        :param contents: What the image contains.
-        :param source: Returns the image's bytes, the last ones only if all
-            of them are correct.
-        :raises exception.ImageDamaged: They are not correct.
-        """
-
-    def make_medium(self, name: str, iso: bytes) -> Stored:
-        """Create a virtual optical medium.
-
-        :param name: The name of the medium.
-        :param iso: Its contents.
-        """
-
-    def attach(self, lpar: str, stored: Sequence[Stored]) -> None:
-        """Connect storage to an LPAR unless it is already connected.
-
-        :param lpar: Upper-case PowerVM uuid.
-        """
-
-    def stems(self) -> Collection[str]:
-        """Return what the names of our disks begin with, one for each LPAR.
-
-        :returns: See :func:`nova_powervm.instance.storage.stem`.
-        """
-
-    def remove_stems(self, stems: Collection[str]) -> None:
-        """Delete the disks and media whose names begin with the stems."""
-
-    def remove(self, lpar: str, *, delete: bool = True) -> None:
-        """Disconnect and delete all storage of an LPAR, if there is any.
-
-        :param lpar: Upper-case PowerVM uuid; the LPAR itself may be gone.
-        :param delete: False to disconnect only.
-        """
 
 
 class Partitions(Protocol):
@@ -275,6 +154,14 @@ class Records(Protocol):
         :param host: As in ``instance.host``.
         :returns: LPAR uuid to instance uuid, for active instances of the host
             without an operation of Nova in progress.
+        """
+
+    def gone(self, lpars: Iterable[str]) -> Collection[str]:
+        """Find the LPARs whose instances need no disks any more.
+
+        :param lpars: Upper-case PowerVM uuids.
+        :returns: Those of instances that Nova knows, and that are deleted, or
+            on no host and without an operation in progress.
         """
 
     def holdings(

@@ -12,26 +12,22 @@
 
 """Creates and removes an instance: its LPAR, disks and adapters."""
 
-import contextlib
 import dataclasses
 from collections.abc import Iterable
-from collections.abc import Iterator
 from collections.abc import Sequence
 
 from oslo_log import log as logging
-from oslo_utils import timeutils
 
 from nova_powervm import exception
 from nova_powervm.devices import claims
 from nova_powervm.devices import host
 from nova_powervm.devices import slots
-from nova_powervm.instance import image
 from nova_powervm.instance import network
 from nova_powervm.instance import partition
-from nova_powervm.instance import storage
+from nova_powervm.ops import build_disks
 from nova_powervm.ops import claims as claim_ops
+from nova_powervm.ops import disk_interfaces
 from nova_powervm.ops import host as host_ops
-from nova_powervm.ops import images as image_ops
 from nova_powervm.ops import instance_spec
 from nova_powervm.ops import interfaces
 from nova_powervm.ops import network as network_ops
@@ -57,8 +53,8 @@ class LifecycleOps:
     :param partitions: The host's LPARs.
     :param host: Reads the host.
     :param slot_claims: Finds the slots of instances.
-    :param images: Reads images.
     :param disks: The disk driver.
+    :param disk_builds: Prepares the disks of builds.
     :param networks: Connects ports.
     :param removals: Removes LPARs.
     :param proc_units_factor: Processing units per virtual processor.
@@ -69,8 +65,8 @@ class LifecycleOps:
         partitions: interfaces.Partitions,
         host: host_ops.HostOps,
         slot_claims: claim_ops.ClaimOps,
-        images: image_ops.ImageOps,
-        disks: interfaces.Disks,
+        disks: disk_interfaces.Disks,
+        disk_builds: build_disks.DiskOps,
         networks: network_ops.NetworkOps,
         removals: removal.RemovalOps,
         proc_units_factor: float,
@@ -78,14 +74,14 @@ class LifecycleOps:
         self._partitions = partitions
         self._host = host
         self._claims = slot_claims
-        self._images = images
         self._disks = disks
+        self._disk_builds = disk_builds
         self._networks = networks
         self._removal = removals
         self._factor = proc_units_factor
 
     def spawn(self, instance: instance_spec.InstanceSpec) -> None:
-        """Create and start the LPAR of an instance, with disk and ports.
+        """Create and start the LPAR of an instance, with disks and ports.
 
         Validate the build completely before creating anything. Create the
         disk first, because most failures occur there. Burn one-time-use
@@ -100,32 +96,35 @@ class LifecycleOps:
         :raises exception.ImageRefused: No disk can be made from the image.
         :raises exception.ImageDamaged: The image differs from what Glance
             describes.
+        :raises exception.DiskInUse: A disk that the instance keeps is in use.
         :raises exception.PortRefused: A port cannot be connected.
         :raises exception.PowerVMError: The host refused or did not answer.
         """
         plan = self._plan(instance)
+        delete_disks = not instance.keeps_disks
         self._removal.forget_leftover(plan.spec.uuid)
-        with contextlib.closing(self._open(instance.image_disk)) as reading:
-            root_gb = _root_gb(instance.image_disk, reading.contents)
-            self._remove_interrupted_build(plan.spec)
+        with self._disk_builds.opened(instance) as disks:
+            self._remove_interrupted_build(plan.spec, delete_disks)
             try:
-                stored = self._make_disks(instance, plan, root_gb, reading)
+                stored = disks.make(plan.iso)
                 self._burn(instance, plan)
                 self._create_and_start(instance, plan, stored)
             except BaseException as error:
                 LOG.warning(
-                    'Instance %(instance)s could not be built; removing LPAR '
-                    '%(name)s and its disks.',
+                    'Instance %(instance)s could not be built; removing what '
+                    'was created for LPAR %(name)s.',
                     {'instance': instance.uuid, 'name': plan.spec.name},
                 )
-                self._removal.remove_failed_build(plan.spec, error)
+                self._removal.remove_failed_build(
+                    plan.spec, error, delete_disks=delete_disks
+                )
                 raise
 
     def _create_and_start(
         self,
         instance: instance_spec.InstanceSpec,
         plan: _Plan,
-        stored: Sequence[interfaces.Stored],
+        stored: Sequence[disk_interfaces.Stored],
     ) -> None:
         """Create the LPAR, connect its ports and disks, and start it."""
         lpar = self._create(plan.spec)
@@ -183,14 +182,8 @@ class LifecycleOps:
         :raises exception.PowerVMError: As for :meth:`spawn`.
         """
         plan = self._plan(instance)
-        root = instance.image_disk
-        contents = self._images.verify(
-            root.image, root.source, inspect=root.inspect
-        )
-        self._disks.check_room(
-            plan.spec.uuid,
-            _root_gb(root, contents),
-            None if plan.iso is None else len(plan.iso),
+        self._disk_builds.check_rebuild(
+            instance, None if plan.iso is None else len(plan.iso)
         )
         self._burn(instance, plan)
 
@@ -215,8 +208,7 @@ class LifecycleOps:
 
         The caller opens the image last, and keeps it open.
         """
-        instance.image_disk.image.check()
-        self._disks.check(config_drive=instance.config_drive is not None)
+        self._disk_builds.check(instance)
         self._networks.check(instance.known_ports)
         claimed = self.claim(instance)
         # The sizes of a host never change, but its slots do.
@@ -244,37 +236,6 @@ class LifecycleOps:
         )
         self._claims.burn(instance.uuid, plan.claimed)
 
-    def _open(self, root: instance_spec.RootDisk) -> image_ops.ImageReader:
-        return self._images.open(root.image, root.source, inspect=root.inspect)
-
-    def _make_disks(
-        self,
-        instance: instance_spec.InstanceSpec,
-        plan: _Plan,
-        root_gb: int,
-        reading: image_ops.ImageReader,
-    ) -> list[interfaces.Stored]:
-        """Create the disks and media of an LPAR that does not exist yet."""
-        lpar = plan.spec.uuid
-        name = storage.root_disk_name(lpar, instance.image_disk.flavor_gb)
-        with _log_duration(
-            instance.uuid,
-            f'root disk {name} of {root_gb} GB from image '
-            f'{instance.image_disk.image.id} ({reading.contents.size} bytes)',
-        ):
-            stored = [
-                self._disks.make_root(
-                    lpar, name, root_gb, reading.contents, reading
-                )
-            ]
-        if plan.iso is not None:
-            name = storage.config_drive_name(lpar)
-            with _log_duration(
-                instance.uuid, f'config drive {name} ({len(plan.iso)} bytes)'
-            ):
-                stored.append(self._disks.make_medium(name, plan.iso))
-        return stored
-
     def _make_spec(
         self,
         instance: instance_spec.InstanceSpec,
@@ -295,10 +256,13 @@ class LifecycleOps:
             slots=self._claims.assignments(instance.uuid, uuid, claimed, view),
         )
 
-    def _remove_interrupted_build(self, spec: partition.PartitionSpec) -> None:
+    def _remove_interrupted_build(
+        self, spec: partition.PartitionSpec, delete_disks: bool
+    ) -> None:
         """Remove the remains of an interrupted build of this instance.
 
-        A disk may be incomplete, so nothing is reused. A running LPAR fails
+        A disk may be incomplete, so none is reused, unless the instance keeps
+        the disks that it had on another host. A running LPAR fails
         the build. Nova then removes the LPAR by destroying the instance,
         unless the instance was being evacuated to this host.
 
@@ -319,7 +283,7 @@ class LifecycleOps:
             'LPAR %s is left over from an interrupted build; recreating it.',
             lpar.name,
         )
-        self._removal.remove(spec.uuid, lpar)
+        self._removal.remove(spec.uuid, lpar, delete_disks=delete_disks)
 
     def _create(self, spec: partition.PartitionSpec) -> partition.Partition:
         """Create the LPAR and return it as the host reports it."""
@@ -331,29 +295,6 @@ class LifecycleOps:
             if lpar is None:
                 raise
             return lpar
-
-
-def _root_gb(root: instance_spec.RootDisk, contents: image.Contents) -> int:
-    """Return the size of a root disk in GiB.
-
-    :raises exception.RootDiskTooSmall: The image does not fit the flavor.
-    """
-    return storage.root_disk_gb(
-        root.flavor_gb, contents.disk_bytes, root.image.id
-    )
-
-
-@contextlib.contextmanager
-def _log_duration(instance: str, what: str) -> Iterator[None]:
-    """Log the start and the duration of creating a disk or medium."""
-    LOG.info('Creating %s.', what, instance_uuid=instance)
-    with timeutils.StopWatch() as watch:
-        yield
-    LOG.info(
-        'Created %(what)s in %(seconds).1f seconds.',
-        {'what': what, 'seconds': watch.elapsed()},
-        instance_uuid=instance,
-    )
 
 
 def _owned_slots(

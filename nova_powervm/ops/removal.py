@@ -23,6 +23,7 @@ from nova_powervm import exception
 from nova_powervm.instance import lpar_state
 from nova_powervm.instance import partition
 from nova_powervm.instance import storage
+from nova_powervm.ops import disk_interfaces
 from nova_powervm.ops import interfaces
 
 LOG = logging.getLogger(__name__)
@@ -46,7 +47,7 @@ class RemovalOps:
     def __init__(
         self,
         partitions: interfaces.Partitions,
-        disks: interfaces.Disks,
+        disks: disk_interfaces.Disks,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._partitions = partitions
@@ -81,18 +82,27 @@ class RemovalOps:
             self._partitions.delete(uuid)
 
     def remove_failed_build(
-        self, spec: partition.PartitionSpec, cause: BaseException
+        self,
+        spec: partition.PartitionSpec,
+        cause: BaseException,
+        *,
+        delete_disks: bool = True,
     ) -> None:
         """Remove what a failed build created, now or in a later cycle.
 
         :param spec: The LPAR of the build.
         :param cause: Why the build failed. A host that did not answer may
             still complete the request.
+        :param delete_disks: False if the instance had its disks before.
         """
         if isinstance(cause, exception.RestUnreachable):
             self._leftovers[spec.uuid] = self._clock() + LATE_SECONDS
         try:
-            self.remove(spec.uuid, self._partitions.find(spec.uuid))
+            self.remove(
+                spec.uuid,
+                self._partitions.find(spec.uuid),
+                delete_disks=delete_disks,
+            )
         except exception.PowerVMError as error:
             self._leftovers.setdefault(spec.uuid, self._clock())
             LOG.error(
@@ -116,8 +126,10 @@ class RemovalOps:
     def remove_leftovers(self, instances: Callable[[], Iterable[str]]) -> None:
         """Remove what could not be removed when builds failed.
 
-        Nova may have built the instance on another host since. Keep the LPAR
-        of an instance of this host: its user can start, rebuild or delete it.
+        Nova may have built the instance on another host since, with disks of
+        the same names if the hosts share them: those are left to
+        :class:`.pool_orphans.PoolOrphans`. Keep the LPAR of an instance of
+        this host: its user can start, rebuild or delete it.
 
         :param instances: Returns the uuids of all instances of this host.
         """
@@ -149,7 +161,7 @@ class RemovalOps:
         lpar = self._partitions.find(uuid)
         if is_ours:
             return lpar is not None and is_active(lpar)
-        self.remove(uuid, lpar)
+        self.remove(uuid, lpar, delete_disks=self._disks.pool is None)
         return lpar is not None or self._clock() >= self._leftovers[uuid]
 
     def remove_orphan_disks(

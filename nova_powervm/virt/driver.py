@@ -12,68 +12,56 @@
 
 """The compute driver: each method translates and calls one operation."""
 
-import contextlib
 import functools
-from collections.abc import Callable
-from collections.abc import Sequence
 from typing import Any
-from typing import ClassVar
 
 import nova.conf
 from nova import context as nova_context
 from nova import exception as nova_exception
 from nova.compute import task_states
 from nova.compute import vm_states
-from nova.virt import configdrive
 from nova.virt import driver
 from nova.virt import event as virtevent
 from nova.virt import hardware
 from nova.virt import node as virt_node
 from oslo_log import log as logging
 
-from nova_powervm import conf
 from nova_powervm import exception
-from nova_powervm.devices import accelerators
-from nova_powervm.devices import slots
 from nova_powervm.instance import lpar_state
-from nova_powervm.instance import partition
 from nova_powervm.ops import host as host_ops
 from nova_powervm.ops import instance_spec
-from nova_powervm.ops import network
 from nova_powervm.virt import accelerator_requests
 from nova_powervm.virt import action_events
-from nova_powervm.virt import config_drives
-from nova_powervm.virt import deferred_starts
-from nova_powervm.virt import device_tags
+from nova_powervm.virt import builds
+from nova_powervm.virt import driver_base
 from nova_powervm.virt import errors
-from nova_powervm.virt import images
 from nova_powervm.virt import instance_ports
 from nova_powervm.virt import live_migration
 from nova_powervm.virt import port_records
-from nova_powervm.virt import rebuild
 from nova_powervm.virt import services
-from nova_powervm.virt import silent_host
+from nova_powervm.virt import shared_storage
 from nova_powervm.virt import translation
 from nova_powervm.virt import unsupported
 from nova_powervm.virt import vifs
 from nova_powervm.virt.provider_tree import free_provider_reads
 from nova_powervm.virt.provider_tree import provider_config
 from nova_powervm.virt.provider_tree import writing
-from nova_powervm.virt.unsupported import build_requests
 from nova_powervm.virt.unsupported import guest_stops
 from nova_powervm.virt.unsupported import messages
 
 CONF = nova.conf.CONF
 LOG = logging.getLogger(__name__)
 
-conf.register_opts(CONF)
+_lpar = driver_base.lpar_of
 
 #: Name of the event that records a refused reboot.
 _REBOOT_EVENT = 'powervm_reboot'
 
 
 @errors.translate_errors
-class PowerVMDriver(unsupported.Unsupported):
+class PowerVMDriver(
+    builds.Builds, shared_storage.SharedStorage, unsupported.Unsupported
+):
     """Runs instances as LPARs of one PowerVM (NovaLink) host.
 
     The ``[powervm]`` options are read once, when it is created.
@@ -81,8 +69,8 @@ class PowerVMDriver(unsupported.Unsupported):
     :param virtapi: Nova's VirtAPI.
     """
 
-    # Only what is implemented.
-    capabilities: ClassVar[dict[str, bool]] = {
+    # Only what is implemented; init_host adds what the disk driver supports.
+    capabilities: dict[str, bool] = {  # noqa: RUF012 - like Nova's own
         **driver.ComputeDriver.capabilities,
         'supports_accelerators': True,
         'supports_attach_interface': True,
@@ -92,35 +80,7 @@ class PowerVMDriver(unsupported.Unsupported):
         'supports_image_type_qcow2': True,
     }
 
-    def __init__(self, virtapi: Any) -> None:
-        super().__init__(virtapi)
-        try:
-            self._settings = conf.powervm.read_settings(CONF.powervm)
-        except exception.PowerVMError as error:
-            raise errors.to_nova(error) from error
-        self._node: str | None = None
-        self._node_uuid: str | None = None
-        self._running: services.Services | None = None
-        self._is_first_cycle = True
-        self._silent_host = silent_host.SilentHostLimiter()
-        self._refused_rebuilds = rebuild.RefusedRebuilds(virtapi)
-        self._deferred_starts = deferred_starts.DeferredStarts(
-            self._start_at_boot
-        )
-
-    def _nodename(self) -> str:
-        return self._node or ''
-
-    def _services(self) -> services.Services:
-        if self._running is None:
-            raise nova_exception.VirtDriverNotReady()
-        return self._running
-
-    def _limit_waits_at_start(self) -> contextlib.AbstractContextManager[None]:
-        """Avoid waiting for a silent host once per instance at start."""
-        if self._is_first_cycle:
-            return self._silent_host.limit_waits()
-        return contextlib.nullcontext()
+    # The host
 
     def _emit_stopped(self, instance: str) -> None:
         """Tell Nova that an instance has stopped by itself.
@@ -132,8 +92,6 @@ class PowerVMDriver(unsupported.Unsupported):
                 instance, virtevent.EVENT_LIFECYCLE_STOPPED
             )
         )
-
-    # The host
 
     def init_host(self, host: str) -> None:
         """Log on to the host and check the inventory file against it.
@@ -155,6 +113,7 @@ class PowerVMDriver(unsupported.Unsupported):
             ),
             self._emit_stopped,
         )
+        self._declare_storage()
         if self._settings.skip_free_provider_reads:
             free_provider_reads.install(
                 self.virtapi.reportclient,
@@ -359,207 +318,6 @@ class PowerVMDriver(unsupported.Unsupported):
             # Nova would stop an instance that it records as running.
             state = lpar_state.Power.UNKNOWN
         return translation.instance_info(state, instance.power_state)
-
-    # Life cycle
-
-    def spawn(
-        self,
-        context: Any,
-        instance: Any,
-        image_meta: Any,
-        injected_files: Any,
-        admin_password: Any,
-        allocations: Any,
-        network_info: Any = None,
-        block_device_info: Any = None,
-        power_on: bool = True,
-        accel_info: Any = None,
-    ) -> None:
-        """Create the instance's LPAR with exactly its allocated slots.
-
-        The slots include those of accelerator requests. The LPAR gets a disk
-        made from the image, and an adapter for each port.
-
-        :raises nova.exception.InstanceDeployFailure: The build failed on this
-            host; Nova may try another one. Nothing is left behind.
-        :raises nova.exception.BuildAbortException: The build would fail on
-            any host.
-        """
-        try:
-            build_requests.check_supported(
-                instance, image_meta, block_device_info, injected_files
-            )
-            vifs.await_allocation(instance, network_info)
-            instance.device_metadata = device_tags.describe_tagged(
-                context, instance, network_info
-            )
-            requests = accelerator_requests.parse_requests(
-                instance, self._nodename(), accel_info
-            )
-            build = self._describe_build(
-                context,
-                instance,
-                image_meta,
-                injected_files,
-                admin_password,
-                allocations,
-                network_info,
-                requests,
-                power_on=power_on,
-            )
-            with self._services().network.hold_resources(build.known_ports):
-                self._services().lifecycle.spawn(build)
-        except exception.PowerVMError as error:
-            raise errors.build_error_to_nova(error, instance.uuid) from error
-        rebuild.record_image(instance)
-        accelerator_requests.record_slots(instance, requests)
-
-    def rebuild(
-        self,
-        context: Any,
-        instance: Any,
-        image_meta: Any,
-        injected_files: Any,
-        admin_password: Any,
-        allocations: Any,
-        bdms: Any,
-        detach_block_devices: Any,
-        attach_block_devices: Any,
-        network_info: Any = None,
-        evacuate: bool = False,
-        block_device_info: Any = None,
-        preserve_ephemeral: bool = False,
-        accel_uuids: Any = None,
-        reimage_boot_volume: bool = False,
-    ) -> None:
-        """Refuse an impossible rebuild; leave any other one to Nova.
-
-        Nova's default rebuild destroys the instance before it calls spawn.
-        Therefore do all checks of spawn here, and read the whole image. For
-        an evacuation the checks of spawn suffice, because the old LPAR stays
-        on its host until that host is back.
-
-        :raises NotImplementedError: The rebuild is possible.
-        :raises nova.exception.InstanceFaultRollback: It is not; the server
-            continues as it was.
-        :raises nova.exception.InstanceDeployFailure: An evacuation is not
-            possible.
-        """
-        with self._refused_rebuilds.refuse_on_error(
-            context, instance, allocations, evacuate=evacuate
-        ):
-            build_requests.check_supported(
-                instance,
-                image_meta,
-                block_device_info,
-                injected_files,
-                preserve_ephemeral=preserve_ephemeral,
-            )
-            if not evacuate:
-                build = self._describe_build(
-                    context,
-                    instance,
-                    image_meta,
-                    injected_files,
-                    admin_password,
-                    allocations,
-                    network_info,
-                    # Nova fetches them only after destroying the instance.
-                    accelerator_requests.fetch_requests(
-                        context,
-                        instance,
-                        self._nodename(),
-                        owned=lambda: self._slots_beside_allocated(instance),
-                    ),
-                )
-                self._services().lifecycle.check_rebuild(build)
-                self._refused_rebuilds.record_start(
-                    context, instance, allocations
-                )
-        raise NotImplementedError()
-
-    def _slots_beside_allocated(self, instance: Any) -> set[int]:
-        """Return the LPAR's slots that Nova did not allocate."""
-        described = translation.describe_instance(instance)
-        return {*self._services().attached_slots.list_slots(described)} - {
-            stored.drc_index for stored in described.stored_slots.values()
-        }
-
-    def _describe_build(
-        self,
-        context: Any,
-        instance: Any,
-        image_meta: Any,
-        injected_files: Any,
-        admin_password: Any,
-        allocations: Any,
-        network_info: Any,
-        requests: Sequence[accelerators.Request],
-        *,
-        power_on: bool = True,
-    ) -> instance_spec.InstanceSpec:
-        """Describe an instance for a build."""
-        ports = vifs.ports(network_info)
-        return translation.describe_instance(
-            instance,
-            allocations=allocations,
-            root=translation.root_disk(
-                instance, images.GlanceImage(context, image_meta.id)
-            ),
-            requests=requests,
-            ports=network.InstancePorts(
-                known=ports,
-                ask=lambda: ports,
-                marks=port_records.NovaInstanceMarks(
-                    instance, self._nodename()
-                ),
-            ),
-            config_drive=_config_drive(
-                instance, network_info, injected_files, admin_password
-            ),
-            plugging=functools.partial(
-                vifs.wait_for_plugging, self.virtapi, instance, network_info
-            ),
-            power_on=power_on,
-        )
-
-    def destroy(
-        self,
-        context: Any,
-        instance: Any,
-        network_info: Any,
-        block_device_info: Any = None,
-        destroy_disks: bool = True,
-        destroy_secrets: bool = True,
-    ) -> None:
-        """Remove the instance's LPAR, if it exists, which frees its slots.
-
-        Also remove its disks and config drive, unless ``destroy_disks`` is
-        false, and each VLAN that the driver added for it and that is no
-        longer used.
-        """
-        self._deferred_starts.forget(instance)
-        self._services().lifecycle.destroy(
-            instance.uuid, delete_disks=destroy_disks
-        )
-        self._services().network.release_unused(
-            port_records.NovaInstanceMarks(instance, self._nodename())
-        )
-
-    def cleanup(
-        self,
-        context: Any,
-        instance: Any,
-        network_info: Any,
-        block_device_info: Any = None,
-        destroy_disks: bool = True,
-        migrate_data: Any = None,
-        destroy_vifs: bool = True,
-        destroy_secrets: bool = True,
-    ) -> None:
-        """Remove what destroy was told to keep, if there is anything."""
-        if destroy_disks:
-            self._services().lifecycle.destroy(instance.uuid)
 
     # Power
 
@@ -831,27 +589,3 @@ class PowerVMDriver(unsupported.Unsupported):
             raise nova_exception.InterfaceDetachFailed(
                 instance_uuid=instance.uuid
             ) from error
-
-
-def _lpar(instance: Any) -> str:
-    return partition.lpar_uuid(instance.uuid)
-
-
-def _config_drive(
-    instance: Any,
-    network_info: Any,
-    injected_files: Any,
-    admin_password: str | None,
-) -> Callable[[Sequence[slots.Slot]], bytes] | None:
-    """Return what creates the instance's config drive; None without one."""
-    if not configdrive.required_by(instance):
-        return None
-
-    def make(owned: Sequence[slots.Slot]) -> bytes:
-        return config_drives.make_iso(
-            config_drives.collect_files(
-                instance, network_info, injected_files, admin_password, owned
-            )
-        )
-
-    return make

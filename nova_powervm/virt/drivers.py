@@ -20,7 +20,7 @@ import stevedore
 import stevedore.exception
 
 from nova_powervm import exception
-from nova_powervm.ops import interfaces
+from nova_powervm.ops import disk_interfaces
 from nova_powervm.ops import vif_interfaces
 from nova_powervm.powervm import disk
 from nova_powervm.powervm import vif
@@ -33,7 +33,7 @@ DISK_DRIVERS = 'nova_powervm.disk_drivers'
 VIF_DRIVERS = 'nova_powervm.vif_drivers'
 
 
-def load_disk_driver(context: disk.Context) -> interfaces.Disks:
+def load_disk_driver(context: disk.Context) -> disk_interfaces.Disks:
     """Load the disk driver that ``[powervm]disk_driver`` names.
 
     :raises exception.ConfigurationError: No such driver is installed, or it
@@ -50,7 +50,7 @@ def load_disk_driver(context: disk.Context) -> interfaces.Disks:
             reason=f"[powervm]disk_driver = '{name}' is not installed; there "
             f'are: {", ".join(sorted(known))}'
         ) from error
-    return cast(interfaces.Disks, driver(context))
+    return cast(disk_interfaces.Disks, driver(context))
 
 
 def load_vif_drivers(

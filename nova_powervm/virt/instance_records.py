@@ -70,6 +70,25 @@ class NovaRecords:
             and found.task_state is None
         }
 
+    def gone(self, lpars: Iterable[str]) -> frozenset[str]:
+        """Find the LPARs whose instances need no disks any more.
+
+        Not those that Nova does not know: another cell may have them.
+
+        :param lpars: Upper-case PowerVM uuids.
+        :returns: Those of instances that are deleted, or on no host and
+            without a task state.
+        """
+        needed: dict[str, bool] = {}
+        for lpar, found in _find(lpars, ()):
+            is_needed = not found.deleted and bool(
+                found.host or found.task_state
+            )
+            needed[lpar] = needed.get(lpar, False) or is_needed
+        return frozenset(
+            lpar for lpar, is_needed in needed.items() if not is_needed
+        )
+
     def holdings(
         self, lpars: Iterable[str]
     ) -> Mapping[str, Mapping[str, claims.SlotProvider]]:

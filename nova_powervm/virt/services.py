@@ -27,12 +27,15 @@ from nova_powervm.devices import names
 from nova_powervm.devices import slot_providers
 from nova_powervm.inventory_file import InventoryFile
 from nova_powervm.ops import attached_slots
+from nova_powervm.ops import build_disks
 from nova_powervm.ops import claims
+from nova_powervm.ops import disk_interfaces
 from nova_powervm.ops import host
 from nova_powervm.ops import images
 from nova_powervm.ops import interfaces
 from nova_powervm.ops import lifecycle
 from nova_powervm.ops import network
+from nova_powervm.ops import pool_orphans
 from nova_powervm.ops import power
 from nova_powervm.ops import readiness
 from nova_powervm.ops import removal
@@ -62,6 +65,8 @@ class Services:
     :param provider_tree: Updates Nova's provider tree.
     :param lifecycle: Creates and removes LPARs.
     :param removal: Removes LPARs, and the remains of builds.
+    :param pool_orphans: Removes disks of deleted instances of other hosts.
+    :param images: Reads images.
     :param power: Starts and stops LPARs.
     :param attached_slots: Verifies the slots of existing LPARs.
     :param network: Connects LPARs to networks.
@@ -78,12 +83,14 @@ class Services:
     provider_tree: updating.ProviderTreeUpdater
     lifecycle: lifecycle.LifecycleOps
     removal: removal.RemovalOps
+    pool_orphans: pool_orphans.PoolOrphans
+    images: images.ImageOps
     power: power.PowerOps
     attached_slots: attached_slots.AttachedSlotOps
     network: network.NetworkOps
     partitions: interfaces.Partitions
     records: interfaces.Records
-    disks: interfaces.Disks
+    disks: disk_interfaces.Disks
     close: Callable[[], None]
     listen: Callable[[], None] = lambda: None
 
@@ -182,6 +189,7 @@ def _assemble(
     )
     slots = attached_slots.AttachedSlotOps(lpars, reader, slot_claims)
     removals = removal.RemovalOps(lpars, disks)
+    reading = images.ImageOps()
     return Services(
         host=reader,
         inventory=inventory,
@@ -198,13 +206,15 @@ def _assemble(
             lpars,
             reader,
             slot_claims,
-            images.ImageOps(),
             disks,
+            build_disks.DiskOps(disks, reading),
             networks,
             removals,
             settings.proc_units_factor,
         ),
         removal=removals,
+        pool_orphans=pool_orphans.PoolOrphans(disks, nova_records),
+        images=reading,
         power=power.PowerOps(lpars, slots, networks),
         attached_slots=slots,
         network=networks,
@@ -217,7 +227,7 @@ def _assemble(
 
 def _log_host(
     settings: options.Settings,
-    disks: interfaces.Disks,
+    disks: disk_interfaces.Disks,
     view: host_values.HostView,
     cpu_ratio: float,
 ) -> None:

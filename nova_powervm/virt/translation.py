@@ -18,10 +18,12 @@ import nova.conf
 from nova.compute import power_state
 from nova.compute import utils as compute_utils
 from nova.objects import fields
+from nova.virt import driver
 from nova.virt import hardware
 from oslo_utils import timeutils
 
 from nova_powervm.instance import lpar_state
+from nova_powervm.instance import storage
 from nova_powervm.ops import host as host_ops
 from nova_powervm.ops import instance_spec
 from nova_powervm.virt import images
@@ -82,6 +84,23 @@ def root_disk(
         source=glance.read,
         flavor_gb=instance.flavor.root_gb,
         inspect=not CONF.workarounds.disable_deep_image_inspection,
+    )
+
+
+def blank_disks(block_device_info: Any) -> tuple[storage.Disk, ...]:
+    """Describe the ephemeral disks and the swap disk of an instance.
+
+    :param block_device_info: As Nova passes it to the driver.
+    """
+    swap = driver.block_device_info_get_swap(block_device_info)
+    return storage.blank_disks(
+        [
+            disk['size']
+            for disk in driver.block_device_info_get_ephemerals(
+                block_device_info
+            )
+        ],
+        swap['swap_size'] if driver.swap_is_usable(swap) else 0,
     )
 
 

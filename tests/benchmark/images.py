@@ -33,6 +33,7 @@ from glanceclient import client as glance_client
 
 from nova_powervm.conf import powervm as options
 from nova_powervm.instance import image
+from nova_powervm.instance import storage
 from nova_powervm.ops import images
 from nova_powervm.ops import pipes
 from nova_powervm.powervm import session
@@ -159,9 +160,8 @@ def _measured(gib, glance, emulator):
     ops = images.ImageOps()
     reading = ops.open(described, lambda: pipes.stream_output(download))
     looked = time.monotonic()
-    disks.make_root(
-        _LPAR, 'nv4b1c2d3e0f00x', -(-size // GIB), reading.contents, reading
-    )
+    disk = storage.Disk(storage.UNCOUNTED_ROOT, -(-size // GIB))
+    disks.make_root(_LPAR, disk, described, reading.contents, reading)
     figures = {
         'seconds until the disk is made': looked - started,
         'seconds': time.monotonic() - started,

@@ -33,7 +33,7 @@ SIZES = st.builds(
 class StorageNamesTest(unittest.TestCase):
     @given(LPARS, LPARS, GIGABYTES)
     def test_storage_names_are_valid_and_identify_lpar(self, one, two, size):
-        disk = storage.root_disk_name(one, size)
+        disk = storage.disk_name(one, storage.root_role(size))
         medium = storage.config_drive_name(one)
         self.assertRegex(disk, r'^[\w.-]{1,15}$')
         self.assertRegex(medium, r'^[\w.-]{1,37}$')

@@ -15,7 +15,7 @@
 Each is an entry point of ``nova_powervm.disk_drivers``;
 ``[powervm]disk_driver`` names the one to use. It is called with a
 :class:`Context` and returns an implementation of
-:class:`~nova_powervm.ops.interfaces.Disks`.
+:class:`~nova_powervm.ops.disk_interfaces.Disks`.
 """
 
 import dataclasses

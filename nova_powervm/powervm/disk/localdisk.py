@@ -15,6 +15,7 @@
 import contextlib
 import hashlib
 import math
+from collections.abc import Callable
 from collections.abc import Collection
 from collections.abc import Sequence
 from typing import Any
@@ -28,7 +29,7 @@ from nova_powervm.conf import powervm as options
 from nova_powervm.devices import host
 from nova_powervm.instance import image
 from nova_powervm.instance import storage
-from nova_powervm.ops import interfaces
+from nova_powervm.ops import disk_interfaces
 from nova_powervm.powervm import disk as disk_drivers
 from nova_powervm.powervm import errors
 from nova_powervm.powervm.disk import group_contents
@@ -43,7 +44,7 @@ LOG = logging.getLogger(__name__)
 _CHUNK = 64 * 1024
 
 
-def load(context: disk_drivers.Context) -> interfaces.Disks:
+def load(context: disk_drivers.Context) -> disk_interfaces.Disks:
     """Create the disk driver of a host; it needs a volume group."""
     if not context.settings.volume_group:
         return unavailable.NoDisks('[powervm]volume_group_name')
@@ -75,6 +76,15 @@ class LocalDisk:
     def unavailable(self) -> None:
         """None: this host offers disks."""
 
+    @property
+    def image_formats(self) -> tuple[str, ...]:
+        """Both: the Virtual I/O Server converts qcow2."""
+        return image.FORMATS
+
+    @property
+    def pool(self) -> None:
+        """None: no other host has the volume group."""
+
     def capacity(self) -> host.DiskCapacity:
         """Return the group's size and how much of it is used, in whole GiB.
 
@@ -103,7 +113,10 @@ class LocalDisk:
 
     @errors.retried
     def check_room(
-        self, lpar: str, root_gb: int, medium_bytes: int | None
+        self,
+        lpar: str,
+        disks: Sequence[storage.Disk],
+        medium_bytes: int | None,
     ) -> None:
         """Verify that there is enough space for an LPAR's disks.
 
@@ -119,12 +132,15 @@ class LocalDisk:
             if storage.belongs_to(disk.name, lpar)
         ]
         unit = volume_groups.unit_gb(group)
-        needed = math.ceil(root_gb / unit) * unit if unit else root_gb
+        needed = [
+            math.ceil(disk.size_gb / unit) * unit if unit else disk.size_gb
+            for disk in disks
+        ]
         group_contents.check_free(
             self._groups,
             group.available_size + sum(freed),
-            needed,
-            'the root disk',
+            sum(needed),
+            ', '.join(map(str, disks)),
         )
         if medium_bytes is not None:
             self._media.check_room(lpar, medium_bytes)
@@ -133,26 +149,32 @@ class LocalDisk:
     def make_root(
         self,
         lpar: str,
-        name: str,
-        size_gb: int,
+        disk: storage.Disk,
+        described: image.Image,
         contents: image.Contents,
-        source: interfaces.Source,
-    ) -> interfaces.Stored:
+        source: disk_interfaces.Source,
+    ) -> disk_interfaces.Stored:
         """Create a virtual disk and write an image to it.
 
         The host converts a qcow2 image (REST element ``FileFormat``).
+        An existing disk was left by an interrupted build. It may be
+        incomplete, and mapped to an LPAR that no longer exists, so all storage
+        of this LPAR is removed first.
 
         :raises exception.ImageDamaged: The bytes do not match the image's
             hash.
         :raises exception.RestError: There is no space.
         """
-        disk = self._disk(lpar, name, size_gb, contents.disk_format)
+        name = storage.disk_name(lpar, disk.role)
+        made = self._make(
+            name, disk, contents.disk_format, lambda: self.remove(lpar)
+        )
         upload = uploads.Upload(
             vios=self._groups.vios,
             name=name,
             kind=uploads.DISK,
             size=contents.size,
-            disk=disk.udid,
+            disk=made.udid,
         )
         try:
             with contextlib.closing(source()) as chunks:
@@ -160,15 +182,35 @@ class LocalDisk:
         except exception.PowerVMError as error:
             self._discard(name, error)
             raise
-        return interfaces.Stored(name, disk)
+        return disk_interfaces.Stored(name, made)
 
     @errors.retried
-    def make_medium(self, name: str, iso: bytes) -> interfaces.Stored:
+    def make_blank(
+        self, lpar: str, disk: storage.Disk
+    ) -> disk_interfaces.Stored:
+        """Create an empty virtual disk.
+
+        :raises exception.RestError: There is no space.
+        """
+        name = storage.disk_name(lpar, disk.role)
+
+        def clear() -> None:
+            self._mappings.detach(lpar)
+            self._groups.change_all(
+                group_contents.removal(lambda found: found == name)
+            )
+
+        made = self._make(name, disk, image.RAW, clear)
+        return disk_interfaces.Stored(name, made)
+
+    @errors.retried
+    def make_medium(self, lpar: str, iso: bytes) -> disk_interfaces.Stored:
         """Create a virtual optical medium in the server's media repository.
 
         If the existence of the repository was cached, a failure is retried: it
         may have been deleted.
         """
+        name = storage.config_drive_name(lpar)
         remembered = self._media.ensure_repository()
         upload = uploads.Upload(
             vios=self._groups.vios,
@@ -189,9 +231,11 @@ class LocalDisk:
                 raise exception.RestBusy(**error.fields) from error
             raise
         medium = pvm_storage.VOptMedia.bld_ref(self._adapter, name)
-        return interfaces.Stored(name, medium)
+        return disk_interfaces.Stored(name, medium)
 
-    def attach(self, lpar: str, stored: Sequence[interfaces.Stored]) -> None:
+    def attach(
+        self, lpar: str, stored: Sequence[disk_interfaces.Stored]
+    ) -> None:
         """Map storage to an LPAR, unless it is mapped already."""
         elements = [item.handle for item in stored]
         self._mappings.attach(self._groups.vios, lpar, elements)
@@ -232,19 +276,22 @@ class LocalDisk:
         for vios in sorted(servers):
             self._groups.change_all(edit, vios)
 
-    def _disk(
-        self, lpar: str, name: str, size_gb: int, disk_format: str
+    def _make(
+        self,
+        name: str,
+        disk: storage.Disk,
+        disk_format: str,
+        clear: Callable[[], None],
     ) -> pvm_storage.VDisk:
         """Create a virtual disk.
 
-        An existing disk was left by an interrupted build. It may be
-        incomplete, and mapped to an LPAR that no longer exists, so all storage
-        of this LPAR is removed first.
+        :param clear: Removes a disk of this name, which an interrupted build
+            left.
         """
 
         def build() -> pvm_storage.VDisk:
             return pvm_storage.VDisk.bld(
-                self._adapter, name, size_gb, file_format=disk_format
+                self._adapter, name, disk.size_gb, file_format=disk_format
             )
 
         try:
@@ -253,12 +300,12 @@ class LocalDisk:
             LOG.warning(
                 '%s was left by an interrupted build; recreating it.', name
             )
-            self.remove(lpar)
+            clear()
             group = self._groups.change(group_contents.addition(name, build))
-        return self._made(group, name, size_gb)
+        return self._made(group, name, disk.size_gb)
 
     def _made(
-        self, group: pvm_storage.VG, name: str, size_gb: int
+        self, group: pvm_storage.VG, name: str, size_gb: float
     ) -> pvm_storage.VDisk:
         """Find a new disk, and verify that it is not too small.
 
@@ -272,7 +319,7 @@ class LocalDisk:
             raise exception.RestError(
                 action=f'making the virtual disk {name}',
                 reason=f'{self._groups} has {what} of this name instead of '
-                f'{size_gb} GB',
+                f'{size_gb:g} GB',
             )
         return disk
 

@@ -18,7 +18,8 @@ from collections.abc import Sequence
 from nova_powervm import exception
 from nova_powervm.devices import host
 from nova_powervm.instance import image
-from nova_powervm.ops import interfaces
+from nova_powervm.instance import storage
+from nova_powervm.ops import disk_interfaces
 
 
 class NoDisks:
@@ -35,6 +36,15 @@ class NoDisks:
         """The option that is missing."""
         return f'{self._missing} is not set'
 
+    @property
+    def image_formats(self) -> tuple[str, ...]:
+        """All: the missing option is what builds are refused for."""
+        return image.FORMATS
+
+    @property
+    def pool(self) -> None:
+        """None: there is no storage."""
+
     def capacity(self) -> host.DiskCapacity:
         """Return a capacity of zero."""
         return host.DiskCapacity()
@@ -50,9 +60,12 @@ class NoDisks:
         raise self._refusal()
 
     def check_room(
-        self, lpar: str, root_gb: int, medium_bytes: int | None
+        self,
+        lpar: str,
+        disks: Sequence[storage.Disk],
+        medium_bytes: int | None,
     ) -> None:
-        """Refuse the disk.
+        """Refuse the disks.
 
         :raises exception.ConfigurationError: Always.
         """
@@ -61,25 +74,36 @@ class NoDisks:
     def make_root(
         self,
         lpar: str,
-        name: str,
-        size_gb: int,
+        disk: storage.Disk,
+        described: image.Image,
         contents: image.Contents,
-        source: interfaces.Source,
-    ) -> interfaces.Stored:
+        source: disk_interfaces.Source,
+    ) -> disk_interfaces.Stored:
         """Refuse the disk.
 
         :raises exception.ConfigurationError: Always.
         """
         raise self._refusal()
 
-    def make_medium(self, name: str, iso: bytes) -> interfaces.Stored:
+    def make_blank(
+        self, lpar: str, disk: storage.Disk
+    ) -> disk_interfaces.Stored:
         """Refuse the disk.
 
         :raises exception.ConfigurationError: Always.
         """
         raise self._refusal()
 
-    def attach(self, lpar: str, stored: Sequence[interfaces.Stored]) -> None:
+    def make_medium(self, lpar: str, iso: bytes) -> disk_interfaces.Stored:
+        """Refuse the disk.
+
+        :raises exception.ConfigurationError: Always.
+        """
+        raise self._refusal()
+
+    def attach(
+        self, lpar: str, stored: Sequence[disk_interfaces.Stored]
+    ) -> None:
         """Do nothing: no disk was made."""
 
     def stems(self) -> frozenset[str]:

@@ -20,6 +20,7 @@ from nova.virt import configdrive
 from nova.virt import driver
 
 from nova_powervm import exception
+from nova_powervm.instance import storage
 from nova_powervm.instance import supported_features
 
 CONF = nova.conf.CONF
@@ -32,6 +33,7 @@ def check_supported(
     injected_files: Any = (),
     *,
     preserve_ephemeral: bool = False,
+    keeps_disks: bool = False,
 ) -> None:
     """Refuse an instance that would differ from what its owner asked for.
 
@@ -41,11 +43,14 @@ def check_supported(
     :param injected_files: As Nova passes them to spawn.
     :param preserve_ephemeral: As Nova passes it to rebuild. Nova's own rebuild
         would refuse it too late and set the server to ERROR.
+    :param keeps_disks: Whether it keeps the disks that it has on storage of
+        several hosts, so that Nova passes no image.
     :raises exception.InstanceRefused: The instance asks for something that is
         not supported; the message lists every such request.
     """
     refused = [
-        *_disks(instance, image_meta, block_device_info or {}),
+        *_root_disk(instance, image_meta, keeps_disks),
+        *_disks(block_device_info or {}),
         *_other_requests(instance),
         *_specs_and_properties(instance, image_meta),
     ]
@@ -55,7 +60,9 @@ def check_supported(
             '(--config-drive True)'
         )
     if preserve_ephemeral:
-        refused.append('it asks to preserve an ephemeral disk, but has none')
+        refused.append(
+            'it asks to preserve ephemeral disks, which a rebuild recreates'
+        )
     if refused:
         raise exception.InstanceRefused(
             instance=instance.uuid,
@@ -63,23 +70,38 @@ def check_supported(
         )
 
 
-def _disks(instance: Any, image_meta: Any, info: Any) -> Iterator[str]:
+def _root_disk(
+    instance: Any, image_meta: Any, keeps_disks: bool
+) -> Iterator[str]:
+    if not instance.image_ref:
+        yield 'it boots from a volume, but only images can be booted'
+    elif not image_meta.obj_attr_is_set('id') and not keeps_disks:
+        yield (
+            'its disks are to be kept, but no other host shares the storage '
+            'of this one'
+        )
+
+
+def _disks(info: Any) -> Iterator[str]:
     volumes = driver.block_device_info_get_mapping(info)
     if volumes:
         yield (
             f'it asks for {len(volumes)} volume(s), but volumes cannot be '
             'attached'
         )
-    if not instance.image_ref or not image_meta.obj_attr_is_set('id'):
-        yield 'it boots from a volume, but only images can be booted'
-    if driver.swap_is_usable(driver.block_device_info_get_swap(info)):
-        yield 'the flavor has a swap disk'
-    if driver.block_device_info_get_ephemerals(info) or instance.ephemeral_gb:
-        yield 'the flavor has an ephemeral disk'
-    if any(
-        disk.get('encrypted')
-        for disk in driver.block_device_info_get_image(info)
-    ):
+    ephemerals = driver.block_device_info_get_ephemerals(info)
+    if len(ephemerals) > len(storage.EPHEMERALS):
+        yield (
+            f'it asks for {len(ephemerals)} ephemeral disks, but at most '
+            f'{len(storage.EPHEMERALS)} can be attached'
+        )
+    formats = {disk.get('guest_format') for disk in ephemerals} - {None, ''}
+    for name in sorted(formats):
+        yield (
+            f'it asks for an ephemeral disk with the file system {name}, but '
+            'disks are created without one'
+        )
+    if driver.block_device_info_get_encrypted_disks(info):
         yield 'it asks for an encrypted disk'
 
 

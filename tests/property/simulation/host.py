@@ -23,7 +23,7 @@ from nova_powervm.devices import host
 from nova_powervm.devices import slots
 from nova_powervm.instance import partition
 from nova_powervm.instance import storage
-from nova_powervm.ops import interfaces
+from nova_powervm.ops import disk_interfaces
 from tests.property.simulation import placement
 
 SLOTS = (0x21010020, 0x21010021, 0x21010022)
@@ -286,6 +286,9 @@ class RestServer:
 
     # Disks
 
+    image_formats = ('raw',)
+    pool = None
+
     def capacity(self):
         return self._ask(lambda: host.DiskCapacity(1000, 0, 0))
 
@@ -295,12 +298,13 @@ class RestServer:
     def check(self, *, config_drive):
         pass
 
-    def check_room(self, lpar, root_gb, medium_bytes):
+    def check_room(self, lpar, disks, medium_bytes):
         self._process.step()
 
-    def make_root(self, lpar, name, size_gb, contents, source):
+    def make_root(self, lpar, disk, described, contents, source):
+        name = storage.disk_name(lpar, disk.role)
         self._ask(lambda: self._host.disks.add(name))
-        return interfaces.Stored(name, None)
+        return disk_interfaces.Stored(name, None)
 
     def attach(self, lpar, stored):
         self._ask(lambda: None)

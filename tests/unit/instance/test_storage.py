@@ -26,12 +26,16 @@ GIB = storage.GIB
 
 class StorageNameTest(unittest.TestCase):
     def test_root_disk_name_has_at_most_15_characters(self):
-        self.assertEqual('nv4b1c2d3e0f00r', storage.root_disk_name(LPAR, 20))
-        self.assertEqual(15, len(storage.root_disk_name(LPAR, 20)))
+        self.assertEqual(
+            'nv4b1c2d3e0f00r', storage.disk_name(LPAR, storage.root_role(20))
+        )
+        self.assertEqual(
+            15, len(storage.disk_name(LPAR, storage.root_role(20)))
+        )
 
     def test_root_disk_name_shows_whether_placement_counts_it(self):
-        counted = storage.root_disk_name(LPAR, 1)
-        uncounted = storage.root_disk_name(LPAR, 0)
+        counted = storage.disk_name(LPAR, storage.root_role(1))
+        uncounted = storage.disk_name(LPAR, storage.root_role(0))
         self.assertNotEqual(counted, uncounted)
         self.assertTrue(storage.is_counted(counted))
         self.assertTrue(storage.is_counted(f'0300f8d6.3/{counted}'))
@@ -51,8 +55,8 @@ class StorageNameTest(unittest.TestCase):
 
     def test_belongs_to_matches_names_of_same_lpar(self):
         for name in (
-            storage.root_disk_name(LPAR, 0),
-            storage.root_disk_name(LPAR, 1),
+            storage.disk_name(LPAR, storage.root_role(0)),
+            storage.disk_name(LPAR, storage.root_role(1)),
             storage.config_drive_name(LPAR),
             f'a/path/{storage.config_drive_name(LPAR)}',
         ):

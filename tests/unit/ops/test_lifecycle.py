@@ -62,8 +62,7 @@ class Host:
     def remove(self, uuid, *, delete):
         self.done.append('remove disks')
 
-    def make_root(self, *args):
-        """Make a disk, which is not looked at."""
+    pool = None
 
     def attach(self, uuid, stored):
         """Attach nothing."""
@@ -82,8 +81,8 @@ class TidyTest(unittest.TestCase):
             self.host,
             unittest.mock.Mock(),
             unittest.mock.Mock(),
-            unittest.mock.Mock(),
             self.host,
+            unittest.mock.MagicMock(),
             unittest.mock.Mock(),
             self.removal,
             0.5,
@@ -98,9 +97,6 @@ class TidyTest(unittest.TestCase):
                     return_value=lifecycle._Plan(spec, (), (), None)
                 ),
             )
-        )
-        self.enterContext(
-            unittest.mock.patch.object(lifecycle, '_root_gb', return_value=1)
         )
 
     def fail_to_build(self):

@@ -1,0 +1,278 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The disks of a build: new ones, or those that an instance keeps."""
+
+import contextlib
+from collections.abc import Generator
+from collections.abc import Iterator
+from collections.abc import Sequence
+from typing import Protocol
+
+from oslo_log import log as logging
+from oslo_utils import timeutils
+
+from nova_powervm import exception
+from nova_powervm.instance import image
+from nova_powervm.instance import storage
+from nova_powervm.ops import disk_interfaces
+from nova_powervm.ops import images as image_ops
+from nova_powervm.ops import instance_spec
+
+LOG = logging.getLogger(__name__)
+
+
+class Preparation(Protocol):
+    """The disks of one build, after all checks."""
+
+    def make(self, iso: bytes | None) -> list[disk_interfaces.Stored]:
+        """Create what the instance does not have yet.
+
+        :param iso: Contents of its config drive; None for no config drive.
+        :returns: Its disks and medium, the root disk first.
+        """
+
+
+class DiskOps:
+    """Prepares the disks of builds.
+
+    :param disks: The disk driver.
+    :param images: Reads images.
+    """
+
+    def __init__(
+        self, disks: disk_interfaces.Disks, images: image_ops.ImageOps
+    ) -> None:
+        self._disks = disks
+        self._images = images
+
+    def check(self, instance: instance_spec.InstanceSpec) -> None:
+        """Refuse a build whose disks cannot be made, without a request.
+
+        :raises exception.ImageRefused: No disk can be made from the image.
+        :raises exception.ConfigurationError: The host offers no disks.
+        """
+        if not instance.keeps_disks:
+            instance.image_disk.image.check(self._disks.image_formats)
+        self._disks.check(config_drive=instance.config_drive is not None)
+
+    @contextlib.contextmanager
+    def opened(
+        self, instance: instance_spec.InstanceSpec
+    ) -> Iterator[Preparation]:
+        """Open the image of a build, or find the disks that it keeps.
+
+        :raises exception.ImageRefused: No disk can be made from the image.
+        :raises exception.RootDiskTooSmall: The image does not fit.
+        :raises exception.DiskMissing: A disk to keep does not exist.
+        :raises exception.DiskInUse: A running LPAR uses a disk to keep.
+        """
+        if instance.keeps_disks:
+            kept = _KeptDisks(instance, self._disks)
+            kept.find()
+            yield kept
+            return
+        with contextlib.closing(
+            _ImageSource(self._images, instance.image_disk)
+        ) as source:
+            contents = self._contents(source)
+            yield _NewDisks(instance, self._disks, contents, source)
+
+    def check_rebuild(
+        self,
+        instance: instance_spec.InstanceSpec,
+        medium_bytes: int | None,
+    ) -> None:
+        """Verify the whole image, and the space for the disks.
+
+        :param medium_bytes: Size of the config drive; None for none.
+        :raises exception.NoRoom: There is not enough space.
+        :raises exception.PowerVMError: As for :meth:`opened`.
+        """
+        root = instance.image_disk
+        contents = self._cached(root.image) or self._images.verify(
+            root.image, root.source, inspect=root.inspect
+        )
+        self._disks.check_room(
+            instance.lpar, _disks(instance, contents), medium_bytes
+        )
+
+    def _contents(self, source: '_ImageSource') -> image.Contents:
+        """Return what an image contains, without opening a cached one."""
+        return self._cached(source.described) or source.inspect()
+
+    def _cached(self, described: image.Image) -> image.Contents | None:
+        pool = self._disks.pool
+        return pool.cached_image(described) if pool else None
+
+
+class _ImageSource:
+    """An image that is opened when it is needed for the first time."""
+
+    def __init__(
+        self, images: image_ops.ImageOps, root: instance_spec.RootDisk
+    ) -> None:
+        self._images = images
+        self._root = root
+        self._reader: image_ops.ImageReader | None = None
+
+    @property
+    def described(self) -> image.Image:
+        """The image as Glance describes it."""
+        return self._root.image
+
+    def __call__(self) -> Generator[bytes]:
+        """Yield the image's bytes; see :class:`.images.ImageReader`."""
+        return self._open()()
+
+    def inspect(self) -> image.Contents:
+        """Open the image, and return what its beginning shows."""
+        return self._open().contents
+
+    def close(self) -> None:
+        """End an incomplete transfer."""
+        if self._reader is not None:
+            self._reader.close()
+
+    def _open(self) -> image_ops.ImageReader:
+        if self._reader is None:
+            root = self._root
+            self._reader = self._images.open(
+                root.image, root.source, inspect=root.inspect
+            )
+        return self._reader
+
+
+class _NewDisks:
+    """Disks that are made from an image, and blank ones."""
+
+    def __init__(
+        self,
+        instance: instance_spec.InstanceSpec,
+        disks: disk_interfaces.Disks,
+        contents: image.Contents,
+        source: _ImageSource,
+    ) -> None:
+        self._instance = instance
+        self._driver = disks
+        self._contents = contents
+        self._source = source
+        self._wanted = _disks(instance, contents)
+
+    def make(self, iso: bytes | None) -> list[disk_interfaces.Stored]:
+        """Create all disks of an LPAR that does not exist yet."""
+        lpar = self._instance.lpar
+        root, *blanks = self._wanted
+        described = self._source.described
+        with self._log_duration(
+            f'{root} from image {described.id} ({self._contents.size} bytes)'
+        ):
+            stored = [
+                self._driver.make_root(
+                    lpar, root, described, self._contents, self._source
+                )
+            ]
+        for disk in blanks:
+            with self._log_duration(str(disk)):
+                stored.append(self._driver.make_blank(lpar, disk))
+        if iso is not None:
+            with self._log_duration(f'config drive ({len(iso)} bytes)'):
+                stored.append(self._driver.make_medium(lpar, iso))
+        return stored
+
+    @contextlib.contextmanager
+    def _log_duration(self, what: str) -> Iterator[None]:
+        """Log the start and the duration of creating a disk or medium."""
+        instance = self._instance.uuid
+        LOG.info('Creating %s.', what, instance_uuid=instance)
+        with timeutils.StopWatch() as watch:
+            yield
+        LOG.info(
+            'Created %(what)s in %(seconds).1f seconds.',
+            {'what': what, 'seconds': watch.elapsed()},
+            instance_uuid=instance,
+        )
+
+
+class _KeptDisks:
+    """The disks of an instance that a pool has for it."""
+
+    def __init__(
+        self,
+        instance: instance_spec.InstanceSpec,
+        disks: disk_interfaces.Disks,
+    ) -> None:
+        self._instance = instance
+        self._driver = disks
+
+    def make(self, iso: bytes | None) -> list[disk_interfaces.Stored]:
+        """Create the config drive only.
+
+        Ask again whether a disk is in use: other requests of the build may
+        have taken minutes.
+        """
+        stored = [found.stored for found in self.find()]
+        LOG.info(
+            'Keeping the disks %s.',
+            ', '.join(item.name for item in stored),
+            instance_uuid=self._instance.uuid,
+        )
+        if iso is not None:
+            stored.append(self._driver.make_medium(self._instance.lpar, iso))
+        return stored
+
+    def find(self) -> list[disk_interfaces.PoolDisk]:
+        """Return the instance's disks, the root disk first.
+
+        :raises exception.DiskMissing: One of them does not exist.
+        :raises exception.DiskInUse: A running LPAR uses one of them.
+        """
+        pool, lpar = self._driver.pool, self._instance.lpar
+        found = {
+            known.disk.role: known
+            for known in (pool.disks(lpar) if pool else ())
+        }
+        roots = [role for role in found if storage.is_root(role)]
+        wanted = [
+            *(roots[:1] or [storage.ROOT]),
+            *(disk.role for disk in self._instance.blanks),
+        ]
+        for role in wanted:
+            if role not in found:
+                raise exception.DiskMissing(
+                    instance=self._instance.uuid, what=storage.role_name(role)
+                )
+        _check_unused(found[role] for role in wanted)
+        return [found[role] for role in wanted]
+
+
+def _check_unused(disks: Iterator[disk_interfaces.PoolDisk]) -> None:
+    for known in disks:
+        if known.in_use:
+            raise exception.DiskInUse(name=known.stored.name, lpar=known.lpar)
+
+
+def _disks(
+    instance: instance_spec.InstanceSpec, contents: image.Contents
+) -> Sequence[storage.Disk]:
+    """Return the disks that a build creates, the root disk first.
+
+    :raises exception.RootDiskTooSmall: The image does not fit the flavor.
+    """
+    root = instance.image_disk
+    size = storage.root_disk_gb(
+        root.flavor_gb, contents.disk_bytes, root.image.id
+    )
+    return (
+        storage.Disk(storage.root_role(root.flavor_gb), size),
+        *instance.blanks,
+    )

@@ -1,0 +1,229 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The protocols of storage: disk drivers, shared pools and images.
+
+:mod:`nova_powervm.powervm.disk` implements them, and disk drivers of other
+packages do.
+"""
+
+import dataclasses
+from collections.abc import Collection
+from collections.abc import Generator
+from collections.abc import Sequence
+from typing import Any
+from typing import Protocol
+
+from nova_powervm.devices import host
+from nova_powervm.instance import image
+from nova_powervm.instance import storage
+
+
+class Source(Protocol):
+    """Returns the bytes of an image, from the beginning each time."""
+
+    def __call__(self) -> Generator[bytes]:
+        """Open the image.
+
+        Closing the generator ends the transfer. Errors are raised while
+        reading.
+        """
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Stored:
+    """A disk or medium that was created.
+
+    :param name: Its name.
+    :param handle: What its disk driver needs to attach it; opaque.
+    """
+
+    name: str
+    handle: Any = dataclasses.field(compare=False, repr=False)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class PoolDisk:
+    """A disk of an LPAR in storage that several hosts share.
+
+    :param lpar: Upper-case PowerVM uuid of the LPAR that it belongs to.
+    :param disk: Its role and size.
+    :param in_use: Whether a running LPAR uses it, on any host.
+    :param stored: The disk, to attach it.
+    """
+
+    lpar: str
+    disk: storage.Disk
+    in_use: bool
+    stored: Stored
+
+
+class Pool(Protocol):
+    """Storage that several hosts share, with a cache of images.
+
+    All of its methods ask the host.
+    """
+
+    def identity(self) -> str:
+        """Return what is the same on all hosts with this storage only."""
+
+    def disks(self, lpar: str | None = None) -> Sequence[PoolDisk]:
+        """Find the disks of instances.
+
+        :param lpar: Upper-case PowerVM uuid; None for those of all LPARs.
+        """
+
+    def delete(self, disks: Collection[PoolDisk]) -> None:
+        """Delete disks, if they exist and no LPAR has them.
+
+        Log the others.
+        """
+
+    def cached_image(self, described: image.Image) -> image.Contents | None:
+        """Return the contents of an image in the cache; None without it."""
+
+    def cache_image(
+        self, described: image.Image, contents: image.Contents, source: Source
+    ) -> bool:
+        """Write an image to the cache unless it is there.
+
+        :returns: Whether it was written by this call.
+        """
+
+    def clean_cache(self, min_age: int) -> None:
+        """Delete the images from which no disk is made any more.
+
+        :param min_age: Seconds for which an image must have been found
+            unused; it may have been cached for servers that are still to come.
+        """
+
+
+class Disks(Protocol):
+    """A disk driver, which stores the disks of instances.
+
+    ``[powervm]disk_driver`` names its entry point in
+    ``nova_powervm.disk_drivers``.
+    """
+
+    @property
+    def unavailable(self) -> str | None:
+        """Why this host offers no disks; None if it does.
+
+        The reason names the missing option. All other methods can be called
+        nevertheless.
+        """
+
+    @property
+    def image_formats(self) -> Collection[str]:
+        """The formats of images that disks can be made from.
+
+        See :data:`nova_powervm.instance.image.FORMATS`.
+        """
+
+    @property
+    def pool(self) -> Pool | None:
+        """The storage if several hosts share it; None if this host has it."""
+
+    def capacity(self) -> host.DiskCapacity:
+        """Return the size of the storage and how much of it is used."""
+
+    def prepare(self) -> None:
+        """Clean up after a service that was killed; called at start."""
+
+    def check(self, *, config_drive: bool) -> None:
+        """Refuse a build if no disk can be created at all.
+
+        :param config_drive: Whether the build also needs a medium.
+        :raises exception.ConfigurationError: An option is missing or wrong.
+        """
+
+    def check_room(
+        self,
+        lpar: str,
+        disks: Sequence[storage.Disk],
+        medium_bytes: int | None,
+    ) -> None:
+        """Refuse a rebuild if there is no space for the LPAR's disks.
+
+        Ask the host. The space of the LPAR's present disks counts as free.
+
+        :param lpar: Upper-case PowerVM uuid.
+        :param disks: Its disks.
+        :param medium_bytes: Size of its medium; None for no medium.
+        :raises exception.NoRoom: There is not enough space.
+        :raises exception.ConfigurationError: The storage does not exist.
+        """
+
+    def make_root(
+        self,
+        lpar: str,
+        disk: storage.Disk,
+        described: image.Image,
+        contents: image.Contents,
+        source: Source,
+    ) -> Stored:
+        """Create a root disk with the contents of an image.
+
+        Remove a disk that could not be filled, and everything that an
+        interrupted build of the LPAR left.
+
+        :param lpar: Upper-case PowerVM uuid; the LPAR need not exist.
+        :param disk: Its role and size.
+        :param described: The image as Glance describes it.
+        :param contents: What the image contains.
+        :param source: Returns the image's bytes, the last ones only if all
+            of them are correct.
+        :raises exception.ImageDamaged: They are not correct.
+        :raises exception.NoRoom: There is not enough space.
+        """
+
+    def make_blank(self, lpar: str, disk: storage.Disk) -> Stored:
+        """Create an empty disk; replace what an interrupted build left.
+
+        :param lpar: As for :meth:`make_root`, which is called first.
+        :param disk: Its role and size.
+        :raises exception.NoRoom: There is not enough space.
+        """
+
+    def make_medium(self, lpar: str, iso: bytes) -> Stored:
+        """Create the virtual optical medium of an LPAR.
+
+        :param lpar: As for :meth:`make_root`.
+        :param iso: Its contents.
+        """
+
+    def attach(self, lpar: str, stored: Sequence[Stored]) -> None:
+        """Connect storage to an LPAR unless it is already connected.
+
+        :param lpar: Upper-case PowerVM uuid.
+        :param stored: Its disks and medium, the root disk first. Each gets
+            the same address whenever this is called with the same disks for
+            an LPAR without any, on whichever host.
+        """
+
+    def stems(self) -> Collection[str]:
+        """Return what the names of our disks begin with, one for each LPAR.
+
+        Leave out what other hosts can have made.
+
+        :returns: See :func:`nova_powervm.instance.storage.stem`.
+        """
+
+    def remove_stems(self, stems: Collection[str]) -> None:
+        """Delete the disks and media whose names begin with the stems."""
+
+    def remove(self, lpar: str, *, delete: bool = True) -> None:
+        """Disconnect and delete all storage of an LPAR, if there is any.
+
+        :param lpar: Upper-case PowerVM uuid; the LPAR itself may be gone.
+        :param delete: False to keep its disks and disconnect them only.
+        """

@@ -1,0 +1,286 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The methods of the compute driver that build and remove instances."""
+
+import functools
+from collections.abc import Callable
+from collections.abc import Sequence
+from typing import Any
+
+from nova.virt import configdrive
+
+from nova_powervm import exception
+from nova_powervm.devices import accelerators
+from nova_powervm.devices import slots
+from nova_powervm.ops import instance_spec
+from nova_powervm.ops import network
+from nova_powervm.virt import accelerator_requests
+from nova_powervm.virt import config_drives
+from nova_powervm.virt import device_tags
+from nova_powervm.virt import driver_base
+from nova_powervm.virt import errors
+from nova_powervm.virt import images
+from nova_powervm.virt import port_records
+from nova_powervm.virt import rebuild
+from nova_powervm.virt import translation
+from nova_powervm.virt import vifs
+from nova_powervm.virt.unsupported import build_requests
+
+
+@errors.translate_errors
+class Builds(driver_base.DriverBase):
+    """Creates LPARs with their slots, disks and ports, and removes them."""
+
+    def spawn(
+        self,
+        context: Any,
+        instance: Any,
+        image_meta: Any,
+        injected_files: Any,
+        admin_password: Any,
+        allocations: Any,
+        network_info: Any = None,
+        block_device_info: Any = None,
+        power_on: bool = True,
+        accel_info: Any = None,
+    ) -> None:
+        """Create the instance's LPAR with exactly its allocated slots.
+
+        The slots include those of accelerator requests. The LPAR gets a disk
+        made from the image, and an adapter for each port.
+
+        :raises nova.exception.InstanceDeployFailure: The build failed on this
+            host; Nova may try another one. Nothing is left behind.
+        :raises nova.exception.BuildAbortException: The build would fail on
+            any host.
+        """
+        try:
+            keeps_disks = self._keeps_disks(image_meta)
+            build_requests.check_supported(
+                instance,
+                image_meta,
+                block_device_info,
+                injected_files,
+                keeps_disks=keeps_disks,
+            )
+            vifs.await_allocation(instance, network_info)
+            instance.device_metadata = device_tags.describe_tagged(
+                context, instance, network_info
+            )
+            requests = accelerator_requests.parse_requests(
+                instance, self._nodename(), accel_info
+            )
+            build = self._describe_build(
+                context,
+                instance,
+                image_meta,
+                injected_files,
+                admin_password,
+                allocations,
+                network_info,
+                block_device_info,
+                requests,
+                keeps_disks=keeps_disks,
+                power_on=power_on,
+            )
+            with self._services().network.hold_resources(build.known_ports):
+                self._services().lifecycle.spawn(build)
+        except exception.PowerVMError as error:
+            raise errors.build_error_to_nova(error, instance.uuid) from error
+        rebuild.record_image(instance)
+        accelerator_requests.record_slots(instance, requests)
+
+    def rebuild(
+        self,
+        context: Any,
+        instance: Any,
+        image_meta: Any,
+        injected_files: Any,
+        admin_password: Any,
+        allocations: Any,
+        bdms: Any,
+        detach_block_devices: Any,
+        attach_block_devices: Any,
+        network_info: Any = None,
+        evacuate: bool = False,
+        block_device_info: Any = None,
+        preserve_ephemeral: bool = False,
+        accel_uuids: Any = None,
+        reimage_boot_volume: bool = False,
+    ) -> None:
+        """Refuse an impossible rebuild; leave any other one to Nova.
+
+        Nova's default rebuild destroys the instance before it calls spawn.
+        Therefore do all checks of spawn here, and read the whole image. For
+        an evacuation the checks of spawn suffice, because the old LPAR stays
+        on its host until that host is back.
+
+        :raises NotImplementedError: The rebuild is possible.
+        :raises nova.exception.InstanceFaultRollback: It is not; the server
+            continues as it was.
+        :raises nova.exception.InstanceDeployFailure: An evacuation is not
+            possible.
+        """
+        with self._refused_rebuilds.refuse_on_error(
+            context, instance, allocations, evacuate=evacuate
+        ):
+            build_requests.check_supported(
+                instance,
+                image_meta,
+                block_device_info,
+                injected_files,
+                preserve_ephemeral=preserve_ephemeral,
+                keeps_disks=evacuate and self._keeps_disks(image_meta),
+            )
+            if not evacuate:
+                build = self._describe_build(
+                    context,
+                    instance,
+                    image_meta,
+                    injected_files,
+                    admin_password,
+                    allocations,
+                    network_info,
+                    block_device_info,
+                    # Nova fetches them only after destroying the instance.
+                    accelerator_requests.fetch_requests(
+                        context,
+                        instance,
+                        self._nodename(),
+                        owned=lambda: self._slots_beside_allocated(instance),
+                    ),
+                )
+                self._services().lifecycle.check_rebuild(build)
+                self._refused_rebuilds.record_start(
+                    context, instance, allocations
+                )
+        raise NotImplementedError()
+
+    def _keeps_disks(self, image_meta: Any) -> bool:
+        """Return whether a build continues with the disks of an instance.
+
+        Nova passes no image if :meth:`instance_on_disk` is true for an
+        instance that is being evacuated.
+        """
+        return self._services().disks.pool is not None and (
+            not image_meta.obj_attr_is_set('id')
+        )
+
+    def _slots_beside_allocated(self, instance: Any) -> set[int]:
+        """Return the LPAR's slots that Nova did not allocate."""
+        described = translation.describe_instance(instance)
+        return {*self._services().attached_slots.list_slots(described)} - {
+            stored.drc_index for stored in described.stored_slots.values()
+        }
+
+    def _describe_build(
+        self,
+        context: Any,
+        instance: Any,
+        image_meta: Any,
+        injected_files: Any,
+        admin_password: Any,
+        allocations: Any,
+        network_info: Any,
+        block_device_info: Any,
+        requests: Sequence[accelerators.Request],
+        *,
+        keeps_disks: bool = False,
+        power_on: bool = True,
+    ) -> instance_spec.InstanceSpec:
+        """Describe an instance for a build."""
+        ports = vifs.ports(network_info)
+        return translation.describe_instance(
+            instance,
+            allocations=allocations,
+            root=None
+            if keeps_disks
+            else translation.root_disk(
+                instance, images.GlanceImage(context, image_meta.id)
+            ),
+            blanks=translation.blank_disks(block_device_info),
+            keeps_disks=keeps_disks,
+            requests=requests,
+            ports=network.InstancePorts(
+                known=ports,
+                ask=lambda: ports,
+                marks=port_records.NovaInstanceMarks(
+                    instance, self._nodename()
+                ),
+            ),
+            config_drive=_config_drive(
+                instance, network_info, injected_files, admin_password
+            ),
+            plugging=functools.partial(
+                vifs.wait_for_plugging, self.virtapi, instance, network_info
+            ),
+            power_on=power_on,
+        )
+
+    def destroy(
+        self,
+        context: Any,
+        instance: Any,
+        network_info: Any,
+        block_device_info: Any = None,
+        destroy_disks: bool = True,
+        destroy_secrets: bool = True,
+    ) -> None:
+        """Remove the instance's LPAR, if it exists, which frees its slots.
+
+        Also remove its disks and config drive, unless ``destroy_disks`` is
+        false, and each VLAN that the driver added for it and that is no
+        longer used.
+        """
+        self._deferred_starts.forget(instance)
+        self._services().lifecycle.destroy(
+            instance.uuid, delete_disks=destroy_disks
+        )
+        self._services().network.release_unused(
+            port_records.NovaInstanceMarks(instance, self._nodename())
+        )
+
+    def cleanup(
+        self,
+        context: Any,
+        instance: Any,
+        network_info: Any,
+        block_device_info: Any = None,
+        destroy_disks: bool = True,
+        migrate_data: Any = None,
+        destroy_vifs: bool = True,
+        destroy_secrets: bool = True,
+    ) -> None:
+        """Remove what destroy was told to keep, if there is anything."""
+        if destroy_disks:
+            self._services().lifecycle.destroy(instance.uuid)
+
+
+def _config_drive(
+    instance: Any,
+    network_info: Any,
+    injected_files: Any,
+    admin_password: str | None,
+) -> Callable[[Sequence[slots.Slot]], bytes] | None:
+    """Return what creates the instance's config drive; None without one."""
+    if not configdrive.required_by(instance):
+        return None
+
+    def make(owned: Sequence[slots.Slot]) -> bytes:
+        return config_drives.make_iso(
+            config_drives.collect_files(
+                instance, network_info, injected_files, admin_password, owned
+            )
+        )
+
+    return make
