@@ -417,10 +417,10 @@ class DiskInUse(PowerVMError):
     code = 'powervm.disk.used'
     elsewhere = False
     message = (
-        'Disk {name} is in use by a running LPAR, which is probably LPAR '
-        '{lpar} on the host that the server is evacuated from. Two LPARs '
-        'would destroy its contents. Power that host off or stop the LPAR '
-        'there, then evacuate the server again.'
+        'Disk {name} is in use by a running LPAR: probably {lpar} on another '
+        'host, where the server was before. Two LPARs would destroy its '
+        'contents. Power that host off, or stop the LPAR there, and try '
+        'again.'
     )
 
 

@@ -159,12 +159,15 @@ of a cloud. Existing providers keep their names.
         help="""
 Driver for the disks of instances.
 
-``localdisk`` creates them in a volume group of a Virtual I/O Server. Further
-drivers can be installed as entry points of ``nova_powervm.disk_drivers``.
+``localdisk`` creates them in a volume group of a Virtual I/O Server. ``ssp``
+creates them in a shared storage pool, where all hosts of the cluster see them:
+an evacuated server keeps its disks. Further drivers can be installed as entry
+points of ``nova_powervm.disk_drivers``.
 
 Related options:
 
 * ``[powervm]volume_group_name`` is required by ``localdisk``.
+* ``[powervm]cluster_name`` and ``[powervm]tier_name`` are for ``ssp``.
 """,
     ),
     cfg.StrOpt(
@@ -180,12 +183,33 @@ If unset, the host offers no DISK_GB and can't build instances.
 """,
     ),
     cfg.StrOpt(
+        'cluster_name',
+        help="""
+Cluster of Virtual I/O Servers whose shared storage pool holds the disks of
+instances, with ``disk_driver = ssp``.
+
+If unset, the host must belong to exactly one cluster. The size of the pool is
+the inventory of DISK_GB of each host that shares it, so Placement can promise
+the same space on several hosts.
+""",
+    ),
+    cfg.StrOpt(
+        'tier_name',
+        help="""
+Tier of the shared storage pool in which disks are created.
+
+If unset, the default tier of the pool is used. All hosts that share the pool
+should use the same tier, because each tier has images of its own.
+""",
+    ),
+    cfg.StrOpt(
         'media_volume_group_name',
         default='rootvg',
         help="""
 Volume group for the media repository, which holds the config drives.
 
-The group belongs to the Virtual I/O Server of ``volume_group_name``. If this
+The group belongs to the Virtual I/O Server of ``volume_group_name``, or with
+``disk_driver = ssp`` to the first one of the host in the cluster. If this
 server already has a media repository, that one is used, whatever its group.
 """,
     ),
@@ -289,6 +313,10 @@ class Settings:
     provider_names: str = 'node'
     disk_driver: str = 'localdisk'
     volume_group: str | None = None
+    cluster_name: str | None = None
+    tier_name: str | None = None
+    #: Placement's allocation ratio of DISK_GB, an option of Nova.
+    disk_overcommitment: float = 1.0
     media_volume_group: str = 'rootvg'
     media_repository_gb: int = 1
     bridge_mappings: Mapping[str, shared_ethernet.BridgeName] = (
@@ -319,6 +347,8 @@ def read_settings(group: Any) -> Settings:
         provider_names=group.provider_names,
         disk_driver=group.disk_driver,
         volume_group=group.volume_group_name,
+        cluster_name=group.cluster_name,
+        tier_name=group.tier_name,
         media_volume_group=group.media_volume_group_name,
         media_repository_gb=group.media_repository_gb,
         bridge_mappings=bridge_mappings.parse_mappings(group.bridge_mappings),

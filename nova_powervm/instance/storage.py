@@ -15,6 +15,7 @@
 import dataclasses
 import math
 import re
+import uuid
 from collections.abc import Sequence
 
 from nova_powervm import exception
@@ -32,6 +33,15 @@ UNCOUNTED_ROOT = 'x'
 SWAP = 's'
 EPHEMERALS = '0123456789'
 
+#: Roles in the names of logical units.
+_UNIT_ROLES = {
+    ROOT: 'root',
+    UNCOUNTED_ROOT: 'root0',
+    SWAP: 'swap',
+    **{role: f'eph{role}' for role in EPHEMERALS},
+}
+_ROLES_OF_UNITS = {name: role for role, name in _UNIT_ROLES.items()}
+_UNIT = re.compile(rf'nv([0-9a-f]{{32}})-({"|".join(_ROLES_OF_UNITS)})')
 _OURS = re.compile(r'nv[0-9a-f]{12}([rxs0-9]|\.iso)$')
 
 
@@ -106,6 +116,27 @@ def disk_name(lpar_uuid: str, role: str) -> str:
     return stem(lpar_uuid) + role
 
 
+def unit_name(lpar_uuid: str, role: str) -> str:
+    """Name a logical unit of an LPAR in a shared storage pool.
+
+    It begins with the stem, and contains the whole uuid, because all LPARs of
+    a cloud may be in one pool.
+    """
+    return f'nv{lpar_uuid.replace("-", "").lower()}-{_UNIT_ROLES[role]}'
+
+
+def parse_unit_name(name: str) -> tuple[str, str] | None:
+    """Return whose logical unit has a name, and its role.
+
+    :returns: Upper-case PowerVM uuid of the LPAR, and the role; None if the
+        driver has not made the unit for an instance.
+    """
+    found = _UNIT.fullmatch(name)
+    if found is None:
+        return None
+    return str(uuid.UUID(found[1])).upper(), _ROLES_OF_UNITS[found[2]]
+
+
 def config_drive_name(lpar_uuid: str) -> str:
     """Name the medium of an LPAR's config drive."""
     return stem(lpar_uuid) + '.iso'
@@ -116,6 +147,9 @@ def belongs_to(name: str, lpar_uuid: str) -> bool:
 
     :param name: As the host reports it, with or without a path.
     """
+    unit = parse_unit_name(name)
+    if unit is not None:
+        return unit[0] == lpar_uuid.upper()
     return base_name(name).startswith(stem(lpar_uuid))
 
 

@@ -13,6 +13,7 @@
 """What the parts of the compute driver share."""
 
 import contextlib
+import dataclasses
 from typing import Any
 
 import nova.conf
@@ -42,7 +43,11 @@ class DriverBase(driver.ComputeDriver):
     def __init__(self, virtapi: Any) -> None:
         super().__init__(virtapi)
         try:
-            self._settings = conf.powervm.read_settings(CONF.powervm)
+            self._settings = dataclasses.replace(
+                conf.powervm.read_settings(CONF.powervm),
+                disk_overcommitment=CONF.disk_allocation_ratio
+                or CONF.initial_disk_allocation_ratio,
+            )
         except exception.PowerVMError as error:
             raise errors.to_nova(error) from error
         self._node: str | None = None

@@ -16,12 +16,16 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from oslo_log import log as logging
 from pypowervm.wrappers import storage as pvm_storage
 
 from nova_powervm import exception
 from nova_powervm.devices import host
 from nova_powervm.instance import storage
+from nova_powervm.powervm.disk import server_groups
 from nova_powervm.powervm.disk import volume_groups
+
+LOG = logging.getLogger(__name__)
 
 #: The host reports sizes in GB with a few digits.
 ROUNDING_GB = 0.01
@@ -94,16 +98,17 @@ def addition(
 
 
 def removal(
-    is_doomed: Callable[[str], bool],
+    is_doomed: Callable[[str], bool], *, media_only: bool = False
 ) -> Callable[[pvm_storage.VG], bool]:
     """Return an edit that removes disks and media from a group.
 
     :param is_doomed: Whether to remove the disk or medium with a name.
+    :param media_only: Whether to remove no disk.
     :returns: An edit for :meth:`.volume_groups.VolumeGroups.change`.
     """
 
     def edit(group: pvm_storage.VG) -> bool:
-        kept: list[Any] = [group.virtual_disks]
+        kept: list[Any] = [] if media_only else [group.virtual_disks]
         kept += [repository.optical_media for repository in group.vmedia_repos]
         found = [
             (elements, element)
@@ -116,6 +121,28 @@ def removal(
         return bool(found)
 
     return edit
+
+
+def discard(
+    groups: server_groups.ServerGroups,
+    name: str,
+    cause: exception.PowerVMError,
+) -> None:
+    """Delete a disk or medium after a failed upload.
+
+    A failure to delete is only logged: the upload's error is reported.
+
+    :param groups: The groups of the server that has it.
+    :param cause: Why the upload failed.
+    """
+    LOG.warning('Removing %s after a failed upload: %s', name, cause)
+    try:
+        groups.change_all(removal(lambda found: found == name))
+    except exception.PowerVMError as error:
+        LOG.error(
+            '%(name)s could not be removed: %(error)s',
+            {'name': name, 'error': error},
+        )
 
 
 def check_free(

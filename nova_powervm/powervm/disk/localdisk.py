@@ -13,7 +13,6 @@
 """The disk driver ``localdisk``: disks in a volume group of a VIOS."""
 
 import contextlib
-import hashlib
 import math
 from collections.abc import Callable
 from collections.abc import Collection
@@ -40,8 +39,6 @@ from nova_powervm.powervm.disk import uploads
 from nova_powervm.powervm.disk import volume_groups
 
 LOG = logging.getLogger(__name__)
-
-_CHUNK = 64 * 1024
 
 
 def load(context: disk_drivers.Context) -> disk_interfaces.Disks:
@@ -70,7 +67,9 @@ class LocalDisk:
         self._measured: tuple[Any, host.DiskCapacity] | None = None
         self._uploads = uploads.Uploads(adapter)
         self._mappings = scsi_mappings.ScsiMappings(adapter)
-        self._media = media.MediaRepository(adapter, self._groups, settings)
+        self._media = media.MediaRepository(
+            adapter, self._groups, self._uploads, settings
+        )
 
     @property
     def unavailable(self) -> None:
@@ -180,7 +179,7 @@ class LocalDisk:
             with contextlib.closing(source()) as chunks:
                 self._uploads.send(upload, chunks)
         except exception.PowerVMError as error:
-            self._discard(name, error)
+            group_contents.discard(self._groups, name, error)
             raise
         return disk_interfaces.Stored(name, made)
 
@@ -205,33 +204,8 @@ class LocalDisk:
 
     @errors.retried
     def make_medium(self, lpar: str, iso: bytes) -> disk_interfaces.Stored:
-        """Create a virtual optical medium in the server's media repository.
-
-        If the existence of the repository was cached, a failure is retried: it
-        may have been deleted.
-        """
-        name = storage.config_drive_name(lpar)
-        remembered = self._media.ensure_repository()
-        upload = uploads.Upload(
-            vios=self._groups.vios,
-            name=name,
-            kind=uploads.MEDIUM,
-            size=len(iso),
-            sha256=hashlib.sha256(iso).hexdigest(),
-        )
-        chunks = (
-            iso[start : start + _CHUNK] for start in range(0, len(iso), _CHUNK)
-        )
-        try:
-            self._uploads.send(upload, chunks)
-        except exception.PowerVMError as error:
-            self._media.forget_repository()
-            self._discard(name, error)
-            if remembered and isinstance(error, exception.RestError):
-                raise exception.RestBusy(**error.fields) from error
-            raise
-        medium = pvm_storage.VOptMedia.bld_ref(self._adapter, name)
-        return disk_interfaces.Stored(name, medium)
+        """Create a virtual optical medium in the server's media repository."""
+        return self._media.make(lpar, iso)
 
     def attach(
         self, lpar: str, stored: Sequence[disk_interfaces.Stored]
@@ -322,19 +296,3 @@ class LocalDisk:
                 f'{size_gb:g} GB',
             )
         return disk
-
-    def _discard(self, name: str, cause: exception.PowerVMError) -> None:
-        """Delete a disk or medium after a failed upload.
-
-        A failure to delete is only logged: the upload's error is reported.
-        """
-        LOG.warning('Removing %s after a failed upload: %s', name, cause)
-        try:
-            self._groups.change_all(
-                group_contents.removal(lambda found: found == name)
-            )
-        except exception.PowerVMError as error:
-            LOG.error(
-                '%(name)s could not be removed: %(error)s',
-                {'name': name, 'error': error},
-            )

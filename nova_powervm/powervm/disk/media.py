@@ -12,6 +12,7 @@
 
 """The media repository of a Virtual I/O Server."""
 
+import hashlib
 import threading
 from collections.abc import Sequence
 
@@ -22,12 +23,15 @@ from pypowervm.wrappers import storage as pvm_storage
 from nova_powervm import exception
 from nova_powervm.conf import powervm as options
 from nova_powervm.instance import storage
+from nova_powervm.ops import disk_interfaces
 from nova_powervm.powervm.disk import group_contents
-from nova_powervm.powervm.disk import volume_groups
+from nova_powervm.powervm.disk import server_groups
+from nova_powervm.powervm.disk import uploads
 
 LOG = logging.getLogger(__name__)
 
 _REPOSITORY_NAME = 'vopt'
+_CHUNK = 64 * 1024
 
 
 class MediaRepository:
@@ -35,24 +39,23 @@ class MediaRepository:
 
     :param adapter: An adapter with a session that has logged on.
     :param groups: The volume groups of the server.
+    :param sender: Sends the bytes of media.
     :param settings: The group to create it in, and its size.
     """
 
     def __init__(
         self,
         adapter: pvm_adapter.Adapter,
-        groups: volume_groups.VolumeGroups,
+        groups: server_groups.ServerGroups,
+        sender: uploads.Uploads,
         settings: options.Settings,
     ) -> None:
         self._adapter = adapter
         self._groups = groups
+        self._uploads = sender
         self._group_name = settings.media_volume_group
         self._size_gb = settings.media_repository_gb
         self._lock = threading.Lock()
-        self._exists = False
-
-    def forget_repository(self) -> None:
-        """Look for the repository again the next time."""
         self._exists = False
 
     def check(self) -> None:
@@ -102,7 +105,40 @@ class MediaRepository:
             'the config drive',
         )
 
-    def ensure_repository(self) -> bool:
+    def make(self, lpar: str, iso: bytes) -> disk_interfaces.Stored:
+        """Create the virtual optical medium of an LPAR.
+
+        If the existence of the repository was cached, a failure can be
+        retried: it may have been deleted.
+
+        :param lpar: Upper-case PowerVM uuid.
+        :param iso: Contents of the medium.
+        :raises exception.RestBusy: Another try may succeed.
+        """
+        name = storage.config_drive_name(lpar)
+        remembered = self._ensure_repository()
+        upload = uploads.Upload(
+            vios=self._groups.vios,
+            name=name,
+            kind=uploads.MEDIUM,
+            size=len(iso),
+            sha256=hashlib.sha256(iso).hexdigest(),
+        )
+        chunks = (
+            iso[start : start + _CHUNK] for start in range(0, len(iso), _CHUNK)
+        )
+        try:
+            self._uploads.send(upload, chunks)
+        except exception.PowerVMError as error:
+            self._exists = False
+            group_contents.discard(self._groups, name, error)
+            if remembered and isinstance(error, exception.RestError):
+                raise exception.RestBusy(**error.fields) from error
+            raise
+        medium = pvm_storage.VOptMedia.bld_ref(self._adapter, name)
+        return disk_interfaces.Stored(name, medium)
+
+    def _ensure_repository(self) -> bool:
         """Create the repository unless it exists.
 
         :returns: Whether its existence was cached and not checked now.

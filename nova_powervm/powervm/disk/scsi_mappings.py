@@ -12,21 +12,33 @@
 
 """Virtual SCSI mappings: which LPAR sees which storage."""
 
+import itertools
 import threading
 from collections.abc import Iterable
+from collections.abc import Iterator
 from typing import Any
 
+from oslo_log import log as logging
 from pypowervm import adapter as pvm_adapter
 from pypowervm import const
 from pypowervm import util
 from pypowervm.tasks import scsi_mapper
+from pypowervm.wrappers import base_partition as bp
 from pypowervm.wrappers import virtual_io_server
 
 from nova_powervm.instance import storage
 from nova_powervm.powervm import errors
 from nova_powervm.powervm import session
 
+LOG = logging.getLogger(__name__)
+
 _VIOS = virtual_io_server.VIOS
+
+#: Virtual slots of the client adapters for storage. Those below are for the
+#: console and other adapters that each LPAR has; an LPAR has 64.
+_FIRST_SLOT = 4
+_SLOTS_OF_SERVER = 16
+_SERVERS = 2
 
 
 class ScsiMappings:
@@ -44,22 +56,46 @@ class ScsiMappings:
         self._changing = threading.Lock()
 
     @errors.retried_on_conflict
-    def attach(self, vios: str, lpar: str, elements: Iterable[Any]) -> None:
+    def attach(
+        self,
+        vios: str,
+        lpar: str,
+        elements: Iterable[Any],
+        number: int = 0,
+    ) -> bool:
         """Map storage of a VIOS to an LPAR, unless it is mapped already.
+
+        Each element is alone on its client adapter, whose virtual slot depends
+        only on the parameters: then the devices of a guest have the same
+        addresses on every host.
 
         :param vios: Uuid of the server.
         :param lpar: Upper-case PowerVM uuid.
         :param elements: pypowervm's wrappers of the storage.
+        :param number: Which of several servers this is, counted from 0.
+        :returns: Whether the server runs; otherwise nothing is mapped.
         """
         action = f'mapping storage to LPAR {lpar}'
         with self._changing, errors.translated(action):
             server = self._read(vios)
+            if server.state != bp.LPARState.RUNNING:
+                LOG.warning(
+                    'Virtual I/O Server %(name)s is %(state)s and maps no '
+                    'storage to LPAR %(lpar)s.',
+                    {'name': server.name, 'state': server.state, 'lpar': lpar},
+                )
+                return False
             wanted = [
-                scsi_mapper.build_vscsi_mapping(None, server, lpar, element)
-                for element in elements
+                scsi_mapper.build_vscsi_mapping(
+                    None, server, lpar, element, lpar_slot_num=slot
+                )
+                for slot, element in zip(
+                    _client_slots(number), elements, strict=False
+                )
             ]
             if any([scsi_mapper.add_map(server, new) for new in wanted]):
                 server.update(timeout=session.ANSWER_SECONDS)
+            return True
 
     def detach(self, lpar: str) -> set[str]:
         """Unmap all storage of an LPAR on all servers, if there is any.
@@ -90,6 +126,20 @@ class ScsiMappings:
 
     def _read(self, vios: str) -> virtual_io_server.VIOS:
         return _VIOS.get(self._adapter, uuid=vios, xag=[const.XAG.VIO_SMAP])
+
+
+def _client_slots(number: int) -> Iterator[int | None]:
+    """Yield the virtual slots for storage of one server.
+
+    The adapters of ports get the highest slots. If a host has many servers,
+    it chooses the slots for the storage of the last ones.
+
+    :param number: Which of several servers this is, counted from 0.
+    """
+    for offset in itertools.count():
+        slot = _FIRST_SLOT + number * _SLOTS_OF_SERVER + offset
+        is_free = offset < _SLOTS_OF_SERVER and number < _SERVERS
+        yield slot if is_free else None
 
 
 def _is_mapped_to(mapping: virtual_io_server.VSCSIMapping, lpar: str) -> bool:

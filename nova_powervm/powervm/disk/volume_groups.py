@@ -25,14 +25,14 @@ from pypowervm.wrappers import virtual_io_server
 
 from nova_powervm import exception
 from nova_powervm.powervm import errors
-from nova_powervm.powervm import session
+from nova_powervm.powervm.disk import server_groups
 
 LOG = logging.getLogger(__name__)
 
 _VIOS = virtual_io_server.VIOS
 
 
-class VolumeGroups:
+class VolumeGroups(server_groups.ServerGroups):
     """A volume group, and the other groups of its Virtual I/O Server.
 
     :param adapter: An adapter with a session that has logged on.
@@ -45,18 +45,16 @@ class VolumeGroups:
         adapter: pvm_adapter.Adapter,
         name: str,
     ) -> None:
-        self._adapter = adapter
+        super().__init__(adapter, self._look_up_vios)
         self._name = name
         self._reading = threading.Lock()
-        self._changing = threading.Lock()
         self._vios: str | None = None
         self._group: storage.VG | None = None
         # The host's answer to the last change.
         self._answered: storage.VG | None = None
 
-    @property
-    def vios(self) -> str:
-        """The uuid of the Virtual I/O Server, which is looked up once."""
+    def _look_up_vios(self) -> str:
+        """Return the uuid of the Virtual I/O Server, reading it once."""
         if self._vios is None:
             self.read()
         assert self._vios is not None  # noqa: S101 - read finds or raises
@@ -90,14 +88,6 @@ class VolumeGroups:
                 action=f'reading {self}', reason='it does not report its size'
             )
         return group
-
-    def all(self, vios: str | None = None) -> list[storage.VG]:
-        """Read all groups of a Virtual I/O Server.
-
-        :param vios: Its uuid; None for the one that has this group.
-        """
-        with errors.translated(f'reading the volume groups beside {self}'):
-            return self._read_groups(vios or self.vios)
 
     @errors.retried_on_conflict
     def change(
@@ -138,28 +128,13 @@ class VolumeGroups:
                 action=f'changing {self}', reason='it was recreated'
             ) from error
 
-    @errors.retried_on_conflict
-    def change_all(
-        self, edit: Callable[[storage.VG], bool], vios: str | None = None
-    ) -> None:
-        """Change all groups of a Virtual I/O Server.
-
-        :param edit: As in :meth:`change`.
-        :param vios: As in :meth:`all`.
-        """
-        with self._changing:
-            for group in self.all(vios):
-                if edit(group):
-                    with errors.translated(f'changing {group.name}'):
-                        self._update(group)
-
     def _update(self, group: storage.VG) -> storage.VG:
         """Send a changed group, with a time limit that pypowervm lacks.
 
         The answer for the configured group is copied and kept: changes that
         callers make to its disks must not be part of the next update.
         """
-        answer = group.update(timeout=session.ANSWER_SECONDS)
+        answer = super()._update(group)
         if answer.uuid == self._uuid:
             self._answered = storage.VG.wrap(
                 copy.deepcopy(answer.entry), etag=answer.etag
@@ -205,12 +180,6 @@ class VolumeGroups:
         vios, group = found[0]
         self._vios = vios.uuid
         return group
-
-    def _read_groups(self, vios: str) -> list[storage.VG]:
-        groups = storage.VG.get(
-            self._adapter, parent_type=_VIOS, parent_uuid=vios
-        )
-        return list(groups)
 
     def _not_found(
         self, found: list[tuple[virtual_io_server.VIOS, storage.VG]]

@@ -1,0 +1,289 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""A shared storage pool, and the logical units of one of its tiers."""
+
+import contextlib
+import dataclasses
+import threading
+from collections.abc import Iterable
+
+from oslo_log import log as logging
+from pypowervm import adapter as pvm_adapter
+from pypowervm import exceptions as pvm
+from pypowervm.wrappers import cluster as pvm_cluster
+from pypowervm.wrappers import storage
+
+from nova_powervm import exception
+from nova_powervm.powervm import errors
+from nova_powervm.powervm import session
+
+LOG = logging.getLogger(__name__)
+
+DISK = storage.LUType.DISK
+IMAGE = storage.LUType.IMAGE
+
+#: UDIDs of an image and of what its clones say that they were cloned from
+#: differ in the type, with which each of them begins.
+_TYPE_DIGITS = 2
+#: The host reports sizes in GB with a few digits.
+ROUNDING_GB = 0.01
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Place:
+    """Where the pool is.
+
+    :param pool: The pool as last read.
+    :param tier: The tier for new units.
+    :param servers: Uuids of the Virtual I/O Servers of this host that are
+        nodes of the cluster, by partition id.
+    """
+
+    pool: storage.SSP
+    tier: storage.Tier
+    servers: tuple[str, ...]
+
+
+class StoragePool:
+    """The pool of a cluster to which Virtual I/O Servers of this host belong.
+
+    :param adapter: An adapter with a session that has logged on.
+    :param cluster_name: Name of the cluster; None for the only one.
+    :param tier_name: Name of the tier for new units; None for the default.
+    """
+
+    def __init__(
+        self,
+        adapter: pvm_adapter.Adapter,
+        cluster_name: str | None = None,
+        tier_name: str | None = None,
+    ) -> None:
+        self._adapter = adapter
+        self._cluster_name = cluster_name
+        self._tier_name = tier_name
+        self._lock = threading.Lock()
+        self._place: _Place | None = None
+
+    @property
+    def servers(self) -> tuple[str, ...]:
+        """Uuids of this host's Virtual I/O Servers in the cluster."""
+        return self._found().servers
+
+    @property
+    def tier(self) -> storage.Tier:
+        """The tier in which units are created."""
+        return self._found().tier
+
+    @errors.retried
+    def read(self) -> storage.SSP:
+        """Read the pool, with one conditional request if it is unchanged.
+
+        :raises exception.ConfigurationError: There is not exactly one pool
+            and tier that the options name.
+        """
+        with errors.translated(f'reading {self}'):
+            place = self._found()
+            try:
+                pool = place.pool.refresh(use_etag=True)
+            except pvm.HttpNotFound:
+                self.forget()
+                return self._found().pool
+            with self._lock:
+                if self._place is place:
+                    self._place = dataclasses.replace(place, pool=pool)
+            return pool
+
+    @errors.retried
+    def units(self) -> list[storage.LUEnt]:
+        """Read the logical units of the tier."""
+        with errors.translated(f'reading the logical units of {self}'):
+            try:
+                return list(storage.LUEnt.get(self._adapter, parent=self.tier))
+            except pvm.HttpNotFound:
+                self.forget()
+                return list(storage.LUEnt.get(self._adapter, parent=self.tier))
+
+    @errors.retried
+    def unit(self, uuid: str) -> storage.LUEnt | None:
+        """Read a logical unit; return None if there is none."""
+        with errors.translated(f'reading logical unit {uuid} of {self}'):
+            try:
+                return storage.LUEnt.get(
+                    self._adapter, uuid=uuid, parent=self.tier
+                )
+            except pvm.HttpNotFound:
+                return None
+
+    def create(
+        self,
+        name: str,
+        size_gb: float,
+        kind: str,
+        image: storage.LUEnt | None = None,
+    ) -> storage.LUEnt:
+        """Create a logical unit with a name that nobody else gives one.
+
+        :param size_gb: Its size in GiB.
+        :param kind: :data:`DISK` or :data:`IMAGE`.
+        :param image: The image that it begins as a copy of; None for an empty
+            unit.
+        """
+        new = storage.LUEnt.bld(
+            self._adapter, name, size_gb, thin=True, typ=kind, clone=image
+        )
+        try:
+            with errors.translated(f'creating logical unit {name}'):
+                made = new.create(
+                    parent=self.tier, timeout=session.ANSWER_SECONDS
+                )
+        except exception.RestUnreachable:
+            # It may exist although the answer was lost.
+            made = next((u for u in self.units() if u.name == name), None)
+            if made is None:
+                raise
+        return _checked(made, size_gb)
+
+    @errors.retried_on_conflict
+    def rename(self, unit: storage.LUEnt, name: str) -> storage.LUEnt:
+        """Rename a logical unit unless it was changed since it was read.
+
+        :raises exception.RestConflict: It was.
+        """
+        with errors.translated(f'renaming logical unit {unit.name}'):
+            current = storage.LUEnt.get(
+                self._adapter, uuid=unit.uuid, parent=self.tier
+            )
+            if current.name == name:
+                # By an earlier try, whose answer was lost.
+                return current
+            if current.name != unit.name:
+                raise _Renamed(
+                    action=f'renaming logical unit {unit.name}',
+                    reason=f'it was renamed to {current.name}',
+                )
+            current.set_parm_value('UnitName', name)
+            return current.update(timeout=session.ANSWER_SECONDS)
+
+    @errors.retried
+    def delete(self, unit: storage.LUEnt, *, etag: str | None = None) -> None:
+        """Delete a logical unit if it exists.
+
+        :param etag: Delete it only if it still has this ETag.
+        :raises exception.RestError: It is mapped, or an image of others.
+        """
+        with (
+            errors.translated(f'deleting logical unit {unit.name}'),
+            contextlib.suppress(pvm.HttpNotFound),
+        ):
+            self._adapter.delete_by_href(unit.href, etag=etag)
+
+    def forget(self) -> None:
+        """Look for the cluster again the next time."""
+        with self._lock:
+            self._place = None
+
+    def _found(self) -> _Place:
+        with self._lock:
+            if self._place is None:
+                with errors.translated(f'looking for {self}'):
+                    self._place = self._find()
+            return self._place
+
+    def _find(self) -> _Place:
+        cluster = self._find_cluster()
+        pool = storage.SSP.get(self._adapter, uuid=cluster.ssp_uuid)
+        nodes = sorted(
+            (node for node in cluster.nodes if node.vios_uuid),
+            key=lambda node: node.lpar_id or 0,
+        )
+        if not nodes:
+            raise exception.ConfigurationError(
+                reason=f'no Virtual I/O Server of this host is a node of '
+                f'cluster {cluster.name}. Add one with `cluster -addnode`'
+            )
+        return _Place(
+            pool,
+            self._find_tier(pool),
+            tuple(node.vios_uuid for node in nodes),
+        )
+
+    def _find_cluster(self) -> pvm_cluster.Cluster:
+        clusters = pvm_cluster.Cluster.get(self._adapter)
+        wanted = self._cluster_name
+        found = [one for one in clusters if wanted in (None, one.name)]
+        if len(found) == 1:
+            return found[0]
+        names = ', '.join(one.name for one in clusters) or 'none'
+        what = (
+            f"[powervm]cluster_name = '{wanted}': no cluster of this host has "
+            'this name'
+            if wanted
+            else '[powervm]cluster_name is not set, and this host does not '
+            'belong to exactly one cluster'
+        )
+        raise exception.ConfigurationError(
+            reason=f'{what}. The clusters are: {names}'
+        )
+
+    def _find_tier(self, pool: storage.SSP) -> storage.Tier:
+        tiers = storage.Tier.get(
+            self._adapter,
+            parent_type=storage.SSP.schema_type,
+            parent_uuid=pool.uuid,
+        )
+        wanted = self._tier_name
+        for tier in tiers:
+            if tier.name == wanted or (wanted is None and tier.is_default):
+                return tier
+        names = ', '.join(tier.name for tier in tiers)
+        what = (
+            f"[powervm]tier_name = '{wanted}': there is no such tier in"
+            if wanted
+            else '[powervm]tier_name is not set, and there is no default in'
+        )
+        raise exception.ConfigurationError(
+            reason=f'{what} pool {pool.name}. Its tiers are: {names}'
+        )
+
+    def __str__(self) -> str:
+        name = self._cluster_name
+        return 'the shared storage pool' + (
+            f' of cluster {name}' if name else ''
+        )
+
+
+class _Renamed(exception.RestError):
+    """Another host has renamed the unit, so it is in another state now."""
+
+
+def is_clone_of(unit: storage.LUEnt, image: storage.LUEnt) -> bool:
+    """Return whether a logical unit is a linked clone of an image."""
+    origin = unit.cloned_from_udid
+    return bool(origin) and (
+        origin[_TYPE_DIGITS:] == image.udid[_TYPE_DIGITS:]
+    )
+
+
+def has_clones(image: storage.LUEnt, units: Iterable[storage.LUEnt]) -> bool:
+    """Return whether there is a linked clone of an image among units."""
+    return any(is_clone_of(unit, image) for unit in units)
+
+
+def _checked(unit: storage.LUEnt, size_gb: float) -> storage.LUEnt:
+    """Verify that a new logical unit is not too small."""
+    if unit.capacity < size_gb - ROUNDING_GB:
+        raise exception.RestError(
+            action=f'creating logical unit {unit.name}',
+            reason=f'it has {unit.capacity:g} GB instead of {size_gb:g} GB',
+        )
+    return unit
