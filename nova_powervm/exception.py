@@ -420,7 +420,7 @@ class DiskInUse(PowerVMError):
         'Disk {name} is in use by a running LPAR: probably {lpar} on another '
         'host, where the server was before. Two LPARs would destroy its '
         'contents. Power that host off, or stop the LPAR there, and try '
-        'again.'
+        'again. If it is off, see [powervm]check_disks_in_use.'
     )
 
 

@@ -202,6 +202,19 @@ If unset, the default tier of the pool is used. All hosts that share the pool
 should use the same tier, because each tier has images of its own.
 """,
     ),
+    cfg.BoolOpt(
+        'check_disks_in_use',
+        default=True,
+        help="""
+Whether nova-compute refuses to build a server with disks of a shared storage
+pool that a running LPAR uses, according to the pool (REST element ``InUse``).
+
+This protects a server whose old host was not powered off before the server was
+evacuated. Set the option to false only if the pool reports disks of LPARs that
+do not run as being in use, and only while nothing but your own procedure keeps
+two LPARs from writing to one disk.
+""",
+    ),
     cfg.StrOpt(
         'media_volume_group_name',
         default='rootvg',
@@ -315,6 +328,7 @@ class Settings:
     volume_group: str | None = None
     cluster_name: str | None = None
     tier_name: str | None = None
+    check_disks_in_use: bool = True
     #: Placement's allocation ratio of DISK_GB, an option of Nova.
     disk_overcommitment: float = 1.0
     media_volume_group: str = 'rootvg'
@@ -349,6 +363,7 @@ def read_settings(group: Any) -> Settings:
         volume_group=group.volume_group_name,
         cluster_name=group.cluster_name,
         tier_name=group.tier_name,
+        check_disks_in_use=group.check_disks_in_use,
         media_volume_group=group.media_volume_group_name,
         media_repository_gb=group.media_repository_gb,
         bridge_mappings=bridge_mappings.parse_mappings(group.bridge_mappings),

@@ -20,6 +20,7 @@ import dataclasses
 import math
 from collections.abc import Collection
 from collections.abc import Iterable
+from collections.abc import Iterator
 from collections.abc import Sequence
 
 from oslo_log import log as logging
@@ -65,6 +66,7 @@ class SharedStoragePool:
         settings = context.settings
         self._adapter = context.adapter
         self._overcommitment = settings.disk_overcommitment
+        self._checks_use = settings.check_disks_in_use
         self._units = pools.StoragePool(
             context.adapter, settings.cluster_name, settings.tier_name
         )
@@ -166,9 +168,12 @@ class SharedStoragePool:
         :raises exception.NoRoom: There is too little space.
         :raises exception.RestBusy: The image was deleted at the same time.
         """
-        self._remove_leftovers(self.disks(lpar))
+        units = self._units.units()
+        self._remove_leftovers(self._disks_among(units, lpar))
         self._check_free([disk])
-        found, _ = self._cache.provide(described, contents, source)
+        found = self._cache.find(described.fingerprint, units)
+        if found is None:
+            found, _ = self._cache.provide(described, contents, source)
         made = self._make(lpar, disk, found)
         if not self._cache.is_usable(found):
             self._units.delete(made)
@@ -256,19 +261,20 @@ class SharedStoragePool:
 
     def disks(self, lpar: str | None = None) -> list[disk_interfaces.PoolDisk]:
         """Find the logical units of instances; see the protocol."""
-        found = []
-        for unit in self._units.units():
+        return list(self._disks_among(self._units.units(), lpar))
+
+    def _disks_among(
+        self, units: Iterable[pvm_storage.LUEnt], lpar: str | None
+    ) -> Iterator[disk_interfaces.PoolDisk]:
+        for unit in units:
             parsed = storage.parse_unit_name(unit.name)
             if parsed is not None and lpar in (None, parsed[0]):
-                found.append(
-                    disk_interfaces.PoolDisk(
-                        lpar=parsed[0],
-                        disk=storage.Disk(parsed[1], unit.capacity),
-                        in_use=bool(unit.in_use),
-                        stored=self._stored(unit),
-                    )
+                yield disk_interfaces.PoolDisk(
+                    lpar=parsed[0],
+                    disk=storage.Disk(parsed[1], unit.capacity),
+                    in_use=self._checks_use and bool(unit.in_use),
+                    stored=self._stored(unit),
                 )
-        return found
 
     def delete(self, disks: Collection[disk_interfaces.PoolDisk]) -> None:
         """Delete logical units, if they exist and no LPAR has them."""
