@@ -85,4 +85,5 @@ class Emulation:
         with self.host.changing():
             self.host.events.close()
             self.host.contents.close()
+            self.host.site.leave(self.host)
         self.token_files.close()

@@ -16,7 +16,6 @@ import contextlib
 import dataclasses
 import random
 import secrets
-import threading
 import time
 import uuid as uuid_module
 from collections.abc import Callable
@@ -29,6 +28,7 @@ from nova_powervm.emulator.core import errors
 from nova_powervm.emulator.core import events as events_module
 from nova_powervm.emulator.core import resource
 from nova_powervm.emulator.core import sessions as sessions_module
+from nova_powervm.emulator.core import site as site_module
 
 Resource = resource.Resource
 R = TypeVar('R', bound=Resource)
@@ -56,6 +56,10 @@ class Host:
     :param seed: of every value that hardware would choose at random, but
         for session tokens.
     :param clock: gives the time in seconds.
+    :param site: whose hosts share pools with this one; None for a site of
+        its own.
+    :ivar pools: the storage pools that it shares, by uuid, each with the
+        uuids of this host's Virtual I/O Servers that are nodes.
     """
 
     def __init__(
@@ -64,9 +68,10 @@ class Host:
         password: str = 'abc123',  # noqa: S107 - a test credential
         seed: int = 0,
         clock: Callable[[], float] = time.time,
+        site: site_module.Site | None = None,
     ) -> None:
-        self.condition = threading.Condition(threading.RLock())
-        self._changes = threading.RLock()
+        self.site = site or site_module.Site(seed)
+        self.condition = self.site.condition
         self.clock = clock
         self._seed = seed
         # Not cryptography: equal seeds must give equal worlds.
@@ -77,9 +82,10 @@ class Host:
         self.sessions = sessions_module.Sessions(
             username, password, _new_token
         )
-        self._resources: dict[str, dict[str, Resource]] = {}
-        self._revision = 0
+        self._resources: site_module.Table = {}
+        self.pools: dict[str, list[str]] = {}
         self._silent = False
+        self.site.hosts.append(self)
 
     @contextlib.contextmanager
     def changing(self) -> Iterator[None]:
@@ -88,7 +94,7 @@ class Host:
         Whoever only reads holds ``condition``.
         """
         # Always in this order; the reverse would be a deadlock.
-        with self._changes, self.condition:
+        with self.site.changes, self.condition:
             yield
 
     @contextlib.contextmanager
@@ -104,13 +110,16 @@ class Host:
         finally:
             self.condition.acquire()
 
-    def add(self, resource: Resource, quiet: bool = False) -> None:
+    def add(
+        self, resource: Resource, quiet: bool = False, detail: str = ''
+    ) -> None:
         """Make a resource part of the host and announce it.
 
         :param quiet: no event; for resources of a world being loaded.
+        :param detail: what the event says of it.
         :raises errors.Conflict: the host has one of this kind and uuid.
         """
-        kind = self._resources.setdefault(resource.kind, {})
+        kind = self._table(resource).setdefault(resource.kind, {})
         if resource.uuid.upper() in kind:
             raise errors.Conflict(
                 f'{resource.kind} {resource.uuid} is there more than once'
@@ -123,7 +132,7 @@ class Host:
         content.identify(resource.element, resource.uuid, created)
         self.stamp(resource)
         if not quiet:
-            self._emit('ADD_URI', resource)
+            self._emit('ADD_URI', resource, detail)
 
     def touch(self, resource: Resource, detail: str = 'Other') -> None:
         """Give a changed resource a new revision and announce the change."""
@@ -132,12 +141,11 @@ class Host:
 
     def stamp(self, resource: Resource) -> None:
         """Give a resource a new revision, but do not announce it."""
-        self._revision += 1
-        resource.revision = self._revision
+        resource.revision = self.site.next_revision()
 
     def remove(self, resource: Resource) -> None:
         """Take a resource out of the host and announce it."""
-        del self._resources[resource.kind][resource.uuid.upper()]
+        del self._table(resource)[resource.kind][resource.uuid.upper()]
         self._emit('DELETE_URI', resource)
 
     @contextlib.contextmanager
@@ -145,25 +153,33 @@ class Host:
         """Empty the host for a new world; put the old one back if it fails.
 
         There are no events meanwhile. Random choices start anew, so that a
-        world always gets the same uuids.
+        world always gets the same uuids. Pools that another host shares stay
+        as they are.
         """
-        old = self._resources, self.behaviour
+        old = self._resources, self.behaviour, self.pools
         chosen = self.random.getstate()
-        self._resources, self.behaviour = {}, Behaviour()
+        self._resources, self.behaviour, self.pools = {}, Behaviour(), {}
+        shared = self.site.drop_unshared()
         self.random.seed(self._seed)
         self._silent = True
         try:
             yield
         except BaseException:
-            self._resources, self.behaviour = old
+            self._resources, self.behaviour, self.pools = old
+            self.site.shared = shared
             self.random.setstate(chosen)
             raise
         finally:
             self._silent = False
+        self.site.drop_contents(shared)
 
     def find(self, kind: str, uuid: str) -> Resource | None:
         """Return the resource with a kind and uuid (in any case), or None."""
-        return self._resources.get(kind, {}).get(uuid.upper())
+        uuid = uuid.upper()
+        found = self._resources.get(kind, {}).get(uuid)
+        if found is None:
+            found = self.site.shared.get(kind, {}).get(uuid)
+        return found if found is not None and self._sees(found) else None
 
     def get(self, kind: str, uuid: str) -> Resource:
         """Return the resource with a kind and uuid.
@@ -192,7 +208,9 @@ class Host:
         self, kind: str, parent: Resource | None = None
     ) -> Iterator[Resource]:
         """Yield the resources of a kind, of one parent if it is given."""
-        for found in tuple(self._resources.get(kind, {}).values()):
+        own = self._resources.get(kind, {}).values()
+        shared = self.site.shared.get(kind, {}).values()
+        for found in (*own, *filter(self._sees, shared)):
             if parent is None or found.parent is parent:
                 yield found
 
@@ -200,7 +218,7 @@ class Host:
         self, type_: type[R], parent: Resource | None = None
     ) -> Iterator[R]:
         """Yield the resources of a class, of one parent if it is given."""
-        for kind in tuple(self._resources):
+        for kind in {**self._resources, **self.site.shared}:
             for found in self.all(kind, parent):
                 if isinstance(found, type_):
                     yield found
@@ -225,8 +243,20 @@ class Host:
         return str(uuid_module.UUID(int=bits, version=4))
 
     def _emit(self, type_: str, resource: Resource, detail: str = '') -> None:
-        if resource.announced and not self._silent:
-            self.events.emit(type_, resource.event_path, detail)
+        if not resource.announced or self._silent:
+            return
+        for host in self._sharers(resource):
+            host.events.emit(type_, resource.event_path, detail)
+
+    def _table(self, resource: Resource) -> site_module.Table:
+        return self.site.shared if resource.pool_uuid else self._resources
+
+    def _sees(self, resource: Resource) -> bool:
+        return not resource.pool_uuid or resource.pool_uuid in self.pools
+
+    def _sharers(self, resource: Resource) -> list['Host']:
+        pool = resource.pool_uuid
+        return self.site.sharers(pool) if pool else [self]
 
 
 def _new_token() -> str:

@@ -37,10 +37,13 @@ class Resource:
     :cvar announced: whether changes send events.
     :cvar conditional: whether a request whose If-Match names an earlier
         revision is refused.
+    :ivar pool_uuid: the uuid of the storage pool that it is a part of; empty
+        for what belongs to one host.
     """
 
     announced = True
     conditional = True
+    pool_uuid = ''
 
     def __init__(
         self,
