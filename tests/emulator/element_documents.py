@@ -29,9 +29,11 @@ from pypowervm.wrappers import base_partition as bp
 from pypowervm.wrappers import job
 from pypowervm.wrappers import managed_system as ms
 from pypowervm.wrappers import network
+from pypowervm.wrappers import storage
 from pypowervm.wrappers import virtual_io_server
 
 from nova_powervm.emulator import fixture
+from nova_powervm.emulator import worlds
 from tests.emulator import base
 
 CAPTURES = pathlib.Path(pypowervm.__file__).parent / 'tests' / 'data'
@@ -84,6 +86,12 @@ DESCRIBED = {
     ]
 }
 
+CLUSTER = {
+    'name': 'cluster',
+    'nodes': ['vios1'],
+    'pool': {'name': 'pool', 'capacity': 1024},
+}
+
 
 @dataclasses.dataclass(frozen=True)
 class Captured:
@@ -129,7 +137,8 @@ def served():
     The system is one that a world describes without a capture. Everything
     else is of the default world or made in it.
     """
-    with fixture.Emulator(event_wait=0) as emulator:
+    world = worlds.default() | {'clusters': [CLUSTER]}
+    with fixture.Emulator(world, event_wait=0) as emulator:
         adapter = base.adapter_for(emulator)
         try:
             return _Host(emulator.control, adapter).documents()
@@ -149,11 +158,13 @@ class _Host:
         lpar = self._lpar('shared', phys_io_slots=self._slots())
         ibmi = self._lpar('dedicated', dedicated_proc=True, env='OS400')
         self._storage(lpar)
+        self._units(lpar)
         self._network(lpar)
         jobs = self._jobs(lpar)
         self.control.set_partition(lpar.uuid, rmc_state='active')
         return {
             **self._children(),
+            **self._shared(),
             'LogicalPartition': [
                 *self._read('LogicalPartition', lpar.uuid),
                 *self._read('LogicalPartition', ibmi.uuid),
@@ -200,6 +211,32 @@ class _Host:
                 self.adapter, uuid=vios.uuid, xag=[const.XAG.VIO_SMAP]
             )
             scsi_mapper.add_vscsi_mapping(None, vios, lpar.uuid, element)
+
+    def _units(self, lpar):
+        """Map a linked clone to the LPAR."""
+        (tier,) = storage.Tier.get(self.adapter)
+        _, image = storage_tasks.crt_lu(
+            tier, 'image', 1, typ=storage.LUType.IMAGE
+        )
+        _, clone = storage_tasks.crt_lu(tier, 'clone', 1, clone=image)
+        (vios,) = virtual_io_server.VIOS.get(
+            self.adapter, xag=[const.XAG.VIO_SMAP]
+        )
+        scsi_mapper.add_vscsi_mapping(
+            None,
+            vios,
+            lpar.uuid,
+            storage.LU.bld_ref(self.adapter, clone.name, clone.udid),
+        )
+
+    def _shared(self):
+        """Return the cluster and what is in its pool."""
+        (tier,) = storage.Tier.get(self.adapter)
+        kinds = ('Cluster', 'SharedStoragePool', 'Tier')
+        return {
+            'LogicalUnit': self._read('Tier', tier.uuid, 'LogicalUnit'),
+            **{kind: self._read(kind) for kind in kinds},
+        }
 
     def _network(self, lpar):
         """Give the LPAR an adapter, and take its VLAN to the bridge."""

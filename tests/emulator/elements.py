@@ -36,6 +36,10 @@ NOUNS = (
     'LogicalPartition',
     'VirtualIOServer',
     'VolumeGroup',
+    'Cluster',
+    'SharedStoragePool',
+    'Tier',
+    'LogicalUnit',
     'NetworkBridge',
     'VirtualNetwork',
     'VirtualSwitch',
@@ -184,9 +188,7 @@ ABSENT = {
         ): _REFUSED
         for path in (
             'Storage/PhysicalVolume',
-            'Storage/LogicalUnit',
             'TargetDevice/PhysicalVolumeVirtualTargetDevice',
-            'TargetDevice/SharedStoragePoolLogicalUnitVirtualTargetDevice',
         )
     },
     ('JobResponse', 'ResponseException/StackTrace'): (

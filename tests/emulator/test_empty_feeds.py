@@ -19,12 +19,7 @@ from pypowervm.wrappers import storage
 from tests.emulator import wire
 
 NOBODY = '00000000-0000-0000-0000-000000000000'
-ROOTS = (
-    'Group',
-    'Cluster',
-    'SharedStoragePool',
-    'Tier',
-)
+ROOTS = ('Cluster', 'Group', 'SharedStoragePool', 'Tier')
 OF_PARTITION = (
     'VirtualFibreChannelClientAdapter',
     'VirtualSCSIClientAdapter',

@@ -447,12 +447,13 @@ class RefusedMappingTest(storage.StorageTestCase):
             wrappers.VOptMedia.bld_ref(self.adapter, 'disk1'),
         )
 
-    def test_mapping_refuses_physical_volumes_and_logical_units(self):
-        for element, name in (
-            (wrappers.PV.bld(self.adapter, 'hdisk1'), 'PhysicalVolume'),
-            (wrappers.LU.bld_ref(self.adapter, 'lu', '27x'), 'LogicalUnit'),
-        ):
-            self.refused(400, name, self.client, element)
+    def test_mapping_refuses_physical_volumes(self):
+        volume = wrappers.PV.bld(self.adapter, 'hdisk1')
+        self.refused(400, 'PhysicalVolume', self.client, volume)
+
+    def test_mapping_refuses_logical_units_without_pool(self):
+        unit = wrappers.LU.bld_ref(self.adapter, 'lu', '27x')
+        self.refused(409, 'no LogicalUnit', self.client, unit)
 
     def test_mapping_refuses_storage_mapped_to_other_client(self):
         self.repository()

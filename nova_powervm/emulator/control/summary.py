@@ -17,6 +17,7 @@ from typing import Any
 from nova_powervm.emulator import nouns
 from nova_powervm.emulator.core import emulation as emulation_module
 from nova_powervm.emulator.core import host as host_module
+from nova_powervm.emulator.core import noun as noun_module
 from nova_powervm.emulator.core import resource
 from nova_powervm.emulator.nouns.managed_system import model as managed_system
 from nova_powervm.emulator.nouns.partition import model as partition_module
@@ -41,16 +42,18 @@ def state(emulation: emulation_module.Emulation) -> JSON:
             }
             for found in host.of_type(managed_system.System)
         ],
+        **_children(host, None),
         'jobs': [other.summary() for other in emulation.jobs],
         'job_mode': emulation.jobs.mode.value,
         'sessions': len(host.sessions),
     }
 
 
-def _children(host: host_module.Host, found: resource.Resource) -> JSON:
-    """Summarize what a resource has of each noun."""
+def _children(host: host_module.Host, found: resource.Resource | None) -> JSON:
+    """Summarize what a resource, or the host itself, has of each noun."""
     children: JSON = {}
     for noun in nouns.NOUNS:
-        if noun.summary and found.kind in noun.parents:
+        parent = found.kind if found else noun_module.ROOT
+        if noun.summary and parent in noun.parents:
             children |= noun.summary(host, found)
     return children

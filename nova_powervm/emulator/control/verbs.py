@@ -26,6 +26,7 @@ from typing import Any
 
 from nova_powervm.emulator import worlds
 from nova_powervm.emulator.control import arguments
+from nova_powervm.emulator.control import disks
 from nova_powervm.emulator.control import summary
 from nova_powervm.emulator.core import emulation as emulation_module
 from nova_powervm.emulator.core import errors
@@ -39,6 +40,7 @@ from nova_powervm.emulator.nouns.managed_system import model as managed_system
 from nova_powervm.emulator.nouns.partition import model as partition_module
 from nova_powervm.emulator.nouns.partition import ownership
 from nova_powervm.emulator.nouns.partition import power
+from nova_powervm.emulator.nouns.shared_storage_pool import usage
 
 System = managed_system.System
 Partition = partition_module.Partition
@@ -97,6 +99,7 @@ class Control:
     def _build(self, world: worlds.World) -> None:
         with self._host.loading():
             worlds.build(self._host, world)
+        usage.settle(self._host.site)
 
     def plug(
         self,
@@ -197,7 +200,7 @@ class Control:
             return partition_module.summary(found)
 
     def contents(self, udid: str, vios: str | int | None = None) -> bytes:
-        """Return the contents uploaded to a virtual disk or optical medium.
+        """Return the contents of a disk, logical unit or optical medium.
 
         Over HTTP the answer is the bytes themselves, not JSON.
 
@@ -206,17 +209,25 @@ class Control:
             several have media of the same name.
         """
         with self._host.condition:
-            wanted = [
-                self._host.contents.find(server.uuid, udid)
-                for server in self._host.of_type(Partition)
-                if vios is None or arguments.is_named(server, vios)
-            ]
-            found = [stored for stored in wanted if stored is not None]
-            if len(found) != 1:
-                raise errors.ControlError(
-                    f'{len(found)} contents have the UDID {udid!r}'
-                )
-            return found[0].path.read_bytes()
+            return disks.read(self._host, udid, vios)
+
+    def write_disk(
+        self,
+        udid: str,
+        data: str,
+        offset: int = 0,
+        vios: str | int | None = None,
+    ) -> JSON:
+        """Write to a virtual disk or logical unit, as a guest does.
+
+        :param udid: the UDID, as in :meth:`state`.
+        :param data: the bytes in Base64.
+        :param offset: of the first byte on the disk.
+        :param vios: as for :meth:`contents`.
+        :returns: the ``size`` and ``sha256`` of all that was ever written.
+        """
+        with self._host.changing():
+            return disks.write(self._host, udid, data, offset, vios)
 
     def set_job_mode(self, mode: str) -> None:
         """Choose how jobs that start from now on progress.

@@ -18,6 +18,7 @@ Contents are written to files as they arrive and are never whole in memory.
 import dataclasses
 import hashlib
 import pathlib
+import shutil
 import tempfile
 import threading
 from typing import BinaryIO
@@ -77,6 +78,8 @@ class Upload:
 class Contents:
     """The contents of every disk and medium, by VIOS uuid and UDID.
 
+    Those of logical units are by the uuid of their pool instead.
+
     The directory is made when the first upload begins. Uploads may begin
     in any thread; everything else needs the host's lock.
     """
@@ -109,10 +112,28 @@ class Contents:
         content = self.find(vios, source)
         if content is not None:
             path = self._new_path()
-            # Contents are never written to again, so that both may be one.
+            # Nobody writes into the file again, so that both may be one.
             path.hardlink_to(content.path)
             copied = dataclasses.replace(content, path=path)
             self.keep(vios, target, copied)
+
+    def write(self, vios: str, udid: str, offset: int, data: bytes) -> None:
+        """Change bytes of one disk, and of no other.
+
+        :param offset: of the first one; what lies between it and the present
+            end becomes zero.
+        """
+        present = self.find(vios, udid)
+        path = self._new_path()
+        if present is None:
+            path.touch()
+        else:
+            # Others may be links to the present file.
+            shutil.copyfile(present.path, path)
+        with path.open('r+b') as file:
+            file.seek(offset)
+            file.write(data)
+        self.keep(vios, udid, _read(path))
 
     def drop(self, vios: str, udid: str) -> None:
         """Delete the contents of a disk or medium, if it has any."""
@@ -142,3 +163,9 @@ class Contents:
                 )
             self._count += 1
             return pathlib.Path(self._directory.name, f'file{self._count}')
+
+
+def _read(path: pathlib.Path) -> Content:
+    with path.open('rb') as file:
+        digest = hashlib.file_digest(file, 'sha256')
+    return Content(path, path.stat().st_size, digest.hexdigest())

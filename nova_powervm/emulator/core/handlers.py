@@ -64,9 +64,10 @@ class _Handlers:
             ):
                 label = f'{kind}.quick'
                 yield Route('GET', rule, handler, label, served=media.JSON)
-            if not self.parent_kind:
-                rule = f'{feed}/search/<path:expression>'
-                yield Route('GET', rule, self.search, f'{kind}.search')
+        searched = self.noun.quick or self.noun.searchable
+        if searched and not self.parent_kind:
+            rule = f'{feed}/search/<path:expression>'
+            yield Route('GET', rule, self.search, f'{kind}.search')
         if self.noun.create:
             yield Route('PUT', feed, self.create, f'{kind}.create')
         if self.noun.update:

@@ -43,7 +43,8 @@ class WorldKey:
     :ivar captured: keys that one with ``capture`` can't have, because they
         would change nothing.
     :ivar build: builds the resources: ``build(host, holder, descriptions)``.
-        It is called for each holder. None for systems and partitions, which
+        It is called for each holder, and at last with the holder None for a
+        key of the document. None for systems and partitions, which
         ``worlds.builder`` builds itself.
     :ivar default: the descriptions for a holder without the key.
     """
@@ -71,13 +72,14 @@ class Noun:
     :ivar delete: deletes a resource: ``delete(host, resource)``.
     :ivar quick: quick properties by name. A noun at the root that has some
         can be searched, too.
+    :ivar searchable: whether a noun without quick properties can be, too.
     :ivar operations: jobs by name.
     :ivar routes: further URIs.
     :ivar service: ``uom`` or ``web``.
     :ivar world: how world documents describe such resources.
     :ivar summary: summarizes the resources of a parent for the control
         plane: ``summary(host, parent)`` returns keys that are added to the
-        summary of the parent.
+        summary of the parent, or to that of the host if the parent is None.
     """
 
     kind: str
@@ -95,3 +97,4 @@ class Noun:
     service: str = UOM
     world: WorldKey | None = None
     summary: Callable[..., resource.JSON] | None = None
+    searchable: bool = False

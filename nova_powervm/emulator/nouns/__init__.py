@@ -36,6 +36,9 @@ from nova_powervm.emulator.nouns.managed_system import (
 from nova_powervm.emulator.nouns.network_bridge import (
     noun as network_bridge_noun,
 )
+from nova_powervm.emulator.nouns.shared_storage_pool import (
+    noun as shared_storage_pool_noun,
+)
 from nova_powervm.emulator.nouns.volume_group import noun as volume_group_noun
 
 #: Worlds are built in this order. Another order gives other uuids to what a
@@ -51,6 +54,7 @@ NOUNS: tuple[noun.Noun, ...] = (
     virtual_network.NOUN,
     network_bridge_noun.NOUN,
     client_network_adapter_noun.NOUN,
+    *shared_storage_pool_noun.NOUNS,
     job.NOUN,
     event.NOUN,
     *empty.NOUNS,

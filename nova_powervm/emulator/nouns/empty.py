@@ -21,13 +21,10 @@ from nova_powervm.emulator.nouns.managed_system import model as managed_system
 from nova_powervm.emulator.nouns.partition import model as partition_module
 
 _PARENTS = {
-    'Cluster': (noun.ROOT,),
     'Group': (noun.ROOT,),
     'ManagementConsole': (noun.ROOT,),
     'SharedMemoryPool': (managed_system.KIND,),
-    'SharedStoragePool': (noun.ROOT,),
     'SRIOVEthernetLogicalPort': (partition_module.LPAR, partition_module.VIOS),
-    'Tier': (noun.ROOT,),
     'VirtualFibreChannelClientAdapter': (partition_module.LPAR,),
     'VirtualNICDedicated': (partition_module.LPAR,),
     'VirtualSCSIClientAdapter': (partition_module.LPAR,),

@@ -29,6 +29,10 @@ from nova_powervm.emulator.core import resource
 from nova_powervm.emulator.core import route
 from nova_powervm.emulator.core import units
 from nova_powervm.emulator.nouns.partition import model as partition_module
+from nova_powervm.emulator.nouns.shared_storage_pool import logical_units
+from nova_powervm.emulator.nouns.shared_storage_pool import (
+    model as shared_storage_pool,
+)
 from nova_powervm.emulator.nouns.virtual_scsi_mapping import (
     model as virtual_scsi_mapping,
 )
@@ -41,6 +45,7 @@ from nova_powervm.emulator.nouns.volume_group import (
 )
 
 Content = contents_module.Content
+Contents = contents_module.Contents
 Answer = exchange.Answer
 Host = host_module.Host
 Emulation = emulation_module.Emulation
@@ -144,7 +149,7 @@ def upload(emulation: Emulation, call: Call, uuid: str) -> Answer:
     with host.condition:
         file = _file(emulation, uuid)
         _check_ready(host, file, 0)
-        arriving = host.contents.receive()
+        arriving = _place(host, file)[0].receive()
     try:
         for chunk in call.arriving.chunks():
             arriving.write(chunk)
@@ -162,7 +167,8 @@ def upload(emulation: Emulation, call: Call, uuid: str) -> Answer:
 def download(emulation: Emulation, _call: Call, uuid: str) -> Answer:
     """GET File/contents/{uuid}: what is on the File's disk or medium."""
     file = _file(emulation, uuid)
-    stored = emulation.host.contents.find(file.vios.uuid, file.target)
+    contents, owner, udid = _place(emulation.host, file)
+    stored = contents.find(owner, udid)
     if stored is None:
         raise errors.NotFound(f'The File {uuid} has no contents.')
     return Answer(
@@ -177,6 +183,21 @@ def _file(emulation: Emulation, uuid: str) -> File:
     found = emulation.host.get(KIND, uuid)
     assert isinstance(found, File)  # noqa: S101 - for the type checker
     return found
+
+
+def _unit(host: Host, file: File) -> shared_storage_pool.LogicalUnit | None:
+    """Return the logical unit that the contents belong to, if it is one."""
+    if file.type != DISK_IMAGE:
+        return None
+    return shared_storage_pool.unit_of(host, file.vios, file.target)
+
+
+def _place(host: Host, file: File) -> tuple[Contents, str, str]:
+    """Return where the contents are kept: for whom and for which UDID."""
+    unit = _unit(host, file)
+    if unit is not None:
+        return host.site.contents, unit.pool.uuid, unit.udid
+    return host.contents, file.vios.uuid, file.target
 
 
 def _chunks(stored: IO[bytes]) -> Iterator[bytes]:
@@ -204,6 +225,10 @@ def _check_body(host: Host, body: Element) -> Partition:
 
 def _check_disk(host: Host, file: File, size: int) -> None:
     """A disk image has a disk that is big enough."""
+    unit = _unit(host, file)
+    if unit is not None:
+        logical_units.check_upload(unit, size)
+        return
     disk = volume_group.find_disk(host, file.vios, file.target)
     if disk is None:
         raise errors.Conflict(
@@ -296,7 +321,12 @@ def _take(host: Host, file: File, arrived: Content) -> None:
     _check_ready(host, file, arrived.size)
     if file.type == MEDIA:
         _write_medium(host, file, arrived.size)
-    host.contents.keep(file.vios.uuid, file.target, arrived)
+    contents, owner, udid = _place(host, file)
+    contents.keep(owner, udid, arrived)
+    unit = _unit(host, file)
+    if unit is not None:
+        unit.uploaded, unit.blocks = arrived.size, set()
+        logical_units.announce(host, unit.tier)
     _write_size(host, file, arrived.size)
     host.touch(file)
 

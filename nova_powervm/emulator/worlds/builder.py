@@ -46,6 +46,10 @@ def build(host: Host, world: Spec) -> None:
         host.behaviour.rmc_after_power_on = rmc_state
     for spec in world['systems']:
         _build_system(host, spec)
+    for noun in nouns.NOUNS:
+        key = noun.world
+        if key is not None and key.build is not None and not key.holders:
+            key.build(host, None, world.get(key.name, key.default))
 
 
 def _build_system(host: Host, spec: Spec) -> None:

@@ -21,6 +21,7 @@ from nova_powervm.emulator.core import noun as noun_module
 from nova_powervm.emulator.nouns import io_slot
 from nova_powervm.emulator.nouns.managed_system import model as managed_system
 from nova_powervm.emulator.nouns.partition import described
+from nova_powervm.emulator.nouns.shared_storage_pool import described as pools
 
 Spec: TypeAlias = dict[str, Any]
 _CARD_KEYS = {*io_slot.IDS, 'feature_codes'}
@@ -45,6 +46,7 @@ def problems(world: Spec) -> Iterator[str]:
         yield from _slots(system, path)
         yield from _partitions(system, path)
         yield from _bridges(system, path)
+    yield from _clusters(world)
 
 
 def _descriptions(
@@ -177,6 +179,37 @@ def _described_group(group: Spec, path: str) -> Iterator[str]:
     used += group.get('media_repository', {}).get('size', 0)
     if used > group.get('capacity', used):
         yield f'{path}: disks, repository and free beyond capacity'
+
+
+def _clusters(world: Spec) -> Iterator[str]:
+    nodes = []
+    clusters = []
+    names = []
+    for number, cluster in enumerate(world.get('clusters', ())):
+        path = f'clusters[{number}]'
+        clusters.append((f'{path}.name', cluster['name']))
+        names.append((f'{path}.pool.name', cluster['pool']['name']))
+        nodes += [(f'{path}.nodes', name) for name in cluster['nodes']]
+        yield from _pool(cluster['pool'], f'{path}.pool')
+    for values in (clusters, names, nodes):
+        yield from _repeated(values, {})
+
+
+def _pool(pool: Spec, path: str) -> Iterator[str]:
+    tiers = pools.tiers(pool)
+    names = [(f'{path}.tiers', tier['name']) for tier in tiers]
+    yield from _repeated(names, {})
+    if sum(tier['default'] for tier in tiers) > 1:
+        yield f'{path}.tiers: there is one default at most'
+    if sum(tier['capacity'] for tier in tiers) > pool['capacity']:
+        yield f'{path}.tiers: tiers beyond capacity'
+    known = {tier['name'] for tier in tiers}
+    for number, unit in enumerate(pool.get('logical_units', ())):
+        if unit.get('tier', tiers[0]['name']) not in known:
+            yield (
+                f'{path}.logical_units[{number}].tier: unknown tier '
+                f'{unit["tier"]!r}'
+            )
 
 
 def _all_partitions(system: Spec, path: str) -> Iterator[tuple[str, Spec]]:

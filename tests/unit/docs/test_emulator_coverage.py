@@ -51,6 +51,7 @@ class EmulatorCoverageTest(unittest.TestCase):
             ('uom/ManagedSystem/{uuid}/NetworkBridge/{uuid}', 'update'),
             ('uom/LogicalPartition/{uuid}/ClientNetworkAdapter', 'create'),
             ('uom/VirtualIOServer/{uuid}/VolumeGroup', 'feed'),
+            ('uom/Tier/{uuid}/LogicalUnit', 'create'),
             ("uom/LogicalPartition/search/(Name=='a')", 'search'),
             ('uom/Event', 'feed'),
         ):
@@ -59,7 +60,6 @@ class EmulatorCoverageTest(unittest.TestCase):
     def test_unsupported_calls_are_missing(self):
         for path, what in (
             ('uom/SharedStoragePool', 'create'),
-            ('uom/Tier/{uuid}/LogicalUnit', 'create'),
             ('uom/LogicalPartition/{uuid}/VirtualNICDedicated', 'create'),
         ):
             self.assertEqual('missing', self.state(path, what), path)

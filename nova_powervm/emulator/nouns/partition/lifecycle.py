@@ -28,6 +28,7 @@ from nova_powervm.emulator.nouns.partition import document
 from nova_powervm.emulator.nouns.partition import model as partition_module
 from nova_powervm.emulator.nouns.partition import ownership
 from nova_powervm.emulator.nouns.partition import rules
+from nova_powervm.emulator.nouns.shared_storage_pool import usage
 from nova_powervm.emulator.nouns.virtual_scsi_mapping import (
     model as virtual_scsi_mapping,
 )
@@ -151,6 +152,8 @@ def update(
     ownership.settle(host, partition, had)
     if renamed:
         ownership.rename(host, partition, partition.uuid)
+    if renamed or remapped:
+        usage.settle(host.site)
 
 
 def delete(host: Host, partition: Partition) -> None:
@@ -170,6 +173,7 @@ def delete(host: Host, partition: Partition) -> None:
     host.contents.drop_server(partition.uuid)
     ownership.release(host, partition)
     network_bridge_update.forget(host, partition)
+    usage.settle(host.site)
 
 
 def next_id(host: Host, system: System) -> int:

@@ -19,6 +19,7 @@ from nova_powervm.emulator.core import jobs as jobs_module
 from nova_powervm.emulator.nouns.partition import document
 from nova_powervm.emulator.nouns.partition import model as partition_module
 from nova_powervm.emulator.nouns.partition import ownership
+from nova_powervm.emulator.nouns.shared_storage_pool import usage
 
 Partition = partition_module.Partition
 JobError = jobs_module.JobError
@@ -152,6 +153,7 @@ def set_state(
     was_active = partition.is_active
     document.set_state(partition, state, rmc_state)
     host.touch(partition, 'PartitionState,ReferenceCode,Other')
+    usage.settle(host.site)
     if was_active != partition.is_active:
         sign = 1 if partition.is_active else -1
         partition.system.take(sign * partition.memory, sign * partition.units)

@@ -40,13 +40,15 @@ DETAIL = 'VirtualSCSIMappings'
 DISK = 'VirtualDisk'
 MEDIA = 'VirtualOpticalMedia'
 DRIVE = 'VirtualOpticalTargetDevice'
+UNIT = 'LogicalUnit'
 # Elements that name and identify each kind of storage.
 IDENTITY = {
     DISK: ('DiskName', 'UniqueDeviceID'),
     MEDIA: ('MediaName', 'MediaUDID'),
     'PhysicalVolume': ('VolumeName', 'UniqueDeviceID'),
-    'LogicalUnit': ('UnitName', 'UniqueDeviceID'),
+    UNIT: ('UnitName', 'UniqueDeviceID'),
 }
+_IDS = ('AtomID', 'AtomCreated')
 _CLIENT_UUID = re.compile('/LogicalPartition/([^/?]+)')
 
 
@@ -215,10 +217,13 @@ def show(host: Host, vios: Partition, storage: Element) -> None:
 def backing(storage: Element) -> Element:
     """Return a disk or medium as mappings show it.
 
-    Disks have no link to their volume group there.
+    Disks have no link to their volume group there, and logical units do not
+    say whether they are in use.
     """
     copy = content.copy(storage)
-    content.remove(copy, ['VolumeGroup'])
+    content.remove(copy, ['VolumeGroup', 'InUse'])
+    # The id of a logical unit is not that of the part of a mapping.
+    content.remove(content.section(copy, 'Metadata/Atom'), _IDS)
     return copy
 
 

@@ -21,6 +21,9 @@ from nova_powervm.emulator.core import host as host_module
 from nova_powervm.emulator.nouns.partition import model as partition_module
 from nova_powervm.emulator.nouns.partition import rules
 from nova_powervm.emulator.nouns.partition import virtual_slots
+from nova_powervm.emulator.nouns.shared_storage_pool import (
+    model as shared_storage_pool,
+)
 from nova_powervm.emulator.nouns.virtual_scsi_mapping import adapters
 from nova_powervm.emulator.nouns.virtual_scsi_mapping import (
     model as virtual_scsi_mapping,
@@ -41,6 +44,11 @@ _KINDS = {
         '09',
     ),
     virtual_scsi_mapping.MEDIA: (virtual_scsi_mapping.DRIVE, 'vtopt', '19'),
+    virtual_scsi_mapping.UNIT: (
+        'SharedStoragePoolLogicalUnitVirtualTargetDevice',
+        'vtscsi',
+        '0a',
+    ),
 }
 _FIRST_LUA = 0x81
 _LAST_LUA = 0xFF
@@ -333,12 +341,17 @@ def _pair_key(mapping: Mapping) -> tuple[int | None, str]:
 
 def _identity(kind: str | None, udid: str, name: str) -> _Identity:
     """Return what identifies storage: the UDID, or the name without one."""
+    if kind == virtual_scsi_mapping.UNIT:
+        # Many can have one name.
+        return (kind, shared_storage_pool.key_of(udid), '')
     return (kind, udid, '' if udid else name)
 
 
 def _identities(storage: Element) -> list[_Identity]:
     """Return all that mappings can identify storage by."""
     kind = content.local_name(storage)
+    if kind == virtual_scsi_mapping.UNIT:
+        return [_identity(kind, content.text(storage, 'UniqueDeviceID'), '')]
     name, udid = virtual_scsi_mapping.IDENTITY[kind]
     return [
         _identity(kind, content.text(storage, udid), ''),
@@ -347,7 +360,7 @@ def _identities(storage: Element) -> list[_Identity]:
 
 
 def _storages(host: Host, vios: Partition) -> dict[_Identity, Element]:
-    """Return the disks and media of a VIOS by their identities."""
+    """Return what a VIOS can map, by its identities."""
     found: dict[_Identity, Element] = {}
     for group in volume_group.of(host, vios):
         storages = [disk.element for disk in group.disks]
@@ -356,6 +369,9 @@ def _storages(host: Host, vios: Partition) -> dict[_Identity, Element]:
         for storage in storages:
             for identity in _identities(storage):
                 found.setdefault(identity, storage)
+    pool = shared_storage_pool.of_server(host, vios)
+    for unit in pool.units.values() if pool else ():
+        found[_identity(unit.kind, unit.udid, '')] = unit.element
     return found
 
 
