@@ -1,0 +1,86 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Hosts that share a storage pool."""
+
+import hashlib
+
+from nova_powervm.emulator import worlds
+from nova_powervm.instance import partition
+from nova_powervm.instance import pool_images
+from nova_powervm.instance import storage
+from tests.functional import base
+
+POOL_GB = 100
+
+
+def cluster(capacity=POOL_GB, **pool):
+    """Return the description of a cluster, the same on each host.
+
+    :param capacity: GB of its pool.
+    :param pool: Further keys of the pool.
+    """
+    return {
+        'name': 'cloud',
+        'nodes': ['vios1'],
+        'pool': {'name': 'pool1', 'capacity': capacity} | pool,
+    }
+
+
+def world(**options):
+    """Return the default world with a cluster; see :func:`cluster`."""
+    return worlds.default() | {'clusters': [cluster(**options)]}
+
+
+class PoolTestCase(base.PowerVMTestCase):
+    """Starts hosts whose disks are in one pool."""
+
+    def start_pool_host(self, name='host1', described=None, **options):
+        """Start a host that is a node of the cluster.
+
+        :param described: Its world; None for that of :func:`world`.
+        """
+        return self.start_host(
+            name, described or world(), disk_driver='ssp', **options
+        )
+
+    def units(self, host='host1'):
+        """Return the logical units of the pool, by name."""
+        (found,) = self.control(host).state()['clusters']
+        return {unit['name']: unit for unit in found['pool']['logical_units']}
+
+    def images(self, host='host1'):
+        """Return the images in the pool, as their names describe them."""
+        known = map(pool_images.parse, self.units(host))
+        return [image for image in known if image]
+
+    def disks_of(self, server, host='host1'):
+        """Return the logical units of a server by the names of their roles."""
+        lpar = partition.lpar_uuid(server['id'])
+        found = {}
+        for name, unit in self.units(host).items():
+            parsed = storage.parse_unit_name(name)
+            if parsed and parsed[0] == lpar:
+                found[name.partition('-')[2]] = unit
+        return found
+
+    def assert_is_clone(self, unit, contents, host='host1'):
+        """Verify that a disk is a linked clone of an image in the pool."""
+        (image,) = (
+            found
+            for found in self.units(host).values()
+            if found['type'] == 'VirtualIO_Image'
+            and found['udid'][2:] == unit['cloned_from'][2:]
+        )
+        expected = hashlib.sha256(contents).hexdigest()
+        self.assertEqual(expected, image['sha256'])
+        self.assertEqual(expected, unit['sha256'])
