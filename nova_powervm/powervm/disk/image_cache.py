@@ -106,7 +106,7 @@ class ImageCache:
         :raises exception.NoRoom: There is not enough space for it.
         """
         fingerprint = described.fingerprint
-        with lockutils.lock(f'powervm-pool-image-{fingerprint}'):
+        with lockutils.lock(f'powervm-image-{self._writer()}-{fingerprint}'):
             while True:
                 units = self._pool.units()
                 found = self.find(fingerprint, units)

@@ -16,6 +16,7 @@ import contextlib
 import dataclasses
 import threading
 from collections.abc import Iterable
+from collections.abc import Sequence
 
 from oslo_log import log as logging
 from pypowervm import adapter as pvm_adapter
@@ -45,13 +46,30 @@ class _Place:
 
     :param pool: The pool as last read.
     :param tier: The tier for new units.
+    :param is_only_tier: Whether the pool has no other one.
     :param servers: Uuids of the Virtual I/O Servers of this host that are
         nodes of the cluster, by partition id.
     """
 
     pool: storage.SSP
     tier: storage.Tier
+    is_only_tier: bool
     servers: tuple[str, ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Usage:
+    """The size of the tier for disks, and what is in it.
+
+    :param capacity_gb: GB in all.
+    :param free_gb: GB that are free. If there are other tiers, some of it may
+        be in those: the host does not tell.
+    :param units: Its logical units.
+    """
+
+    capacity_gb: float
+    free_gb: float
+    units: Sequence[storage.LU | storage.LUEnt]
 
 
 class StoragePool:
@@ -102,6 +120,18 @@ class StoragePool:
                 if self._place is place:
                     self._place = dataclasses.replace(place, pool=pool)
             return pool
+
+    def usage(self) -> Usage:
+        """Read how large the tier is, and what is in it.
+
+        This is one conditional request if the pool has one tier.
+        """
+        pool, place = self.read(), self._found()
+        if place.is_only_tier:
+            return Usage(pool.capacity, pool.free_space, pool.logical_units)
+        with errors.translated(f'reading tier {place.tier.name} of {self}'):
+            capacity = place.tier.refresh().capacity
+        return Usage(capacity, min(capacity, pool.free_space), self.units())
 
     @errors.retried
     def units(self) -> list[storage.LUEnt]:
@@ -211,10 +241,16 @@ class StoragePool:
                 reason=f'no Virtual I/O Server of this host is a node of '
                 f'cluster {cluster.name}. Add one with `cluster -addnode`'
             )
+        tiers = storage.Tier.get(
+            self._adapter,
+            parent_type=storage.SSP.schema_type,
+            parent_uuid=pool.uuid,
+        )
         return _Place(
-            pool,
-            self._find_tier(pool),
-            tuple(node.vios_uuid for node in nodes),
+            pool=pool,
+            tier=self._choose_tier(pool, tiers),
+            is_only_tier=len(tiers) == 1,
+            servers=tuple(node.vios_uuid for node in nodes),
         )
 
     def _find_cluster(self) -> pvm_cluster.Cluster:
@@ -235,12 +271,9 @@ class StoragePool:
             reason=f'{what}. The clusters are: {names}'
         )
 
-    def _find_tier(self, pool: storage.SSP) -> storage.Tier:
-        tiers = storage.Tier.get(
-            self._adapter,
-            parent_type=storage.SSP.schema_type,
-            parent_uuid=pool.uuid,
-        )
+    def _choose_tier(
+        self, pool: storage.SSP, tiers: Sequence[storage.Tier]
+    ) -> storage.Tier:
         wanted = self._tier_name
         for tier in tiers:
             if tier.name == wanted or (wanted is None and tier.is_default):

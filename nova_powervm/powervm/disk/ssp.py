@@ -99,23 +99,21 @@ class SharedStoragePool:
         return self
 
     def capacity(self) -> host.DiskCapacity:
-        """Return the pool's size and how much of it is used, in whole GiB.
+        """Return the tier's size and how much of it is used, in whole GiB.
 
         Reserve the sizes of all units that Placement does not count: images,
         disks of the size of an image, and what the driver has not made.
 
         :raises exception.ConfigurationError: There is no such pool.
         """
-        pool = self._units.read()
-        total = math.floor(pool.capacity)
+        usage = self._units.usage()
+        total = math.floor(usage.capacity_gb)
         others = sum(
-            unit.capacity
-            for unit in pool.logical_units
-            if not _is_counted(unit.name)
+            unit.capacity for unit in usage.units if not _is_counted(unit.name)
         )
         return host.DiskCapacity(
             total_gb=total,
-            used_gb=max(0, total - math.floor(pool.free_space)),
+            used_gb=max(0, total - math.floor(usage.free_gb)),
             reserved_gb=min(total, math.ceil(round(others, 3))),
         )
 

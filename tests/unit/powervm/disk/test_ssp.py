@@ -1,0 +1,292 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Disks in the pool of an emulated cluster."""
+
+from nova_powervm import exception
+from nova_powervm.devices import host
+from nova_powervm.instance import image
+from nova_powervm.instance import storage
+from nova_powervm.powervm.disk import pools
+from tests.unit.powervm.disk import pool_host
+
+LPAR = '4B1C2D3E-0F00-4000-8000-000000000001'
+ROOT = storage.Disk(storage.ROOT, 2)
+SWAP = storage.Disk(storage.SWAP, 0.5)
+NAME = storage.unit_name(LPAR, storage.ROOT)
+
+
+class DiskTestCase(pool_host.PoolTestCase):
+    def setUp(self):
+        super().setUp()
+        self.disks = self.load()
+
+    def make_root(self, lpar=LPAR, disk=ROOT):
+        return self.disks.make_root(
+            lpar, disk, pool_host.IMAGE, pool_host.CONTENTS, pool_host.source
+        )
+
+    def make_foreign(self, name, size=1, kind=pools.DISK):
+        return self.pool.create(name, size, kind)
+
+
+class MakeTest(DiskTestCase):
+    def test_root_disk_is_clone_of_image(self):
+        self.make_root()
+        self.make_root('4B1C2D3E-0F00-4000-8000-000000000002')
+        units = self.units()
+        self.assertEqual(3, len(units))
+        self.assertEqual(2, units[NAME]['capacity'])
+        self.assertEqual(pool_host.SHA256, units[NAME]['sha256'])
+        self.assertEqual(1, self.labels().count('File.upload'))
+
+    def test_cached_image_costs_five_requests(self):
+        self.make_root()
+        self.labels()
+        self.make_root('4B1C2D3E-0F00-4000-8000-000000000002')
+        self.assertEqual(
+            [
+                'LogicalUnit.feed',
+                'SharedStoragePool.read',
+                'LogicalUnit.create',
+                'LogicalUnit.read',
+            ],
+            self.labels(),
+        )
+
+    def test_leftover_disks_of_interrupted_build_are_replaced(self):
+        lpar = self.lpar_named('archive')
+        stored = [self.make_root(lpar), self.disks.make_blank(lpar, SWAP)]
+        self.disks.attach(lpar, stored)
+        self.make_root(lpar)
+        self.assertEqual(
+            {storage.unit_name(lpar, storage.ROOT)},
+            {n for n in self.units() if storage.parse_unit_name(n)},
+        )
+        self.assertEqual([], self.mappings()['vios1'])
+
+    def test_leftover_disk_of_running_lpar_is_kept(self):
+        lpar = self.lpar_named('database')
+        self.disks.attach(lpar, [self.make_root(lpar)])
+        before = self.control.state()
+        with self.assertRaises(exception.DiskInUse):
+            self.make_root(lpar)
+        self.assertEqual(before, self.control.state())
+
+    def test_root_disk_that_does_not_fit_is_refused_before_upload(self):
+        with self.assertRaises(exception.NoRoom) as caught:
+            self.make_root(disk=storage.Disk(storage.ROOT, 30))
+        self.assertIn(
+            'has 20 GB free, but 30 GB are needed for root disk of 30 GB',
+            str(caught.exception),
+        )
+        self.assertEqual({}, self.units())
+
+    def test_overcommitment_divides_size_that_has_to_be_free(self):
+        self.disks = self.load(disk_overcommitment=2.0)
+        self.make_root(disk=storage.Disk(storage.ROOT, 30))
+        self.assertEqual(30, self.units()[NAME]['capacity'])
+
+    def test_clone_of_image_that_is_being_deleted_is_made_again(self):
+        self.make_root()
+        self.disks.remove(LPAR)
+        (known,) = self.units()
+        unit = self.pool.units()[0]
+        self.pool.rename(unit, f'{known}.x65000000')
+        self.make_root()
+        self.assertEqual(
+            {f'{known}.x65000000', known, NAME}, set(self.units())
+        )
+
+    def test_blank_disk_is_empty_and_replaced_if_left_over(self):
+        for _ in range(2):
+            self.disks.make_blank(LPAR, SWAP)
+        (unit,) = self.units().values()
+        self.assertEqual((0.5, None), (unit['capacity'], unit['sha256']))
+
+    def test_disks_of_lpar_are_found_with_roles_and_sizes(self):
+        self.make_root()
+        self.disks.make_blank(LPAR, SWAP)
+        self.make_foreign('somebodys')
+        found = self.disks.disks(LPAR)
+        self.assertEqual({ROOT, SWAP}, {known.disk for known in found})
+        self.assertEqual([], self.disks.disks(LPAR.replace('4B1C', '4B1D')))
+        self.assertEqual({LPAR}, {known.lpar for known in self.disks.disks()})
+
+    def test_qcow2_is_no_format_of_pools(self):
+        self.assertEqual((image.RAW,), self.disks.image_formats)
+
+
+class AttachTest(DiskTestCase):
+    def setUp(self):
+        super().setUp()
+        self.lpar = self.lpar_named('archive')
+        self.stored = [
+            self.make_root(self.lpar),
+            self.disks.make_blank(self.lpar, SWAP),
+            self.disks.make_medium(self.lpar, b'an iso'),
+        ]
+
+    def slots(self):
+        return {
+            name: [m['client_slot'] for m in mappings]
+            for name, mappings in self.mappings().items()
+        }
+
+    def test_disks_are_mapped_by_each_server_of_cluster(self):
+        self.disks.attach(self.lpar, self.stored)
+        self.assertEqual(
+            {'vios1': [4, 5, 6], 'vios2': [20, 21], 'vios3': []}, self.slots()
+        )
+
+    def test_second_attach_changes_nothing(self):
+        self.disks.attach(self.lpar, self.stored)
+        before = self.control.state()
+        self.disks.attach(self.lpar, self.stored)
+        self.assertEqual(before, self.control.state())
+
+    def test_server_that_does_not_run_is_left_out(self):
+        self.control.set_partition('vios2', state='not activated')
+        self.disks.attach(self.lpar, self.stored)
+        self.assertEqual([], self.slots()['vios2'])
+
+    def test_attach_fails_without_running_server(self):
+        for name in ('vios1', 'vios2'):
+            self.control.set_partition(name, state='not activated')
+        with self.assertRaises(exception.RestBusy):
+            self.disks.attach(self.lpar, self.stored[:2])
+
+    def test_medium_needs_its_server(self):
+        self.control.set_partition('vios1', state='not activated')
+        with self.assertRaises(exception.RestBusy):
+            self.disks.attach(self.lpar, self.stored)
+
+    def test_disk_of_running_lpar_is_in_use(self):
+        self.disks.attach(self.lpar, self.stored)
+        self.assertFalse(any(k.in_use for k in self.disks.disks(self.lpar)))
+        self.control.set_partition('archive', state='running')
+        self.assertTrue(all(k.in_use for k in self.disks.disks(self.lpar)))
+        careless = self.load(check_disks_in_use=False)
+        self.assertFalse(any(k.in_use for k in careless.disks(self.lpar)))
+
+    def test_remove_deletes_disks_and_medium(self):
+        self.disks.attach(self.lpar, self.stored)
+        self.disks.remove(self.lpar)
+        (name,) = self.units()
+        self.assertTrue(name.startswith('nvi'))
+        self.assertEqual({'vios1': [], 'vios2': [], 'vios3': []}, self.slots())
+        self.assertEqual([], self.media())
+
+    def test_remove_without_deletion_keeps_disks_only(self):
+        self.disks.attach(self.lpar, self.stored)
+        self.disks.remove(self.lpar, delete=False)
+        self.assertEqual(3, len(self.units()))
+        self.assertEqual({'vios1': [], 'vios2': [], 'vios3': []}, self.slots())
+        self.assertEqual([], self.media())
+
+    def test_remove_keeps_disk_that_is_mapped_elsewhere(self):
+        other = self.lpar_named('database')
+        self.disks.attach(other, self.stored[:1])
+        with self.assertLogs('nova_powervm', 'WARNING') as logs:
+            self.disks.delete(self.disks.disks(self.lpar))
+        self.assertIn('is kept', ''.join(logs.output))
+        self.assertIn(storage.unit_name(self.lpar, storage.ROOT), self.units())
+
+    def media(self):
+        (system,) = self.control.state()['systems']
+        return [
+            medium
+            for partition in system['partitions']
+            for group in partition.get('volume_groups', ())
+            for medium in (group['media_repository'] or {'media': ()})['media']
+        ]
+
+
+class CapacityTest(DiskTestCase):
+    def test_capacity_reserves_what_placement_does_not_count(self):
+        self.assertEqual(host.DiskCapacity(20, 0, 0), self.disks.capacity())
+        self.make_root()
+        self.make_foreign('somebodys', 3)
+        self.make_root(
+            '4B1C2D3E-0F00-4000-8000-000000000002',
+            storage.Disk(storage.UNCOUNTED_ROOT, 2),
+        )
+        found = self.disks.capacity()
+        # The image of a hundredth, three and two GB.
+        self.assertEqual((20, 6), (found.total_gb, found.reserved_gb))
+        self.assertEqual(1, found.used_gb)
+
+    def test_unchanged_pool_is_read_with_one_conditional_request(self):
+        self.disks.capacity()
+        self.control.clear_journal()
+        self.disks.capacity()
+        (record,) = self.control.journal()
+        self.assertEqual(304, record['status'])
+
+    def test_check_room_counts_disks_of_lpar_as_free(self):
+        self.make_foreign('thick', 1)
+        self.make_root(disk=storage.Disk(storage.ROOT, 15))
+        self.disks.check_room(LPAR, [storage.Disk(storage.ROOT, 30)], None)
+        with self.assertRaises(exception.NoRoom):
+            self.disks.check_room(LPAR, [storage.Disk(storage.ROOT, 36)], None)
+
+
+class LookupTest(pool_host.PoolTestCase):
+    tiers = (
+        {'name': 'SYSTEM', 'capacity': 10, 'default': True},
+        {'name': 'fast', 'capacity': 10},
+    )
+
+    def world(self):
+        made = super().world()
+        made['clusters'][0]['pool']['tiers'] = list(self.tiers)
+        return made
+
+    def refused(self, **settings):
+        with self.assertRaises(exception.ConfigurationError) as caught:
+            self.load(**settings).capacity()
+        return str(caught.exception)
+
+    def test_unknown_cluster_is_refused_with_those_that_exist(self):
+        self.assertIn(
+            "cluster_name = 'other': no cluster of this host has this name. "
+            'The clusters are: cloud',
+            self.refused(cluster_name='other'),
+        )
+
+    def test_unknown_tier_is_refused_with_those_that_exist(self):
+        self.assertIn(
+            "tier_name = 'slow': there is no such tier in pool pool1. Its "
+            'tiers are: SYSTEM, fast',
+            self.refused(tier_name='slow'),
+        )
+
+    def test_tier_that_is_named_gets_disks(self):
+        disks = self.load(tier_name='fast', cluster_name='cloud')
+        disks.make_blank(LPAR, SWAP)
+        (unit,) = self.units().values()
+        self.assertEqual('fast', unit['tier'])
+        self.assertEqual(10, disks.capacity().total_gb)
+
+    def test_host_without_cluster_is_refused(self):
+        self.control.load_world({'systems': self.world()['systems']})
+        self.assertIn('The clusters are: none', self.refused())
+
+    def test_pool_that_was_recreated_is_found_again(self):
+        disks = self.load()
+        disks.make_blank(LPAR, SWAP)
+        world = self.world()
+        world['clusters'][0]['pool'] = {'name': 'pool2', 'capacity': 50}
+        self.control.load_world(world)
+        self.assertEqual(50, disks.capacity().total_gb)
+        disks.make_blank(LPAR, SWAP)
+        self.assertEqual(1, len(self.units()))
