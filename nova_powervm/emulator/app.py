@@ -39,6 +39,7 @@ from nova_powervm.emulator.core import errors
 from nova_powervm.emulator.core import exchange
 from nova_powervm.emulator.core import faults as faults_module
 from nova_powervm.emulator.core import host as host_module
+from nova_powervm.emulator.core import site as site_module
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse
@@ -82,10 +83,14 @@ class Application:
         if request.path.startswith(http.PREFIX):
             response = http.respond(self.control, request)
         else:
-            response = self._respond(request)
+            connection = environ.get('werkzeug.socket')
+            with self._emulation.connections.serving(connection):
+                response = self._respond(request)
         return response(environ, start_response)
 
     def _respond(self, request: wrappers.Request) -> wrappers.Response:
+        if self._emulation.host.is_off:
+            server.drop_connection(request.environ)
         route, arguments = self._match(request)
         now = self._emulation.host.clock()
         if route.streams:
@@ -160,11 +165,24 @@ class Application:
         route: routes.Route,
         arguments: Mapping[str, Any],
         path: str,
-    ) -> exchange.Answer:
+    ) -> exchange.Answer | None:
+        answer = self._try(call, route, arguments, path)
+        return None if self._emulation.host.is_off else answer
+
+    def _try(
+        self,
+        call: exchange.Call,
+        route: routes.Route,
+        arguments: Mapping[str, Any],
+        path: str,
+    ) -> exchange.Answer | None:
+        """Answer a request, unless the host has lost its power meanwhile."""
         host = self._emulation.host
         reads = call.method == 'GET' or route.streams
         try:
             with host.condition if reads else host.changing():
+                if host.is_off:
+                    return None
                 if route.needs_session:
                     host.sessions.check(call.token)
                 call.check(route.served)
@@ -222,6 +240,7 @@ def make_app(
     password: str = 'abc123',  # noqa: S107 - a test credential
     seed: int = 0,
     event_wait: float = emulation_module.EVENT_WAIT,
+    site: site_module.Site | None = None,
 ) -> 'Application':
     """Return a new emulator as a WSGI application.
 
@@ -232,12 +251,17 @@ def make_app(
         world generate the same UUIDs, so give each host of a cloud its own.
     :param event_wait: seconds that a poll for events waits when there are
         none.
+    :param site: with whose hosts this one shares pools; None for a site of
+        its own.
     :raises errors.WorldError: the world is invalid.
     """
-    host = host_module.Host(username, password, seed)
-    return Application(
-        emulation_module.Emulation(host, nouns.OPERATIONS, event_wait), world
-    )
+    host = host_module.Host(username, password, seed, site=site)
+    emulation = emulation_module.Emulation(host, nouns.OPERATIONS, event_wait)
+    try:
+        return Application(emulation, world)
+    except errors.WorldError:
+        emulation.close()
+        raise
 
 
 @functools.cache

@@ -12,6 +12,9 @@
 
 """An emulator that runs in the process of a test."""
 
+import contextlib
+from collections.abc import Sequence
+from typing import Any
 from typing import Self
 
 from nova_powervm.emulator import app
@@ -19,6 +22,7 @@ from nova_powervm.emulator import server
 from nova_powervm.emulator import worlds
 from nova_powervm.emulator.control import verbs
 from nova_powervm.emulator.core import emulation as emulation_module
+from nova_powervm.emulator.core import site as site_module
 
 
 class Emulator:
@@ -36,6 +40,7 @@ class Emulator:
         none.
     :param port: the port to listen on; 0 for any free port.
     :param tls: paths of a certificate and its key; None for plain HTTP.
+    :param site: as for :func:`.app.make_app`; see :class:`Site`.
     """
 
     def __init__(
@@ -48,6 +53,7 @@ class Emulator:
         event_wait: float = emulation_module.EVENT_WAIT,
         port: int = 0,
         tls: tuple[str, str] | None = None,
+        site: site_module.Site | None = None,
     ) -> None:
         self.username = username
         self.password = password
@@ -57,6 +63,7 @@ class Emulator:
             password=password,
             seed=seed,
             event_wait=event_wait,
+            site=site,
         )
         self._server = server.Server(self._application, '127.0.0.1', port, tls)
 
@@ -89,6 +96,61 @@ class Emulator:
         """Answer waiting polls for events and stop serving."""
         self._application.close()
         self._server.stop()
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, *_exception: object) -> None:
+        self.stop()
+
+
+class Site:
+    """Several emulators whose hosts share their storage pools.
+
+    Use it as a context manager, or call :meth:`start` and :meth:`stop`.
+
+    :param described: the world document of each host.
+    :param seed: that of the first host; the others have the next ones.
+    :param ports: the port of each host; None for any free ones.
+    :param options: of every :class:`Emulator`.
+    :ivar emulators: one for each world.
+    :raises errors.WorldError: a world is invalid, or does not fit to those
+        before it.
+    """
+
+    def __init__(
+        self,
+        described: Sequence[worlds.World],
+        *,
+        seed: int = 0,
+        ports: Sequence[int] | None = None,
+        **options: Any,
+    ) -> None:
+        site = site_module.Site(seed)
+        self.emulators: list[Emulator] = []
+        with contextlib.ExitStack() as made:
+            for number, world in enumerate(described):
+                emulator = Emulator(
+                    world,
+                    seed=seed + number,
+                    port=ports[number] if ports else 0,
+                    site=site,
+                    **options,
+                )
+                made.callback(emulator.stop)
+                self.emulators.append(emulator)
+            made.pop_all()
+
+    def start(self) -> Self:
+        """Start serving."""
+        for emulator in self.emulators:
+            emulator.start()
+        return self
+
+    def stop(self) -> None:
+        """Stop serving."""
+        for emulator in self.emulators:
+            emulator.stop()
 
     def __enter__(self) -> Self:
         return self.start()

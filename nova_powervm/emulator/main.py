@@ -24,6 +24,11 @@ import pathlib
 import signal
 import sys
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from nova_powervm.emulator import app
+    from nova_powervm.emulator import server
 
 _PROGRAM = 'nova-powervm-emulator'
 #: Distributions that contain this command, in order of preference.
@@ -39,7 +44,7 @@ _EVENT_WAIT = 10.0
 def main(arguments: Sequence[str] | None = None) -> int:
     """Serve until SIGINT or SIGTERM arrives.
 
-    The first line of standard output is the emulator's URL.
+    Standard output has the URL of each emulated host, one a line.
 
     :param arguments: the command line without the program's name; by default
         that of the process.
@@ -77,35 +82,60 @@ def _serve(options: argparse.Namespace) -> int:
     from nova_powervm.emulator import server  # noqa: PLC0415
     from nova_powervm.emulator import worlds  # noqa: PLC0415
     from nova_powervm.emulator.core import errors  # noqa: PLC0415
+    from nova_powervm.emulator.core import site  # noqa: PLC0415
 
-    try:
-        world = worlds.load_file(options.world) if options.world else None
-    except errors.WorldError as error:
-        return _fail(str(error))
-    try:
-        application = app.make_app(
-            world,
-            username=options.username,
-            password=options.password,
-            seed=options.seed,
-            event_wait=options.event_wait,
-        )
-        running = server.Server(application, options.host, options.port)
-    except errors.WorldError as error:
-        return _fail(f'{options.world or "the default world"}: {error}')
-    except OSError as error:
+    files: list[str | None] = options.world or [None]
+    ports: list[int] = options.port or [0] * len(files)
+    if len(ports) != len(files):
         return _fail(
-            f'cannot listen on {options.host} port {options.port}: {error}'
+            f'worlds: {len(files)}, ports: {len(ports)}; each host needs one '
+            'of each'
         )
+    common = site.Site(options.seed)
+    running: list[tuple[app.Application, server.Server]] = []
+    for number, (file, port) in enumerate(zip(files, ports, strict=True)):
+        try:
+            application = app.make_app(
+                worlds.load_file(file) if file else None,
+                username=options.username,
+                password=options.password,
+                seed=options.seed + number,
+                event_wait=options.event_wait,
+                site=common,
+            )
+            serving = server.Server(application, options.host, port)
+        except errors.WorldError as error:
+            return _fail(_about_world(str(error), file))
+        except OSError as error:
+            return _fail(
+                f'cannot listen on {options.host} port {port}: {error}'
+            )
+        running.append((application, serving))
+    _wait(running)
+    return 0
+
+
+def _about_world(problem: str, file: str | None) -> str:
+    """Return what is wrong with a world, after the name of its file."""
+    name = file or 'the default world'
+    return problem if problem.startswith(name) else f'{name}: {problem}'
+
+
+def _wait(
+    running: 'Sequence[tuple[app.Application, server.Server]]',
+) -> None:
+    """Serve until a signal arrives."""
     # Blocked in this thread and in all later ones, the signals stay pending
     # for sigwait; a handler could run just before this thread starts to wait.
     signal.pthread_sigmask(signal.SIG_BLOCK, _STOP_SIGNALS)
-    running.start()
-    print(running.url, flush=True)
+    for _, serving in running:
+        serving.start()
+    for _, serving in running:
+        print(serving.url, flush=True)
     signal.sigwait(_STOP_SIGNALS)
-    application.close()
-    running.stop()
-    return 0
+    for application, serving in running:
+        application.close()
+        serving.stop()
 
 
 def _read_password(path: str) -> str:
@@ -159,8 +189,9 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog=_PROGRAM,
         description='Serve an emulation of the PowerVM (NovaLink) REST API. '
-        'The first line of output is its URL. SIGINT (Ctrl-C) or SIGTERM '
-        'stops the emulator and discards its state.',
+        'The first line of output is its URL. With several worlds there are '
+        'several hosts, which share their storage pools. SIGINT (Ctrl-C) or '
+        'SIGTERM stops the emulator and discards its state.',
     )
     parser.add_argument(
         '--version', action='version', version=f'{_PROGRAM} {_version()}'
@@ -179,8 +210,9 @@ def _add_host_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         '--world',
         metavar='FILE',
-        help='YAML file that describes the emulated host (default: one '
-        'POWER9 system with four GPUs)',
+        action='append',
+        help='YAML file that describes an emulated host, once for each host '
+        '(default: one POWER9 system with four GPUs)',
     )
     parser.add_argument(
         '--host',
@@ -191,8 +223,9 @@ def _add_host_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         '--port',
         type=_port,
-        default=0,
-        help='port to listen on (default: 0, any free port)',
+        action='append',
+        help='port to listen on, once for each host (default: 0, any free '
+        'port)',
     )
     parser.add_argument(
         '--seed',
@@ -200,7 +233,8 @@ def _add_host_options(parser: argparse.ArgumentParser) -> None:
         type=int,
         default=0,
         help='seed of all random choices, such as UUIDs; give each host of '
-        'a cloud a different one (default: %(default)s)',
+        'a cloud a different one. Those of further worlds follow it '
+        '(default: %(default)s)',
     )
     parser.add_argument(
         '--event-wait',

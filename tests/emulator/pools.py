@@ -21,6 +21,7 @@ from pypowervm.tasks import scsi_mapper
 from pypowervm.tasks import storage as tasks
 from pypowervm.wrappers import cluster as clusters
 from pypowervm.wrappers import storage
+from pypowervm.wrappers import vios_file
 from pypowervm.wrappers import virtual_io_server
 
 from tests.emulator import base
@@ -135,6 +136,17 @@ class Client:
         """Upload the contents of a logical unit with pypowervm's task."""
         uuid = self.vios(vios).uuid
         tasks.upload_lu(uuid, unit, io.BytesIO(data), len(data))
+
+    def file(self, unit, vios='vios1', **options):
+        """Create the File that announces an upload."""
+        return vios_file.File.bld(
+            self.adapter,
+            'image',
+            vios_file.FileType.DISK_IMAGE,
+            self.vios(vios).uuid,
+            tdev_udid=unit.udid,
+            **options,
+        ).create()
 
     def map(self, client, unit, vios='vios1', **options):
         """Map a logical unit to a partition; return the mapping."""

@@ -14,8 +14,6 @@
 
 import io
 
-from pypowervm.wrappers import vios_file
-
 from nova_powervm.emulator.core import errors
 from tests.emulator import pools
 from tests.emulator import storage as storage_base
@@ -26,17 +24,6 @@ SMALL = 1 / 64
 
 
 class ContentsTest(pools.PoolTestCase):
-    def file(self, udid, vios='vios1', **options):
-        """Create the File that announces an upload."""
-        return vios_file.File.bld(
-            self.adapter,
-            'image',
-            vios_file.FileType.DISK_IMAGE,
-            self.client.vios(vios).uuid,
-            tdev_udid=udid,
-            **options,
-        ).create()
-
     def test_upload_is_the_contents_and_takes_space(self):
         data = b'x' * MB
         image = self.client.image(data=data)
@@ -53,12 +40,12 @@ class ContentsTest(pools.PoolTestCase):
             b'through the other', self.control.contents(image.udid)
         )
         self.assert_refused(
-            409, 'no virtual disk', self.file, image.udid, 'vios3'
+            409, 'no virtual disk', self.client.file, image, 'vios3'
         )
 
     def test_contents_are_those_of_file_download(self):
         image = self.client.image(data=b'image')
-        file = self.file(image.udid)
+        file = self.client.file(image)
         path = f'/rest/api/web/File/contents/{file.uuid}'
         response = self.adapter.session.request(
             'GET', path, headers={'Accept': '*/*'}
@@ -112,9 +99,9 @@ class ContentsTest(pools.PoolTestCase):
     def test_upload_beyond_unit_is_refused(self):
         unit = self.client.unit(size=SMALL)
         self.assert_unchanged(
-            409, 'does not fit', self.file, unit.udid, f_size=16 * MB + 1
+            409, 'does not fit', self.client.file, unit, f_size=16 * MB + 1
         )
-        file = self.file(unit.udid)
+        file = self.client.file(unit)
         self.assert_refused(
             409,
             'does not fit',
@@ -129,12 +116,12 @@ class ContentsTest(pools.PoolTestCase):
         for byte in (b'x', b'y'):
             self.client.upload(unit, byte * 16 * MB)
         self.assert_unchanged(
-            409, '0 GB are free', self.file, unit.udid, f_size=17 * MB
+            409, '0 GB are free', self.client.file, unit, f_size=17 * MB
         )
 
     def test_upload_to_image_with_clones_is_refused(self):
         image = self.client.image(data=b'image')
-        file = self.file(image.udid)
+        file = self.client.file(image)
         self.client.clone(image)
         self.assert_refused(
             409,
@@ -149,13 +136,13 @@ class ContentsTest(pools.PoolTestCase):
         unit = self.client.unit()
         client = self.create()
         self.client.map(client, unit)
-        self.file(unit.udid)
+        self.client.file(unit)
         self.control.set_partition('vm1', state='running')
-        self.assert_unchanged(409, 'is active', self.file, unit.udid)
+        self.assert_unchanged(409, 'is active', self.client.file, unit)
 
     def test_upload_to_deleted_unit_is_refused(self):
         unit = self.client.unit()
-        file = self.file(unit.udid)
+        file = self.client.file(unit)
         unit.delete()
         self.assert_refused(
             409,

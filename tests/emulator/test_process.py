@@ -36,6 +36,7 @@ from nova_powervm.emulator import fixture
 from nova_powervm.emulator import main
 from nova_powervm.emulator.core import emulation
 from tests.emulator import base
+from tests.emulator import pools
 
 COMMAND = [sys.executable, '-m', 'nova_powervm.emulator.main']
 
@@ -162,6 +163,28 @@ class CommandTest(CommandTestCase):
             _, url = self.start('--world', file.name)
             state = client.Client(url).state()
         self.assertEqual('machine', state['systems'][0]['name'])
+
+    def test_command_serves_several_worlds_as_one_site(self):
+        arguments = []
+        for _ in range(2):
+            file = self.enterContext(
+                tempfile.NamedTemporaryFile('w', suffix='.yaml')
+            )
+            json.dump(pools.WORLD, file)
+            file.flush()
+            arguments += ['--world', file.name, '--port', '0']
+        process, url = self.start(*arguments)
+        states = [
+            client.Client(one).state()
+            for one in (url, process.stdout.readline().strip())
+        ]
+        self.assertEqual(*(state['clusters'][0]['pool'] for state in states))
+        self.assertNotEqual(*(state['systems'][0]['uuid'] for state in states))
+
+    def test_ports_are_as_many_as_worlds(self):
+        done = run('--port', '0', '--port', '0')
+        self.assertEqual(1, done.returncode)
+        self.assertIn('worlds: 1, ports: 2; each host needs one', done.stderr)
 
     def test_invalid_world_is_reported_with_its_file(self):
         done = run('--world', os.devnull)

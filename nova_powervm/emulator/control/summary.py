@@ -46,6 +46,7 @@ def state(emulation: emulation_module.Emulation) -> JSON:
         'jobs': [other.summary() for other in emulation.jobs],
         'job_mode': emulation.jobs.mode.value,
         'sessions': len(host.sessions),
+        'powered_on': not host.is_off,
     }
 
 

@@ -19,7 +19,6 @@ by its UUID, name or id.
 """
 
 import copy
-import dataclasses
 from collections.abc import Callable
 from concurrent import futures
 from typing import Any
@@ -27,17 +26,20 @@ from typing import Any
 from nova_powervm.emulator import worlds
 from nova_powervm.emulator.control import arguments
 from nova_powervm.emulator.control import disks
+from nova_powervm.emulator.control import lookup
+from nova_powervm.emulator.control import requests
 from nova_powervm.emulator.control import summary
 from nova_powervm.emulator.core import emulation as emulation_module
 from nova_powervm.emulator.core import errors
-from nova_powervm.emulator.core import faults as faults_module
 from nova_powervm.emulator.core import jobs as jobs_module
+from nova_powervm.emulator.nouns import file as file_module
 from nova_powervm.emulator.nouns import io_slot
 from nova_powervm.emulator.nouns.managed_system import (
     described as system_described,
 )
 from nova_powervm.emulator.nouns.managed_system import model as managed_system
 from nova_powervm.emulator.nouns.partition import model as partition_module
+from nova_powervm.emulator.nouns.partition import outage
 from nova_powervm.emulator.nouns.partition import ownership
 from nova_powervm.emulator.nouns.partition import power
 from nova_powervm.emulator.nouns.shared_storage_pool import usage
@@ -49,7 +51,7 @@ Partition = partition_module.Partition
 JSON = dict[str, Any]
 
 
-class Control:
+class Control(requests.Requests):
     """The verbs of the control plane of one emulator.
 
     :param emulation: the emulator.
@@ -64,6 +66,8 @@ class Control:
         self._emulation = emulation
         self._host = emulation.host
         self._world: worlds.World = {}
+        # What starts when the power returns, with its RMC state.
+        self._starting: list[tuple[Partition, str]] = []
         self.load_world(worlds.default() if world is None else world)
 
     def state(self) -> JSON:
@@ -74,7 +78,8 @@ class Control:
     def reset(self) -> None:
         """Restore the world that was loaded last.
 
-        This discards jobs, faults, the journal and uploaded contents.
+        This discards jobs, faults, the journal and uploaded contents, but
+        no pool that another host of the site shares. The power is on then.
         Sessions remain, and clients of the event feed get CACHE_CLEARED.
         """
         self.load_world(self._world)
@@ -89,6 +94,9 @@ class Control:
         checked = worlds.check(copy.deepcopy(world))
         with self._host.changing():
             _run_in_thread(self._build, checked)
+            self._host.is_off = False
+            self._starting = []
+            usage.settle(self._host.site)
             self._host.contents.close()
             self._world = checked
             self._emulation.jobs.clear()
@@ -99,7 +107,6 @@ class Control:
     def _build(self, world: worlds.World) -> None:
         with self._host.loading():
             worlds.build(self._host, world)
-        usage.settle(self._host.site)
 
     def plug(
         self,
@@ -116,14 +123,14 @@ class Control:
         """
         spec = arguments.slot(drc_index, card or {})
         with self._host.changing():
-            target = self._system(system)
+            target = lookup.system(self._host, system)
             if not card and target.find_slot(int(spec['drc_index'], 16)):
                 raise errors.ControlError(
                     f'slot {spec["drc_index"]} exists; say which card to plug'
                 )
             with target.unchanged_if_it_fails():
                 system_described.build_slot(target, spec)
-                slot = _slot(target, spec['drc_index'])
+                slot = lookup.slot(target, spec['drc_index'])
                 ownership.show(self._host, target, slot)
             return managed_system.slot_summary(target, slot)
 
@@ -139,8 +146,8 @@ class Control:
         :param system: UUID or name; required if there are several.
         """
         with self._host.changing():
-            target = self._system(system)
-            slot = _slot(target, drc_index)
+            target = lookup.system(self._host, system)
+            slot = lookup.slot(target, drc_index)
             if remove:
                 target.remove_slot(slot.drc_index)
                 self._host.touch(target)
@@ -163,11 +170,11 @@ class Control:
         :param system: UUID or name; required if there are several.
         """
         with self._host.changing():
-            target = self._system(system)
-            slot = _slot(target, drc_index)
+            target = lookup.system(self._host, system)
+            slot = lookup.slot(target, drc_index)
             owner = None
             if partition is not None:
-                owner = self._partition(partition, target)
+                owner = lookup.partition(self._host, partition, target)
             ownership.force(self._host, target, slot, owner, profiles)
 
     def set_partition(
@@ -190,7 +197,8 @@ class Control:
             'rmc_state', rmc_state, partition_module.RMC_STATES
         )
         with self._host.changing():
-            found = self._partition(partition, self._system(system))
+            target = lookup.system(self._host, system)
+            found = lookup.partition(self._host, partition, target)
             power.set_state(
                 self._host,
                 found,
@@ -198,6 +206,37 @@ class Control:
                 rmc_state or found.rmc_state,
             )
             return partition_module.summary(found)
+
+    def power_off_system(self) -> None:
+        """Pull the plug of the host, for all of its systems.
+
+        All partitions stop at once, and the REST server drops every
+        connection. Only the control plane answers. Sessions, jobs, Files and
+        uploads are lost.
+        """
+        with self._host.changing():
+            if self._host.is_off:
+                return
+            self._host.is_off = True
+            self._starting = outage.lose_power(self._host)
+            for file in self._host.of_type(file_module.File):
+                self._host.remove(file)
+            self._emulation.jobs.forget()
+            self._host.sessions.expire()
+            self._host.events.forget()
+        self._emulation.connections.cut()
+
+    def power_on_system(self) -> None:
+        """Plug the host in again.
+
+        Virtual I/O Servers and the NovaLink partition that were active start;
+        other partitions stay off.
+        """
+        with self._host.changing():
+            if self._host.is_off:
+                self._host.is_off = False
+                outage.regain_power(self._host, self._starting)
+                self._starting = []
 
     def contents(self, udid: str, vios: str | int | None = None) -> bytes:
         """Return the contents of a disk, logical unit or optical medium.
@@ -317,85 +356,6 @@ class Control:
         with self._host.condition:
             self._host.events.emit(type, data, detail)
 
-    def add_fault(  # noqa: PLR0913 - the fields of a fault
-        self,
-        *,
-        method: str = '',
-        match: str = '',
-        nth: int = 1,
-        every: bool = False,
-        phase: str = 'before',
-        status: int = 0,
-        message: str = 'Injected by a test.',
-        drop: bool = False,
-        delay: float = 0.0,
-    ) -> JSON:
-        """Make a future request fail, as :class:`.faults.Fault` describes.
-
-        :returns: the fault, with its number.
-        """
-        fault = faults_module.Fault(
-            method=method.upper(),
-            match=match,
-            nth=nth,
-            every=every,
-            phase=phase,
-            status=status,
-            message=message,
-            drop=drop,
-            delay=delay,
-        )
-        return dataclasses.asdict(self._emulation.faults.add(fault))
-
-    def faults(self) -> list[JSON]:
-        """Return the faults, with the number of times each was applied."""
-        installed = self._emulation.faults.all()
-        return [dataclasses.asdict(fault) for fault in installed]
-
-    def clear_faults(self) -> None:
-        """Remove all faults."""
-        self._emulation.faults.clear()
-
-    def journal(self) -> list[JSON]:
-        """Return the latest 2000 requests, oldest first."""
-        records = self._emulation.journal.records()
-        return [dataclasses.asdict(record) for record in records]
-
-    def journal_counts(self) -> dict[str, int]:
-        """Return the number of all requests, listed or not, per label."""
-        return self._emulation.journal.counts()
-
-    def clear_journal(self) -> None:
-        """Clear the journal; the numbering continues."""
-        self._emulation.journal.clear()
-
-    def _system(self, name: str | None) -> System:
-        found = [
-            system
-            for system in self._host.of_type(System)
-            if name is None
-            or name == system.name
-            or name.lower() == system.uuid.lower()
-        ]
-        if len(found) != 1:
-            raise errors.ControlError(
-                f'{len(found)} systems match {name!r}; name exactly one'
-            )
-        return found[0]
-
-    def _partition(self, name: str | int, system: System) -> Partition:
-        for partition in self._host.of_type(Partition, system):
-            if arguments.is_named(partition, name):
-                return partition
-        raise errors.ControlError(f'unknown partition {name!r}')
-
-
-def _slot(system: System, drc_index: str) -> io_slot.Slot:
-    slot = system.find_slot(arguments.parse_drc_index(drc_index))
-    if slot is None:
-        raise errors.ControlError(f'unknown slot {drc_index!r}')
-    return slot
-
 
 def _run_in_thread(function: Callable[..., None], *args: Any) -> None:
     """Run a function in a thread of its own, and wait for it.
@@ -411,6 +371,7 @@ def _run_in_thread(function: Callable[..., None], *args: Any) -> None:
 #: Every verb: its name and the method of :class:`Control`.
 VERBS: dict[str, Callable[..., Any]] = {
     name: function
-    for name, function in vars(Control).items()
+    for owner in (Control, requests.Requests)
+    for name, function in vars(owner).items()
     if not name.startswith('_')
 }

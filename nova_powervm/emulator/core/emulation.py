@@ -16,6 +16,7 @@ import dataclasses
 import pathlib
 import tempfile
 
+from nova_powervm.emulator.core import connections as connections_module
 from nova_powervm.emulator.core import faults as faults_module
 from nova_powervm.emulator.core import host as host_module
 from nova_powervm.emulator.core import jobs as jobs_module
@@ -75,6 +76,9 @@ class Emulation:
         default_factory=journal_module.Journal
     )
     token_files: TokenFiles = dataclasses.field(default_factory=TokenFiles)
+    connections: connections_module.Connections = dataclasses.field(
+        default_factory=connections_module.Connections
+    )
     jobs: jobs_module.Jobs = dataclasses.field(init=False)
 
     def __post_init__(self) -> None:

@@ -117,6 +117,11 @@ class Events:
         }
         self._condition.notify_all()
 
+    def forget(self) -> None:
+        """Forget every client, and let those go that wait."""
+        self._queues = {}
+        self._condition.notify_all()
+
     def close(self) -> None:
         """Let every waiting client go, and never make one wait again."""
         self._closed = True

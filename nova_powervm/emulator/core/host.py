@@ -58,6 +58,7 @@ class Host:
     :param clock: gives the time in seconds.
     :param site: whose hosts share pools with this one; None for a site of
         its own.
+    :ivar is_off: whether it has no power, so that clients get no answer.
     :ivar pools: the storage pools that it shares, by uuid, each with the
         uuids of this host's Virtual I/O Servers that are nodes.
     """
@@ -84,8 +85,10 @@ class Host:
         )
         self._resources: site_module.Table = {}
         self.pools: dict[str, list[str]] = {}
+        self.is_off = False
         self._silent = False
-        self.site.hosts.append(self)
+        with self.site.changes:
+            self.site.hosts.append(self)
 
     @contextlib.contextmanager
     def changing(self) -> Iterator[None]:

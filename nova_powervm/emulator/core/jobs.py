@@ -236,9 +236,13 @@ class Jobs:
         """
         self._planned.setdefault(name, collections.deque()).append(outcome)
 
+    def forget(self) -> None:
+        """Forget every job, as a server that has been started again."""
+        self._jobs.clear()
+
     def clear(self) -> None:
         """Forget every job and plan."""
-        self._jobs.clear()
+        self.forget()
         self._planned.clear()
         self.mode = Mode.IMMEDIATE
 

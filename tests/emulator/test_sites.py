@@ -1,0 +1,433 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Sites: several hosts that share storage pools."""
+
+import base64
+import copy
+import threading
+import unittest
+
+from pypowervm import exceptions
+from pypowervm.tasks import scsi_mapper
+from pypowervm.wrappers import storage
+
+from nova_powervm.emulator import client as client_module
+from nova_powervm.emulator import fixture
+from nova_powervm.emulator.core import errors
+from tests.emulator import base
+from tests.emulator import pools
+
+EVENTS = (
+    '/rest/api/uom/Event?QUEUE_CLIENTKEY_METHOD=USE_APPLICATIONID'
+    '&QUEUE_APPLICATIONID=test'
+)
+ROUNDS = 5
+
+
+def world(number, **pool):
+    """Return the world of a host with two nodes.
+
+    :param pool: keys of the pool.
+    """
+    made = pools.world(**pool)
+    (system,) = made['systems']
+    system['name'] = f'host{number}'
+    system['serial'] = f'EMU000{number}'
+    system['partitions'].append(
+        {'name': 'vm', 'memory': 2048, 'processors': 1}
+    )
+    return made
+
+
+class SiteTestCase(base.EmulatorTestCase):
+    """Starts two hosts; attributes with 1 or 2 are of one of them."""
+
+    def setUp(self):
+        unittest.TestCase.setUp(self)
+        base.quieten(self)
+        self.site = fixture.Site([world(1), world(2)], event_wait=0)
+        self.addCleanup(self.site.stop)
+        self.site.start()
+        self.clients = [self.log_on(one) for one in self.site.emulators]
+        self.controls = [one.control for one in self.site.emulators]
+        self.client1, self.client2 = self.clients
+        self.control1, self.control2 = self.controls
+
+    def log_on(self, emulator):
+        adapter = base.adapter_for(emulator)
+        self.addCleanup(base.forget, adapter.session)
+        return pools.Client(adapter)
+
+    def pool(self, control):
+        return control.state()['clusters'][0]['pool']
+
+    def lpar(self, control, name='vm'):
+        """Return a partition in the state."""
+        (found,) = (
+            one
+            for one in control.state()['systems'][0]['partitions']
+            if one['name'] == name
+        )
+        return found
+
+    def map(self, client, control, unit):
+        """Map a unit to the partition of a host by one server."""
+        uuid = self.lpar(control)['uuid']
+        reference = storage.LU.bld_ref(client.adapter, unit.name, unit.udid)
+        scsi_mapper.add_vscsi_mapping(None, client.vios(), uuid, reference)
+
+
+class SharingTest(SiteTestCase):
+    def test_hosts_have_one_pool_and_uuids_of_their_own(self):
+        self.assertEqual(*(self.pool(one) for one in self.controls))
+        self.assertEqual(*(one.cluster().uuid for one in self.clients))
+        self.assertNotEqual(*(self.lpar(one)['uuid'] for one in self.controls))
+
+    def test_cluster_links_only_to_servers_of_its_host(self):
+        for client, own in ((self.client1, (0, 1)), (self.client2, (2, 3))):
+            nodes = client.cluster().nodes
+            linked = [i for i in range(4) if nodes[i].vios_uri]
+            self.assertEqual(list(own), linked)
+            self.assertEqual(
+                {client.vios(name).uuid for name in ('vios1', 'vios2')},
+                {nodes[i].vios_uuid for i in own},
+            )
+            self.assertEqual(
+                ['EMU0001', 'EMU0001', 'EMU0002', 'EMU0002'],
+                [node.mtms.serial for node in nodes],
+            )
+            self.assertEqual(4, len({node.hostname for node in nodes}))
+            self.assertTrue(all(node.lpar_id for node in nodes))
+
+    def test_unit_of_one_host_is_seen_by_the_other(self):
+        unit = self.client1.image(data=b'image')
+        (seen,) = self.client2.units()
+        self.assertEqual((unit.uuid, unit.udid), (seen.uuid, seen.udid))
+        self.assertEqual(b'image', self.control2.contents(unit.udid))
+        clone = self.client2.clone(seen)
+        sent = base64.b64encode(b'I').decode()
+        self.control2.write_disk(clone.udid, sent)
+        self.assertEqual(b'Image', self.control1.contents(clone.udid))
+        self.assertEqual(b'image', self.control1.contents(unit.udid))
+
+    def test_entity_tags_are_those_of_the_pool(self):
+        unit = self.client1.unit()
+        (seen,) = self.client2.units()
+        unit = unit.refresh()
+        self.assertEqual(unit.etag, seen.etag)
+        seen._name('renamed')
+        seen.update()
+        with self.assertRaises(exceptions.HttpError) as caught:
+            unit.adapter.delete_by_href(unit.href, etag=unit.etag)
+        self.assertEqual(412, caught.exception.response.status)
+
+    def test_events_of_pool_reach_clients_of_all_hosts(self):
+        for client in self.clients:
+            client.adapter.read_by_path(EVENTS)
+        unit = self.client1.unit()
+        for client in self.clients:
+            entries = client.adapter.read_by_path(EVENTS).feed.entries
+            data = entries[0].element.findtext('EventData')
+            port = client.adapter.session.port
+            self.assertTrue(data.startswith(f'http://127.0.0.1:{port}/'), data)
+            self.assertTrue(data.endswith(f'/LogicalUnit/{unit.uuid}'), data)
+
+    def test_events_of_host_reach_only_its_own_clients(self):
+        for client in self.clients:
+            client.adapter.read_by_path(EVENTS)
+        self.control1.set_partition('vm', state='running')
+        polled = self.client2.adapter.read_by_path(EVENTS)
+        self.assertEqual(204, polled.status)
+
+    def test_unit_is_in_use_whichever_host_runs_the_partition(self):
+        unit = self.client1.unit()
+        self.map(self.client2, self.control2, unit)
+        self.control2.set_partition('vm', state='running')
+        self.assertTrue(self.client1.units()[0].in_use)
+        self.assert_refused(
+            409, 'is active', self.client1.upload, unit, b'data'
+        )
+
+    def test_unit_mapped_by_other_host_is_not_deleted(self):
+        unit = self.client1.unit()
+        self.map(self.client2, self.control2, unit)
+        self.assert_refused(409, 'vios1 of host2 maps it', unit.delete)
+
+    def test_unit_is_mapped_by_servers_of_two_hosts(self):
+        unit = self.client1.unit()
+        for client, control in zip(self.clients, self.controls, strict=True):
+            self.map(client, control, unit)
+            (mapping,) = client.vios().scsi_mappings
+            self.assertEqual(unit.udid, mapping.backing_storage.udid)
+
+    def test_hosts_have_volumes_and_partitions_of_their_own(self):
+        self.control1.set_partition('vm', state='running')
+        self.assertEqual('not activated', self.lpar(self.control2)['state'])
+
+
+class LoadingTest(SiteTestCase):
+    def test_reset_leaves_pool_and_other_host_alone(self):
+        unit = self.client1.image(data=b'image')
+        for client, control in zip(self.clients, self.controls, strict=True):
+            self.map(client, control, unit)
+            control.set_partition('vm', state='running')
+        other = self.control2.state()
+        self.control1.reset()
+        self.assertEqual(other, self.control2.state())
+        self.assertEqual(b'image', self.control1.contents(unit.udid))
+        self.assertEqual([], list(self.client1.vios().scsi_mappings))
+
+    def test_pool_begins_anew_when_no_host_has_it(self):
+        self.client1.unit()
+        alone = world(1)
+        del alone['clusters']
+        for control in self.controls:
+            control.load_world(alone)
+        self.control1.load_world(world(1))
+        self.assertEqual([], self.pool(self.control1)['logical_units'])
+
+    def test_host_without_cluster_does_not_see_the_pool(self):
+        self.client1.unit()
+        alone = world(1)
+        del alone['clusters']
+        self.control1.load_world(alone)
+        self.assertEqual([], self.control1.state()['clusters'])
+        self.assertEqual([], storage.SSP.get(self.client1.adapter))
+        self.assertEqual(2, len(self.client2.cluster().nodes))
+        self.assertEqual(1, len(self.client2.units()))
+
+    def test_pool_described_in_another_way_is_refused(self):
+        before = [control.state() for control in self.controls]
+        for changed in (world(1, capacity=11), copy.deepcopy(world(1))):
+            if changed == world(1):
+                changed['clusters'][0]['name'] = 'other'
+            with self.assertRaisesRegex(errors.WorldError, 'another way'):
+                self.control1.load_world(changed)
+        self.assertEqual(before, [one.state() for one in self.controls])
+
+    def test_site_with_contradicting_worlds_does_not_start(self):
+        with self.assertRaisesRegex(errors.WorldError, 'another way'):
+            fixture.Site([world(1), world(2, capacity=11)])
+
+    def test_world_that_fails_after_the_pool_changes_nothing(self):
+        self.client1.unit()
+        before = [control.state() for control in self.controls]
+        failing = world(1, name='second')
+        failing['clusters'].append(
+            {
+                'name': 'last',
+                'nodes': ['nobody'],
+                'pool': {'name': 'last', 'capacity': 1},
+            }
+        )
+        with self.assertRaisesRegex(errors.WorldError, 'nobody'):
+            self.control1.load_world(failing)
+        self.assertEqual(before, [one.state() for one in self.controls])
+
+    def test_pools_of_different_names_are_not_shared(self):
+        self.control2.load_world(world(2, name='own'))
+        unit = self.client1.unit()
+        self.assertEqual([], self.client2.units())
+        path = f'/rest/api/uom/SharedStoragePool/{self.client1.pool().uuid}'
+        self.assert_refused(
+            404, 'no SharedStorage', self.client2.adapter.read_by_path, path
+        )
+        unit.delete()
+
+
+class PowerTest(SiteTestCase):
+    def test_host_without_power_answers_nobody(self):
+        self.control1.power_off_system()
+        with self.assertRaises(exceptions.ConnectionError):
+            self.client1.units()
+        self.assertEqual([], self.client2.units())
+        remote = client_module.Client(self.site.emulators[0].url)
+        self.assertFalse(remote.state()['powered_on'])
+        remote.power_on_system()
+        self.assertTrue(remote.state()['powered_on'])
+        self.assertEqual([], self.client1.units())
+
+    def test_partitions_stop_and_only_servers_start_again(self):
+        self.control1.set_partition('vm', state='running')
+        before = {
+            one['name']: one
+            for one in self.control1.state()['systems'][0]['partitions']
+        }
+        self.control1.power_off_system()
+        states = {
+            one['state']
+            for one in self.control1.state()['systems'][0]['partitions']
+        }
+        self.assertEqual({'not activated'}, states)
+        self.control1.power_on_system()
+        for name in ('vios1', 'vios2', 'vios3', 'novalink'):
+            self.assertEqual(before[name], self.lpar(self.control1, name))
+        self.assertEqual('not activated', self.lpar(self.control1)['state'])
+
+    def test_server_that_was_off_stays_off(self):
+        self.control1.set_partition('vios2', state='not activated')
+        self.control1.power_off_system()
+        self.control1.power_on_system()
+        self.assertEqual(
+            'not activated', self.lpar(self.control1, 'vios2')['state']
+        )
+
+    def test_nodes_are_down_without_power(self):
+        self.control1.power_off_system()
+        nodes = self.client2.cluster().nodes
+        self.assertEqual(
+            ['Down', 'Down', 'Up', 'Up'], [node.state for node in nodes]
+        )
+        self.control1.power_on_system()
+        nodes = self.client2.cluster().nodes
+        self.assertEqual({'Up'}, {node.state for node in nodes})
+
+    def test_sessions_have_to_log_on_again(self):
+        old = self.client1.adapter.session._sessToken
+        self.control1.power_off_system()
+        self.assertEqual(0, self.control1.state()['sessions'])
+        self.control1.power_on_system()
+        self.client1.units()
+        self.assertNotEqual(old, self.client1.adapter.session._sessToken)
+
+    def test_unit_in_use_becomes_free_and_can_go(self):
+        unit = self.client1.unit()
+        self.map(self.client1, self.control1, unit)
+        self.control1.set_partition('vm', state='running')
+        self.assertTrue(self.client2.units()[0].in_use)
+        self.control1.power_off_system()
+        (seen,) = self.client2.units()
+        self.assertFalse(seen.in_use)
+        seen.delete()
+        self.control1.power_on_system()
+        (mapping,) = self.client1.vios().scsi_mappings
+        self.assertIsNone(mapping.backing_storage)
+
+    def test_mapping_of_unit_that_is_there_survives(self):
+        unit = self.client1.unit()
+        self.map(self.client1, self.control1, unit)
+        self.control1.power_off_system()
+        self.control1.power_on_system()
+        (mapping,) = self.client1.vios().scsi_mappings
+        self.assertEqual(unit.udid, mapping.backing_storage.udid)
+        self.assert_refused(
+            409, 'vios1 of host1', self.client2.units()[0].delete
+        )
+
+    def test_upload_in_progress_is_lost(self):
+        unit = self.client1.image(data=b'before')
+        control = self.control1
+
+        parts = [b'x' * 100, b'y' * 100]
+
+        class Stream:
+            def read(self, _size=-1):
+                if len(parts) == 1:
+                    control.power_off_system()
+                return parts.pop(0) if parts else b''
+
+        file = self.client1.file(unit)
+        with self.assertRaises(exceptions.ConnectionError):
+            self.client1.adapter.upload_file(file.element, Stream())
+        self.assertEqual(b'before', self.control2.contents(unit.udid))
+        control.power_on_system()
+        self.assert_refused(
+            404,
+            'no File',
+            self.client1.adapter.upload_file,
+            file.element,
+            pools.io.BytesIO(b'z'),
+        )
+
+    def test_waiting_poll_is_dropped(self):
+        emulator = self.site.emulators[0]
+        emulator._application._emulation.event_wait = 600
+        adapter = self.client1.adapter
+        adapter.read_by_path(EVENTS)
+        self.control1.clear_journal()
+        dropped = []
+
+        def poll():
+            try:
+                adapter.read_by_path(EVENTS)
+            except exceptions.ConnectionError as error:
+                dropped.append(error)
+
+        thread = threading.Thread(target=poll, daemon=True)
+        thread.start()
+        while not self.control1.journal():
+            self.assertTrue(thread.is_alive())
+        self.control1.power_off_system()
+        thread.join(60)
+        self.assertEqual(1, len(dropped))
+
+    def test_second_pull_of_the_plug_changes_nothing(self):
+        for verb in ('power_on_system', 'power_off_system'):
+            getattr(self.control1, verb)()
+            before = self.control1.state()
+            getattr(self.control1, verb)()
+            self.assertEqual(before, self.control1.state())
+
+    def test_reset_gives_the_power_back(self):
+        self.control1.power_off_system()
+        self.control1.reset()
+        self.assertTrue(self.control1.state()['powered_on'])
+        self.assertEqual('Up', self.client2.cluster().nodes[0].state)
+
+
+class ConcurrencyTest(SiteTestCase):
+    def test_hosts_change_the_pool_at_once(self):
+        image = self.client1.image(data=b'image')
+        failures = []
+
+        def work(client, control):
+            try:
+                self.work(client, control, image)
+            except Exception as error:
+                failures.append(error)
+
+        threads = [
+            threading.Thread(target=work, args=pair, daemon=True)
+            for pair in zip(self.clients, self.controls, strict=True)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(120)
+            self.assertFalse(thread.is_alive())
+        self.assertEqual([], failures)
+        pool = self.pool(self.control1)
+        kept = [one for one in pool['logical_units'] if not one['thin']]
+        self.assertEqual(2 * ROUNDS, len(kept))
+        self.assertEqual(1 + 4 * ROUNDS, len(pool['logical_units']))
+        self.assertAlmostEqual(
+            10 - sum(one['used'] for one in pool['logical_units']),
+            pool['free'],
+            places=5,
+        )
+        self.assertEqual(b'image', self.control1.contents(image.udid))
+
+    def work(self, client, control, image):
+        """Make, fill, map and delete units."""
+        uuid = self.lpar(control)['uuid']
+        for number in range(ROUNDS):
+            client.unit(f'thick{number}', 1 / 64, thin=False)
+            clone = client.clone(image, f'clone{number}')
+            reference = storage.LU.bld_ref(
+                client.adapter, clone.name, clone.udid
+            )
+            scsi_mapper.add_vscsi_mapping(None, client.vios(), uuid, reference)
+            unit = client.unit('gone')
+            client.upload(unit, b'data' * 1000)
+            unit.refresh().delete()
+            control.state()
