@@ -245,6 +245,20 @@ class LoadingTest(SiteTestCase):
         unit.delete()
 
 
+class StoppingTest(SiteTestCase):
+    def test_other_host_goes_on_when_one_stops(self):
+        unit = self.client1.image(data=b'image')
+        self.map(self.client1, self.control1, unit)
+        self.control1.set_partition('vm', state='running')
+        self.site.emulators[0].stop()
+        self.control2.set_partition('vm', state='running')
+        self.assertEqual(2, len(self.client2.cluster().nodes))
+        (seen,) = self.client2.units()
+        self.assertFalse(seen.in_use)
+        self.assertEqual(b'image', self.control2.contents(unit.udid))
+        seen.delete()
+
+
 class PowerTest(SiteTestCase):
     def test_host_without_power_answers_nobody(self):
         self.control1.power_off_system()

@@ -61,8 +61,13 @@ def server_of(site: Site, unit: LogicalUnit) -> Partition | None:
 
 
 def _pools(site: Site) -> list[model.Pool]:
+    """Return the pools that hosts share; those of the others are gone."""
     found = site.shared.get(model.KIND, {}).values()
-    return [pool for pool in found if isinstance(pool, model.Pool)]
+    return [
+        pool
+        for pool in found
+        if isinstance(pool, model.Pool) and site.sharers(pool.uuid)
+    ]
 
 
 def _servers(site: Site) -> Iterator[tuple[Host, Partition]]:
@@ -106,19 +111,20 @@ def _settle_mappings(host: Host, vios: Partition) -> set[str]:
 def _show(mapping: Mapping, unit: LogicalUnit) -> bool:
     """Write a logical unit to a mapping; return whether it was another."""
     present = mapping.storage
-    wanted = virtual_scsi_mapping.backing(unit.detail())
-    if present is None or _values(present) == _values(wanted):
+    if present is None or _values(present) == _values(unit.element):
         return False
+    wanted = virtual_scsi_mapping.backing(unit.element)
     present.getparent().replace(present, wanted)
     _name(mapping)
     return True
 
 
 def _values(element: content.Element) -> list[tuple[str, str]]:
+    """Return what mappings show of a logical unit."""
     return [
         (content.local_name(child), child.text or '')
         for child in element
-        if content.local_name(child) != 'Metadata'
+        if content.local_name(child) not in ('Metadata', 'InUse')
     ]
 
 
