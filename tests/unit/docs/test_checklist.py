@@ -18,16 +18,23 @@ import unittest
 
 from pypowervm import adapter
 
+from nova_powervm.emulator import worlds
 from tests.emulator import base
 from tests.unit.docs import pages
 
 PAGE = 'contributor/novalink-checklist'
+CLUSTER = {
+    'name': 'cluster',
+    'nodes': ['vios1'],
+    'pool': {'name': 'pool', 'capacity': 100},
+}
 
 
 class ChecklistTest(unittest.TestCase):
     def test_emulator_passes_checklist(self):
         base.quieten(self)
-        emulator = base.start(self)
+        world = worlds.default() | {'clusters': [CLUSTER]}
+        emulator = base.start(self, world)
         # A session logs off when it is collected.
         self.addCleanup(gc.collect)
         values = {'a': adapter.Adapter(base.session_for(emulator))}
