@@ -17,6 +17,7 @@ from collections.abc import Callable
 from collections.abc import Sequence
 from typing import Any
 
+from nova.compute import task_states
 from nova.virt import configdrive
 
 from nova_powervm import exception
@@ -65,7 +66,7 @@ class Builds(driver_base.DriverBase):
             any host.
         """
         try:
-            keeps_disks = self._keeps_disks(image_meta)
+            keeps_disks = self._keeps_disks(instance)
             build_requests.check_supported(
                 instance,
                 image_meta,
@@ -140,7 +141,7 @@ class Builds(driver_base.DriverBase):
                 block_device_info,
                 injected_files,
                 preserve_ephemeral=preserve_ephemeral,
-                keeps_disks=evacuate and self._keeps_disks(image_meta),
+                keeps_disks=evacuate and self._keeps_disks(instance),
             )
             if not evacuate:
                 build = self._describe_build(
@@ -166,14 +167,20 @@ class Builds(driver_base.DriverBase):
                 )
         raise NotImplementedError()
 
-    def _keeps_disks(self, image_meta: Any) -> bool:
+    def _keeps_disks(self, instance: Any) -> bool:
         """Return whether a build continues with the disks of an instance.
 
-        Nova passes no image if :meth:`instance_on_disk` is true for an
-        instance that is being evacuated.
+        It does if this host shares storage with the host that the instance is
+        evacuated from. Nova passes an image in any case, and records the new
+        host of an evacuated instance when its build has succeeded.
         """
-        return self._services().disks.pool is not None and (
-            not image_meta.obj_attr_is_set('id')
+        pool = self._services().disks.pool
+        is_evacuated = (
+            instance.task_state in task_states.rebuild_states
+            and instance.host != self._nodename()
+        )
+        return bool(
+            is_evacuated and pool and pool.disks(driver_base.lpar_of(instance))
         )
 
     def _slots_beside_allocated(self, instance: Any) -> set[int]:

@@ -52,8 +52,8 @@ class SharedStorage(driver_base.DriverBase):
     def instance_on_disk(self, instance: Any) -> bool:
         """Return whether this host sees the disks of an instance.
 
-        Nova asks the destination of an evacuation. If this is true, the
-        server keeps its disks.
+        Nova asks the destination of an evacuation, and records the answer in
+        its log and its notifications only.
         """
         pool = self._pool()
         return bool(pool and pool.disks(driver_base.lpar_of(instance)))

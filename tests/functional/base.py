@@ -89,20 +89,21 @@ def location_trait(drc_name):
 
 
 class EmulatedHost(fixtures.Fixture):
-    """An emulated host that is stopped when the test ends."""
+    """An emulated host that is stopped when the test ends.
 
-    def __init__(self, name, world=None):
+    :param emulator: It, if it is one of several of a site.
+    """
+
+    def __init__(self, name, world=None, emulator=None):
         super().__init__()
-        self._name = name
-        self._world = world
-
-    def _setUp(self):
-        self.emulator = fixture.Emulator(
-            self._world,
+        self.emulator = emulator or fixture.Emulator(
+            world,
             # Each host generates different uuids.
-            seed=sum(self._name.encode()),
+            seed=sum(name.encode()),
             password=uuidutils.generate_uuid(),
         )
+
+    def _setUp(self):
         self.emulator.start()
         self.addCleanup(self.emulator.stop)
         self.reader = rest.Host(
@@ -234,12 +235,12 @@ class PowerVMTestCase(
 
     # Hosts
 
-    def start_host(self, name='host1', world=None, **options):
+    def start_host(self, name='host1', world=None, emulator=None, **options):
         """Start an emulated host and the nova-compute that manages it.
 
         :param options: See :meth:`configure`.
         """
-        self.hosts[name] = self.useFixture(EmulatedHost(name, world))
+        self.hosts[name] = self.useFixture(EmulatedHost(name, world, emulator))
         self.configure(name, **options)
         return self._start_compute(name)
 
@@ -275,6 +276,7 @@ class PowerVMTestCase(
                 'rest_username': emulator.username,
                 'rest_password': emulator.password,
                 'rest_connect_timeout': 0,
+                'disk_driver': 'localdisk',
                 'volume_group_name': 'image_pool',
                 'skip_free_provider_reads': SKIP_FREE_READS,
             }

@@ -14,6 +14,7 @@
 
 import hashlib
 
+from nova_powervm.emulator import fixture
 from nova_powervm.emulator import worlds
 from nova_powervm.instance import partition
 from nova_powervm.instance import pool_images
@@ -44,6 +45,18 @@ def world(**options):
 class PoolTestCase(base.PowerVMTestCase):
     """Starts hosts whose disks are in one pool."""
 
+    def setUp(self):
+        super().setUp()
+        self._in_pool = set()
+
+    def configure(self, name, *args, **options):
+        """Configure a host; the disks of those in a pool stay there."""
+        if options.get('disk_driver') == 'ssp':
+            self._in_pool.add(name)
+        elif name in self._in_pool:
+            options['disk_driver'] = 'ssp'
+        super().configure(name, *args, **options)
+
     def start_pool_host(self, name='host1', described=None, **options):
         """Start a host that is a node of the cluster.
 
@@ -52,6 +65,19 @@ class PoolTestCase(base.PowerVMTestCase):
         return self.start_host(
             name, described or world(), disk_driver='ssp', **options
         )
+
+    def start_site(self, names=('host1', 'host2'), described=None, **options):
+        """Start hosts that share a pool.
+
+        :param described: The world of each host; None for that of
+            :func:`world`.
+        :param options: As for :meth:`start_host`, of all hosts.
+        """
+        site = fixture.Site([described or world() for _ in names])
+        for name, emulator in zip(names, site.emulators, strict=True):
+            self.start_host(
+                name, emulator=emulator, disk_driver='ssp', **options
+            )
 
     def units(self, host='host1'):
         """Return the logical units of the pool, by name."""

@@ -44,7 +44,7 @@ def check_supported(
     :param preserve_ephemeral: As Nova passes it to rebuild. Nova's own rebuild
         would refuse it too late and set the server to ERROR.
     :param keeps_disks: Whether it keeps the disks that it has on storage of
-        several hosts, so that Nova passes no image.
+        several hosts, and needs no image.
     :raises exception.InstanceRefused: The instance asks for something that is
         not supported; the message lists every such request.
     """
@@ -76,10 +76,7 @@ def _root_disk(
     if not instance.image_ref:
         yield 'it boots from a volume, but only images can be booted'
     elif not image_meta.obj_attr_is_set('id') and not keeps_disks:
-        yield (
-            'its disks are to be kept, but no other host shares the storage '
-            'of this one'
-        )
+        yield 'Nova does not tell its image'
 
 
 def _disks(info: Any) -> Iterator[str]:

@@ -1,0 +1,301 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Servers with disks in a shared storage pool are evacuated."""
+
+import base64
+
+from nova import context as nova_context
+from nova import objects
+
+from nova_powervm.instance import storage
+from tests.functional import one_time_use
+from tests.functional import pools
+
+INDEX = one_time_use.INDEX
+WRITTEN = b'written by the guest'
+
+
+class PoolEvacuateTestCase(
+    one_time_use.OneTimeUseTestCase, pools.PoolTestCase
+):
+    """Two hosts with one pool and the same DRC indexes."""
+
+    def setUp(self):
+        super().setUp()
+        self.start_site()
+
+    def boot_on_first(self, groups=None, **options):
+        """Boot a server on the first host, whose guest writes to its disk."""
+        options = {'disk': 1} | options
+        server = self.boot(
+            groups or {},
+            request={'host': 'host1', **options.pop('request', {})},
+            **options,
+        )
+        self.control().write_disk(
+            self.disks_of(server)['root']['udid'],
+            base64.b64encode(WRITTEN).decode(),
+        )
+        return server
+
+    def lose_host(self, name='host1'):
+        """Power a host off, with its nova-compute."""
+        self.fail_host(name)
+        self.control(name).power_off_system()
+
+    def regain_host(self, name='host1'):
+        """Power a host on and start its nova-compute."""
+        self.control(name).power_on_system()
+        self.recover_host(name)
+
+    def evacuate(self, server, **expected):
+        """Evacuate a server to the second host."""
+        return self._evacuate_server(
+            server, **{'expected_host': 'host2'} | expected
+        )
+
+    def refuse(self, server):
+        """Evacuate a server, which fails; return the message of its fault."""
+        self.evacuate(
+            server,
+            expected_host='host1',
+            expected_state='ERROR',
+            expected_migration_status='failed',
+        )
+        return self.fault(server)
+
+    def bytes_of(self, server, host='host2'):
+        """Return the first bytes of a server's root disk."""
+        udid = self.disks_of(server, host)['root']['udid']
+        return self.control(host).contents(udid)[: len(WRITTEN)]
+
+    def mapped(self, server, host):
+        """Return name, client slot and address of the disks of an LPAR."""
+        name = self.instance(server).name
+        return {
+            (mapping['name'], mapping['client_slot'], mapping['lua'])
+            for mapping in self.vios(host)['scsi_mappings']
+            if mapping['client'] == name
+        }
+
+
+class PoolEvacuateTest(PoolEvacuateTestCase):
+    def test_evacuated_server_keeps_disks_and_gets_other_device(self):
+        port = self.make_port()
+        server = self.boot_on_first(
+            one_time_use.gpu_group(),
+            ephemeral=1,
+            swap=512,
+            networks=[{'port': port['id']}],
+            request={'config_drive': True},
+        )
+        before = self.disks_of(server)
+        self.assertEqual({'root', 'eph0', 'swap'}, set(before))
+        mapped = self.mapped(server, 'host1')
+        self.assertEqual(4, len(mapped))
+        adapters = self.adapters(server, 'host1')
+        self.lose_host()
+
+        server = self.evacuate(server)
+
+        self.assertEqual('SHUTOFF', server['status'])
+        self.assertEqual(WRITTEN, self.bytes_of(server))
+        self.assertEqual(
+            {name: unit['udid'] for name, unit in before.items()},
+            {
+                name: unit['udid']
+                for name, unit in self.disks_of(server, 'host2').items()
+            },
+        )
+        self.assertEqual(mapped, self.mapped(server, 'host2'))
+        self.assertEqual(adapters, self.adapters(server, 'host2'))
+        self.assertEqual({INDEX: True}, self.lpar(server, 'host2').slots)
+        self.assert_burned(INDEX, host='host2')
+        self._start_server(server)
+        self.assertEqual('running', self.lpar(server, 'host2').state)
+
+        self.regain_host()
+
+        self.assertIsNone(self.lpar(server, 'host1'))
+        self.assertEqual([], self.vios('host1')['scsi_mappings'])
+        self.assertEqual(set(), self.media('host1'))
+        self.assert_burned(INDEX, host='host1')
+        self.assertIsNone(self.slot_owner(INDEX, 'host1'))
+        self.assertEqual(mapped, self.mapped(server, 'host2'))
+        self.assertEqual(WRITTEN, self.bytes_of(server))
+        self._delete_server(server)
+        self.assertEqual({}, self.disks_of(server, 'host2'))
+        self.assertEqual(1, len(self.images('host2')))
+        self.assertEqual(set(), self.media('host2'))
+
+    def media(self, host):
+        """Return the names of the media of a host."""
+        return {
+            medium['name']
+            for group in self.vios(host)['volume_groups']
+            for medium in (group['media_repository'] or {'media': ()})['media']
+        }
+
+    def test_server_that_runs_on_its_old_host_is_refused(self):
+        server = self.boot_on_first(one_time_use.gpu_group())
+        self.fail_host('host1')
+        before = self.host_state('host2')
+
+        fault = self.refuse(server)
+
+        name = storage.unit_name(self.lpar(server, 'host1').uuid, storage.ROOT)
+        self.assertIn(f'Disk {name} is in use by a running LPAR', fault)
+        self.assertEqual(before, self.host_state('host2'))
+        self.assertEqual('running', self.lpar(server, 'host1').state)
+        self.assertEqual(set(), self.burned('host2'))
+        self.control('host1').power_off_system()
+        self.api.post_server_action(server['id'], {'evacuate': {}})
+        self._wait_for_server_parameter(
+            server, {'OS-EXT-SRV-ATTR:host': 'host2', 'status': 'SHUTOFF'}
+        )
+        self.assertEqual(WRITTEN, self.bytes_of(server))
+
+    def test_stopped_server_of_running_host_is_evacuated(self):
+        server = self.boot_on_first()
+        self._stop_server(server)
+        self.fail_host('host1')
+        self.evacuate(server)
+        self.assertEqual(WRITTEN, self.bytes_of(server))
+        self.recover_host('host1')
+        self.assertIsNone(self.lpar(server, 'host1'))
+        self.assertEqual(WRITTEN, self.bytes_of(server))
+
+    def test_missing_disk_is_refused_before_anything_is_made(self):
+        server = self.boot_on_first(ephemeral=1)
+        self.lose_host()
+        ephemeral = self.disks_of(server, 'host2')['eph0']['udid']
+        disks = self.computes['host2'].manager.driver._services().disks
+        disks.pool.delete(
+            [
+                known
+                for known in disks.pool.disks()
+                if known.stored.handle.unit.udid == ephemeral
+            ]
+        )
+        before = self.host_state('host2')
+        fault = self.refuse(server)
+        self.assertIn('The ephemeral 1 disk of instance', fault)
+        self.assertEqual(before, self.host_state('host2'))
+        self.assertEqual(WRITTEN, self.bytes_of(server))
+
+    def test_failed_evacuation_keeps_disks(self):
+        server = self.boot_on_first(
+            one_time_use.gpu_group(), request={'config_drive': True}
+        )
+        self.lose_host()
+        self.control('host2').plan_job('PowerOn', 'HSCL0000 No.')
+        self.refuse(server)
+        self.assertIsNone(self.lpar(server, 'host2'))
+        self.assertEqual([], self.vios('host2')['scsi_mappings'])
+        self.assertEqual(set(), self.media('host2'))
+        self.assertEqual(WRITTEN, self.bytes_of(server))
+
+    def test_deleted_server_is_removed_from_returning_host(self):
+        server = self.boot_on_first()
+        self.lose_host()
+        self.evacuate(server)
+        self._delete_server(server)
+        self.assertEqual({}, self.disks_of(server, 'host2'))
+        self.regain_host()
+        self.assertIsNone(self.lpar(server, 'host1'))
+        self.assertEqual([], self.vios('host1')['scsi_mappings'])
+
+    def test_source_keeps_disks_if_destination_does_not_answer(self):
+        server = self.boot_on_first()
+        self.lose_host()
+        self.evacuate(server)
+        self.computes['host2'].stop()
+        self.flags(rpc_response_timeout=2)
+        self.regain_host()
+        self.assertIsNone(self.lpar(server, 'host1'))
+        self.assertEqual(WRITTEN, self.bytes_of(server))
+
+    def test_disks_of_server_deleted_while_host_is_off_are_removed(self):
+        server = self.boot_on_first()
+        kept = self.boot_on_first()
+        self.lose_host()
+        self.api.delete_server(server['id'])
+        self._wait_until_deleted(server)
+        self.assertIn('root', self.disks_of(server, 'host2'))
+        self.clean('host2')
+        self.assertEqual({}, self.disks_of(server, 'host2'))
+        self.assertEqual({'root'}, set(self.disks_of(kept, 'host2')))
+
+    def clean(self, host):
+        """Let a driver clean its cache of images, as nova-compute does."""
+        self.computes[host].manager.driver.manage_image_cache(
+            nova_context.get_admin_context(), objects.InstanceList()
+        )
+
+    def test_evacuation_to_other_storage_builds_from_image(self):
+        self.start_host('host3')
+        server = self.boot_on_first()
+        self.lose_host()
+        server = self.evacuate(
+            server,
+            extra_post_args={'host': 'host3'},
+            expected_host='host3',
+        )
+        self.assertEqual(1, len(self.disks('host3')))
+        # The disk in the pool is of no more use.
+        self.regain_host()
+        self.assertEqual({}, self.disks_of(server, 'host2'))
+
+    def test_taken_device_is_refused_before_disks_are_touched(self):
+        server = self.boot_on_first(one_time_use.gpu_group())
+        self.lose_host()
+        self.control('host2').set_owner(f'{INDEX:08X}', 'database')
+        before = self.host_state('host2')
+        self.api.microversion = '2.67'
+        self.admin_api.microversion = '2.67'
+        self._evacuate_server(
+            server,
+            extra_post_args={'host': 'host2', 'force': True},
+            expected_state='ACTIVE',
+            expected_host='host1',
+            expected_migration_status='error',
+        )
+        self.assertEqual(before, self.host_state('host2'))
+        self.assertEqual(WRITTEN, self.bytes_of(server))
+
+    def test_wrong_claim_of_shared_storage_is_refused(self):
+        self.start_host('host3')
+        server = self.boot_on_first()
+        self.lose_host()
+        driver = self.computes['host3'].manager.driver
+        instance = self.instance(server)
+        self.assertFalse(driver.instance_on_disk(instance))
+        self.assertRaises(
+            NotImplementedError,
+            driver.check_instance_shared_storage_local,
+            nova_context.get_admin_context(),
+            instance,
+        )
+        second = self.computes['host2'].manager.driver
+        data = second.check_instance_shared_storage_local(
+            nova_context.get_admin_context(), instance
+        )
+        for host, is_shared in (('host2', True), ('host3', False)):
+            self.assertEqual(
+                is_shared,
+                self.computes[
+                    host
+                ].manager.driver.check_instance_shared_storage_remote(
+                    nova_context.get_admin_context(), data
+                ),
+            )
