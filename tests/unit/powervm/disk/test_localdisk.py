@@ -404,8 +404,7 @@ class BlankDiskTest(LocalDiskTestCase):
                 LPAR, [*disks, storage.Disk(storage.SWAP, 4.5)], None
             )
         self.assertIn(
-            'root disk of 4 GB, ephemeral 1 disk of 1 GB, swap disk of 4.5 '
-            'GB',
+            'root disk of 4 GB, ephemeral 1 disk of 1 GB, swap disk of 4.5 GB',
             str(caught.exception),
         )
 
