@@ -813,10 +813,10 @@ class VolumeGroupTest(DiskTestCase):
         error = self.assertRaises(
             nova_exception.InvalidConfiguration,
             self.start_host,
-            disk_driver='ssp',
+            disk_driver='nowhere',
         )
 
-        self.assertIn("disk_driver = 'ssp'", str(error))
+        self.assertIn("disk_driver = 'nowhere'", str(error))
         self.assertIn('localdisk', str(error))
 
     def test_recreated_volume_group_is_found_by_name(self):

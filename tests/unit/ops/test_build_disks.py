@@ -83,12 +83,13 @@ class Source:
     """An image in Glance that counts its readings."""
 
     def __init__(self):
+        self.chunks = [DATA]
         self.opened = self.closed = 0
 
     def __call__(self):
         self.opened += 1
         try:
-            yield DATA
+            yield from self.chunks
         finally:
             self.closed += 1
 
@@ -162,9 +163,15 @@ class NewDisksTest(BuildDisksTestCase):
         self.assertEqual(1, self.source.closed)
 
     def test_unknown_image_is_opened_before_disks_are_made(self):
-        with self.ops.opened(self.instance):
+        # More than is looked at, so that the transfer is not at its end.
+        self.source.chunks *= 1000
+        size = len(DATA) * 1000
+        self.change_root(image=dataclasses.replace(self.image, size=size))
+        with self.ops.opened(self.instance) as held:
             self.assertEqual(1, self.source.opened)
             self.assertEqual([], self.disks.calls)
+        # It is closed although something still refers to it.
+        self.assertTrue(held)
         self.assertEqual(1, self.source.closed)
 
     def test_cached_image_is_not_read(self):

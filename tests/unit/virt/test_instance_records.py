@@ -84,14 +84,16 @@ class GoneTest(RecordsTestCase):
 
     def test_lpar_that_may_be_of_two_instances_needs_both_gone(self):
         # The uuid of an LPAR lacks the first bit.
-        kept, deleted = partition.instance_uuids(self.lpar)
-        for uuid in (kept, deleted):
-            self.uuid = uuid
-            instance = self.instance()
-        instance.destroy()
-        self.assertFalse(self.gone())
-        objects.Instance.get_by_uuid(self.context, kept).destroy()
-        self.assertTrue(self.gone())
+        for deleted in (0, 1):
+            self.lpar = partition.lpar_uuid(uuidutils.generate_uuid())
+            both = []
+            for uuid in partition.instance_uuids(self.lpar):
+                self.uuid = uuid
+                both.append(self.instance())
+            both.pop(deleted).destroy()
+            self.assertFalse(self.gone())
+            both.pop().destroy()
+            self.assertTrue(self.gone())
 
 
 class HoldingsTest(RecordsTestCase):

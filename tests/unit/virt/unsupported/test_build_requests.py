@@ -60,7 +60,7 @@ class DiskRequestTest(test.NoDBTestCase):
         message = self.refuse(*[{'size': 1}] * 11)
         self.assertIn('11 ephemeral disks, but at most 10', message)
 
-    def test_each_file_system_is_named_once(self):
+    def test_file_systems_are_each_named_once(self):
         formats = ('xfs', 'ext4', 'xfs', '', None)
         message = self.refuse(*[{'guest_format': name} for name in formats])
         self.assertEqual(2, message.count('with the file system'))
@@ -81,11 +81,14 @@ class DiskRequestTest(test.NoDBTestCase):
             'no other host shares the storage of this one', self.refuse()
         )
 
-    def test_kept_disks_of_volume_are_refused(self):
+    def test_boot_from_volume_is_refused_for_one_reason(self):
         self.instance.image_ref = ''
-        message = self.refuse(keeps_disks=True)
-        self.assertIn('it boots from a volume', message)
-        self.assertNotIn('to be kept', message)
+        # Nova describes no image then.
+        self.image = objects.ImageMeta(properties=objects.ImageMetaProps())
+        for keeps_disks in (False, True):
+            message = self.refuse(keeps_disks=keeps_disks)
+            self.assertIn('it boots from a volume', message)
+            self.assertNotIn('to be kept', message)
 
     def test_preserved_ephemeral_disk_is_refused(self):
         message = self.refuse({'size': 1}, preserve_ephemeral=True)
