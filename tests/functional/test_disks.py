@@ -20,6 +20,7 @@ from cursive import exception as cursive_exception
 from nova import context as nova_context
 from nova import exception as nova_exception
 from nova import objects
+from nova.virt import driver as virt_driver
 from oslo_utils import uuidutils
 
 from nova_powervm.emulator import worlds
@@ -141,6 +142,44 @@ class DiskTestCase(base.PowerVMTestCase):
         """Give what Placement counts as used of the host's DISK_GB."""
         root = self._get_provider_uuid_by_host('host1')
         return self._get_provider_usages(root)['DISK_GB']
+
+    def delete_lpar(self, server):
+        """Delete an LPAR past Nova, which leaves its disks."""
+        lpar = self.lpar(server)
+        self.control().set_partition(lpar.uuid, state='not activated')
+        driver = self.computes['host1'].manager.driver
+        driver._services().partitions.delete(lpar.uuid)
+
+    def spawn_again(self, server):
+        """Build a server as a nova-compute that was killed would not."""
+        context = nova_context.get_admin_context()
+        # All that nova-compute is given with an instance.
+        instance = objects.Instance.get_by_uuid(
+            context,
+            server['id'],
+            expected_attrs=[
+                'keypairs',
+                'metadata',
+                'pci_requests',
+                'resources',
+                'system_metadata',
+            ],
+        )
+        self.computes['host1'].manager.driver.spawn(
+            context,
+            instance,
+            instance.image_meta,
+            [],
+            None,
+            self._get_allocations_by_server_uuid(server['id']),
+            network_info=[],
+            block_device_info=virt_driver.get_block_device_info(
+                instance,
+                objects.BlockDeviceMappingList.get_by_instance_uuid(
+                    context, instance.uuid
+                ),
+            ),
+        )
 
 
 class RootDiskTest(DiskTestCase):
@@ -774,10 +813,10 @@ class VolumeGroupTest(DiskTestCase):
         error = self.assertRaises(
             nova_exception.InvalidConfiguration,
             self.start_host,
-            disk_driver='ssp',
+            disk_driver='nowhere',
         )
 
-        self.assertIn("disk_driver = 'ssp'", str(error))
+        self.assertIn("disk_driver = 'nowhere'", str(error))
         self.assertIn('localdisk', str(error))
 
     def test_recreated_volume_group_is_found_by_name(self):
@@ -855,13 +894,6 @@ class LeftoverDiskTest(DiskTestCase):
         self.assertNotEqual(old['udid'], self.disks()[0]['udid'])
         self.assert_boots_from(server, self.image_data)
 
-    def delete_lpar(self, server):
-        """Delete an LPAR past Nova, which leaves its disks."""
-        lpar = self.lpar(server)
-        self.control().set_partition(lpar.uuid, state='not activated')
-        driver = self.computes['host1'].manager.driver
-        driver._services().partitions.delete(lpar.uuid)
-
     def story_leftovers_on_a_silent_host_go_in_a_later_cycle(self):
         server = self.boot({}, disk=1)
         self.computes['host1'].manager.driver._services().lifecycle.destroy(
@@ -926,29 +958,3 @@ class LeftoverDiskTest(DiskTestCase):
         self.notifier.wait_for_versioned_notifications('instance.delete.end')
 
         self.assert_nothing_left(server)
-
-    def spawn_again(self, server):
-        """Build a server as a nova-compute that was killed would not."""
-        context = nova_context.get_admin_context()
-        # All that nova-compute is given with an instance.
-        instance = objects.Instance.get_by_uuid(
-            context,
-            server['id'],
-            expected_attrs=[
-                'keypairs',
-                'metadata',
-                'pci_requests',
-                'resources',
-                'system_metadata',
-            ],
-        )
-        self.computes['host1'].manager.driver.spawn(
-            context,
-            instance,
-            instance.image_meta,
-            [],
-            None,
-            self._get_allocations_by_server_uuid(server['id']),
-            network_info=[],
-            block_device_info={},
-        )

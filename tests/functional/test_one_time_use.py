@@ -322,7 +322,8 @@ class RefusedBuildTest(one_time_use.OneTimeUseTestCase):
     def story_invalid_memory_size_burns_no_device(self):
         self.boot(one_time_use.gpu_group(), expected='ERROR', memory_mb=300)
 
-    def story_ephemeral_disk_burns_no_device(self):
+    def story_failed_ephemeral_disk_burns_no_device(self):
+        self.control().add_fault(match='VolumeGroup.update', nth=2, status=500)
         self.boot(one_time_use.gpu_group(), expected='ERROR', ephemeral=1)
 
     def story_damaged_image_burns_no_device(self):

@@ -113,7 +113,7 @@ class RefusedRebuildTest(complete_servers.CompleteServerTestCase):
 
     def story_rebuild_refuses_to_preserve_ephemeral_disk(self):
         self.assertIn(
-            'asks to preserve an ephemeral disk',
+            'asks to preserve ephemeral disks, which a rebuild recreates',
             self.refuse(preserve_ephemeral=True),
         )
 

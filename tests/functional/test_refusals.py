@@ -94,25 +94,38 @@ class UnsupportedRequestTest(base.PowerVMTestCase):
             },
         )
 
-    def story_swap_disk_is_refused(self):
-        self.refuse('the flavor has a swap disk', swap=512)
+    def blank_disk(self, **changes):
+        """Return a block device mapping of an ephemeral disk."""
+        return {
+            'source_type': 'blank',
+            'destination_type': 'local',
+            'boot_index': -1,
+            'volume_size': 1,
+        } | changes
 
-    def story_ephemeral_disk_is_refused(self):
-        self.refuse('the flavor has an ephemeral disk', ephemeral=1)
-
-    def story_requested_ephemeral_disk_is_refused(self):
+    def story_ephemeral_disk_with_file_system_is_refused(self):
         self.refuse(
-            'the flavor has an ephemeral disk',
-            ephemeral=2,
+            'an ephemeral disk with the file system ext4',
+            ephemeral=1,
             request={
                 'block_device_mapping_v2': [
                     self.image_disk(),
-                    {
-                        'source_type': 'blank',
-                        'destination_type': 'local',
-                        'boot_index': -1,
-                        'volume_size': 1,
-                    },
+                    self.blank_disk(guest_format='ext4'),
+                ]
+            },
+        )
+
+    def test_eleven_ephemeral_disks_are_refused(self):
+        # By default Nova's API accepts three disks.
+        self.flags(max_local_block_devices=-1)
+
+        self.refuse(
+            'asks for 11 ephemeral disks, but at most 10 can be attached',
+            ephemeral=11,
+            request={
+                'block_device_mapping_v2': [
+                    self.image_disk(),
+                    *[self.blank_disk()] * 11,
                 ]
             },
         )
@@ -134,12 +147,16 @@ class UnsupportedRequestTest(base.PowerVMTestCase):
         self.flags(config_drive_format='vfat')
 
         self.refuse(
-            'the flavor has a swap disk',
-            'the flavor has an ephemeral disk',
+            'an ephemeral disk with the file system ext4',
             'config_drive_format is vfat',
-            swap=512,
             ephemeral=1,
-            request={'config_drive': True},
+            request={
+                'config_drive': True,
+                'block_device_mapping_v2': [
+                    self.image_disk(),
+                    self.blank_disk(guest_format='ext4'),
+                ],
+            },
         )
 
     def story_sriov_port_fails_claim(self):
@@ -175,9 +192,14 @@ class UnsupportedRequestTest(base.PowerVMTestCase):
 
     def story_fault_states_reason_within_255_characters(self):
         # Nova cuts messages to 255 characters.
-        message = self.refuse('swap', swap=512)
+        image = self.create_image(
+            base.IMAGE,
+            properties={'architecture': 'ppc64le', 'kernel_id': self.image},
+        )
 
-        self.assertIn('PowerVM: the flavor has a swap disk', message)
+        message = self.refuse('kernel', image=image)
+
+        self.assertIn('PowerVM: its image has a separate kernel', message)
         self.assertLess(len(message), 255)
 
 

@@ -22,6 +22,14 @@ from nova_powervm.instance import storage
 
 LPARS = st.uuids().map(lambda uuid: str(uuid).upper())
 GIGABYTES = st.integers(0, 1000)
+ROLES = st.sampled_from(
+    (
+        storage.ROOT,
+        storage.UNCOUNTED_ROOT,
+        storage.SWAP,
+        *storage.EPHEMERALS,
+    )
+)
 #: Around whole gigabytes, where it matters.
 SIZES = st.builds(
     lambda gigabytes, bytes_: max(1, gigabytes * storage.GIB + bytes_),
@@ -45,6 +53,32 @@ class StorageNamesTest(unittest.TestCase):
                 storage.stem(one) == storage.stem(two),
                 storage.belongs_to(name, two),
             )
+
+    @given(LPARS, LPARS, ROLES, ROLES)
+    def test_disk_names_identify_lpar_and_role(self, one, two, role, other):
+        name = storage.disk_name(one, role)
+        self.assertRegex(name, r'^[\w.-]{1,15}$')
+        self.assertTrue(storage.is_ours(name))
+        self.assertEqual(
+            role != storage.UNCOUNTED_ROOT, storage.is_counted(name)
+        )
+        self.assertEqual(
+            (storage.stem(one), role) == (storage.stem(two), other),
+            name == storage.disk_name(two, other),
+        )
+
+    @given(st.lists(st.integers(1, 100), max_size=10), st.integers(0, 5000))
+    def test_blank_disks_have_wanted_sizes_and_different_roles(
+        self, ephemerals, swap
+    ):
+        disks = storage.blank_disks(ephemerals, swap)
+        self.assertEqual(
+            [*ephemerals, *([swap / 1024] if swap else [])],
+            [disk.size_gb for disk in disks],
+        )
+        roles = [disk.role for disk in disks]
+        self.assertEqual(len(roles), len(set(roles)))
+        self.assertFalse(any(map(storage.is_root, roles)))
 
     @given(GIGABYTES, SIZES)
     def test_root_disk_fits_image_and_flavor(self, flavor, size):

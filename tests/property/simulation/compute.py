@@ -29,11 +29,13 @@ from nova_powervm import exception
 from nova_powervm import inventory_file
 from nova_powervm.devices import names
 from nova_powervm.ops import attached_slots
+from nova_powervm.ops import build_disks
 from nova_powervm.ops import claims
 from nova_powervm.ops import host
 from nova_powervm.ops import images
 from nova_powervm.ops import lifecycle
 from nova_powervm.ops import network
+from nova_powervm.ops import pool_orphans
 from nova_powervm.ops import power
 from nova_powervm.ops import removal
 from nova_powervm.virt import driver
@@ -139,6 +141,7 @@ class Compute:
         networks = network.NetworkOps({}, server)
         slots = attached_slots.AttachedSlotOps(server, reader, slot_claims)
         removals = removal.RemovalOps(server, server)
+        reading = images.ImageOps()
         return services.Services(
             host=reader,
             inventory=self._inventory,
@@ -155,8 +158,8 @@ class Compute:
                 server,
                 reader,
                 slot_claims,
-                images.ImageOps(),
                 server,
+                build_disks.DiskOps(server, reading),
                 networks,
                 removals,
                 0.5,
@@ -168,6 +171,8 @@ class Compute:
             partitions=server,
             records=records,
             disks=server,
+            pool_orphans=pool_orphans.PoolOrphans(server, records),
+            images=reading,
             close=lambda: None,
         )
 

@@ -12,6 +12,7 @@
 
 """Image metadata of Glance."""
 
+import dataclasses
 import unittest
 
 from nova_powervm import exception
@@ -37,3 +38,38 @@ class CheckImageTest(unittest.TestCase):
             with self.assertRaises(exception.ImageRefused) as caught:
                 image.Image('it', 'raw', size).check()
             self.assertIn(words, str(caught.exception))
+
+    def test_check_refuses_format_that_disk_driver_does_not_support(self):
+        with self.assertRaises(exception.ImageRefused) as caught:
+            image.Image('it', 'qcow2', 1).check(('raw',))
+        self.assertIn('Convert it to raw and', str(caught.exception))
+
+
+class FingerprintTest(unittest.TestCase):
+    ONE = image.Image('one', 'raw', 7, 'sha512', 'AB' * 64)
+
+    def test_images_with_equal_hashes_share_fingerprint(self):
+        other = dataclasses.replace(self.ONE, id='other', hash_value='ab' * 64)
+        self.assertEqual(self.ONE.fingerprint, other.fingerprint)
+
+    def test_images_without_hash_differ_by_their_ids(self):
+        one = dataclasses.replace(self.ONE, hash_algorithm='', hash_value='')
+        other = dataclasses.replace(one, id='other')
+        self.assertNotEqual(one.fingerprint, other.fingerprint)
+        self.assertEqual(one.fingerprint, dataclasses.replace(one).fingerprint)
+
+    def test_fingerprint_depends_on_all_that_makes_the_bytes(self):
+        found = [self.ONE.fingerprint]
+        for changes in (
+            {'hash_value': 'cd' * 64},
+            {'hash_algorithm': 'sha256'},
+            {'disk_format': 'qcow2'},
+            {'size': 8},
+        ):
+            changed = dataclasses.replace(self.ONE, **changes)
+            found.append(changed.fingerprint)
+        self.assertEqual(len(found), len(set(found)))
+
+    def test_image_cannot_pass_for_another_by_its_id(self):
+        forged = image.Image(self.ONE.hash_value.lower(), 'raw', 7)
+        self.assertNotEqual(self.ONE.fingerprint, forged.fingerprint)

@@ -41,12 +41,22 @@ class StorageNameTest(unittest.TestCase):
         self.assertTrue(storage.is_counted(f'0300f8d6.3/{counted}'))
         self.assertFalse(storage.is_counted(uncounted))
 
+    def test_names_of_blank_disks_are_ours_and_counted(self):
+        for role in (*storage.EPHEMERALS, storage.SWAP):
+            name = storage.disk_name(LPAR, role)
+            self.assertEqual(15, len(name))
+            self.assertTrue(storage.is_ours(name), name)
+            self.assertTrue(storage.is_counted(name), name)
+            self.assertTrue(storage.belongs_to(name, LPAR), name)
+
     def test_names_of_others_are_not_counted(self):
         for name in (
             'lv01',
             'nvram',
             'nv4b1c2d3e0f00',
             'nv4b1c2d3e0f00rr',
+            'nv4b1c2d3e0f00r0',
+            'nv4b1c2d3e0f00e',
             'xnv4b1c2d3e0f0r',
             'nv4B1C2D3E0F00r',
             storage.config_drive_name(LPAR),
@@ -68,6 +78,36 @@ class StorageNameTest(unittest.TestCase):
         path = f'{storage.stem(LPAR)}/lv01'
         self.assertFalse(storage.belongs_to(path, LPAR))
         self.assertEqual('lv01', storage.base_name(path))
+
+
+class BlankDisksTest(unittest.TestCase):
+    def test_blank_disks_are_ephemeral_ones_in_order_and_then_swap(self):
+        self.assertEqual(
+            (
+                storage.Disk('0', 5),
+                storage.Disk('1', 3),
+                storage.Disk('s', 0.25),
+            ),
+            storage.blank_disks([5, 3], 256),
+        )
+
+    def test_flavor_without_blank_disks_has_none(self):
+        self.assertEqual((), storage.blank_disks([], 0))
+
+    def test_disks_are_described_by_role_and_size(self):
+        for disk, words in (
+            (storage.Disk(storage.ROOT, 20), 'root disk of 20 GB'),
+            (storage.Disk(storage.UNCOUNTED_ROOT, 1), 'root disk of 1 GB'),
+            (storage.Disk('9', 2), 'ephemeral 10 disk of 2 GB'),
+            (storage.Disk(storage.SWAP, 0.5), 'swap disk of 0.5 GB'),
+        ):
+            self.assertEqual(words, str(disk))
+
+    def test_roots_are_told_from_other_roles(self):
+        self.assertTrue(storage.is_root(storage.root_role(1)))
+        self.assertTrue(storage.is_root(storage.root_role(0)))
+        for role in (*storage.EPHEMERALS, storage.SWAP):
+            self.assertFalse(storage.is_root(role), role)
 
 
 @ddt.ddt

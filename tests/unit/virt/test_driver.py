@@ -175,8 +175,6 @@ class UnsupportedMethodsTest(test.NoDBTestCase):
     LEFT_TO_NOVA = frozenset(
         {
             'block_stats',
-            'cache_image',
-            'check_instance_shared_storage_local',
             'default_device_names_for_instance',
             'default_root_device_name',
             'get_all_volume_usage',
@@ -190,7 +188,6 @@ class UnsupportedMethodsTest(test.NoDBTestCase):
     #: node lacks a trait, or no service calls them.
     NEVER_CALLED = frozenset(
         {
-            'check_instance_shared_storage_remote',
             'get_host_cpu_stats',
             'get_instance_disk_info',
             'is_share_mounted',

@@ -75,10 +75,10 @@ class DriversTest(testtools.TestCase):
         error = self.assertRaises(
             exception.ConfigurationError,
             drivers.load_disk_driver,
-            disk_context(disk_driver='ssp'),
+            disk_context(disk_driver='nowhere'),
         )
 
-        self.assertIn("[powervm]disk_driver = 'ssp'", str(error))
+        self.assertIn("[powervm]disk_driver = 'nowhere'", str(error))
         self.assertIn('example, localdisk', str(error))
 
     def test_driver_that_can_not_be_imported_is_named(self):

@@ -34,7 +34,7 @@ def resources(provider):
     return objects.ResourceList(objects=[resource])
 
 
-class HoldingsTest(test.TestCase):
+class RecordsTestCase(test.TestCase):
     def setUp(self):
         super().setUp()
         self.context = nova_context.get_admin_context()
@@ -53,6 +53,50 @@ class HoldingsTest(test.TestCase):
         instance.create()
         return instance
 
+
+class GoneTest(RecordsTestCase):
+    def gone(self):
+        unknown = uuidutils.generate_uuid().upper()
+        found = instance_records.NovaRecords().gone([self.lpar, unknown])
+        self.assertNotIn(unknown, found)
+        return self.lpar in found
+
+    def test_unknown_instance_is_not_gone(self):
+        self.assertFalse(self.gone())
+
+    def test_instance_on_some_host_is_not_gone(self):
+        self.instance()
+        self.assertFalse(self.gone())
+
+    def test_deleted_instance_is_gone(self):
+        self.instance().destroy()
+        self.assertTrue(self.gone())
+
+    def test_instance_without_host_is_gone_unless_it_has_a_task(self):
+        instance = self.instance()
+        instance.host = None
+        instance.task_state = 'spawning'
+        instance.save()
+        self.assertFalse(self.gone())
+        instance.task_state = None
+        instance.save()
+        self.assertTrue(self.gone())
+
+    def test_lpar_that_may_be_of_two_instances_needs_both_gone(self):
+        # The uuid of an LPAR lacks the first bit.
+        for deleted in (0, 1):
+            self.lpar = partition.lpar_uuid(uuidutils.generate_uuid())
+            both = []
+            for uuid in partition.instance_uuids(self.lpar):
+                self.uuid = uuid
+                both.append(self.instance())
+            both.pop(deleted).destroy()
+            self.assertFalse(self.gone())
+            both.pop().destroy()
+            self.assertTrue(self.gone())
+
+
+class HoldingsTest(RecordsTestCase):
     def holdings(self):
         foreign = uuidutils.generate_uuid().upper()
         found = instance_records.NovaRecords().holdings([self.lpar, foreign])

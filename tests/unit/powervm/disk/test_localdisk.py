@@ -34,6 +34,7 @@ DATA = b'\x01boot sector' + bytes(1000)
 NAME = 'nv4b1c2d3e0f00r'
 LPAR = '4B1C2D3E-0F00-4000-8000-000000000001'
 CONTENTS = image.Contents(len(DATA), 'raw', len(DATA))
+IMAGE = image.Image('it', 'raw', len(DATA))
 DAMAGED = exception.ImageDamaged(image='it', reason='its sha512 is 1...')
 
 
@@ -45,7 +46,12 @@ def opened(*chunks):
         yield chunk
 
 
-class RootTest(unittest.TestCase):
+def roots(size):
+    """Describe a root disk alone, as a rebuild does."""
+    return [storage.Disk(storage.ROOT, size)]
+
+
+class LocalDiskTestCase(unittest.TestCase):
     def setUp(self):
         super().setUp()
         self.start()
@@ -90,10 +96,27 @@ class RootTest(unittest.TestCase):
             for disk in group['disks']
         ]
 
-    def make(self, *chunks, size=1):
+    def make(self, *chunks, size=1, lpar=LPAR, disks=None):
+        disk = storage.Disk(storage.ROOT, size)
         source = functools.partial(opened, *chunks)
-        return self.disks.make_root(LPAR, NAME, size, CONTENTS, source)
+        return (disks or self.disks).make_root(
+            lpar, disk, IMAGE, CONTENTS, source
+        )
 
+    def vios(self):
+        (system,) = self.control.state()['systems']
+        return next(p for p in system['partitions'] if p['name'] == 'vios1')
+
+    def lpar_named(self, name):
+        (system,) = self.control.state()['systems']
+        return next(
+            partition['uuid']
+            for partition in system['partitions']
+            if partition['name'] == name
+        )
+
+
+class RootDiskTest(LocalDiskTestCase):
     def test_make_root_writes_image_to_new_disk(self):
         self.make(DATA)
         (disk,) = self.shown()
@@ -114,11 +137,8 @@ class RootTest(unittest.TestCase):
 
     def test_make_root_replaces_leftover_disk(self):
         lpar = self.lpar_named('archive')
-        name = storage.root_disk_name(lpar, 1)
         for size in (1, 2):
-            made = self.disks.make_root(
-                lpar, name, size, CONTENTS, lambda: opened(DATA)
-            )
+            made = self.make(DATA, size=size, lpar=lpar)
             self.disks.attach(lpar, [made])
         (disk,) = self.shown()
         self.assertEqual(2, disk['capacity'])
@@ -137,14 +157,7 @@ class RootTest(unittest.TestCase):
         self.make(DATA)
         self.disks.remove(LPAR)
         other = localdisk.LocalDisk(self.adapter, self.settings)
-        lpar = self.lpar_named('archive')
-        other.make_root(
-            lpar,
-            storage.root_disk_name(lpar, 1),
-            1,
-            CONTENTS,
-            lambda: opened(DATA),
-        )
+        self.make(DATA, lpar=self.lpar_named('archive'), disks=other)
         self.make(DATA)
         self.assertEqual(2, len(self.shown()))
 
@@ -231,13 +244,7 @@ class RootTest(unittest.TestCase):
             dataclasses.replace(self.settings, volume_group='other_pool'),
         )
         lpar = self.lpar_named('archive')
-        stored = elsewhere.make_root(
-            lpar,
-            storage.root_disk_name(lpar, 1),
-            1,
-            CONTENTS,
-            lambda: opened(DATA),
-        )
+        stored = self.make(DATA, lpar=lpar, disks=elsewhere)
         elsewhere.attach(lpar, [stored])
         self.disks.remove(lpar)
         self.assertEqual([], self.shown())
@@ -249,45 +256,33 @@ class RootTest(unittest.TestCase):
         self.assertEqual(1, len(self.shown()))
         self.assertEqual([], self.vios()['scsi_mappings'])
 
-    def vios(self):
-        (system,) = self.control.state()['systems']
-        return next(p for p in system['partitions'] if p['name'] == 'vios1')
-
     def test_check_room_counts_disks_of_the_instance_as_free(self):
         self.start(capacity=5, free=5)
         self.make(DATA, size=4)
-        self.disks.check_room(LPAR, 5, None)
+        self.disks.check_room(LPAR, roots(5), None)
         with self.assertRaises(exception.NoRoom) as caught:
-            self.disks.check_room(LPAR, 6, None)
+            self.disks.check_room(LPAR, roots(6), None)
         self.assertIn('image_pool has 5 GB free', str(caught.exception))
         with self.assertRaises(exception.NoRoom):
-            self.disks.check_room(self.lpar_named('archive'), 2, None)
+            self.disks.check_room(self.lpar_named('archive'), roots(2), None)
 
     def test_volume_group_of_large_units_needs_more_room(self):
         self.start(capacity=12, free=11, unit=4)
-        self.disks.check_room(LPAR, 8, None)
+        self.disks.check_room(LPAR, roots(8), None)
         with self.assertRaises(exception.NoRoom):
-            self.disks.check_room(LPAR, 9, None)
+            self.disks.check_room(LPAR, roots(9), None)
 
     def test_medium_needs_room_in_media_repository(self):
-        self.disks.check_room(LPAR, 1, 1024)
-        self.disks.make_medium('nv4b1c2d3e0f00.iso', b'iso')
-        self.disks.check_room(LPAR, 1, storage.GIB)
+        self.disks.check_room(LPAR, roots(1), 1024)
+        self.disks.make_medium(LPAR, b'iso')
+        self.disks.check_room(LPAR, roots(1), storage.GIB)
         with self.assertRaises(exception.NoRoom) as caught:
-            self.disks.check_room(LPAR, 1, 4 * storage.GIB)
+            self.disks.check_room(LPAR, roots(1), 4 * storage.GIB)
         self.assertIn('the media repository vopt', str(caught.exception))
-
-    def lpar_named(self, name):
-        (system,) = self.control.state()['systems']
-        return next(
-            partition['uuid']
-            for partition in system['partitions']
-            if partition['name'] == name
-        )
 
     def test_prepare_removes_file_descriptions_of_killed_service(self):
         # Media need a repository.
-        self.disks.make_medium('first.iso', b'iso')
+        self.disks.make_medium(self.lpar_named('archive'), b'iso')
         for name in (NAME, 'nv4b1c2d3e0f00.iso', 'somebody'):
             file = vios_file.File.bld(
                 self.adapter,
@@ -311,3 +306,112 @@ class RootTest(unittest.TestCase):
     def test_silent_vios_does_not_hide_group_of_another(self):
         self.control.add_fault(match='VolumeGroup.feed', nth=2, status=500)
         self.assertEqual(2048, self.disks.capacity().total_gb)
+
+
+class BlankDiskTest(LocalDiskTestCase):
+    """Ephemeral and swap disks, which hold nothing."""
+
+    def setUp(self):
+        super().setUp()
+        self.lpar = self.lpar_named('archive')
+
+    def make_blank(self, role=storage.EPHEMERALS[0], size=2):
+        return self.disks.make_blank(self.lpar, storage.Disk(role, size))
+
+    def by_name(self):
+        return {disk['name'][-1]: disk for disk in self.shown()}
+
+    def test_make_blank_creates_disk_of_any_size(self):
+        self.make_blank()
+        self.make_blank(storage.SWAP, 0.5)
+        self.assertEqual(
+            {'0': 2, 's': 0.5},
+            {role: disk['capacity'] for role, disk in self.by_name().items()},
+        )
+
+    def test_make_blank_replaces_leftover_of_another_size(self):
+        root = self.make(DATA, lpar=self.lpar)
+        self.make_blank(size=1)
+        old = self.by_name()
+        self.make_blank(size=3)
+        new = self.by_name()
+        self.assertEqual(3, new['0']['capacity'])
+        self.assertNotEqual(old['0']['udid'], new['0']['udid'])
+        # The root disk is one that the same build has made.
+        self.assertEqual(root.name, new['r']['name'])
+        self.assertEqual(old['r']['udid'], new['r']['udid'])
+
+    def test_make_blank_replaces_mapped_leftover(self):
+        self.disks.attach(self.lpar, [self.make_blank()])
+        (old,) = self.shown()
+        made = self.make_blank()
+        self.assertEqual([], self.vios()['scsi_mappings'])
+        (disk,) = self.shown()
+        self.assertNotEqual(old['udid'], disk['udid'])
+        self.disks.attach(self.lpar, [made])
+        (mapping,) = self.vios()['scsi_mappings']
+        self.assertEqual(disk['udid'], mapping['udid'])
+
+    def test_make_blank_creates_no_second_disk_after_lost_answer(self):
+        self.control.add_fault(
+            match='VolumeGroup.update', drop=True, phase='after'
+        )
+        self.make_blank()
+        self.assertEqual(1, len(self.shown()))
+
+    def test_make_blank_reports_full_volume_group(self):
+        self.start(capacity=5, free=1.5)
+        self.lpar = self.lpar_named('archive')
+        with self.assertRaises(exception.RestError) as caught:
+            self.make_blank(size=2)
+        self.assertIn('1.5 GB free', str(caught.exception))
+        self.assertEqual([], self.shown())
+
+    def test_swap_disk_of_large_units_is_rounded_up(self):
+        self.start(unit=4, capacity=100, free=100)
+        self.lpar = self.lpar_named('archive')
+        self.make_blank(storage.SWAP, 0.5)
+        self.assertEqual(4, self.by_name()['s']['capacity'])
+        # Of 4 GB, Placement counts 1.
+        self.assertEqual(3, self.disks.capacity().reserved_gb)
+
+    def test_remove_deletes_disks_of_each_role(self):
+        stored = [self.make(DATA, lpar=self.lpar)]
+        stored += [self.make_blank(), self.make_blank(storage.SWAP, 1)]
+        self.disks.attach(self.lpar, stored)
+        self.disks.remove(self.lpar)
+        self.assertEqual([], self.shown())
+        self.assertEqual([], self.vios()['scsi_mappings'])
+
+    def test_remove_stems_deletes_disks_of_each_role(self):
+        self.make(DATA, lpar=self.lpar)
+        self.make_blank()
+        self.make_blank(storage.SWAP, 1)
+        self.assertEqual({storage.stem(self.lpar)}, self.disks.stems())
+        self.disks.remove_stems(self.disks.stems())
+        self.assertEqual([], self.shown())
+
+    def test_check_room_adds_rounded_sizes_and_names_disks(self):
+        self.start(capacity=12, free=12, unit=4)
+        disks = [
+            storage.Disk(storage.ROOT, 4),
+            storage.Disk(storage.EPHEMERALS[0], 1),
+        ]
+        swap = storage.Disk(storage.SWAP, 0.5)
+        self.disks.check_room(LPAR, [*disks, swap], None)
+        with self.assertRaises(exception.NoRoom) as caught:
+            self.disks.check_room(
+                LPAR, [*disks, storage.Disk(storage.SWAP, 4.5)], None
+            )
+        self.assertIn(
+            'root disk of 4 GB, ephemeral 1 disk of 1 GB, swap disk of 4.5 GB',
+            str(caught.exception),
+        )
+
+    def test_check_room_counts_blank_disks_of_the_instance_as_free(self):
+        self.start(capacity=5, free=5)
+        self.lpar = self.lpar_named('archive')
+        self.make(DATA, size=1, lpar=self.lpar)
+        self.make_blank(size=3)
+        self.make_blank(storage.SWAP, 1)
+        self.disks.check_room(self.lpar, roots(5), None)
