@@ -43,6 +43,22 @@ class ContentsTest(pools.PoolTestCase):
             409, 'no virtual disk', self.client.file, image, 'vios3'
         )
 
+    def test_upload_through_stopped_server_is_refused(self):
+        unit = self.client.unit()
+        file = self.client.file(unit)
+        self.control.set_partition('vios1', state='not activated')
+        for upload, *arguments in (
+            (self.client.file, unit),
+            (
+                self.adapter.upload_file,
+                file.element,
+                io.BytesIO(b'x'),
+            ),
+        ):
+            self.assert_refused(
+                409, 'vios1 is no active node', upload, *arguments
+            )
+
     def test_contents_are_those_of_file_download(self):
         image = self.client.image(data=b'image')
         file = self.client.file(image)

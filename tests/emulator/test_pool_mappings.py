@@ -106,6 +106,16 @@ class PoolMappingTest(pools.PoolTestCase):
             'vios3',
         )
 
+    def test_server_that_is_not_running_is_refused(self):
+        self.control.set_partition('vios1', state='not activated')
+        self.assert_unchanged(
+            409,
+            'vios1 is no active node',
+            self.client.map,
+            self.lpar,
+            self.disk,
+        )
+
     def test_unit_that_is_not_there_is_refused(self):
         gone = self.client.unit()
         gone.delete()

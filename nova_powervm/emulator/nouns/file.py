@@ -29,6 +29,7 @@ from nova_powervm.emulator.core import resource
 from nova_powervm.emulator.core import route
 from nova_powervm.emulator.core import units
 from nova_powervm.emulator.nouns.partition import model as partition_module
+from nova_powervm.emulator.nouns.shared_storage_pool import cluster
 from nova_powervm.emulator.nouns.shared_storage_pool import logical_units
 from nova_powervm.emulator.nouns.shared_storage_pool import (
     model as shared_storage_pool,
@@ -227,6 +228,7 @@ def _check_disk(host: Host, file: File, size: int) -> None:
     """A disk image has a disk that is big enough."""
     unit = _unit(host, file)
     if unit is not None:
+        cluster.check_up(file.vios)
         logical_units.check_upload(unit, size)
         return
     disk = volume_group.find_disk(host, file.vios, file.target)

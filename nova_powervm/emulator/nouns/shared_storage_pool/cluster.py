@@ -16,6 +16,7 @@ from lxml import etree
 
 from nova_powervm.emulator.core import content
 from nova_powervm.emulator.core import elements
+from nova_powervm.emulator.core import errors
 from nova_powervm.emulator.core import host as host_module
 from nova_powervm.emulator.core import resource
 from nova_powervm.emulator.nouns.managed_system import model as managed_system
@@ -47,6 +48,18 @@ class Cluster(resource.Resource):
 def is_up(vios: Partition) -> bool:
     """Whether a Virtual I/O Server takes part in its cluster."""
     return vios.state == partition_module.RUNNING
+
+
+def check_up(vios: Partition) -> None:
+    """Refuse what only a running node can do.
+
+    :raises errors.Conflict: the server is not running.
+    """
+    if not is_up(vios):
+        raise errors.Conflict(
+            f'{vios.name} is no active node of its cluster: its state is '
+            f'{vios.state}.'
+        )
 
 
 def build(host: Host, pool: model.Pool) -> None:

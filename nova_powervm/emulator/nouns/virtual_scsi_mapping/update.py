@@ -21,6 +21,7 @@ from nova_powervm.emulator.core import host as host_module
 from nova_powervm.emulator.nouns.partition import model as partition_module
 from nova_powervm.emulator.nouns.partition import rules
 from nova_powervm.emulator.nouns.partition import virtual_slots
+from nova_powervm.emulator.nouns.shared_storage_pool import cluster
 from nova_powervm.emulator.nouns.shared_storage_pool import (
     model as shared_storage_pool,
 )
@@ -204,6 +205,8 @@ class _Plan:
                 f'{self._vios.name} has no {posted.kind} '
                 f'{posted.udid or posted.name!r} to map.'
             )
+        if posted.kind == virtual_scsi_mapping.UNIT:
+            cluster.check_up(self._vios)
         for identity in _identities(found):
             other = self._mapped.get(identity)
             if other is not None:
