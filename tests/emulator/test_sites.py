@@ -246,7 +246,7 @@ class LoadingTest(SiteTestCase):
 
 
 class StoppingTest(SiteTestCase):
-    def test_other_host_goes_on_when_one_stops(self):
+    def test_host_goes_on_when_its_peer_stops(self):
         unit = self.client1.image(data=b'image')
         self.map(self.client1, self.control1, unit)
         self.control1.set_partition('vm', state='running')
