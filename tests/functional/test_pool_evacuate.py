@@ -91,19 +91,19 @@ class PoolEvacuateTestCase(
 
 class PoolEvacuateTest(PoolEvacuateTestCase):
     def test_evacuated_server_keeps_disks_and_gets_other_device(self):
-        port = self.make_port()
+        ports = [self.make_port() for _ in range(4)]
         server = self.boot_on_first(
             one_time_use.gpu_group(),
             ephemeral=1,
             swap=512,
-            networks=[{'port': port['id']}],
+            networks=[{'port': port['id']} for port in ports],
             request={'config_drive': True},
         )
         before = self.disks_of(server)
         self.assertEqual({'root', 'eph0', 'swap'}, set(before))
         mapped = self.mapped(server, 'host1')
         self.assertEqual(4, len(mapped))
-        adapters = self.adapters(server, 'host1')
+        adapters = self.ports_of(server, 'host1')
         self.lose_host()
 
         server = self.evacuate(server)
@@ -118,7 +118,7 @@ class PoolEvacuateTest(PoolEvacuateTestCase):
             },
         )
         self.assertEqual(mapped, self.mapped(server, 'host2'))
-        self.assertEqual(adapters, self.adapters(server, 'host2'))
+        self.assertEqual(adapters, self.ports_of(server, 'host2'))
         self.assertEqual({INDEX: True}, self.lpar(server, 'host2').slots)
         self.assert_burned(INDEX, host='host2')
         self._start_server(server)
@@ -137,6 +137,13 @@ class PoolEvacuateTest(PoolEvacuateTestCase):
         self.assertEqual({}, self.disks_of(server, 'host2'))
         self.assertEqual(1, len(self.images('host2')))
         self.assertEqual(set(), self.media('host2'))
+
+    def ports_of(self, server, host):
+        """Return MAC address, virtual slot and VLAN of each adapter."""
+        return [
+            (adapter['mac'], adapter['slot'], adapter['vlan'])
+            for adapter in self.adapters(server, host)
+        ]
 
     def media(self, host):
         """Return the names of the media of a host."""
@@ -159,6 +166,8 @@ class PoolEvacuateTest(PoolEvacuateTestCase):
         self.assertEqual('running', self.lpar(server, 'host1').state)
         self.assertEqual(set(), self.burned('host2'))
         self.control('host1').power_off_system()
+        # Nova frees the device of the failed evacuation in its next cycle.
+        self._run_periodics()
         self.api.post_server_action(server['id'], {'evacuate': {}})
         self._wait_for_server_parameter(
             server, {'OS-EXT-SRV-ATTR:host': 'host2', 'status': 'SHUTOFF'}

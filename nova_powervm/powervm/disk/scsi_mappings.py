@@ -34,9 +34,10 @@ LOG = logging.getLogger(__name__)
 
 _VIOS = virtual_io_server.VIOS
 
-#: Virtual slots of the client adapters for storage. Those below are for the
-#: console and other adapters that each LPAR has; an LPAR has 64.
-_FIRST_SLOT = 4
+#: Virtual slots of the client adapters for storage: of the first server those
+#: from this one on, of the next one the same number of slots below. An LPAR
+#: has 64, and the adapters of ports get the lowest free ones.
+_FIRST_SLOT = 48
 _SLOTS_OF_SERVER = 16
 _SERVERS = 2
 
@@ -131,13 +132,13 @@ class ScsiMappings:
 def _client_slots(number: int) -> Iterator[int | None]:
     """Yield the virtual slots for storage of one server.
 
-    The adapters of ports get the highest slots. If a host has many servers,
-    it chooses the slots for the storage of the last ones.
+    If a host has many servers, it chooses the slots for the storage of the
+    last ones.
 
     :param number: Which of several servers this is, counted from 0.
     """
     for offset in itertools.count():
-        slot = _FIRST_SLOT + number * _SLOTS_OF_SERVER + offset
+        slot = _FIRST_SLOT - number * _SLOTS_OF_SERVER + offset
         is_free = offset < _SLOTS_OF_SERVER and number < _SERVERS
         yield slot if is_free else None
 

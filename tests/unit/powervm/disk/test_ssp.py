@@ -145,7 +145,8 @@ class AttachTest(DiskTestCase):
     def test_disks_are_mapped_by_each_server_of_cluster(self):
         self.disks.attach(self.lpar, self.stored)
         self.assertEqual(
-            {'vios1': [4, 5, 6], 'vios2': [20, 21], 'vios3': []}, self.slots()
+            {'vios1': [48, 49, 50], 'vios2': [32, 33], 'vios3': []},
+            self.slots(),
         )
 
     def test_second_attach_changes_nothing(self):
