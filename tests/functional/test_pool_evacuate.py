@@ -170,7 +170,7 @@ class PoolEvacuateTest(PoolEvacuateTestCase):
         self._run_periodics()
         self.api.post_server_action(server['id'], {'evacuate': {}})
         self._wait_for_server_parameter(
-            server, {'OS-EXT-SRV-ATTR:host': 'host2', 'status': 'SHUTOFF'}
+            server, {'OS-EXT-SRV-ATTR:host': 'host2', 'status': 'ACTIVE'}
         )
         self.assertEqual(WRITTEN, self.bytes_of(server))
 
