@@ -12,6 +12,8 @@
 
 """Servers have their disks in a shared storage pool."""
 
+from nova import context as nova_context
+
 from tests.functional import base
 from tests.functional import pools
 
@@ -32,10 +34,7 @@ class PoolDiskTest(pools.PoolTestCase):
             (unit,) = self.disks_of(server).values()
             self.assertEqual(size, unit['capacity'])
             self.assert_is_clone(unit, base.IMAGE)
-        uploads = [
-            r for r in self.control().journal() if 'File.upload' in r['label']
-        ]
-        self.assertEqual(1, len(uploads))
+        self.assertEqual(1, len(self.uploads()))
 
     def story_deleted_server_leaves_image_only(self):
         server = self.boot({}, disk=1, ephemeral=2, swap=512)
@@ -44,3 +43,23 @@ class PoolDiskTest(pools.PoolTestCase):
         self.assertEqual({}, self.disks_of(server))
         self.assertEqual(1, len(self.images()))
         self.assertEqual([], self.vios()['scsi_mappings'])
+
+    def story_cached_image_is_not_written_again(self):
+        data = b'\x02boot sector' + bytes(4096)
+        image = self.create_image(data)
+        driver = self.computes['host1'].manager.driver
+        context = nova_context.get_admin_context()
+        self.assertTrue(driver.cache_image(context, image))
+        self.assertFalse(driver.cache_image(context, image))
+        self.control().clear_journal()
+        server = self.boot({}, disk=1, image=image)
+        self.assert_is_clone(self.disks_of(server)['root'], data)
+        self.assertEqual([], self.uploads())
+
+    def uploads(self):
+        """Return the requests that sent an image or medium."""
+        return [
+            record
+            for record in self.control().journal()
+            if record['label'] == 'File.upload'
+        ]

@@ -137,7 +137,6 @@ CAPABILITIES = {
     'operation.attach-tagged-interface': 'supports_tagged_attach_interface',
     'operation.attach-tagged-volume': 'supports_tagged_attach_volume',
     'operation.boot-emulated-tpm': 'supports_vtpm',
-    'operation.cache-images': 'has_imagecache',
     'operation.device-tags': 'supports_device_tagging',
     'operation.evacuate': 'supports_evacuate',
     'operation.extend-volume': 'supports_extend_volume',
@@ -149,6 +148,7 @@ CAPABILITIES = {
 
 #: Method that a row can't do without, and that Nova leaves to drivers.
 METHODS = {
+    'operation.cache-images': 'cache_image',
     'console.serial.interactive': 'get_serial_console',
     'console.serial.log': 'get_console_output',
     'console.spice': 'get_spice_console',

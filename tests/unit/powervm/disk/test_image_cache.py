@@ -130,7 +130,7 @@ class ProvideTest(ImageCacheTestCase):
         self.assertEqual(READY, found.name)
         self.assertEqual([READY], [*self.units()])
 
-    def test_two_hosts_that_begin_at_once_upload_once(self):
+    def test_hosts_that_begin_together_upload_image_only_once(self):
         second = []
 
         def begin_too():
