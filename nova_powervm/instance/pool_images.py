@@ -19,8 +19,6 @@ the others do: no host keeps a record of its own.
 import dataclasses
 import enum
 import re
-import time
-from collections.abc import Callable
 
 _PREFIX = 'nvi'
 _NAME = re.compile(
@@ -79,12 +77,14 @@ class PoolImage:
         """Whether disks can be made from it."""
         return self.state in (State.READY, State.UNUSED)
 
-    def age(self, clock: Callable[[], float] = time.time) -> float:
+    def age(self, now: float) -> float:
         """Return for how many seconds it has been in its state.
 
         The clock of the host that named it may be ahead.
+
+        :param now: In seconds since 1970.
         """
-        return max(0.0, clock() - self.since)
+        return max(0.0, now - self.since)
 
     def to(self, state: State, now: float = 0.0) -> 'PoolImage':
         """Return the same image in another state.

@@ -153,7 +153,7 @@ class ImageCache:
     ) -> None:
         """Bring an image closer to its deletion, or back into use."""
         is_used = pools.has_clones(unit, units)
-        age = known.age(self._clock)
+        age = known.age(self._clock())
         if known.state is _State.PARTIAL:
             if age > pool_images.ABANDONED_SECONDS:
                 LOG.warning(
@@ -287,12 +287,14 @@ class ImageCache:
         self, units: Iterable[pvm_storage.LUEnt], fingerprint: str
     ) -> list[pvm_storage.LUEnt]:
         """Return what other hosts are writing, without what they gave up."""
+        now = self._clock()
         return [
             unit
             for unit, known in self._images(units, fingerprint)
             if known.state is _State.PARTIAL
             and known.writer != self._writer()
-            and known.age(self._clock) < pool_images.lost_after(unit.capacity)
+            and known.age(self._clock())
+            < pool_images.lost_after(unit.capacity)
         ]
 
     def _delete_own(
