@@ -189,7 +189,7 @@ class HostClientTest(unittest.TestCase):
         self.assertEqual(
             [
                 host.StorageElement(
-                    'VirtualDisk', 'one', '100.00', b'the bytes'
+                    'VirtualDisk', 'one', '100.00', b'the bytes', 'an id'
                 )
             ],
             host.Host(self.rest).storage('7a-b'),
