@@ -25,6 +25,7 @@ from nova_powervm.demo import config
 from nova_powervm.demo import expected_providers
 from nova_powervm.demo import launcher
 from nova_powervm.demo import operator_commands
+from nova_powervm.demo import stack as stack_lib
 
 #: tools/demo.sh sets this variable to its own path.
 _SCRIPT = 'NOVA_POWERVM_DEMO_SCRIPT'
@@ -109,6 +110,8 @@ class Guide:
         options = ['--keep', '--state-dir', str(self._state_dir)]
         if self._choices.has_cyborg:
             options.append('--cyborg')
+        if self._choices.hosts > 1:
+            options += ['--hosts', str(self._choices.hosts)]
         if self._choices.transport_url:
             options += ['--transport-url', self._choices.transport_url]
         return options
@@ -121,9 +124,7 @@ class Guide:
             '# As a user or administrator of the cloud',
             *self._openstack_commands(),
             *self._cyborg_commands(),
-            '',
-            '# As the operator of the PowerVM host',
-            *self._operator_commands(),
+            *self._host_commands(),
         ]
         return [f'  {line}'.rstrip() for line in commands]
 
@@ -132,6 +133,7 @@ class Guide:
         flavor = self._flavor or _MY_FLAVOR
         lines = [
             f'{openstack} hypervisor list',
+            *[f'{openstack} compute service list'] * (self._choices.hosts > 1),
             f'{openstack} resource provider list',
         ]
         if self._flavor is None:
@@ -186,8 +188,21 @@ class Guide:
             f'    --paragraph {paragraph} --apply',
         ]
 
-    def _operator_commands(self) -> list[str]:
-        inventory = self._inventory()
+    def _host_commands(self) -> list[str]:
+        if self._choices.hosts == 1:
+            heading = '# As the operator of the PowerVM host'
+            return ['', heading, *self._operator_commands()]
+        commands = []
+        for number in range(1, self._choices.hosts + 1):
+            commands += [
+                '',
+                f'# As the operator of {stack_lib.NODE}-{number}',
+                *self._operator_commands(f'nova-compute-{number}.conf'),
+            ]
+        return commands
+
+    def _operator_commands(self, file: str = config.NOVA) -> list[str]:
+        inventory = self._inventory(file)
         cyborg, accelerators = self._cyborg_options()
         return [
             f'{inventory} validate{accelerators}',
@@ -195,7 +210,7 @@ class Guide:
             f'{inventory} diff{accelerators}',
             f'{inventory} flavor lint --cloud{cyborg}',
             *self._warning(),
-            f'{self._program("nova-powervm-status")} {self._options()} '
+            f'{self._program("nova-powervm-status")} {self._options(file)} '
             'upgrade check',
             *self._report_command(),
         ]
@@ -219,18 +234,19 @@ class Guide:
         ]
 
     def _warning(self) -> list[str]:
-        if self._choices.has_cyborg or self._choices.transport_url:
+        if self._choices.needs_broker or self._choices.transport_url:
             return []
         return [
             '# Warns that no conductor answers: the demonstration has no '
             'message broker.'
         ]
 
-    def _inventory(self) -> str:
-        return f'{self._program("nova-powervm-inventory")} {self._options()}'
+    def _inventory(self, file: str = config.NOVA) -> str:
+        program = self._program('nova-powervm-inventory')
+        return f'{program} {self._options(file)}'
 
-    def _options(self) -> str:
-        path = self._state_dir / 'etc' / config.NOVA
+    def _options(self, file: str) -> str:
+        path = self._state_dir / 'etc' / file
         return f'--config-file {shlex.quote(str(path))}'
 
     def _program(self, name: str) -> str:

@@ -103,6 +103,19 @@ class CommandGuideTest(unittest.TestCase):
             ['--cyborg', '--transport-url', 'rabbit://me:a b@h/'], command[-3:]
         )
 
+    def test_operator_of_each_of_two_hosts_has_commands(self):
+        text = _guide('gpu.v100', hosts=2).for_next_run()
+
+        commands = _commands(text)
+        self.assertEqual(['--hosts', '2'], commands[0][-2:])
+        for number in (1, 2):
+            file = f'/a state/etc/nova-compute-{number}.conf'
+            self.assertEqual(
+                5, sum(file in command for command in commands), file
+            )
+        self.assertNotIn('nova.conf', text)
+        self.assertNotIn('no conductor answers', text)
+
     def test_cloud_without_cyborg_has_no_commands_for_it(self):
         text = _guide(classes=['CUSTOM_CRYPTO']).for_running_cloud()
 
