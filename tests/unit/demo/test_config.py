@@ -228,7 +228,7 @@ class TwoHostsTest(unittest.TestCase):
             first['oslo_concurrency'], second['oslo_concurrency']
         )
 
-    def test_computes_share_the_transport_of_the_other_services(self):
+    def test_computes_share_the_transport_of_nova(self):
         nova = config.nova(self.stack)
 
         for sections in self.files:
@@ -237,7 +237,7 @@ class TwoHostsTest(unittest.TestCase):
                 sections['DEFAULT']['transport_url'],
             )
 
-    def test_other_services_have_no_driver_and_look_for_hosts(self):
+    def test_services_without_driver_look_for_hosts(self):
         nova = config.nova(self.stack)
 
         self.assertNotIn('powervm', nova)

@@ -127,7 +127,7 @@ class EmulatorTest(unittest.TestCase):
             supervisor.last_errors(caught.exception.log)[-1],
         )
 
-    def test_two_worlds_are_two_hosts_with_equal_indexes(self):
+    def test_worlds_are_hosts_with_equal_indexes(self):
         paths = two_worlds.write(self.state_dir / 'etc')
 
         first, second = map(host.Host, self.start_all(*paths))

@@ -94,7 +94,7 @@ class MakeStackTest(unittest.TestCase):
             ],
         )
 
-    def test_two_hosts_have_names_addresses_and_a_broker(self):
+    def test_hosts_have_names_addresses_and_a_broker(self):
         made = self.make(hosts=2)
 
         self.assertEqual(

@@ -75,7 +75,7 @@ class UsageTest(unittest.TestCase):
 
         self.assertIn('--json', err.getvalue())
 
-    def test_two_hosts_with_other_parts_are_a_usage_error(self):
+    def test_hosts_option_with_other_parts_is_a_usage_error(self):
         for other in (
             ['--world', 'x'],
             ['--inventory', 'x'],
@@ -93,7 +93,7 @@ class UsageTest(unittest.TestCase):
 
 
 class ParseArgumentsTest(unittest.TestCase):
-    def test_two_hosts_keep_the_steps_and_their_results(self):
+    def test_pair_of_hosts_keeps_the_steps_and_their_results(self):
         arguments = main._parse(['--hosts', '2', '--json', 'x'])
 
         self.assertEqual(launcher.Choices(hosts=2), arguments.choices)

@@ -76,7 +76,7 @@ class StackTest(unittest.TestCase):
         self.assertEqual([], one.compute_services)
         self.assertEqual('http://127.0.0.1:29999', one.host.url)
 
-    def test_each_of_two_computes_has_its_process_and_state(self):
+    def test_computes_have_processes_and_state_of_their_own(self):
         two = samples.a_stack_with_two_hosts()
 
         self.assertEqual(
