@@ -30,6 +30,8 @@ from nova_powervm.demo import stack as stack_lib
 #: tools/demo.sh sets this variable to its own path.
 _SCRIPT = 'NOVA_POWERVM_DEMO_SCRIPT'
 _MY_FLAVOR = 'my-flavor'
+_AWAY = 'my-evacuated'
+_API = '--os-compute-api-version'
 _MY_PROFILE = 'my-profile'
 _MY_ACCELERATED = 'my-accelerated'
 
@@ -199,7 +201,35 @@ class Guide:
                 f'# As the operator of {stack_lib.NODE}-{number}',
                 *self._operator_commands(f'nova-compute-{number}.conf'),
             ]
-        return commands
+        return [*commands, '', *self._evacuation_commands()]
+
+    def _evacuation_commands(self) -> list[str]:
+        """Return how the first host fails, is evacuated, and returns."""
+        openstack = self._program('openstack')
+        name = f'{stack_lib.NODE}-1'
+        path = self._state_dir / 'etc' / 'nova-compute-1.conf'
+        file = shlex.quote(str(path))
+        # Ports of a next run are not known.
+        control = '"$url"/control/v1'
+        post = "curl -X POST -H 'Content-Type: application/json' -d '{}'"
+        create, rest = self._server_command(self._flavor or _MY_FLAVOR, _AWAY)
+        return [
+            f'# {name} fails, and {_AWAY} is evacuated',
+            create.replace(openstack, f'{openstack} {_API} 2.74', 1),
+            rest.replace('--wait', f'--host {name} --wait'),
+            f"url=$(sed -n 's/^rest_url = //p' {file})",
+            f'pkill -9 -f {file}',
+            f'{post} {control}/power_off_system',
+            f'{openstack} {_API} 2.53 compute service set --down {name} '
+            'nova-compute',
+            f'{openstack} server evacuate --wait {_AWAY}',
+            f'# {name} returns; --up is refused until it has cleaned up',
+            f'{post} {control}/power_on_system',
+            f'OS_NOVA_DISABLE_EVENTLET_PATCHING=true '
+            f'{self._program("nova-compute")} --config-file {file} &',
+            f'{openstack} {_API} 2.53 compute service set --up {name} '
+            'nova-compute',
+        ]
 
     def _operator_commands(self, file: str = config.NOVA) -> list[str]:
         inventory = self._inventory(file)
