@@ -194,7 +194,10 @@ class Guide:
         if self._choices.hosts == 1:
             heading = '# As the operator of the PowerVM host'
             return ['', heading, *self._operator_commands()]
-        commands = []
+        commands = [
+            '',
+            '# The lint warns on one host about flavors for the other.',
+        ]
         for number in range(1, self._choices.hosts + 1):
             commands += [
                 '',
@@ -222,7 +225,10 @@ class Guide:
             f'{post} {control}/power_off_system',
             f'{openstack} {_API} 2.53 compute service set --down {name} '
             'nova-compute',
-            f'{openstack} server evacuate --wait {_AWAY}',
+            f'{openstack} server evacuate {_AWAY}',
+            '# As soon as it is SHUTOFF there:',
+            f'{openstack} server show {_AWAY}',
+            f'{openstack} server start {_AWAY}',
             f'# {name} returns; --up is refused until it has cleaned up',
             f'{post} {control}/power_on_system',
             f'OS_NOVA_DISABLE_EVENTLET_PATCHING=true '

@@ -20,6 +20,7 @@ import typing
 
 from nova_powervm.demo import stack as stack_lib
 from nova_powervm.demo import supervisor as supervisor_lib
+from nova_powervm.demo import two_worlds
 from nova_powervm.emulator import client
 
 NAME = 'emulator'
@@ -36,6 +37,8 @@ def start(
 ) -> list[stack_lib.HostRest]:
     """Start a host for each world, and wait until all serve.
 
+    The hosts share the storage pools that their worlds have in common.
+
     :param worlds: world documents; None for the emulator's default one.
     :raises supervisor.ServiceError: the emulator does not come up.
     """
@@ -43,32 +46,28 @@ def start(
     # A password on the command line would be visible to all users.
     password_file = state_dir / 'etc' / 'emulator-password'
     stack_lib.write_private(password_file, password + '\n')
-    names = [NAME] + [f'{NAME}-{n}' for n in range(2, len(worlds) + 1)]
-    for seed, (name, world) in enumerate(zip(names, worlds, strict=True)):
-        arguments = [
-            *('--port', '0', '--username', _USER),
-            *('--password-file', str(password_file)),
-            *('--seed', str(seed)),
-        ]
+    arguments = [
+        *('--username', _USER),
+        *('--password-file', str(password_file)),
+    ]
+    for world in worlds:
+        arguments += ['--port', '0']
         if world is not None:
             arguments += ['--world', str(world.absolute())]
-        supervisor.start(
-            name, 'nova_powervm.demo.services.emulator', *arguments
+    supervisor.start(NAME, 'nova_powervm.demo.services.emulator', *arguments)
+    output = supervisor.output(NAME)
+    list(
+        supervisor.wait(
+            [NAME],
+            lambda _name: len(_urls(output)) == len(worlds),
+            _START_TIMEOUT,
         )
-
-    def has_printed_url(name: str) -> bool:
-        return bool(_urls(supervisor.output(name)))
-
-    list(supervisor.wait(names, has_printed_url, _START_TIMEOUT))
-    return [
-        stack_lib.HostRest(url, _USER, password)
-        for name in names
-        for url in _urls(supervisor.output(name))
-    ]
+    )
+    return [stack_lib.HostRest(url, _USER, password) for url in _urls(output)]
 
 
 def _urls(output: pathlib.Path) -> list[str]:
-    """Return the URLs that an emulator has printed so far."""
+    """Return the URLs that the emulator has printed so far."""
     complete, _, _ = output.read_text().rpartition('\n')
     # An error message has another beginning.
     return [
@@ -76,10 +75,15 @@ def _urls(output: pathlib.Path) -> list[str]:
     ]
 
 
-def disk_options(host: stack_lib.HostRest) -> dict[str, str]:
-    """Return the options in ``[powervm]`` for the disks of a host."""
+def own_disks(host: stack_lib.HostRest) -> dict[str, str]:
+    """Return the options in ``[powervm]`` for disks in a volume group."""
     group = largest_volume_group(client.Client(host.url).state())
     return {} if group is None else {'volume_group_name': group}
+
+
+def shared_disks() -> dict[str, str]:
+    """Return the options in ``[powervm]`` for disks in the shared pool."""
+    return {'disk_driver': 'ssp', 'cluster_name': two_worlds.CLUSTER}
 
 
 def largest_volume_group(state: dict[str, typing.Any]) -> str | None:

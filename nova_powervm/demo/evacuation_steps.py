@@ -19,7 +19,6 @@ import hashlib
 import requests
 
 from nova_powervm.demo import compute_hosts
-from nova_powervm.demo import guest
 from nova_powervm.demo import launcher
 from nova_powervm.demo import report
 from nova_powervm.demo import step_context
@@ -56,12 +55,9 @@ def fail_first_host(context: Context) -> Outcome:
     first, second = context.sides
     hosts = context.cloud.compute_hosts
     context.supervisor.kill(first.compute.service)
-    if first.host.has_plug:
-        first.host.power_off()
+    first.host.power_off()
     hosts.force_down(first.name)
     server = context.servers[0]
-    lpars = two_hosts.observe(context, server)['LPAR']
-    context.left_behind = lpars[first.name]
     observed = {
         'services': {
             name: dataclasses.asdict(service)
@@ -76,9 +72,7 @@ def fail_first_host(context: Context) -> Outcome:
             second.name: {'state': 'up', 'forced_down': False},
         },
         'REST API': {
-            first.name: two_hosts.NO_ANSWER
-            if first.host.has_plug
-            else 'answers',
+            first.name: two_hosts.NO_ANSWER,
             second.name: 'answers',
         },
         # Nova knows of no failure of the server itself.
@@ -113,7 +107,7 @@ def evacuate(context: Context) -> Outcome:
         context,
         place,
         status='SHUTOFF',
-        elsewhere=context.left_behind,
+        elsewhere=two_hosts.NO_ANSWER,
         # Its nova-compute releases them, when it is back.
         held=held,
     )
@@ -148,9 +142,6 @@ def _expect_rest(
     """
     _, second = context.sides
     server = context.servers[0]
-    if not context.keeps_disks:
-        # It was built anew from its image.
-        context.contents[server.name] = guest.sha256(context.image_data)
     return {
         'GPUs': 1,
         'GPUs that other servers have': [],
@@ -177,7 +168,7 @@ def start_evacuated(context: Context) -> Outcome:
     expected = two_hosts.expect(
         context,
         two_hosts.find_place(context, server, second.name),
-        elsewhere=context.left_behind,
+        elsewhere=two_hosts.NO_ANSWER,
         held={first.name: held},
     )
     observed = step_context.read_until(
@@ -191,8 +182,7 @@ def return_first_host(context: Context) -> Outcome:
     first, second = context.sides
     server = context.servers[0]
     hosts = context.cloud.compute_hosts
-    if first.host.has_plug:
-        first.host.power_on()
+    first.host.power_on()
     launcher.start_compute(context.supervisor, context.stack, first.compute)
     hosts.end_force(first.name)
     expected = {

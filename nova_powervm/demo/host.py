@@ -269,11 +269,6 @@ class Host:
         self._emulator.clear_journal()
         return count
 
-    @property
-    def has_plug(self) -> bool:
-        """Whether the emulator can take the power from the host."""
-        return 'power_off_system' in dir(self._emulator)
-
     def power_off(self) -> None:
         """Take the power from the host, as if its plug was pulled."""
         self._emulator.power_off_system()

@@ -246,7 +246,11 @@ def _make_computes(
             inventory_file=_place(
                 etc / f'inventory{suffix}.yaml', choices.inventory, inventory
             ),
-            disk_options=emulated_hosts.disk_options(host),
+            disk_options=(
+                emulated_hosts.own_disks(host)
+                if choices.hosts == 1
+                else emulated_hosts.shared_disks()
+            ),
         )
         for number, (suffix, host, inventory) in enumerate(
             zip(suffixes, hosts, inventories, strict=True), start=1

@@ -33,9 +33,6 @@ NODE = 'powervm-demo'
 REGION = 'RegionOne'
 ADDRESS = '127.0.0.1'
 
-#: The disk driver whose disks several hosts share.
-SHARED_DISKS = 'ssp'
-
 #: The service users, each of which has its own password.
 SERVICE_USERS = ('glance', 'neutron', 'nova', 'placement')
 
@@ -88,11 +85,6 @@ class Compute:
         Only a cloud with several compute hosts has them.
         """
         return 'nova-compute' + self.name.removeprefix(NODE)
-
-    @property
-    def keeps_disks(self) -> bool:
-        """Whether the disks of servers outlive the host."""
-        return self.disk_options.get('disk_driver') == SHARED_DISKS
 
     def document(self) -> dict[str, object]:
         """Return the parameters as JSON values."""

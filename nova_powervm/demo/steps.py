@@ -49,7 +49,6 @@ _StepsIn = tuple[
     ...,
 ]
 _Steps = _StepsIn[step_context.Context]
-_TwoHostSteps = _StepsIn[two_hosts.Context]
 
 _SLOTS: _Steps = (
     ('The slots of the host', provider_steps.show_slots),
@@ -95,7 +94,8 @@ STEPS: _Steps = (
     *_END,
 )
 
-_TWO_HOSTS: _TwoHostSteps = (
+#: The steps on two hosts, which share a storage pool.
+TWO_HOST_STEPS: _StepsIn[two_hosts.Context] = (
     ('The slots of both hosts', two_host_steps.show_slots),
     ('The inventory files in use', two_host_steps.show_inventories),
     (
@@ -121,9 +121,8 @@ _TWO_HOSTS: _TwoHostSteps = (
     ),
     ('Their ports', two_host_steps.check_ports),
     ('Their disks', two_host_steps.check_disks),
-)
-
-_EVACUATION: _TwoHostSteps = (
+    ('One image in the pool, and its clones', two_host_steps.check_pool),
+    ('A guest writes to its disk', evacuation_steps.write_disk),
     ('The first host fails', evacuation_steps.fail_first_host),
     ('Evacuation of its server', evacuation_steps.evacuate),
     (
@@ -136,17 +135,6 @@ _EVACUATION: _TwoHostSteps = (
         evacuation_steps.boot_on_returned_host,
     ),
     ('Deletion releases everything', two_host_steps.delete_servers),
-)
-
-#: The steps on two hosts with disks of their own.
-TWO_HOST_STEPS: _TwoHostSteps = (*_TWO_HOSTS, *_EVACUATION)
-
-#: The steps on two hosts that share a storage pool.
-POOL_STEPS: _TwoHostSteps = (
-    *_TWO_HOSTS,
-    ('One image in the pool, and its clones', two_host_steps.check_pool),
-    ('A guest writes to its disk', evacuation_steps.write_disk),
-    *_EVACUATION,
 )
 
 #: The steps in a cloud with Cyborg.
@@ -193,8 +181,7 @@ def run_steps(
     :param context: the context of a cloud that is as it was started.
     """
     if isinstance(context, two_hosts.Context):
-        steps = POOL_STEPS if context.keeps_disks else TWO_HOST_STEPS
-        return _run(steps, context)
+        return _run(TWO_HOST_STEPS, context)
     return _run(CYBORG_STEPS if context.stack.has_cyborg else STEPS, context)
 
 

@@ -281,7 +281,7 @@ def check_pool(context: Context) -> Outcome:
 def root_name(server: cloud_lib.Server) -> str:
     """Return the name of the logical unit with the root disk of a server."""
     uuid = step_context.partition_uuid(server.id)
-    return f'nv{uuid.replace("-", "")}.root'
+    return f'nv{uuid.replace("-", "")}-root'
 
 
 def read_sha256(context: Context, server: cloud_lib.Server) -> str | None:
@@ -357,7 +357,7 @@ def _lpars(context: Context, side: two_hosts.Side) -> list[str]:
 
 def _disks_and_media(side: two_hosts.Side) -> list[str]:
     """Return the names of what a host stores, except for cached images."""
-    units = side.host.pool_units() if side.compute.keeps_disks else []
+    units = side.host.pool_units()
     return [
         *side.host.volume_group_contents(),
         *(unit.name for unit in units if not unit.name.startswith('nvi')),

@@ -65,7 +65,6 @@ class Context(step_context.Context):
         host and DRC index.
     :ivar contents: the SHA-256 that the root disk of each server has to
         have, by the name of the server.
-    :ivar left_behind: what the failed host says about the LPAR of its server.
     """
 
     supervisor: supervisor_lib.Supervisor
@@ -74,12 +73,6 @@ class Context(step_context.Context):
         default_factory=dict
     )
     contents: dict[str, str] = dataclasses.field(default_factory=dict)
-    left_behind: report.Json = None
-
-    @property
-    def keeps_disks(self) -> bool:
-        """Whether disks are in a pool that both hosts share."""
-        return all(side.compute.keeps_disks for side in self.sides)
 
     def on_each(
         self, read: collections.abc.Callable[[Side], _T]

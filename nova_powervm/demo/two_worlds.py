@@ -15,7 +15,7 @@
 
 Both are like the emulator's default world, with the same DRC indexes and
 their own names and serial numbers. One GPU of the second host is of another
-model.
+model. They share a storage pool.
 """
 
 import pathlib
@@ -30,6 +30,10 @@ _SERIALS = ('EMU0001', 'EMU0002')
 
 #: The GPU of which the second host has another model.
 OTHER_GPU = '21020024'
+#: The cluster to which the Virtual I/O Servers of both hosts belong.
+CLUSTER = 'demo'
+_POOL = {'name': 'demo-pool', 'capacity': 2048}
+
 _OTHER_DEVICE_ID = '1EB8'
 
 
@@ -50,7 +54,16 @@ def make() -> list[worlds.World]:
     for slot in system['slots']:
         if slot['drc_index'] == OTHER_GPU:
             slot['device_id'] = _OTHER_DEVICE_ID
+    for world in (first, second):
+        world['clusters'] = [_cluster(world)]
     return [first, second]
+
+
+def _cluster(world: worlds.World) -> dict[str, typing.Any]:
+    """Return the cluster of all Virtual I/O Servers."""
+    (system,) = world['systems']
+    servers = [server['name'] for server in system['virtual_io_servers']]
+    return {'name': CLUSTER, 'nodes': servers, 'pool': dict(_POOL)}
 
 
 def _with_serial(serial: str) -> worlds.World:

@@ -139,6 +139,18 @@ class EmulatorTest(unittest.TestCase):
             [slot.drc_index for slot in first.slots()],
             [slot.drc_index for slot in second.slots()],
         )
+        self.assertEqual([], first.pool_units())
+
+    def test_host_without_power_does_not_answer(self):
+        client = host.Host(self.start())
+        self.addCleanup(client.log_off)
+
+        client.power_off()
+
+        with self.assertRaises(requests.ConnectionError):
+            client.slots()
+        client.power_on()
+        self.assertEqual(14, len(client.slots()))
 
     def test_session_can_be_started_again(self):
         client = host.Host(self.start())

@@ -78,7 +78,7 @@ class MakeStackTest(unittest.TestCase):
         self.state_dir = pathlib.Path(directory.name)
         (self.state_dir / 'etc').mkdir()
         disks = mock.patch.object(
-            launcher.emulated_hosts, 'disk_options', return_value={}
+            launcher.emulated_hosts, 'own_disks', return_value={}
         )
         disks.start()
         self.addCleanup(disks.stop)
@@ -108,6 +108,8 @@ class MakeStackTest(unittest.TestCase):
             ],
         )
         self.assertTrue(made.transport_url.startswith('demo-tcp://:'))
+        for compute in made.computes:
+            self.assertEqual('ssp', compute.disk_options['disk_driver'])
 
     def test_second_host_has_a_paragraph_more(self):
         first, second = (

@@ -10,7 +10,6 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-import dataclasses
 import pathlib
 import socket
 import stat
@@ -86,15 +85,6 @@ class StackTest(unittest.TestCase):
             pathlib.Path('/state/state/nova-compute-2'),
             two.state_path_of(two.computes[1]),
         )
-
-    def test_disks_in_a_pool_outlive_their_host(self):
-        (compute,) = samples.a_stack().computes
-        pool = dataclasses.replace(
-            compute, disk_options={'disk_driver': 'ssp'}
-        )
-
-        self.assertFalse(compute.keeps_disks)
-        self.assertTrue(pool.keeps_disks)
 
     def test_repr_has_no_secrets(self):
         self.assertNotIn('secret', repr(samples.a_stack_with_cyborg()))

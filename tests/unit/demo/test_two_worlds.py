@@ -31,8 +31,14 @@ class TwoWorldsTest(unittest.TestCase):
         super().setUp()
         self.first, self.second = two_worlds.make()
 
-    def test_first_world_is_the_default_one(self):
+    def test_first_world_is_the_default_one_with_a_pool(self):
+        (cluster,) = self.first.pop('clusters')
+
+        self.assertEqual(two_worlds.CLUSTER, cluster['name'])
         self.assertEqual(worlds.default(), self.first)
+
+    def test_worlds_share_a_pool(self):
+        self.assertEqual(self.first['clusters'], self.second['clusters'])
 
     def test_worlds_differ_in_one_gpu_besides_names(self):
         different = [

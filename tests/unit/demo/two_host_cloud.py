@@ -16,7 +16,6 @@
 A test breaks it by the names in :attr:`TwoHostCloud.faults`.
 """
 
-import dataclasses
 import pathlib
 
 import requests
@@ -43,8 +42,6 @@ _IMAGE = 'nvi' + '0' * 40
 
 class FakeHost:
     """A PowerVM host; its disks are in the pool of the cloud."""
-
-    has_plug = True
 
     def __init__(self, name, other_model, whole):
         self.name = name
@@ -148,16 +145,7 @@ class TwoHostCloud:
         self.killed = set()
         self.flavors = {}
         self.allocated = {}
-        stack = samples.a_stack_with_two_hosts(directory)
-        self.stack = dataclasses.replace(
-            stack,
-            computes=tuple(
-                dataclasses.replace(
-                    compute, disk_options={'disk_driver': 'ssp'}
-                )
-                for compute in stack.computes
-            ),
-        )
+        self.stack = samples.a_stack_with_two_hosts(directory)
         texts = (launcher.default_inventory(), launcher.second_inventory())
         for compute, text in zip(self.stack.computes, texts, strict=True):
             compute.inventory_file.parent.mkdir(exist_ok=True)
@@ -341,7 +329,7 @@ class TwoHostCloud:
 
     def unit_of(self, identifier):
         uuid = step_context.partition_uuid(identifier).replace('-', '')
-        return f'nv{uuid}.root'
+        return f'nv{uuid}-root'
 
     def _choose(self, flavor, name):
         """Return a host and a free slot, as the scheduler would."""
