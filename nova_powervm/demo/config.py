@@ -128,9 +128,11 @@ def nova(stack: stack_lib.Stack) -> Sections:
         'database': _database(stack, 'nova_cell1'),
     }
     if stack.has_compute_processes:
+        # In seconds: the compute hosts come later than the scheduler, which
+        # would wait up to a minute before it looks for them.
+        sections['DEFAULT'] |= {'periodic_fuzzy_delay': 0}
         return {
             **sections,
-            # In seconds: the compute hosts come later than the scheduler.
             'scheduler': {'discover_hosts_in_cells_interval': 1},
         }
     (compute,) = stack.computes

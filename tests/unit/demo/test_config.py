@@ -242,6 +242,7 @@ class TwoHostsTest(unittest.TestCase):
 
         self.assertNotIn('powervm', nova)
         self.assertNotIn('compute_driver', nova['DEFAULT'])
+        self.assertEqual(0, nova['DEFAULT']['periodic_fuzzy_delay'])
         self.assertEqual(
             {'discover_hosts_in_cells_interval': 1}, nova['scheduler']
         )
