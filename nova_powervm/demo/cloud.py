@@ -20,6 +20,7 @@ import typing
 import openstack.connection
 import openstack.exceptions
 
+from nova_powervm.demo import compute_hosts
 from nova_powervm.demo import cyborg_client
 from nova_powervm.demo import stack as stack_lib
 
@@ -136,6 +137,11 @@ class Cloud:
         """The API of Cyborg, in a cloud that has it."""
         return cyborg_client.Cyborg(self._api.accelerator)
 
+    @property
+    def compute_hosts(self) -> compute_hosts.ComputeHosts:
+        """The compute hosts, and what moves servers between them."""
+        return compute_hosts.ComputeHosts(self._api)
+
     def create_image(self, data: bytes) -> Image:
         """Upload a raw image and return it as Glance reports it."""
         created = self._api.image.create_image(
@@ -201,9 +207,11 @@ class Cloud:
         network: Network,
         user_data: str,
         seconds: float = 60,
+        host: str | None = None,
     ) -> Server:
         """Create a server with a port, a key and a config drive, and wait.
 
+        :param host: where it has to be; by default the scheduler chooses.
         :param seconds: see :meth:`_settle`, also for what is returned.
         """
         created = self._api.compute.create_server(
@@ -214,6 +222,7 @@ class Cloud:
             key_name=KEY,
             config_drive=True,
             user_data=base64.b64encode(user_data.encode()).decode(),
+            **({} if host is None else {'host': host}),
         )
         return self._settle(created.id, seconds)
 

@@ -25,10 +25,13 @@ from nova_powervm.demo import config
 from nova_powervm.demo import expected_providers
 from nova_powervm.demo import launcher
 from nova_powervm.demo import operator_commands
+from nova_powervm.demo import stack as stack_lib
 
 #: tools/demo.sh sets this variable to its own path.
 _SCRIPT = 'NOVA_POWERVM_DEMO_SCRIPT'
 _MY_FLAVOR = 'my-flavor'
+_AWAY = 'my-evacuated'
+_API = '--os-compute-api-version'
 _MY_PROFILE = 'my-profile'
 _MY_ACCELERATED = 'my-accelerated'
 
@@ -109,6 +112,8 @@ class Guide:
         options = ['--keep', '--state-dir', str(self._state_dir)]
         if self._choices.has_cyborg:
             options.append('--cyborg')
+        if self._choices.hosts > 1:
+            options += ['--hosts', str(self._choices.hosts)]
         if self._choices.transport_url:
             options += ['--transport-url', self._choices.transport_url]
         return options
@@ -121,9 +126,7 @@ class Guide:
             '# As a user or administrator of the cloud',
             *self._openstack_commands(),
             *self._cyborg_commands(),
-            '',
-            '# As the operator of the PowerVM host',
-            *self._operator_commands(),
+            *self._host_commands(),
         ]
         return [f'  {line}'.rstrip() for line in commands]
 
@@ -132,6 +135,7 @@ class Guide:
         flavor = self._flavor or _MY_FLAVOR
         lines = [
             f'{openstack} hypervisor list',
+            *[f'{openstack} compute service list'] * (self._choices.hosts > 1),
             f'{openstack} resource provider list',
         ]
         if self._flavor is None:
@@ -186,8 +190,55 @@ class Guide:
             f'    --paragraph {paragraph} --apply',
         ]
 
-    def _operator_commands(self) -> list[str]:
-        inventory = self._inventory()
+    def _host_commands(self) -> list[str]:
+        if self._choices.hosts == 1:
+            heading = '# As the operator of the PowerVM host'
+            return ['', heading, *self._operator_commands()]
+        commands = [
+            '',
+            '# The lint warns on one host about flavors for the other.',
+        ]
+        for number in range(1, self._choices.hosts + 1):
+            commands += [
+                '',
+                f'# As the operator of {stack_lib.NODE}-{number}',
+                *self._operator_commands(f'nova-compute-{number}.conf'),
+            ]
+        return [*commands, '', *self._evacuation_commands()]
+
+    def _evacuation_commands(self) -> list[str]:
+        """Return how the first host fails, is evacuated, and returns."""
+        openstack = self._program('openstack')
+        name = f'{stack_lib.NODE}-1'
+        path = self._state_dir / 'etc' / 'nova-compute-1.conf'
+        file = shlex.quote(str(path))
+        # Ports of a next run are not known.
+        control = '"$url"/control/v1'
+        post = "curl -X POST -H 'Content-Type: application/json' -d '{}'"
+        create, rest = self._server_command(self._flavor or _MY_FLAVOR, _AWAY)
+        return [
+            f'# {name} fails, and {_AWAY} is evacuated',
+            create.replace(openstack, f'{openstack} {_API} 2.74', 1),
+            rest.replace('--wait', f'--host {name} --wait'),
+            f"url=$(sed -n 's/^rest_url = //p' {file})",
+            f'pkill -9 -f {file}',
+            f'{post} {control}/power_off_system',
+            f'{openstack} {_API} 2.53 compute service set --down {name} '
+            'nova-compute',
+            f'{openstack} server evacuate {_AWAY}',
+            '# As soon as it is SHUTOFF there:',
+            f'{openstack} server show {_AWAY}',
+            f'{openstack} server start {_AWAY}',
+            f'# {name} returns; --up is refused until it has cleaned up',
+            f'{post} {control}/power_on_system',
+            f'OS_NOVA_DISABLE_EVENTLET_PATCHING=true '
+            f'{self._program("nova-compute")} --config-file {file} &',
+            f'{openstack} {_API} 2.53 compute service set --up {name} '
+            'nova-compute',
+        ]
+
+    def _operator_commands(self, file: str = config.NOVA) -> list[str]:
+        inventory = self._inventory(file)
         cyborg, accelerators = self._cyborg_options()
         return [
             f'{inventory} validate{accelerators}',
@@ -195,7 +246,7 @@ class Guide:
             f'{inventory} diff{accelerators}',
             f'{inventory} flavor lint --cloud{cyborg}',
             *self._warning(),
-            f'{self._program("nova-powervm-status")} {self._options()} '
+            f'{self._program("nova-powervm-status")} {self._options(file)} '
             'upgrade check',
             *self._report_command(),
         ]
@@ -219,18 +270,19 @@ class Guide:
         ]
 
     def _warning(self) -> list[str]:
-        if self._choices.has_cyborg or self._choices.transport_url:
+        if self._choices.needs_broker or self._choices.transport_url:
             return []
         return [
             '# Warns that no conductor answers: the demonstration has no '
             'message broker.'
         ]
 
-    def _inventory(self) -> str:
-        return f'{self._program("nova-powervm-inventory")} {self._options()}'
+    def _inventory(self, file: str = config.NOVA) -> str:
+        program = self._program('nova-powervm-inventory')
+        return f'{program} {self._options(file)}'
 
-    def _options(self) -> str:
-        path = self._state_dir / 'etc' / config.NOVA
+    def _options(self, file: str) -> str:
+        path = self._state_dir / 'etc' / file
         return f'--config-file {shlex.quote(str(path))}'
 
     def _program(self, name: str) -> str:

@@ -17,6 +17,7 @@ from the project's defaults. :func:`write` writes all files.
 """
 
 import collections.abc
+import pathlib
 import shutil
 
 from nova_powervm.demo import stack as stack_lib
@@ -115,25 +116,76 @@ def neutron(stack: stack_lib.Stack) -> Sections:
 
 
 def nova(stack: stack_lib.Stack) -> Sections:
-    """Return the sections of nova.conf, which all Nova services read."""
-    return {
-        **_common(stack, 'nova'),
-        'DEFAULT': {
-            **_common(stack, 'nova')['DEFAULT'],
-            'host': stack_lib.NODE,
-            'my_ip': stack_lib.ADDRESS,
-            'compute_driver': 'powervm_ext.driver.PowerVMDriver',
-        },
-        'powervm': {**_rest(stack), **_volume_group(stack)},
+    """Return the sections of nova.conf.
+
+    All services of Nova read it, except for a nova-compute with a process of
+    its own, which reads :func:`nova_compute`.
+    """
+    sections: Sections = {
+        **_nova(stack),
         'wsgi': {'api_paste_config': stack.etc / 'api-paste.ini'},
         'api_database': _database(stack, 'nova_api'),
         'database': _database(stack, 'nova_cell1'),
+    }
+    if stack.has_compute_processes:
+        # In seconds: the compute hosts come later than the scheduler, which
+        # would wait up to a minute before it looks for them.
+        sections['DEFAULT'] |= {'periodic_fuzzy_delay': 0}
+        return {
+            **sections,
+            'scheduler': {'discover_hosts_in_cells_interval': 1},
+        }
+    (compute,) = stack.computes
+    return _with_compute(sections, compute)
+
+
+def nova_compute(
+    stack: stack_lib.Stack, compute: stack_lib.Compute
+) -> Sections:
+    """Return the sections of the file of a nova-compute of its own.
+
+    It has no database: nova-compute refuses to start with one.
+    """
+    sections = _with_compute(_nova(stack), compute)
+    state_path = stack.state_path_of(compute)
+    sections['DEFAULT'] |= {
+        'log_file': stack.log / f'{compute.service}.log',
+        'state_path': state_path,
+    }
+    sections['oslo_concurrency'] = {'lock_path': state_path / 'lock'}
+    return sections
+
+
+def _nova(stack: stack_lib.Stack) -> Sections:
+    """Return what all files of Nova's services have in common."""
+    common = _common(stack, 'nova')
+    return {
+        **common,
+        'DEFAULT': {
+            **common['DEFAULT'],
+            'host': stack_lib.NODE,
+            'my_ip': stack_lib.ADDRESS,
+        },
         'cache': _cache(),
         'keystone': _credentials(stack, 'nova'),
         'placement': _credentials(stack, 'placement'),
         'glance': _credentials(stack, 'glance'),
         'neutron': _credentials(stack, 'neutron'),
         'cyborg': {'region_name': stack_lib.REGION},
+    }
+
+
+def _with_compute(sections: Sections, compute: stack_lib.Compute) -> Sections:
+    """Return the sections with the options of one nova-compute."""
+    return {
+        **sections,
+        'DEFAULT': {
+            **sections['DEFAULT'],
+            'host': compute.name,
+            'my_ip': compute.address,
+            'compute_driver': 'powervm_ext.driver.PowerVMDriver',
+        },
+        'powervm': {**_rest(compute), **compute.disk_options},
     }
 
 
@@ -150,7 +202,7 @@ def cyborg(stack: stack_lib.Stack) -> Sections:
             'resource_provider_name': stack_lib.NODE,
         },
         'powervm': {
-            **_rest(stack),
+            **_rest(stack.computes[0]),
             'accelerator_file': stack.accelerator_file,
         },
         'api': {'api_paste_config': stack.prefix / 'etc/cyborg/api-paste.ini'},
@@ -186,12 +238,26 @@ def ini(sections: Sections) -> str:
     return '\n\n'.join(blocks) + '\n'
 
 
+def compute_file(
+    stack: stack_lib.Stack, compute: stack_lib.Compute
+) -> pathlib.Path:
+    """Return the file that the nova-compute of a host reads."""
+    if stack.has_compute_processes:
+        return stack.etc / f'{compute.service}.conf'
+    return stack.etc / NOVA
+
+
 def write(stack: stack_lib.Stack) -> None:
     """Write the files of all services, and the paste file of nova-api."""
     for name, render in FILES.items():
         if name == CYBORG and not stack.has_cyborg:
             continue
         stack_lib.write_private(stack.etc / name, ini(render(stack)))
+    if stack.has_compute_processes:
+        for compute in stack.computes:
+            path = compute_file(stack, compute)
+            stack_lib.write_private(path, ini(nova_compute(stack, compute)))
+            stack.state_path_of(compute).mkdir()
     # nova-api looks for it in the directory of nova.conf.
     shutil.copy(stack.prefix / 'etc/nova/api-paste.ini', stack.etc)
 
@@ -241,20 +307,14 @@ def _database(stack: stack_lib.Stack, name: str) -> dict[str, object]:
     return {'connection': database_url(stack, name)}
 
 
-def _rest(stack: stack_lib.Stack) -> dict[str, object]:
+def _rest(compute: stack_lib.Compute) -> dict[str, object]:
     """Return the options with which the drivers find slots."""
     return {
-        'rest_url': stack.host.url,
-        'rest_username': stack.host.username,
-        'rest_password': stack.host.password,
-        'inventory_file': stack.inventory_file,
+        'rest_url': compute.host.url,
+        'rest_username': compute.host.username,
+        'rest_password': compute.host.password,
+        'inventory_file': compute.inventory_file,
     }
-
-
-def _volume_group(stack: stack_lib.Stack) -> dict[str, object]:
-    if stack.volume_group is None:
-        return {}
-    return {'volume_group_name': stack.volume_group}
 
 
 def _cache() -> dict[str, object]:

@@ -16,6 +16,7 @@ The demonstration compares its results with those of the driver, so a defect
 of the driver's library must not affect both.
 """
 
+import base64
 import contextlib
 import dataclasses
 import typing
@@ -55,7 +56,13 @@ _NUMBERS = {
 _STORAGE = {
     'VirtualDisk': (('DiskName', 'DiskCapacity'), 'UniqueDeviceID'),
     'VirtualOpticalMedia': (('MediaName', 'Size'), 'MediaUDID'),
+    'LogicalUnit': (('UnitName', 'UnitCapacity'), 'UniqueDeviceID'),
 }
+
+_DISKS = ('VirtualDisk', 'LogicalUnit')
+
+#: The kinds of storage that :meth:`Host.volume_group_contents` finds.
+_IN_VOLUME_GROUPS = ('VirtualDisk', 'VirtualOpticalMedia')
 
 
 @dataclasses.dataclass(frozen=True)
@@ -103,6 +110,24 @@ class StorageElement:
     name: str
     size: str
     contents: bytes = dataclasses.field(repr=False)
+    udid: str = ''
+
+    @property
+    def is_disk(self) -> bool:
+        """Whether a guest can write to it."""
+        return self.kind in _DISKS
+
+
+@dataclasses.dataclass(frozen=True)
+class PoolUnit:
+    """A logical unit of a shared storage pool.
+
+    ``image`` is the name of the unit of which it is a clone, or None.
+    """
+
+    name: str
+    udid: str
+    image: str | None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -122,13 +147,18 @@ class Host:
 
     def __init__(self, rest: stack_lib.HostRest) -> None:
         self._url = rest.url.rstrip('/')
+        self._rest = rest
         self._session = requests.Session()
         self._emulator = client.Client(self._url)
+        self.log_on()
+
+    def log_on(self) -> None:
+        """Begin a session, which ends when the host loses its power."""
         answer = self._session.put(
             self._url + '/rest/api/web/Logon',
             data=_LOGON.format(
-                username=saxutils.escape(rest.username),
-                password=saxutils.escape(rest.password),
+                username=saxutils.escape(self._rest.username),
+                password=saxutils.escape(self._rest.password),
             ),
             headers={
                 'Content-Type': (
@@ -143,6 +173,11 @@ class Host:
             f'{{{_WEB}}}X-API-Session'
         )
         self._session.headers['X-API-Session'] = (token or '').strip()
+
+    def system_name(self) -> str:
+        """Return the name of the managed system."""
+        system = self._read('ManagedSystem').find(f'.//{_UOM}ManagedSystem')
+        return _text(system, 'SystemName')
 
     def slots(self) -> list[Slot]:
         """Return the I/O slots of the host, sorted by DRC index."""
@@ -182,6 +217,7 @@ class Host:
             size=_text(element, names[1]),
             # The REST API has no request for the contents of a disk.
             contents=self._emulator.contents(_text(element, identifier)),
+            udid=_text(element, identifier),
         )
 
     def volume_group_contents(self) -> list[str]:
@@ -191,12 +227,28 @@ class Host:
         for server in servers:
             uuid = _text(server, 'PartitionUUID')
             groups = self._read(f'VirtualIOServer/{uuid}/VolumeGroup')
-            for kind, (names, _) in _STORAGE.items():
+            for kind in _IN_VOLUME_GROUPS:
+                names, _ = _STORAGE[kind]
                 found += [
                     _text(element, names[0])
                     for element in groups.iter(_UOM + kind)
                 ]
         return found
+
+    def pool_units(self) -> list[PoolUnit]:
+        """Return the units of the host's shared storage pools, by name."""
+        pools = self._read('SharedStoragePool')
+        elements = list(pools.iter(_UOM + 'LogicalUnit'))
+        names = {
+            _udid_of_unit(_text(element, 'UniqueDeviceID')): _text(
+                element, 'UnitName'
+            )
+            for element in elements
+        }
+        return sorted(
+            (_pool_unit(element, names) for element in elements),
+            key=lambda unit: unit.name,
+        )
 
     def adapters(self, partition: str) -> list[Adapter]:
         """Return the network adapters of the LPAR with this UUID."""
@@ -216,6 +268,19 @@ class Host:
         count = int(sum(self._emulator.journal_counts().values()))
         self._emulator.clear_journal()
         return count
+
+    def power_off(self) -> None:
+        """Take the power from the host, as if its plug was pulled."""
+        self._emulator.power_off_system()
+
+    def power_on(self) -> None:
+        """Give the host its power back, and wait for its REST API."""
+        self._emulator.power_on_system()
+        self.log_on()
+
+    def write_disk(self, udid: str, data: bytes) -> None:
+        """Write to the beginning of a disk, as a guest does."""
+        self._emulator.write_disk(udid, base64.b64encode(data).decode(), 0)
 
     def log_off(self) -> None:
         """End the session, unless the host has stopped."""
@@ -266,6 +331,24 @@ def _partition(element: typing.Any) -> Partition:
         state=_text(element, 'PartitionState'),
         slots=tuple(sorted(f'{int(index):08X}' for index in indexes)),
     )
+
+
+def _pool_unit(element: typing.Any, names: dict[str, str]) -> PoolUnit:
+    """Return a logical unit.
+
+    :param names: the names of the pool's units, by the common part of UDIDs.
+    """
+    source = _text(element, 'ClonedFrom')
+    return PoolUnit(
+        name=_text(element, 'UnitName'),
+        udid=_text(element, 'UniqueDeviceID'),
+        image=names.get(_udid_of_unit(source), source) if source else None,
+    )
+
+
+def _udid_of_unit(udid: str) -> str:
+    """Return the part of a UDID that does not depend on the unit's type."""
+    return udid[2:]
 
 
 def _linked(element: typing.Any, tag: str) -> str:

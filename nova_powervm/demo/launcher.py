@@ -16,20 +16,17 @@ import collections.abc
 import dataclasses
 import importlib.resources
 import pathlib
-import secrets
 import sys
 import time
-import typing
 import urllib.parse
 
+from nova_powervm.demo import cloud as cloud_lib
 from nova_powervm.demo import config
+from nova_powervm.demo import emulated_hosts
 from nova_powervm.demo import messaging
 from nova_powervm.demo import stack as stack_lib
 from nova_powervm.demo import supervisor as supervisor_lib
-from nova_powervm.emulator import client
-
-_EMULATOR = 'emulator'
-_EMULATOR_USER = 'nova'
+from nova_powervm.demo import two_worlds
 
 _QUEUES = 'queues'
 
@@ -52,6 +49,7 @@ class Choices:
     :ivar accelerators: the inventory file that cyborg-agent reads.
     :ivar has_cyborg: whether Cyborg is a part of the cloud.
     :ivar transport_url: the message broker.
+    :ivar hosts: the number of compute hosts, one or two.
     """
 
     inventory: pathlib.Path | None = None
@@ -59,6 +57,12 @@ class Choices:
     accelerators: pathlib.Path | None = None
     has_cyborg: bool = False
     transport_url: str | None = None
+    hosts: int = 1
+
+    @property
+    def needs_broker(self) -> bool:
+        """Whether services in different processes call one another."""
+        return self.has_cyborg or self.hosts > 1
 
     @property
     def has_default_files(self) -> bool:
@@ -75,6 +79,14 @@ def default_inventory(has_cyborg: bool = False) -> str:
     return _read(
         'inventory-beside-cyborg.yaml' if has_cyborg else 'inventory.yaml'
     )
+
+
+def second_inventory() -> str:
+    """Return the text of the inventory.yaml of the second of two hosts.
+
+    It has a paragraph more, for the GPU that only this host has.
+    """
+    return f'{default_inventory()}\n{_read("inventory-t4.yaml")}'
 
 
 def default_accelerators() -> str:
@@ -103,14 +115,17 @@ def launch(
     :raises supervisor.ServiceError: a process does not come up.
     """
     began = time.monotonic()
-    host = _start_emulator(supervisor, state_dir, choices.world)
-    say(f'{_EMULATOR} up at {host.url}')
-    stack = _make_stack(state_dir, choices, host)
+    hosts = emulated_hosts.start(
+        supervisor, state_dir, _worlds(state_dir, choices)
+    )
+    for host in hosts:
+        say(f'{emulated_hosts.NAME} up at {host.url}')
+    stack = _make_stack(state_dir, choices, hosts)
     stack.save()
     config.write(stack)
     projects = _PROJECTS + (_CYBORG_PROJECTS if stack.has_cyborg else ())
     say(f'starting {", ".join(projects)}, with empty databases')
-    if choices.transport_url is None and stack.has_cyborg:
+    if choices.transport_url is None and choices.needs_broker:
         _start_queues(supervisor, stack)
     for project in projects:
         start_project(supervisor, stack, project)
@@ -118,6 +133,9 @@ def launch(
         projects, lambda name: stack.mark_of(name).exists(), _START_TIMEOUT
     ):
         say(f'{project} up after {time.monotonic() - began:.1f} s')
+    if stack.has_compute_processes:
+        for service in _start_computes(supervisor, stack):
+            say(f'{service} up after {time.monotonic() - began:.1f} s')
     return stack
 
 
@@ -138,27 +156,65 @@ def start_project(
     )
 
 
+def start_compute(
+    supervisor: supervisor_lib.Supervisor,
+    stack: stack_lib.Stack,
+    compute: stack_lib.Compute,
+) -> None:
+    """Start the nova-compute of a host, also after it was killed.
+
+    This is the command that Nova installs.
+    """
+    supervisor.start(
+        compute.service,
+        'nova_powervm.demo.services.program',
+        str(stack.prefix / 'bin' / 'nova-compute'),
+        *('--config-file', str(config.compute_file(stack, compute))),
+        environment=messaging.environment(stack.transport_url),
+    )
+
+
+def _start_computes(
+    supervisor: supervisor_lib.Supervisor, stack: stack_lib.Stack
+) -> collections.abc.Iterator[str]:
+    """Start every nova-compute; yield its name when Nova has its node."""
+    cloud = cloud_lib.Cloud(stack)
+    nodes = {compute.service: compute.name for compute in stack.computes}
+    for compute in stack.computes:
+        start_compute(supervisor, stack, compute)
+    yield from supervisor.wait(
+        nodes,
+        lambda service: nodes[service] in cloud.compute_hosts.node_uuids(),
+        _START_TIMEOUT,
+    )
+
+
+def _worlds(
+    state_dir: pathlib.Path, choices: Choices
+) -> list[pathlib.Path | None]:
+    """Return the world of each host, None for the emulator's default one."""
+    if choices.hosts == 1:
+        return [choices.world]
+    return [*two_worlds.write(state_dir / 'etc')]
+
+
 def _make_stack(
-    state_dir: pathlib.Path, choices: Choices, host: stack_lib.HostRest
+    state_dir: pathlib.Path,
+    choices: Choices,
+    hosts: collections.abc.Sequence[stack_lib.HostRest],
 ) -> stack_lib.Stack:
     """Choose ports and passwords, and place the inventory files."""
     more = (stack_lib.CYBORG,) if choices.has_cyborg else ()
     ports = stack_lib.free_ports((*stack_lib.APIS, *more, _QUEUES))
     own_broker = messaging.url(ports.pop(_QUEUES))
-    default = own_broker if choices.has_cyborg else stack_lib.IN_PROCESS
+    default = own_broker if choices.needs_broker else stack_lib.IN_PROCESS
     etc = state_dir / 'etc'
     return stack_lib.Stack(
         state_dir=state_dir,
         ports=ports,
         passwords=stack_lib.new_passwords((*stack_lib.SERVICE_USERS, *more)),
-        host=host,
         prefix=pathlib.Path(sys.prefix),
-        inventory_file=_place(
-            etc / 'inventory.yaml',
-            choices.inventory,
-            default_inventory(choices.has_cyborg),
-        ),
-        volume_group=largest_volume_group(client.Client(host.url).state()),
+        computes=_make_computes(etc, choices, hosts),
         transport_url=choices.transport_url or default,
         accelerator_file=_place(
             etc / ACCELERATORS,
@@ -170,24 +226,36 @@ def _make_stack(
     )
 
 
-def largest_volume_group(state: dict[str, typing.Any]) -> str | None:
-    """Return the volume group with the most free space of an emulated host.
-
-    :param state: the answer to the verb ``state`` of the control plane.
-    :returns: ``VIOS/GROUP``, or ``GROUP`` if no other VIOS has a group of
-        that name; None if there is no volume group.
-    """
-    groups = [
-        (group['free'], partition['name'], group['name'])
-        for system in state['systems']
-        for partition in system['partitions']
-        for group in partition.get('volume_groups', ())
-    ]
-    if not groups:
-        return None
-    _free, vios, name = max(groups)
-    is_unique = sum(other == name for _, _, other in groups) == 1
-    return str(name) if is_unique else f'{vios}/{name}'
+def _make_computes(
+    etc: pathlib.Path,
+    choices: Choices,
+    hosts: collections.abc.Sequence[stack_lib.HostRest],
+) -> tuple[stack_lib.Compute, ...]:
+    """Describe the compute hosts, and place their inventory files."""
+    if len(hosts) == 1:
+        suffixes, inventories = [''], [default_inventory(choices.has_cyborg)]
+    else:
+        suffixes = [f'-{number}' for number in range(1, len(hosts) + 1)]
+        inventories = [default_inventory(), second_inventory()]
+    return tuple(
+        stack_lib.Compute(
+            name=stack_lib.NODE + suffix,
+            # Nova tells hosts by their addresses, too.
+            address=f'127.0.0.{number}',
+            host=host,
+            inventory_file=_place(
+                etc / f'inventory{suffix}.yaml', choices.inventory, inventory
+            ),
+            disk_options=(
+                emulated_hosts.own_disks(host)
+                if choices.hosts == 1
+                else emulated_hosts.shared_disks()
+            ),
+        )
+        for number, (suffix, host, inventory) in enumerate(
+            zip(suffixes, hosts, inventories, strict=True), start=1
+        )
+    )
 
 
 def _place(
@@ -217,34 +285,3 @@ def _start_queues(
         *('--port', str(broker.port)),
         *('--password-file', str(password_file)),
     )
-
-
-def _start_emulator(
-    supervisor: supervisor_lib.Supervisor,
-    state_dir: pathlib.Path,
-    world: pathlib.Path | None,
-) -> stack_lib.HostRest:
-    """Start the emulator on a free port, and wait until it serves."""
-    password = secrets.token_hex(16)
-    # A password on the command line would be visible to all users.
-    password_file = state_dir / 'etc' / 'emulator-password'
-    stack_lib.write_private(password_file, password + '\n')
-    arguments = [
-        *('--port', '0', '--username', _EMULATOR_USER),
-        *('--password-file', str(password_file)),
-    ]
-    if world is not None:
-        arguments += ['--world', str(world.absolute())]
-    supervisor.start(
-        _EMULATOR, 'nova_powervm.demo.services.emulator', *arguments
-    )
-    output = supervisor.output(_EMULATOR)
-
-    def has_printed_url(_name: str) -> bool:
-        # An error message has another beginning.
-        line, end, _ = output.read_text().partition('\n')
-        return line.startswith('http://') and bool(end)
-
-    list(supervisor.wait([_EMULATOR], has_printed_url, _START_TIMEOUT))
-    url = output.read_text().splitlines()[0]
-    return stack_lib.HostRest(url, _EMULATOR_USER, password)

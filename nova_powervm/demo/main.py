@@ -26,6 +26,8 @@ from nova_powervm.demo import accelerator_steps
 from nova_powervm.demo import client_files
 from nova_powervm.demo import cloud as cloud_lib
 from nova_powervm.demo import command_guide
+from nova_powervm.demo import command_line
+from nova_powervm.demo import config
 from nova_powervm.demo import expected_providers
 from nova_powervm.demo import host as host_lib
 from nova_powervm.demo import launcher
@@ -35,6 +37,8 @@ from nova_powervm.demo import stack as stack_lib
 from nova_powervm.demo import step_context
 from nova_powervm.demo import steps as steps_lib
 from nova_powervm.demo import supervisor as supervisor_lib
+from nova_powervm.demo import two_host_steps
+from nova_powervm.demo import two_hosts
 from nova_powervm.demo import user_files
 
 _FAILED = 1
@@ -92,7 +96,7 @@ def _parse(
     argv: collections.abc.Sequence[str] | None,
 ) -> argparse.Namespace:
     """Parse the command line; files of the user imply ``--keep``."""
-    parser = _parser()
+    parser = command_line.make_parser()
     arguments = parser.parse_args(argv)
     arguments.choices = choices = launcher.Choices(
         inventory=arguments.inventory,
@@ -100,7 +104,16 @@ def _parse(
         accelerators=arguments.accelerators,
         has_cyborg=arguments.cyborg or arguments.accelerators is not None,
         transport_url=arguments.transport_url,
+        hosts=arguments.hosts,
     )
+    if choices.hosts > 1 and (
+        choices.has_cyborg or not choices.has_default_files
+    ):
+        parser.error(
+            '--hosts 2 has its own worlds and inventory files, and no '
+            'Cyborg: leave out --world, --inventory, --accelerators and '
+            '--cyborg'
+        )
     if not choices.has_default_files:
         if arguments.json:
             parser.error(
@@ -109,76 +122,6 @@ def _parse(
             )
         arguments.keep = True
     return arguments
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog=command_guide.demo_command(),
-        description='Start a small OpenStack cloud with the PowerVM driver '
-        'and an emulated PowerVM host, and demonstrate device passthrough '
-        'on it.',
-    )
-    parser.add_argument(
-        '--json',
-        type=pathlib.Path,
-        metavar='FILE',
-        help='write the results of the steps to this file: step, expected, '
-        'observed, ok',
-    )
-    parser.add_argument(
-        '--keep',
-        action='store_true',
-        help='keep the cloud running afterwards, until Ctrl-C stops and '
-        'deletes it',
-    )
-    _add_parts(parser)
-    parser.add_argument(
-        '--transport-url',
-        metavar='URL',
-        help='message broker for all services, such as '
-        'rabbit://user:password@host:5672/; by default the demonstration '
-        'needs none',
-    )
-    parser.add_argument(
-        '--state-dir',
-        type=pathlib.Path,
-        metavar='DIR',
-        help='new or empty directory for databases, configuration and logs, '
-        'which is not deleted; by default a temporary directory, which is '
-        'deleted unless something failed',
-    )
-    return parser
-
-
-def _add_parts(parser: argparse.ArgumentParser) -> None:
-    """Add the options that say what the cloud consists of."""
-    parser.add_argument(
-        '--inventory',
-        type=pathlib.Path,
-        metavar='FILE',
-        help='inventory file for nova-compute. The steps are left out: the '
-        'cloud starts, publishes its devices and keeps running as with '
-        '--keep',
-    )
-    parser.add_argument(
-        '--cyborg',
-        action='store_true',
-        help='run Cyborg, too, and demonstrate slots that it manages',
-    )
-    parser.add_argument(
-        '--accelerators',
-        type=pathlib.Path,
-        metavar='FILE',
-        help='inventory file for cyborg-agent; implies --cyborg. The steps '
-        'are left out as with --inventory',
-    )
-    parser.add_argument(
-        '--world',
-        type=pathlib.Path,
-        metavar='FILE',
-        help='world document that describes the emulated host. The steps '
-        'are left out as with --inventory',
-    )
 
 
 def _check_files(arguments: argparse.Namespace) -> None:
@@ -237,14 +180,13 @@ def _run_children(
     began = time.monotonic()
     choices = arguments.choices
     stack = launcher.launch(state_dir, supervisor, choices, _say)
-    host = host_lib.Host(stack.host)
-    context = step_context.Context(stack, cloud_lib.Cloud(stack), host)
+    context = _make_context(stack, supervisor)
     if choices.has_default_files:
         done = _show_steps(context)
     else:
         done = []
         _show_cloud(context)
-    host.log_off()
+    context.log_off()
     if arguments.json:
         report.write(arguments.json, done)
     wrong = [step.step for step in done if not step.ok]
@@ -254,11 +196,21 @@ def _run_children(
     if wrong:
         _say(f'wrong: {wrong[0]}')
         supervisor.check()
-        _show_log(supervisor.log('nova'))
+        for log in ('nova', *stack.compute_services):
+            _show_log(supervisor.log(log))
     if arguments.keep:
         is_temporary = arguments.state_dir is None and not wrong
         _keep(stack, choices, is_temporary)
     return _FAILED if wrong else 0
+
+
+def _make_context(
+    stack: stack_lib.Stack, supervisor: supervisor_lib.Supervisor
+) -> step_context.Context:
+    if stack.has_compute_processes:
+        return two_hosts.make_context(stack, supervisor)
+    host = host_lib.Host(stack.host)
+    return step_context.Context(stack, cloud_lib.Cloud(stack), host)
 
 
 def _show_steps(context: step_context.Context) -> list[report.Step]:
@@ -285,8 +237,10 @@ def _keep(
     """Print how to use the cloud, and let it run until Ctrl-C."""
     client_files.write(stack)
     print(_guide(stack.state_dir, choices).for_running_cloud())
-    print(f'The REST API of the PowerVM host is at {stack.host.url};')
-    print(f'{stack.etc / "nova.conf"} has its user and password.')
+    for compute in stack.computes:
+        file = config.compute_file(stack, compute)
+        print(f'The REST API of the PowerVM host is at {compute.host.url};')
+        print(f'{file} has its user and password.')
     print(f'Log files are in {stack.log}.\n')
     _say('running until Ctrl-C, which ' + _what_ends(stack, is_temporary))
     try:
@@ -334,6 +288,8 @@ def _existing_flavor(choices: launcher.Choices) -> str | None:
         return None
     if choices.has_cyborg:
         return accelerator_steps.FLAVOR
+    if choices.hosts > 1:
+        return two_host_steps.FLAVOR
     return server_steps.FLAVOR_ONE
 
 

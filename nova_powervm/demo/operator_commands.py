@@ -45,9 +45,12 @@ class Result:
 def run_inventory(stack: stack_lib.Stack, *arguments: str) -> Result:
     """Run ``nova-powervm-inventory`` with the configuration of the cloud.
 
+    In a cloud with several hosts it is that of the first.
+
     :raises TimeoutError: the command does not end.
     """
-    options = ['--config-file', str(stack.etc / config.NOVA), *arguments]
+    file = config.compute_file(stack, stack.computes[0])
+    options = ['--config-file', str(file), *arguments]
     return _run(stack, _INVENTORY, options)
 
 

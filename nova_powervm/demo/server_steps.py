@@ -31,7 +31,7 @@ FLAVOR_TWO = 'gpu.two'
 FLAVOR_TAKEN = 'gpu.taken'
 
 _OWNER = expected_providers.OWNER_NOVA
-_BY_IDS = (
+BY_IDS = (
     'CUSTOM_POWERVM_IOSLOT_VENDOR_ID_10DE',
     'CUSTOM_POWERVM_IOSLOT_DEVICE_ID_1DB6',
     _OWNER,
@@ -73,7 +73,7 @@ def create_image_network_key(context: Context) -> Outcome:
 
 def create_flavor_one(context: Context) -> Outcome:
     """Create a flavor that requests one GPU by its PCI ids."""
-    return create_flavor(context, FLAVOR_ONE, gpu_group(1, *_BY_IDS))
+    return create_flavor(context, FLAVOR_ONE, gpu_group(1, *BY_IDS))
 
 
 def create_flavor_two(context: Context) -> Outcome:
@@ -85,7 +85,7 @@ def create_flavor_two(context: Context) -> Outcome:
     context.named_gpu = free[-1]
     trait = expected_providers.drc_index_trait(context.named_gpu)
     extra_specs = {
-        **gpu_group(1, *_BY_IDS),
+        **gpu_group(1, *BY_IDS),
         **gpu_group(2, trait, _OWNER),
         'group_policy': 'isolate',
     }

@@ -25,8 +25,10 @@ import random
 import secrets
 import socket
 import tempfile
+import typing
 
-#: The host name of nova-compute, and therefore the name of its node.
+#: The host name of nova-compute, and therefore the name of its node. Several
+#: compute hosts have numbers behind it.
 NODE = 'powervm-demo'
 REGION = 'RegionOne'
 ADDRESS = '127.0.0.1'
@@ -60,17 +62,47 @@ class HostRest:
 
 
 @dataclasses.dataclass(frozen=True)
+class Compute:
+    """The parameters of one compute host.
+
+    :ivar name: the host name of nova-compute and the name of its node.
+    :ivar address: the IP address that Nova knows it by.
+    :ivar host: the PowerVM host.
+    :ivar inventory_file: the driver's inventory.yaml.
+    :ivar disk_options: the options in ``[powervm]`` that say where disks are.
+    """
+
+    name: str
+    address: str
+    host: HostRest
+    inventory_file: pathlib.Path
+    disk_options: dict[str, str] = dataclasses.field(default_factory=dict)
+
+    @property
+    def service(self) -> str:
+        """The name of the process, the file and the log of nova-compute.
+
+        Only a cloud with several compute hosts has them.
+        """
+        return 'nova-compute' + self.name.removeprefix(NODE)
+
+    def document(self) -> dict[str, object]:
+        """Return the parameters as JSON values."""
+        return {
+            **dataclasses.asdict(self),
+            'inventory_file': str(self.inventory_file),
+        }
+
+
+@dataclasses.dataclass(frozen=True)
 class Stack:
     """The parameters of one cloud.
 
     :ivar state_dir: the directory of everything that the cloud writes.
     :ivar ports: the port of each API.
     :ivar passwords: the password of ``admin`` and of each service user.
-    :ivar host: the PowerVM host.
     :ivar prefix: the prefix of the Python environment.
-    :ivar inventory_file: the driver's inventory.yaml.
-    :ivar volume_group: the volume group for disks, as
-        ``[powervm]volume_group_name`` has it; None for a host without one.
+    :ivar computes: the compute hosts, of which there is at least one.
     :ivar transport_url: the message broker of all services.
     :ivar accelerator_file: the inventory file of Cyborg's driver; None for a
         cloud without Cyborg.
@@ -79,12 +111,35 @@ class Stack:
     state_dir: pathlib.Path
     ports: dict[str, int]
     passwords: dict[str, str] = dataclasses.field(repr=False)
-    host: HostRest
     prefix: pathlib.Path
-    inventory_file: pathlib.Path
-    volume_group: str | None
+    computes: tuple[Compute, ...]
     transport_url: str = dataclasses.field(default=IN_PROCESS, repr=False)
     accelerator_file: pathlib.Path | None = None
+
+    @property
+    def has_compute_processes(self) -> bool:
+        """Whether each nova-compute has a process of its own.
+
+        The only one shares the process of Nova's other services.
+        """
+        return len(self.computes) > 1
+
+    @property
+    def compute_services(self) -> list[str]:
+        """The names of the processes that are a nova-compute."""
+        if not self.has_compute_processes:
+            return []
+        return [compute.service for compute in self.computes]
+
+    @property
+    def host(self) -> HostRest:
+        """The PowerVM host of the first compute host."""
+        return self.computes[0].host
+
+    @property
+    def inventory_file(self) -> pathlib.Path:
+        """The inventory.yaml of the first compute host."""
+        return self.computes[0].inventory_file
 
     @property
     def has_cyborg(self) -> bool:
@@ -105,6 +160,10 @@ class Stack:
         """Return the file that exists as soon as a project serves."""
         return self.state_dir / 'state' / f'{project}.up'
 
+    def state_path_of(self, compute: Compute) -> pathlib.Path:
+        """Return what ``state_path`` is for a compute host's own process."""
+        return self.state_dir / 'state' / compute.service
+
     def url(self, api: str) -> str:
         """Return the URL of an API, without a path."""
         return f'http://{ADDRESS}:{self.ports[api]}'
@@ -119,10 +178,8 @@ class Stack:
         document = {
             'ports': self.ports,
             'passwords': self.passwords,
-            'host': dataclasses.asdict(self.host),
             'prefix': str(self.prefix),
-            'inventory_file': str(self.inventory_file),
-            'volume_group': self.volume_group,
+            'computes': [compute.document() for compute in self.computes],
             'transport_url': self.transport_url,
             'accelerator_file': self.accelerator_file
             and str(self.accelerator_file),
@@ -140,12 +197,20 @@ def load(state_dir: pathlib.Path) -> Stack:
         state_dir=state_dir,
         ports=document['ports'],
         passwords=document['passwords'],
-        host=HostRest(**document['host']),
         prefix=pathlib.Path(document['prefix']),
-        inventory_file=pathlib.Path(document['inventory_file']),
-        volume_group=document['volume_group'],
+        computes=tuple(map(_load_compute, document['computes'])),
         transport_url=document['transport_url'],
         accelerator_file=accelerator_file and pathlib.Path(accelerator_file),
+    )
+
+
+def _load_compute(document: dict[str, typing.Any]) -> Compute:
+    return Compute(
+        name=document['name'],
+        address=document['address'],
+        host=HostRest(**document['host']),
+        inventory_file=pathlib.Path(document['inventory_file']),
+        disk_options=document['disk_options'],
     )
 
 

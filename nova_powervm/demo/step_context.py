@@ -87,11 +87,25 @@ class Context:
             else []
         )
 
-    def create_server(self, name: str, flavor: str) -> cloud_lib.Server:
-        """Create a server with the context's image and network."""
+    def log_off(self) -> None:
+        """End the session with the host."""
+        self.host.log_off()
+
+    def create_server(
+        self, name: str, flavor: str, host: str | None = None
+    ) -> cloud_lib.Server:
+        """Create a server with the context's image and network.
+
+        :param host: where it has to be; by default the scheduler chooses.
+        """
         assert self.image and self.network  # noqa: S101 - for mypy
         server = self.cloud.create_server(
-            name, flavor, self.image, self.network, guest.USER_DATA
+            name,
+            flavor,
+            self.image,
+            self.network,
+            guest.USER_DATA,
+            host=host,
         )
         self.servers.append(server)
         return server

@@ -18,16 +18,20 @@ result ends the demonstration.
 """
 
 import collections.abc
+import typing
 
 import openstack.exceptions
 import requests
 
 from nova_powervm.demo import accelerator_steps
 from nova_powervm.demo import display
+from nova_powervm.demo import evacuation_steps
 from nova_powervm.demo import provider_steps
 from nova_powervm.demo import report
 from nova_powervm.demo import server_steps
 from nova_powervm.demo import step_context
+from nova_powervm.demo import two_host_steps
+from nova_powervm.demo import two_hosts
 
 #: What an API that refuses or does not answer raises; any other exception is
 #: a defect of the demonstration.
@@ -37,9 +41,14 @@ REFUSALS = (
     TimeoutError,
 )
 
-Action = collections.abc.Callable[[step_context.Context], step_context.Outcome]
+_Context = typing.TypeVar('_Context', bound=step_context.Context)
 
-_Steps = tuple[tuple[str, Action], ...]
+# Titles and functions, in order.
+_StepsIn = tuple[
+    tuple[str, collections.abc.Callable[[_Context], step_context.Outcome]],
+    ...,
+]
+_Steps = _StepsIn[step_context.Context]
 
 _SLOTS: _Steps = (
     ('The slots of the host', provider_steps.show_slots),
@@ -85,6 +94,49 @@ STEPS: _Steps = (
     *_END,
 )
 
+#: The steps on two hosts, which share a storage pool.
+TWO_HOST_STEPS: _StepsIn[two_hosts.Context] = (
+    ('The slots of both hosts', two_host_steps.show_slots),
+    ('The inventory files in use', two_host_steps.show_inventories),
+    (
+        'The provider trees in Placement',
+        two_host_steps.check_provider_trees,
+    ),
+    (
+        'An image, a network and a key',
+        server_steps.create_image_network_key,
+    ),
+    ('A flavor with one GPU', two_host_steps.create_flavor),
+    (
+        'A server with a GPU on the first host',
+        two_host_steps.boot_on_first_host,
+    ),
+    (
+        'A server with an equal DRC index on the second host',
+        two_host_steps.boot_on_second_host,
+    ),
+    (
+        'A server with a trait that only one host has',
+        two_host_steps.boot_by_trait,
+    ),
+    ('Their ports', two_host_steps.check_ports),
+    ('Their disks', two_host_steps.check_disks),
+    ('One image in the pool, and its clones', two_host_steps.check_pool),
+    ('A guest writes to its disk', evacuation_steps.write_disk),
+    ('The first host fails', evacuation_steps.fail_first_host),
+    ('Evacuation of its server', evacuation_steps.evacuate),
+    (
+        'The evacuated server starts',
+        evacuation_steps.start_evacuated,
+    ),
+    ('The first host returns', evacuation_steps.return_first_host),
+    (
+        'A server on the host that returned',
+        evacuation_steps.boot_on_returned_host,
+    ),
+    ('Deletion releases everything', two_host_steps.delete_servers),
+)
+
 #: The steps in a cloud with Cyborg.
 CYBORG_STEPS: _Steps = (
     *_SLOTS,
@@ -128,7 +180,14 @@ def run_steps(
 
     :param context: the context of a cloud that is as it was started.
     """
-    steps = CYBORG_STEPS if context.stack.has_cyborg else STEPS
+    if isinstance(context, two_hosts.Context):
+        return _run(TWO_HOST_STEPS, context)
+    return _run(CYBORG_STEPS if context.stack.has_cyborg else STEPS, context)
+
+
+def _run(
+    steps: _StepsIn[_Context], context: _Context
+) -> collections.abc.Iterator[report.Step]:
     for title, action in steps:
         try:
             expected, observed, shown = action(context)

@@ -14,7 +14,8 @@
 
 The services and the driver are the installed ones. They start here, in one
 process, because their own commands start one process each, which takes longer
-and needs a message broker.
+and needs a message broker. In a cloud with several compute hosts, each
+nova-compute has its process nevertheless, which is not started here.
 """
 
 # ruff: noqa: E402
@@ -45,17 +46,16 @@ from nova_powervm.demo.services import http
 
 _API = 'osapi_compute'
 
-#: In the order of their start: nova-compute needs a conductor.
 _SERVICES = (
     ('nova-conductor', {'topic': conductor_rpcapi.RPC_TOPIC}),
     ('nova-scheduler', {'topic': scheduler_rpcapi.RPC_TOPIC}),
-    (
-        'nova-compute',
-        {
-            'topic': compute_rpcapi.RPC_TOPIC,
-            'topic_alt': compute_rpcapi.RPC_TOPIC_ALT,
-        },
-    ),
+)
+_COMPUTE = (
+    'nova-compute',
+    {
+        'topic': compute_rpcapi.RPC_TOPIC,
+        'topic_alt': compute_rpcapi.RPC_TOPIC_ALT,
+    },
 )
 
 
@@ -72,7 +72,11 @@ def serve(stack: stack_lib.Stack) -> None:
     os_vif.initialize()
     # The conductor exits if it can't get a token.
     http.wait_until_up(stack.auth_url)
-    for binary, topics in _SERVICES:
+    # nova-compute needs a conductor.
+    services = (
+        _SERVICES if stack.has_compute_processes else (*_SERVICES, _COMPUTE)
+    )
+    for binary, topics in services:
         service.Service.create(binary=binary, **topics).start()
     host_mapping.discover_hosts(admin)
     http.serve(
@@ -83,7 +87,7 @@ def serve(stack: stack_lib.Stack) -> None:
 def _create_databases(
     stack: stack_lib.Stack, admin: context.RequestContext
 ) -> None:
-    """Create the API database, cell 0 and the cell with the compute."""
+    """Create the API database, cell 0 and the cell of all compute hosts."""
     migration.db_sync(database='api')
     cells = (
         ('cell0', objects.CellMapping.CELL0_UUID, 'none:///'),

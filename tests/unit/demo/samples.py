@@ -38,10 +38,40 @@ def a_stack(state_dir: pathlib.Path = pathlib.Path('/state')) -> stack.Stack:
         passwords={
             user: f'{user}-secret' for user in ('admin', *stack.SERVICE_USERS)
         },
-        host=stack.HostRest('http://127.0.0.1:29999', 'user', 'rest-secret'),
         prefix=pathlib.Path('/prefix'),
-        inventory_file=state_dir / 'etc' / 'inventory.yaml',
-        volume_group='image_pool',
+        computes=(
+            stack.Compute(
+                name=stack.NODE,
+                address='127.0.0.1',
+                host=stack.HostRest(
+                    'http://127.0.0.1:29999', 'user', 'rest-secret'
+                ),
+                inventory_file=state_dir / 'etc' / 'inventory.yaml',
+                disk_options={'volume_group_name': 'image_pool'},
+            ),
+        ),
+    )
+
+
+def a_stack_with_two_hosts(
+    state_dir: pathlib.Path = pathlib.Path('/state'),
+) -> stack.Stack:
+    base = a_stack(state_dir)
+    return dataclasses.replace(
+        base,
+        computes=tuple(
+            dataclasses.replace(
+                base.computes[0],
+                name=f'{stack.NODE}-{number}',
+                address=f'127.0.0.{number}',
+                host=stack.HostRest(
+                    f'http://127.0.0.1:2999{number}', 'user', 'rest-secret'
+                ),
+                inventory_file=state_dir / 'etc' / f'inventory-{number}.yaml',
+            )
+            for number in (1, 2)
+        ),
+        transport_url='demo-tcp://:queues-secret@127.0.0.1:20098/',
     )
 
 

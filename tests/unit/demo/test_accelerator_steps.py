@@ -129,7 +129,9 @@ class _World:
     def extra_specs(self, name):
         return self.flavors[name]
 
-    def create_server(self, name, flavor, image, network, user_data):
+    def create_server(
+        self, name, flavor, image, network, user_data, host=None
+    ):
         identifier = f'{len(self.given):02x}-{name}'
         free = [
             card

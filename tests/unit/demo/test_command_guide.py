@@ -103,6 +103,41 @@ class CommandGuideTest(unittest.TestCase):
             ['--cyborg', '--transport-url', 'rabbit://me:a b@h/'], command[-3:]
         )
 
+    def test_operator_of_each_of_two_hosts_has_commands(self):
+        text = _guide('gpu.v100', hosts=2).for_next_run()
+
+        commands = _commands(text)
+        self.assertEqual(['--hosts', '2'], commands[0][-2:])
+        for number in (1, 2):
+            file = f'/a state/etc/nova-compute-{number}.conf'
+            self.assertLessEqual(
+                5, sum(file in command for command in commands), file
+            )
+        self.assertNotIn('nova.conf', text)
+        self.assertNotIn('no conductor answers', text)
+
+    def test_first_of_two_hosts_fails_and_returns(self):
+        text = _guide('gpu.v100', hosts=2).for_running_cloud()
+
+        commands = [' '.join(command) for command in _commands(text)]
+        positions = [
+            next(n for n, line in enumerate(commands) if part in line)
+            for part in (
+                '2.74 server create --flavor gpu.v100 ',
+                'url=$(sed',
+                'pkill -9 -f /a state/etc/nova-compute-1.conf',
+                'power_off_system',
+                'set --down powervm-demo-1',
+                'server evacuate my-evacuated',
+                'server start my-evacuated',
+                'power_on_system',
+                'bin/nova-compute --config-file',
+                'set --up powervm-demo-1',
+            )
+        ]
+        self.assertEqual(sorted(positions), positions)
+        self.assertIn('--host powervm-demo-1', commands[positions[0]])
+
     def test_cloud_without_cyborg_has_no_commands_for_it(self):
         text = _guide(classes=['CUSTOM_CRYPTO']).for_running_cloud()
 

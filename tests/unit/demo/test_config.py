@@ -68,7 +68,11 @@ class ConfigFilesTest(unittest.TestCase):
         )
 
     def test_nova_conf_of_host_without_volume_group_names_none(self):
-        without = dataclasses.replace(samples.a_stack(), volume_group=None)
+        base = samples.a_stack()
+        without = dataclasses.replace(
+            base,
+            computes=(dataclasses.replace(base.computes[0], disk_options={}),),
+        )
 
         self.assertNotIn('volume_group_name', config.nova(without)['powervm'])
 
@@ -189,3 +193,68 @@ class ConfigFilesTest(unittest.TestCase):
         }
 
         self.assertEqual(7, len(databases))
+
+
+class TwoHostsTest(unittest.TestCase):
+    """The files of a cloud in which each nova-compute has its process."""
+
+    def setUp(self):
+        super().setUp()
+        self.stack = samples.a_stack_with_two_hosts()
+        self.files = [
+            config.nova_compute(self.stack, compute)
+            for compute in self.stack.computes
+        ]
+
+    def test_files_of_computes_have_no_database(self):
+        for sections in self.files:
+            self.assertNotIn('database', sections)
+            self.assertNotIn('api_database', sections)
+
+    def test_computes_share_nothing_that_belongs_to_one_host(self):
+        first, second = self.files
+
+        for key in ('host', 'my_ip', 'state_path', 'log_file'):
+            with self.subTest(key):
+                self.assertNotEqual(
+                    first['DEFAULT'][key], second['DEFAULT'][key]
+                )
+        for key in ('rest_url', 'inventory_file'):
+            with self.subTest(key):
+                self.assertNotEqual(
+                    first['powervm'][key], second['powervm'][key]
+                )
+        self.assertNotEqual(
+            first['oslo_concurrency'], second['oslo_concurrency']
+        )
+
+    def test_computes_share_the_transport_of_nova(self):
+        nova = config.nova(self.stack)
+
+        for sections in self.files:
+            self.assertEqual(
+                nova['DEFAULT']['transport_url'],
+                sections['DEFAULT']['transport_url'],
+            )
+
+    def test_services_without_driver_look_for_hosts(self):
+        nova = config.nova(self.stack)
+
+        self.assertNotIn('powervm', nova)
+        self.assertNotIn('compute_driver', nova['DEFAULT'])
+        self.assertEqual(0, nova['DEFAULT']['periodic_fuzzy_delay'])
+        self.assertEqual(
+            {'discover_hosts_in_cells_interval': 1}, nova['scheduler']
+        )
+
+    def test_only_compute_reads_the_file_of_nova(self):
+        one = samples.a_stack()
+
+        self.assertEqual(
+            pathlib.Path('/state/etc/nova.conf'),
+            config.compute_file(one, one.computes[0]),
+        )
+        self.assertEqual(
+            pathlib.Path('/state/etc/nova-compute-2.conf'),
+            config.compute_file(self.stack, self.stack.computes[1]),
+        )

@@ -30,7 +30,8 @@ _LOGON = f"""\
 
 _SYSTEM = f"""\
 <feed xmlns="http://www.w3.org/2005/Atom"><entry><content>
-<ms:ManagedSystem xmlns:ms="{_UOM}" xmlns="{_UOM}"><IOSlots>
+<ms:ManagedSystem xmlns:ms="{_UOM}" xmlns="{_UOM}">
+<SystemName>a system</SystemName><IOSlots>
  <IOSlot>
   <Description>Two</Description>
   <PartitionName>vios1</PartitionName>
@@ -101,6 +102,19 @@ _ADAPTERS = f"""\
 </a:ClientNetworkAdapter></content></entry></feed>"""
 
 
+_POOLS = f"""\
+<feed xmlns="http://www.w3.org/2005/Atom"><entry><content>
+<p:SharedStoragePool xmlns:p="{_UOM}" xmlns="{_UOM}"><LogicalUnits>
+ <LogicalUnit>
+  <UniqueDeviceID>27abc</UniqueDeviceID><UnitName>root</UnitName>
+  <ClonedFrom>27def</ClonedFrom>
+ </LogicalUnit>
+ <LogicalUnit>
+  <UniqueDeviceID>29def</UniqueDeviceID><UnitName>image</UnitName>
+ </LogicalUnit>
+</LogicalUnits></p:SharedStoragePool></content></entry></feed>"""
+
+
 class _Silent(werkzeug.serving.WSGIRequestHandler):
     def log(self, *_arguments):
         pass
@@ -139,6 +153,7 @@ class HostClientTest(unittest.TestCase):
         for path, text in (
             ('/ClientNetworkAdapter', _ADAPTERS),
             ('/VolumeGroup', _GROUPS),
+            ('/SharedStoragePool', _POOLS),
             ('/VirtualIOServer', _SERVERS),
         ):
             if request.path.endswith(path):
@@ -149,6 +164,9 @@ class HostClientTest(unittest.TestCase):
         host.Host(self.rest)
 
         self.assertIn('a&lt;b', self.requests[0][2])
+
+    def test_system_has_its_name(self):
+        self.assertEqual('a system', host.Host(self.rest).system_name())
 
     def test_slots_are_sorted_with_hexadecimal_ids(self):
         one, two = host.Host(self.rest).slots()
@@ -189,7 +207,7 @@ class HostClientTest(unittest.TestCase):
         self.assertEqual(
             [
                 host.StorageElement(
-                    'VirtualDisk', 'one', '100.00', b'the bytes'
+                    'VirtualDisk', 'one', '100.00', b'the bytes', 'an id'
                 )
             ],
             host.Host(self.rest).storage('7a-b'),
@@ -199,6 +217,22 @@ class HostClientTest(unittest.TestCase):
         self.assertEqual(
             ['one', 'drive'], host.Host(self.rest).volume_group_contents()
         )
+
+    def test_clones_in_a_pool_have_the_name_of_their_image(self):
+        self.assertEqual(
+            [
+                host.PoolUnit('image', '29def', None),
+                host.PoolUnit('root', '27abc', 'image'),
+            ],
+            host.Host(self.rest).pool_units(),
+        )
+
+    def test_only_disks_can_be_written(self):
+        (disk,) = host.Host(self.rest).storage('7a-b')
+        medium = host.StorageElement('VirtualOpticalMedia', 'a', '1', b'')
+
+        self.assertTrue(disk.is_disk)
+        self.assertFalse(medium.is_disk)
 
     def test_adapters_have_mac_and_vlan(self):
         self.assertEqual(

@@ -15,48 +15,9 @@ import tempfile
 import unittest
 from unittest import mock
 
-import requests
-
 from nova_powervm.demo import expected_providers
-from nova_powervm.demo import host
 from nova_powervm.demo import launcher
 from nova_powervm.demo import stack
-from nova_powervm.demo import supervisor
-
-
-def _state(**groups):
-    """Return the state of a host: VIOS -> its groups' free space by name."""
-    partitions = [
-        {
-            'name': vios,
-            'volume_groups': [
-                {'name': name, 'free': free} for name, free in found.items()
-            ],
-        }
-        for vios, found in groups.items()
-    ]
-    return {'systems': [{'partitions': [{'name': 'lpar'}, *partitions]}]}
-
-
-class VolumeGroupTest(unittest.TestCase):
-    def test_volume_group_with_most_free_space_is_chosen(self):
-        self.assertEqual(
-            'disks',
-            launcher.largest_volume_group(
-                _state(vios1={'rootvg': 2.0, 'disks': 9.5})
-            ),
-        )
-
-    def test_volume_group_with_repeated_name_is_qualified(self):
-        self.assertEqual(
-            'vios2/disks',
-            launcher.largest_volume_group(
-                _state(vios1={'disks': 1.0}, vios2={'disks': 2.0})
-            ),
-        )
-
-    def test_host_without_volume_groups_has_none(self):
-        self.assertIsNone(launcher.largest_volume_group(_state(vios1={})))
 
 
 class InventoryFileTest(unittest.TestCase):
@@ -116,16 +77,52 @@ class MakeStackTest(unittest.TestCase):
         self.addCleanup(directory.cleanup)
         self.state_dir = pathlib.Path(directory.name)
         (self.state_dir / 'etc').mkdir()
-        client = mock.patch.object(launcher.client, 'Client')
-        client.start().return_value.state.return_value = _state()
-        self.addCleanup(client.stop)
+        disks = mock.patch.object(
+            launcher.emulated_hosts, 'own_disks', return_value={}
+        )
+        disks.start()
+        self.addCleanup(disks.stop)
 
     def make(self, **choices):
+        chosen = launcher.Choices(**choices)
         return launcher._make_stack(
             self.state_dir,
-            launcher.Choices(**choices),
-            stack.HostRest('http://127.0.0.1:1', 'user', 'secret'),
+            chosen,
+            [
+                stack.HostRest(f'http://127.0.0.1:{number}', 'user', 'secret')
+                for number in range(chosen.hosts)
+            ],
         )
+
+    def test_hosts_have_names_addresses_and_a_broker(self):
+        made = self.make(hosts=2)
+
+        self.assertEqual(
+            [
+                ('powervm-demo-1', '127.0.0.1', 'http://127.0.0.1:0'),
+                ('powervm-demo-2', '127.0.0.2', 'http://127.0.0.1:1'),
+            ],
+            [
+                (item.name, item.address, item.host.url)
+                for item in made.computes
+            ],
+        )
+        self.assertTrue(made.transport_url.startswith('demo-tcp://:'))
+        for compute in made.computes:
+            self.assertEqual('ssp', compute.disk_options['disk_driver'])
+
+    def test_second_host_has_a_paragraph_more(self):
+        first, second = (
+            [
+                paragraph.name
+                for paragraph in expected_providers.read_paragraphs(
+                    compute.inventory_file.read_text()
+                )
+            ]
+            for compute in self.make(hosts=2).computes
+        )
+
+        self.assertEqual([*first, 't4'], second)
 
     def test_cloud_without_cyborg_needs_no_broker(self):
         made = self.make()
@@ -163,67 +160,3 @@ class MakeStackTest(unittest.TestCase):
         made = self.make(has_cyborg=True, accelerators=pathlib.Path('mine'))
 
         self.assertEqual(pathlib.Path.cwd() / 'mine', made.accelerator_file)
-
-
-class EmulatorTest(unittest.TestCase):
-    def setUp(self):
-        super().setUp()
-        directory = tempfile.TemporaryDirectory()
-        self.addCleanup(directory.cleanup)
-        self.state_dir = pathlib.Path(directory.name)
-        for name in ('etc', 'log'):
-            (self.state_dir / name).mkdir()
-        self.supervisor = supervisor.Supervisor(self.state_dir / 'log')
-        self.addCleanup(self.supervisor.stop)
-
-    def start(self, world=None):
-        return launcher._start_emulator(self.supervisor, self.state_dir, world)
-
-    def test_password_of_emulator_is_not_on_its_command_line(self):
-        rest = self.start()
-
-        (child,) = self.supervisor._children.values()
-        command = pathlib.Path(f'/proc/{child.pid}/cmdline').read_text()
-        self.assertIn('emulator', command)
-        self.assertNotIn(rest.password, command)
-        client = host.Host(rest)
-        self.addCleanup(client.log_off)
-        self.assertEqual(14, len(client.slots()))
-
-    def test_emulator_ends_with_its_launcher(self):
-        self.start()
-        (child,) = self.supervisor._children.values()
-
-        # This is what a child sees when its launcher is killed.
-        child.stdin.close()
-
-        self.assertEqual(0, child.wait(30))
-
-    def test_password_of_emulator_is_required(self):
-        rest = self.start()
-
-        with self.assertRaises(requests.HTTPError):
-            host.Host(type(rest)(rest.url, rest.username, 'abc123'))
-
-    def test_emulator_serves_world_of_user(self):
-        world = self.state_dir / 'world.yaml'
-        world.write_text(
-            'systems: [{name: mine, slots: [{drc_index: "21010099"}]}]'
-        )
-
-        client = host.Host(self.start(world))
-
-        self.addCleanup(client.log_off)
-        self.assertEqual('21010099', client.slots()[0].drc_index)
-
-    def test_world_that_cannot_be_built_is_named_in_the_log(self):
-        world = self.state_dir / 'world.yaml'
-        world.write_text('systems: [{capture: {file: none.txt}}]')
-
-        with self.assertRaises(supervisor.ServiceError) as caught:
-            self.start(world)
-
-        self.assertIn(
-            f'{world}: none.txt is not a capture',
-            supervisor.last_errors(caught.exception.log)[-1],
-        )

@@ -75,8 +75,30 @@ class UsageTest(unittest.TestCase):
 
         self.assertIn('--json', err.getvalue())
 
+    def test_hosts_option_with_other_parts_is_a_usage_error(self):
+        for other in (
+            ['--world', 'x'],
+            ['--inventory', 'x'],
+            ['--accelerators', 'x'],
+            ['--cyborg'],
+        ):
+            with (
+                self.subTest(other[0]),
+                contextlib.redirect_stderr(io.StringIO()) as err,
+                self.assertRaises(SystemExit),
+            ):
+                main._parse(['--hosts', '2', *other])
+
+            self.assertIn('--hosts 2', err.getvalue())
+
 
 class ParseArgumentsTest(unittest.TestCase):
+    def test_pair_of_hosts_keeps_the_steps_and_their_results(self):
+        arguments = main._parse(['--hosts', '2', '--json', 'x'])
+
+        self.assertEqual(launcher.Choices(hosts=2), arguments.choices)
+        self.assertFalse(arguments.keep)
+
     def test_defaults_run_the_steps_and_stop(self):
         arguments = main._parse([])
 

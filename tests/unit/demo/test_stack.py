@@ -60,6 +60,7 @@ class StateDirTest(unittest.TestCase):
         for wanted in (
             samples.a_stack(self.parent),
             samples.a_stack_with_cyborg(self.parent),
+            samples.a_stack_with_two_hosts(self.parent),
         ):
             wanted.save()
 
@@ -67,6 +68,24 @@ class StateDirTest(unittest.TestCase):
 
 
 class StackTest(unittest.TestCase):
+    def test_only_compute_shares_the_process_of_nova(self):
+        one = samples.a_stack()
+
+        self.assertFalse(one.has_compute_processes)
+        self.assertEqual([], one.compute_services)
+        self.assertEqual('http://127.0.0.1:29999', one.host.url)
+
+    def test_computes_have_processes_and_state_of_their_own(self):
+        two = samples.a_stack_with_two_hosts()
+
+        self.assertEqual(
+            ['nova-compute-1', 'nova-compute-2'], two.compute_services
+        )
+        self.assertEqual(
+            pathlib.Path('/state/state/nova-compute-2'),
+            two.state_path_of(two.computes[1]),
+        )
+
     def test_repr_has_no_secrets(self):
         self.assertNotIn('secret', repr(samples.a_stack_with_cyborg()))
 

@@ -1,0 +1,156 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+
+"""Requests about the hosts of servers, and moving servers between hosts."""
+
+import collections.abc
+import dataclasses
+import time
+import typing
+
+import openstack.exceptions
+
+_POLL = 0.2
+
+
+@dataclasses.dataclass(frozen=True)
+class Service:
+    """The nova-compute of a host, as Nova sees it."""
+
+    state: str
+    forced_down: bool
+
+
+@dataclasses.dataclass(frozen=True)
+class Binding:
+    """A port of a server, and the host to which it is bound."""
+
+    id: str
+    mac: str
+    addresses: list[str]
+    host: str
+    vif_type: str
+    status: str
+
+
+class ComputeHosts:
+    """The compute hosts of a cloud.
+
+    All methods raise openstack.exceptions.SDKException if an API refuses a
+    request.
+
+    :param api: the connection of openstacksdk to the cloud.
+    """
+
+    def __init__(self, api: typing.Any) -> None:
+        self._api = api
+
+    def node_uuids(self) -> dict[str, str]:
+        """Return the UUIDs of the compute nodes in a cell, by name."""
+        nodes = self._api.compute.hypervisors()
+        return dict(sorted((node.name, str(node.id)) for node in nodes))
+
+    def services(self) -> dict[str, Service]:
+        """Return each nova-compute by the name of its host."""
+        return {
+            service.host: Service(service.state, service.is_forced_down)
+            for service in self._api.compute.services(binary='nova-compute')
+        }
+
+    def force_down(self, host: str) -> None:
+        """Tell Nova that a nova-compute is down."""
+        self._set_forced_down(host, True)
+
+    def end_force(self, host: str, seconds: float = 90) -> None:
+        """Tell Nova that a nova-compute is back, as soon as Nova agrees.
+
+        Nova refuses this until nova-compute has removed what was evacuated.
+
+        :raises openstack.exceptions.BadRequestException: Nova still refuses
+            it after ``seconds``.
+        """
+        deadline = time.monotonic() + seconds
+        while True:
+            try:
+                return self._set_forced_down(host, False)
+            except openstack.exceptions.BadRequestException:
+                if time.monotonic() > deadline:
+                    raise
+            time.sleep(_POLL)
+
+    def _set_forced_down(self, host: str, is_forced: bool) -> None:
+        self._api.compute.update_service_forced_down(
+            None, host, 'nova-compute', is_forced
+        )
+
+    def host_of(self, server_id: str) -> str | None:
+        """Return the name of the host that has a server, or None."""
+        found = self._api.compute.get_server(server_id)
+        host: str | None = found.compute_host
+        return host
+
+    def evacuate(self, server_id: str, seconds: float = 120) -> None:
+        """Evacuate a server to a host that the scheduler chooses, and wait.
+
+        :raises TimeoutError: it is still in progress after ``seconds``.
+        """
+        source = self.host_of(server_id)
+        self._api.compute.evacuate_server(server_id)
+        self._wait(
+            server_id,
+            lambda server: (
+                server.task_state is None
+                and (server.compute_host != source or server.status == 'ERROR')
+            ),
+            seconds,
+        )
+
+    def start(self, server_id: str, seconds: float = 60) -> None:
+        """Start a server, and wait until that has succeeded or failed.
+
+        :raises TimeoutError: it is still in progress after ``seconds``.
+        """
+        self._api.compute.start_server(server_id)
+        self._wait(
+            server_id, lambda server: server.task_state is None, seconds
+        )
+
+    def bindings(self, server_id: str) -> list[Binding]:
+        """Return the ports of a server, sorted by MAC address."""
+        found = [
+            Binding(
+                id=port.id,
+                mac=port.mac_address,
+                addresses=[item['ip_address'] for item in port.fixed_ips],
+                host=port.binding_host_id,
+                vif_type=port.binding_vif_type,
+                status=port.status,
+            )
+            for port in self._api.network.ports(device_id=server_id)
+        ]
+        return sorted(found, key=lambda binding: binding.mac)
+
+    def _wait(
+        self,
+        server_id: str,
+        is_done: collections.abc.Callable[[typing.Any], bool],
+        seconds: float,
+    ) -> None:
+        deadline = time.monotonic() + seconds
+        while not is_done(server := self._api.compute.get_server(server_id)):
+            if time.monotonic() > deadline:
+                raise TimeoutError(
+                    f'server {server.name} is still {server.status} '
+                    f'({server.task_state}) after {seconds:.0f} s'
+                )
+            time.sleep(_POLL)

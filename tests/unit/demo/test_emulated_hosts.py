@@ -1,0 +1,162 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+
+import pathlib
+import tempfile
+import unittest
+
+import requests
+
+from nova_powervm.demo import emulated_hosts
+from nova_powervm.demo import host
+from nova_powervm.demo import supervisor
+from nova_powervm.demo import two_worlds
+
+
+def _state(**groups):
+    """Return the state of a host: VIOS -> its groups' free space by name."""
+    partitions = [
+        {
+            'name': vios,
+            'volume_groups': [
+                {'name': name, 'free': free} for name, free in found.items()
+            ],
+        }
+        for vios, found in groups.items()
+    ]
+    return {'systems': [{'partitions': [{'name': 'lpar'}, *partitions]}]}
+
+
+class VolumeGroupTest(unittest.TestCase):
+    def test_volume_group_with_most_free_space_is_chosen(self):
+        self.assertEqual(
+            'disks',
+            emulated_hosts.largest_volume_group(
+                _state(vios1={'rootvg': 2.0, 'disks': 9.5})
+            ),
+        )
+
+    def test_volume_group_with_repeated_name_is_qualified(self):
+        self.assertEqual(
+            'vios2/disks',
+            emulated_hosts.largest_volume_group(
+                _state(vios1={'disks': 1.0}, vios2={'disks': 2.0})
+            ),
+        )
+
+    def test_host_without_volume_groups_has_none(self):
+        self.assertIsNone(
+            emulated_hosts.largest_volume_group(_state(vios1={}))
+        )
+
+
+class EmulatorTest(unittest.TestCase):
+    def setUp(self):
+        super().setUp()
+        directory = tempfile.TemporaryDirectory()
+        self.addCleanup(directory.cleanup)
+        self.state_dir = pathlib.Path(directory.name)
+        for name in ('etc', 'log'):
+            (self.state_dir / name).mkdir()
+        self.supervisor = supervisor.Supervisor(self.state_dir / 'log')
+        self.addCleanup(self.supervisor.stop)
+
+    def start_all(self, *worlds):
+        return emulated_hosts.start(self.supervisor, self.state_dir, worlds)
+
+    def start(self, world=None):
+        (rest,) = self.start_all(world)
+        return rest
+
+    def test_password_of_emulator_is_not_on_its_command_line(self):
+        rest = self.start()
+
+        (child,) = self.supervisor._children.values()
+        command = pathlib.Path(f'/proc/{child.pid}/cmdline').read_text()
+        self.assertIn('emulator', command)
+        self.assertNotIn(rest.password, command)
+        client = host.Host(rest)
+        self.addCleanup(client.log_off)
+        self.assertEqual(14, len(client.slots()))
+
+    def test_emulator_ends_with_its_launcher(self):
+        self.start()
+        (child,) = self.supervisor._children.values()
+
+        # This is what a child sees when its launcher is killed.
+        child.stdin.close()
+
+        self.assertEqual(0, child.wait(30))
+
+    def test_password_of_emulator_is_required(self):
+        rest = self.start()
+
+        with self.assertRaises(requests.HTTPError):
+            host.Host(type(rest)(rest.url, rest.username, 'abc123'))
+
+    def test_emulator_serves_world_of_user(self):
+        world = self.state_dir / 'world.yaml'
+        world.write_text(
+            'systems: [{name: mine, slots: [{drc_index: "21010099"}]}]'
+        )
+
+        client = host.Host(self.start(world))
+
+        self.addCleanup(client.log_off)
+        self.assertEqual('21010099', client.slots()[0].drc_index)
+
+    def test_world_that_cannot_be_built_is_named_in_the_log(self):
+        world = self.state_dir / 'world.yaml'
+        world.write_text('systems: [{capture: {file: none.txt}}]')
+
+        with self.assertRaises(supervisor.ServiceError) as caught:
+            self.start(world)
+
+        self.assertIn(
+            f'{world}: none.txt is not a capture',
+            supervisor.last_errors(caught.exception.log)[-1],
+        )
+
+    def test_worlds_are_hosts_with_equal_indexes(self):
+        paths = two_worlds.write(self.state_dir / 'etc')
+
+        first, second = map(host.Host, self.start_all(*paths))
+
+        self.addCleanup(first.log_off)
+        self.addCleanup(second.log_off)
+        self.assertNotEqual(first.system_name(), second.system_name())
+        self.assertEqual(
+            [slot.drc_index for slot in first.slots()],
+            [slot.drc_index for slot in second.slots()],
+        )
+        self.assertEqual([], first.pool_units())
+
+    def test_host_without_power_does_not_answer(self):
+        client = host.Host(self.start())
+        self.addCleanup(client.log_off)
+
+        client.power_off()
+
+        with self.assertRaises(requests.ConnectionError):
+            client.slots()
+        client.power_on()
+        self.assertEqual(14, len(client.slots()))
+
+    def test_session_can_be_started_again(self):
+        client = host.Host(self.start())
+        self.addCleanup(client.log_off)
+        client._emulator.expire_sessions()
+
+        client.log_on()
+
+        self.assertEqual(14, len(client.slots()))

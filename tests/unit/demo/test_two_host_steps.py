@@ -1,0 +1,88 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+
+import json
+import pathlib
+import tempfile
+import unittest
+from unittest import mock
+
+from nova_powervm.demo import step_context
+from nova_powervm.demo import steps
+from tests.unit.demo import two_host_cloud
+
+
+class TwoHostStepsTest(unittest.TestCase):
+    """Which step notices what is wrong on two hosts."""
+
+    def setUp(self):
+        super().setUp()
+        directory = tempfile.TemporaryDirectory()
+        self.addCleanup(directory.cleanup)
+        self.cloud = two_host_cloud.TwoHostCloud(pathlib.Path(directory.name))
+        # What is wrong here remains wrong.
+        patience = mock.patch.object(
+            step_context,
+            'read_until',
+            lambda _expected, read, seconds=0: read(),
+        )
+        patience.start()
+        self.addCleanup(patience.stop)
+
+    def run_steps(self, *faults):
+        self.cloud.faults.update(faults)
+        return list(steps.run_steps(self.cloud.context()))
+
+    def assert_wrong(self, title, *faults):
+        *_, last = self.run_steps(*faults)
+        self.assertEqual((title, False), (last.step, last.ok))
+
+    def test_whole_cloud_passes_all_steps(self):
+        done = self.run_steps()
+
+        wrong = [(s.step, s.expected, s.observed) for s in done if not s.ok]
+        self.assertEqual([], wrong)
+        self.assertEqual(len(steps.TWO_HOST_STEPS), len(done))
+
+    def test_results_of_steps_do_not_change_later(self):
+        at_once, done = [], []
+        for step in steps.run_steps(self.cloud.context()):
+            at_once.append(json.dumps(step.document()))
+            done.append(step)
+
+        self.assertEqual(
+            at_once, [json.dumps(step.document()) for step in done]
+        )
+
+    def test_server_on_host_without_its_trait_is_noticed(self):
+        self.assert_wrong(
+            'A server with a trait that only one host has', 'trait is ignored'
+        )
+
+    def test_write_to_disks_of_others_is_noticed(self):
+        self.assert_wrong('A guest writes to its disk', 'write reaches clones')
+
+    def test_failed_host_that_answers_is_noticed(self):
+        self.assert_wrong('The first host fails', 'plug is stuck')
+
+    def test_evacuation_to_device_of_another_server_is_noticed(self):
+        self.assert_wrong('Evacuation of its server', 'device is shared')
+
+    def test_evacuation_with_another_address_is_noticed(self):
+        self.assert_wrong('Evacuation of its server', 'address is lost')
+
+    def test_returning_host_that_removes_the_disk_is_noticed(self):
+        self.assert_wrong('The first host returns', 'disk is removed')
+
+    def test_remaining_lpar_is_noticed(self):
+        self.assert_wrong('Deletion releases everything', 'LPAR is left')
