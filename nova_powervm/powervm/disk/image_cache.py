@@ -293,8 +293,7 @@ class ImageCache:
             for unit, known in self._images(units, fingerprint)
             if known.state is _State.PARTIAL
             and known.writer != self._writer()
-            and known.age(self._clock())
-            < pool_images.lost_after(unit.capacity)
+            and known.age(now) < pool_images.lost_after(unit.capacity)
         ]
 
     def _delete_own(
