@@ -12,17 +12,21 @@
 
 """Measure what a large image costs on its way to a disk.
 
-``python -m tests.benchmark.images [GIB]``: glanceclient reads it over HTTP
-from a stand-in of Glance, and the driver's own code sends it to an emulator.
+``python -m tests.benchmark.images [GIB] [--pool]``: glanceclient reads it over
+HTTP from a stand-in of Glance, and the driver's own code sends it to an
+emulator: to a volume group, or to a shared storage pool.
 Each of the three is a process of its own, so that what is measured is the
 driver's.
 """
 
+import argparse
 import contextlib
 import hashlib
 import http.server
+import json
 import multiprocessing
 import os
+import pathlib
 import resource
 import subprocess
 import sys
@@ -32,16 +36,21 @@ import time
 from glanceclient import client as glance_client
 
 from nova_powervm.conf import powervm as options
+from nova_powervm.emulator import worlds
 from nova_powervm.instance import image
 from nova_powervm.instance import storage
 from nova_powervm.ops import images
 from nova_powervm.ops import pipes
+from nova_powervm.powervm import disk as disk_drivers
 from nova_powervm.powervm import session
+from nova_powervm.powervm import system
 from nova_powervm.powervm.disk import localdisk
+from nova_powervm.powervm.disk import ssp
 
 MIB = 1024**2
 GIB = 1024**3
 _LPAR = '4B1C2D3E-0F00-4000-8000-000000000001'
+_SECOND = '4B1C2D3E-0F00-4000-8000-000000000002'
 _ID = '0f8bd2a4-6c2e-4f0f-9d57-3f1f2a5b7c11'
 _CHUNK = 64 * 1024
 _EMULATOR = 'from nova_powervm.emulator import main; main.main()'
@@ -50,15 +59,20 @@ _PASSWORD = 'abc123'
 
 def main():
     """Measure one image and print the figures."""
-    gib = float(sys.argv[1]) if len(sys.argv) > 1 else 4.0
-    with tempfile.TemporaryFile() as file:
+    parser = argparse.ArgumentParser()
+    parser.add_argument('gib', type=float, nargs='?', default=4.0)
+    parser.add_argument('--pool', action='store_true')
+    arguments = parser.parse_args()
+    gib = arguments.gib
+    with tempfile.TemporaryFile() as file, tempfile.TemporaryDirectory() as at:
         # Sparse: reading it costs no disk.
         file.truncate(int(gib * GIB))
         with (
             Process('glance', *_glance(file)) as glance,
-            Process('emulator', *_emulator()) as emulator,
+            Process('emulator', *_emulator(at)) as emulator,
         ):
-            _report(gib, _measured(gib, glance, emulator))
+            measured = _measured(gib, glance, emulator, arguments.pool)
+            _report(gib, measured)
     return 0
 
 
@@ -119,16 +133,31 @@ def _serve(number, pipe):
     server.serve_forever()
 
 
-def _emulator():
+def _emulator(folder):
+    world = pathlib.Path(folder, 'world.yaml')
+    cluster = {
+        'name': 'cloud',
+        'nodes': ['vios1'],
+        'pool': {'name': 'pool1', 'capacity': 1000},
+    }
+    world.write_text(json.dumps(worlds.default() | {'clusters': [cluster]}))
     process = subprocess.Popen(
-        [sys.executable, '-c', _EMULATOR],
+        [sys.executable, '-c', _EMULATOR, '--world', str(world)],
         stdout=subprocess.PIPE,
         text=True,
     )
     return process, lambda: process.stdout.readline().strip()
 
 
-def _measured(gib, glance, emulator):
+def _disks(adapter, server, in_pool):
+    settings = options.Settings(server, volume_group='image_pool')
+    if in_pool:
+        managed = system.RestSystem(adapter, server)
+        return ssp.load(disk_drivers.Context(adapter, managed, settings))
+    return localdisk.LocalDisk(adapter, settings)
+
+
+def _measured(gib, glance, emulator, in_pool):
     size = int(gib * GIB)
     client = glance_client.Client('2', glance.url)
 
@@ -144,9 +173,7 @@ def _measured(gib, glance, emulator):
         connect_timeout=0,
     )
     adapter = session.connect(server)
-    disks = localdisk.LocalDisk(
-        adapter, options.Settings(server, volume_group='image_pool')
-    )
+    disks = _disks(adapter, server, in_pool)
     described = image.Image(_ID, 'raw', size, 'sha512', _hash_of(size))
     # What is loaded on the way is no part of it.
     small = image.Image(_ID, 'raw', size, 'sha512', '0' * 128)
@@ -163,12 +190,16 @@ def _measured(gib, glance, emulator):
     disk = storage.Disk(storage.UNCOUNTED_ROOT, -(-size // GIB))
     disks.make_root(_LPAR, disk, described, reading.contents, reading)
     figures = {
-        'seconds until the disk is made': looked - started,
+        'seconds until the image is inspected': looked - started,
         'seconds': time.monotonic() - started,
         'of these on the processor': time.process_time() - used,
         'peak memory before, MiB': before / MIB,
         'peak memory more after it, MiB': (_peak() - before) / MIB,
     }
+    if in_pool:
+        started = time.monotonic()
+        disks.make_root(_SECOND, disk, described, reading.contents, reading)
+        figures['seconds for a second disk'] = time.monotonic() - started
     for process, (name, earlier) in zip(
         (glance, emulator), others, strict=True
     ):

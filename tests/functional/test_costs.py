@@ -19,6 +19,7 @@ from nova import context as nova_context
 
 from nova_powervm.virt.provider_tree import free_provider_reads
 from tests.functional import base
+from tests.functional import pools
 from tests.functional import requests_seen
 
 ALLOCATIONS = 'GET /resource_providers/{}/allocations'
@@ -107,6 +108,57 @@ class IdleCycleTest(CostTestCase):
         self.cycle()
 
         self.assertEqual(traits, set(self._get_provider_traits(provider)))
+
+
+#: What the boot of a server asks the host apart from its disk.
+_BEFORE = ['LogicalPartition.read']
+_AFTER = [
+    'LogicalPartition.create',
+    'VirtualIOServer.read',
+    'VirtualIOServer.update',
+    'LogicalPartition.job',
+    'Job.delete',
+    'LogicalPartition.quick',
+]
+
+
+class BuildCostTest(pools.PoolTestCase):
+    def boot_and_count(self):
+        """Boot a server; return the labels of its requests to the host."""
+        self.control().clear_journal()
+        self.boot({}, disk=1)
+        return [
+            record['label']
+            for record in self.control().journal()
+            if record['label'] != 'Event.feed'
+        ]
+
+    def test_boot_on_volume_group_makes_eleven_requests(self):
+        self.start_host()
+        self.boot({}, disk=1)
+        disk = [
+            'VolumeGroup.update',
+            'File.create',
+            'File.upload',
+            'File.delete',
+        ]
+        self.assertEqual([*_BEFORE, *disk, *_AFTER], self.boot_and_count())
+
+    def test_boot_from_image_in_pool_makes_twelve_requests(self):
+        self.start_pool_host()
+        self.boot({}, disk=1)
+        self.assertEqual(
+            [
+                'LogicalUnit.feed',
+                *_BEFORE,
+                'LogicalUnit.feed',
+                'SharedStoragePool.read',
+                'LogicalUnit.create',
+                'LogicalUnit.read',
+                *_AFTER,
+            ],
+            self.boot_and_count(),
+        )
 
 
 class RestartCostTest(CostTestCase):
