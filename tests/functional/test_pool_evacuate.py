@@ -22,6 +22,7 @@ from tests.functional import one_time_use
 from tests.functional import pools
 
 INDEX = one_time_use.INDEX
+OTHER = 0x21010021
 WRITTEN = b'written by the guest'
 
 
@@ -32,6 +33,7 @@ class PoolEvacuateTestCase(
 
     def setUp(self):
         super().setUp()
+        self._lost = set()
         self.start_site()
 
     def boot_on_first(self, groups=None, **options):
@@ -87,6 +89,31 @@ class PoolEvacuateTestCase(
             for mapping in self.vios(host)['scsi_mappings']
             if mapping['client'] == name
         }
+
+    def media(self, host):
+        """Return the names of the media of a host."""
+        return {
+            medium['name']
+            for group in self.vios(host)['volume_groups']
+            for medium in (group['media_repository'] or {'media': ()})['media']
+        }
+
+    def forget(self):
+        """Let both hosts run, then delete the servers of a story."""
+        for name in sorted(self._lost):
+            self.regain_host(name)
+        super().forget()
+        self._run_periodics()
+
+    def fail_host(self, host):
+        """Stop a host's nova-compute; see the base class."""
+        self._lost.add(host)
+        super().fail_host(host)
+
+    def recover_host(self, host):
+        """Start a host's nova-compute; see the base class."""
+        super().recover_host(host)
+        self._lost.discard(host)
 
 
 class PoolEvacuateTest(PoolEvacuateTestCase):
@@ -145,14 +172,6 @@ class PoolEvacuateTest(PoolEvacuateTestCase):
             for adapter in self.adapters(server, host)
         ]
 
-    def media(self, host):
-        """Return the names of the media of a host."""
-        return {
-            medium['name']
-            for group in self.vios(host)['volume_groups']
-            for medium in (group['media_repository'] or {'media': ()})['media']
-        }
-
     def test_server_that_runs_on_its_old_host_is_refused(self):
         server = self.boot_on_first(one_time_use.gpu_group())
         self.fail_host('host1')
@@ -174,7 +193,12 @@ class PoolEvacuateTest(PoolEvacuateTestCase):
         )
         self.assertEqual(WRITTEN, self.bytes_of(server))
 
-    def test_stopped_server_of_running_host_is_evacuated(self):
+
+class RepeatedEvacuationTest(PoolEvacuateTestCase):
+    def test_servers_are_evacuated_with_their_disks(self):
+        self.tell_stories()
+
+    def story_stopped_server_of_running_host_is_evacuated(self):
         server = self.boot_on_first()
         self._stop_server(server)
         self.fail_host('host1')
@@ -184,7 +208,7 @@ class PoolEvacuateTest(PoolEvacuateTestCase):
         self.assertIsNone(self.lpar(server, 'host1'))
         self.assertEqual(WRITTEN, self.bytes_of(server))
 
-    def test_missing_disk_is_refused_before_anything_is_made(self):
+    def story_missing_disk_is_refused_before_anything_is_made(self):
         server = self.boot_on_first(ephemeral=1)
         self.lose_host()
         ephemeral = self.disks_of(server, 'host2')['eph0']['udid']
@@ -202,7 +226,7 @@ class PoolEvacuateTest(PoolEvacuateTestCase):
         self.assertEqual(before, self.host_state('host2'))
         self.assertEqual(WRITTEN, self.bytes_of(server))
 
-    def test_failed_evacuation_keeps_disks(self):
+    def story_failed_evacuation_keeps_disks(self):
         server = self.boot_on_first(
             one_time_use.gpu_group(), request={'config_drive': True}
         )
@@ -214,7 +238,7 @@ class PoolEvacuateTest(PoolEvacuateTestCase):
         self.assertEqual(set(), self.media('host2'))
         self.assertEqual(WRITTEN, self.bytes_of(server))
 
-    def test_deleted_server_is_removed_from_returning_host(self):
+    def story_deleted_server_is_removed_from_returning_host(self):
         server = self.boot_on_first()
         self.lose_host()
         self.evacuate(server)
@@ -224,17 +248,7 @@ class PoolEvacuateTest(PoolEvacuateTestCase):
         self.assertIsNone(self.lpar(server, 'host1'))
         self.assertEqual([], self.vios('host1')['scsi_mappings'])
 
-    def test_source_keeps_disks_if_destination_does_not_answer(self):
-        server = self.boot_on_first()
-        self.lose_host()
-        self.evacuate(server)
-        self.computes['host2'].stop()
-        self.flags(rpc_response_timeout=2)
-        self.regain_host()
-        self.assertIsNone(self.lpar(server, 'host1'))
-        self.assertEqual(WRITTEN, self.bytes_of(server))
-
-    def test_disks_of_server_deleted_while_host_is_off_are_removed(self):
+    def story_disks_of_server_deleted_while_host_is_off_are_removed(self):
         server = self.boot_on_first()
         kept = self.boot_on_first()
         self.lose_host()
@@ -251,8 +265,46 @@ class PoolEvacuateTest(PoolEvacuateTestCase):
             nova_context.get_admin_context(), objects.InstanceList()
         )
 
-    def test_evacuation_to_other_storage_builds_from_image(self):
+    def story_taken_device_is_refused_before_disks_are_touched(self):
+        server = self.boot_on_first(one_time_use.gpu_group(OTHER))
+        self.lose_host()
+        self.control('host2').set_owner(f'{OTHER:08X}', 'database')
+        before = self.host_state('host2')
+        self.api.microversion = '2.67'
+        self.admin_api.microversion = '2.67'
+        self._evacuate_server(
+            server,
+            extra_post_args={'host': 'host2', 'force': True},
+            expected_state='ACTIVE',
+            expected_host='host1',
+            expected_migration_status='error',
+        )
+        self.api.microversion = self.admin_api.microversion = 'latest'
+        self.assertEqual(before, self.host_state('host2'))
+        self.assertEqual(WRITTEN, self.bytes_of(server))
+        self.control('host2').set_owner(f'{OTHER:08X}', None)
+
+    def story_source_keeps_disks_if_destination_does_not_answer(self):
+        server = self.boot_on_first()
+        self.lose_host()
+        self.evacuate(server)
+        self.computes['host2'].stop()
+        self.flags(rpc_response_timeout=2)
+        self.regain_host()
+        self.assertIsNone(self.lpar(server, 'host1'))
+        self.assertEqual(WRITTEN, self.bytes_of(server))
+        self.restart_host('host2')
+
+
+class OtherStorageTest(PoolEvacuateTestCase):
+    def setUp(self):
+        super().setUp()
         self.start_host('host3')
+
+    def test_hosts_with_other_storage_share_nothing(self):
+        self.tell_stories()
+
+    def story_evacuation_to_other_storage_builds_from_image(self):
         server = self.boot_on_first()
         self.lose_host()
         server = self.evacuate(
@@ -265,25 +317,7 @@ class PoolEvacuateTest(PoolEvacuateTestCase):
         self.regain_host()
         self.assertEqual({}, self.disks_of(server, 'host2'))
 
-    def test_taken_device_is_refused_before_disks_are_touched(self):
-        server = self.boot_on_first(one_time_use.gpu_group())
-        self.lose_host()
-        self.control('host2').set_owner(f'{INDEX:08X}', 'database')
-        before = self.host_state('host2')
-        self.api.microversion = '2.67'
-        self.admin_api.microversion = '2.67'
-        self._evacuate_server(
-            server,
-            extra_post_args={'host': 'host2', 'force': True},
-            expected_state='ACTIVE',
-            expected_host='host1',
-            expected_migration_status='error',
-        )
-        self.assertEqual(before, self.host_state('host2'))
-        self.assertEqual(WRITTEN, self.bytes_of(server))
-
-    def test_wrong_claim_of_shared_storage_is_refused(self):
-        self.start_host('host3')
+    def story_wrong_claim_of_shared_storage_is_refused(self):
         server = self.boot_on_first()
         self.lose_host()
         driver = self.computes['host3'].manager.driver
