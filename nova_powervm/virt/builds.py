@@ -19,6 +19,7 @@ from typing import Any
 
 from nova.compute import task_states
 from nova.virt import configdrive
+from oslo_log import log as logging
 
 from nova_powervm import exception
 from nova_powervm.devices import accelerators
@@ -36,6 +37,8 @@ from nova_powervm.virt import rebuild
 from nova_powervm.virt import translation
 from nova_powervm.virt import vifs
 from nova_powervm.virt.unsupported import build_requests
+
+LOG = logging.getLogger(__name__)
 
 
 @errors.translate_errors
@@ -135,16 +138,23 @@ class Builds(driver_base.DriverBase):
         with self._refused_rebuilds.refuse_on_error(
             context, instance, allocations, evacuate=evacuate
         ):
+            keeps_disks = self._keeps_disks(instance)
             build_requests.check_supported(
                 instance,
                 image_meta,
                 block_device_info,
                 injected_files,
                 preserve_ephemeral=preserve_ephemeral,
-                keeps_disks=evacuate and self._keeps_disks(instance),
+                keeps_disks=keeps_disks,
             )
+            if evacuate and not keeps_disks:
+                LOG.warning(
+                    'This host does not see the disks of the instance: the '
+                    'root disk is made anew from the image, and others empty.',
+                    instance=instance,
+                )
             if not evacuate:
-                build = self._describe_build(
+                self._check_rebuild(
                     context,
                     instance,
                     image_meta,
@@ -153,19 +163,40 @@ class Builds(driver_base.DriverBase):
                     allocations,
                     network_info,
                     block_device_info,
-                    # Nova fetches them only after destroying the instance.
-                    accelerator_requests.fetch_requests(
-                        context,
-                        instance,
-                        self._nodename(),
-                        owned=lambda: self._slots_beside_allocated(instance),
-                    ),
-                )
-                self._services().lifecycle.check_rebuild(build)
-                self._refused_rebuilds.record_start(
-                    context, instance, allocations
                 )
         raise NotImplementedError()
+
+    def _check_rebuild(
+        self,
+        context: Any,
+        instance: Any,
+        image_meta: Any,
+        injected_files: Any,
+        admin_password: Any,
+        allocations: Any,
+        network_info: Any,
+        block_device_info: Any,
+    ) -> None:
+        """Verify that an instance can be built again on this host."""
+        build = self._describe_build(
+            context,
+            instance,
+            image_meta,
+            injected_files,
+            admin_password,
+            allocations,
+            network_info,
+            block_device_info,
+            # Nova fetches them only after destroying the instance.
+            accelerator_requests.fetch_requests(
+                context,
+                instance,
+                self._nodename(),
+                owned=lambda: self._slots_beside_allocated(instance),
+            ),
+        )
+        self._services().lifecycle.check_rebuild(build)
+        self._refused_rebuilds.record_start(context, instance, allocations)
 
     def _keeps_disks(self, instance: Any) -> bool:
         """Return whether a build continues with the disks of an instance.

@@ -313,6 +313,10 @@ class OtherStorageTest(PoolEvacuateTestCase):
             expected_host='host3',
         )
         self.assertEqual(1, len(self.disks('host3')))
+        self.assertIn(
+            'This host does not see the disks of the instance',
+            self.logged(),
+        )
         # The disk in the pool is of no more use.
         self.regain_host()
         self.assertEqual({}, self.disks_of(server, 'host2'))
