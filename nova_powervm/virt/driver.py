@@ -184,6 +184,10 @@ class PowerVMDriver(
         jobs = [('LPARs', running.removal.remove_leftovers)]
         if with_orphans:
             jobs.append(('disks', running.removal.remove_orphan_disks))
+            # Those of servers that were deleted while their host was down.
+            jobs.append(
+                ('shared disks', lambda _: running.pool_orphans.remove())
+            )
         hosted = functools.partial(running.records.hosted, self._nodename())
         for what, job in jobs:
             try:
