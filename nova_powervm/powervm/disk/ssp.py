@@ -172,13 +172,7 @@ class SharedStoragePool:
         found = self._cache.find(described.fingerprint, units)
         if found is None:
             found, _ = self._cache.provide(described, contents, source)
-        made = self._make(lpar, disk, found)
-        if not self._cache.is_usable(found):
-            self._units.delete(made)
-            raise exception.RestBusy(
-                action=f'cloning {found.name}',
-                reason='another host is deleting this image',
-            )
+        made = self._clone(lpar, disk, found)
         return self._stored(made)
 
     @errors.retried
@@ -310,6 +304,29 @@ class SharedStoragePool:
     def clean_cache(self, min_age: int) -> None:
         """Delete the images from which no disk is made any more."""
         self._cache.clean(min_age)
+
+    def _clone(
+        self, lpar: str, disk: storage.Disk, origin: pvm_storage.LUEnt
+    ) -> pvm_storage.LUEnt:
+        """Create a linked clone of an image.
+
+        :raises exception.RestBusy: Another host deletes the image, or has
+            done so since it was found.
+        """
+        busy = exception.RestBusy(
+            action=f'cloning {origin.name}',
+            reason='another host is deleting this image',
+        )
+        try:
+            made = self._make(lpar, disk, origin)
+        except exception.RestError as error:
+            if error.retryable or self._cache.is_usable(origin):
+                raise
+            raise busy from error
+        if not self._cache.is_usable(origin):
+            self._units.delete(made)
+            raise busy
+        return made
 
     def _make(
         self,
