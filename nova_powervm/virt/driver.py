@@ -13,6 +13,7 @@
 """The compute driver: each method translates and calls one operation."""
 
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import nova.conf
@@ -181,17 +182,27 @@ class PowerVMDriver(
             build is in progress, because nova-compute accepts no requests
             yet, and Nova has verified the identity of the host.
         """
-        jobs = [('LPARs', running.removal.remove_leftovers)]
-        if with_orphans:
-            jobs.append(('disks', running.removal.remove_orphan_disks))
-            # Those of servers that were deleted while their host was down.
-            jobs.append(
-                ('shared disks', lambda _: running.pool_orphans.remove())
-            )
         hosted = functools.partial(running.records.hosted, self._nodename())
+        jobs: list[tuple[str, Callable[[], None]]] = [
+            (
+                'LPARs',
+                functools.partial(running.removal.remove_leftovers, hosted),
+            )
+        ]
+        if with_orphans:
+            jobs += [
+                (
+                    'disks',
+                    functools.partial(
+                        running.removal.remove_orphan_disks, hosted
+                    ),
+                ),
+                # Of servers that were deleted while their host was down.
+                ('shared disks', running.pool_orphans.remove),
+            ]
         for what, job in jobs:
             try:
-                job(hosted)
+                job()
             except exception.PowerVMError as error:
                 LOG.warning(
                     'Remaining %s of builds could not be removed: %s',
