@@ -406,8 +406,20 @@ class DiskMissing(PowerVMError):
     message = (
         'The {what} disk of instance {instance} is not in the shared storage '
         'pool of this host, so the server cannot continue with its disks '
-        'here. List them with `pvmctl lu list`; if the disk is lost, delete '
-        'the server.'
+        'here. List them with `pvmctl lu list`. Those that are there stay.'
+    )
+
+
+class DiskAmbiguous(PowerVMError):
+    """Several disks in a pool may be the one that an instance should keep."""
+
+    code = 'powervm.disk.ambiguous'
+    elsewhere = False
+    message = (
+        'The shared storage pool has {count} logical units that may be the '
+        '{what} disk of instance {instance}, one of them {name}. Find out '
+        'with `pvmctl lu list` which one is right, rename the others, and try '
+        'again.'
     )
 
 

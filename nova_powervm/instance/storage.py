@@ -150,7 +150,7 @@ def belongs_to(name: str, lpar_uuid: str) -> bool:
     unit = parse_unit_name(name)
     if unit is not None:
         return unit[0] == lpar_uuid.upper()
-    return base_name(name).startswith(stem(lpar_uuid))
+    return is_ours(name) and base_name(name).startswith(stem(lpar_uuid))
 
 
 def is_ours(name: str) -> bool:
@@ -159,7 +159,13 @@ def is_ours(name: str) -> bool:
 
 
 def is_counted(name: str) -> bool:
-    """Return whether a virtual disk's size is allocated in Placement."""
+    """Return whether the size of a disk is allocated in Placement.
+
+    :param name: Name of a virtual disk or logical unit.
+    """
+    unit = parse_unit_name(name)
+    if unit is not None:
+        return unit[1] != UNCOUNTED_ROOT
     found = _OURS.match(base_name(name))
     return found is not None and found[1] not in (UNCOUNTED_ROOT, '.iso')
 

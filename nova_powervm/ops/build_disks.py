@@ -13,6 +13,9 @@
 """The disks of a build: new ones, or those that an instance keeps."""
 
 import contextlib
+import functools
+import operator
+from collections.abc import Callable
 from collections.abc import Generator
 from collections.abc import Iterator
 from collections.abc import Sequence
@@ -25,6 +28,7 @@ from nova_powervm import exception
 from nova_powervm.instance import image
 from nova_powervm.instance import storage
 from nova_powervm.ops import disk_interfaces
+from nova_powervm.ops import disk_use
 from nova_powervm.ops import images as image_ops
 from nova_powervm.ops import instance_spec
 
@@ -99,12 +103,27 @@ class DiskOps:
         :raises exception.PowerVMError: As for :meth:`opened`.
         """
         root = instance.image_disk
-        contents = self._cached(root.image) or self._images.verify(
-            root.image, root.source, inspect=root.inspect
-        )
+        contents = self._verify(root)
         self._disks.check_room(
             instance.lpar, _disks(instance, contents), medium_bytes
         )
+
+    def _verify(self, root: instance_spec.RootDisk) -> image.Contents:
+        """Verify a whole image, and write it to the cache of a pool."""
+        if self._disks.pool is None:
+            return self._images.verify(
+                root.image, root.source, inspect=root.inspect
+            )
+        self._images.cache(
+            root.image, root.source, self._disks, inspect=root.inspect
+        )
+        contents = self._cached(root.image)
+        if contents is None:
+            raise exception.RestBusy(
+                action=f'caching image {root.image.id}',
+                reason='another host has just deleted it',
+            )
+        return contents
 
     def _contents(self, source: '_ImageSource') -> image.Contents:
         """Return what an image contains, without opening a cached one."""
@@ -234,31 +253,45 @@ class _KeptDisks:
         """Return the instance's disks, the root disk first.
 
         :raises exception.DiskMissing: One of them does not exist.
+        :raises exception.DiskAmbiguous: Several may be one of them.
         :raises exception.DiskInUse: A running LPAR uses one of them.
         """
         pool, lpar = self._driver.pool, self._instance.lpar
-        found = {
-            known.disk.role: known
-            for known in (pool.disks(lpar) if pool else ())
-        }
-        roots = [role for role in found if storage.is_root(role)]
+        found = list(pool.disks(lpar)) if pool else []
         wanted = [
-            *(roots[:1] or [storage.ROOT]),
-            *(disk.role for disk in self._instance.blanks),
-        ]
-        for role in wanted:
-            if role not in found:
-                raise exception.DiskMissing(
-                    instance=self._instance.uuid, what=storage.role_name(role)
+            self._one(found, 'root', storage.is_root),
+            *(
+                self._one(
+                    found,
+                    storage.role_name(disk.role),
+                    functools.partial(operator.eq, disk.role),
                 )
-        _check_unused(found[role] for role in wanted)
-        return [found[role] for role in wanted]
+                for disk in self._instance.blanks
+            ),
+        ]
+        disk_use.check_unused(wanted)
+        return wanted
 
-
-def _check_unused(disks: Iterator[disk_interfaces.PoolDisk]) -> None:
-    for known in disks:
-        if known.in_use:
-            raise exception.DiskInUse(name=known.stored.name, lpar=known.lpar)
+    def _one(
+        self,
+        found: Sequence[disk_interfaces.PoolDisk],
+        what: str,
+        is_wanted: Callable[[str], bool],
+    ) -> disk_interfaces.PoolDisk:
+        """Return the only disk of a role."""
+        matching = [known for known in found if is_wanted(known.disk.role)]
+        if not matching:
+            raise exception.DiskMissing(
+                instance=self._instance.uuid, what=what
+            )
+        if len(matching) > 1:
+            raise exception.DiskAmbiguous(
+                instance=self._instance.uuid,
+                what=what,
+                count=len(matching),
+                name=matching[0].stored.name,
+            )
+        return matching[0]
 
 
 def _disks(

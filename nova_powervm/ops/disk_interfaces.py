@@ -57,7 +57,8 @@ class PoolDisk:
 
     :param lpar: Upper-case PowerVM uuid of the LPAR that it belongs to.
     :param disk: Its role and size.
-    :param in_use: Whether a running LPAR uses it, on any host.
+    :param in_use: Whether a running LPAR uses it, on any host; False if the
+        driver is told not to ask.
     :param stored: The disk, to attach it.
     """
 
@@ -70,7 +71,7 @@ class PoolDisk:
 class Pool(Protocol):
     """Storage that several hosts share, with a cache of images.
 
-    All of its methods ask the host.
+    All of its methods but :meth:`identity` ask the host.
     """
 
     def identity(self) -> str:
@@ -154,7 +155,8 @@ class Disks(Protocol):
     ) -> None:
         """Refuse a rebuild if there is no space for the LPAR's disks.
 
-        Ask the host. The space of the LPAR's present disks counts as free.
+        Ask the host. The space of the LPAR's present disks counts as free, as
+        far as it is known.
 
         :param lpar: Upper-case PowerVM uuid.
         :param disks: Its disks.
@@ -213,7 +215,7 @@ class Disks(Protocol):
     def stems(self) -> Collection[str]:
         """Return what the names of our disks begin with, one for each LPAR.
 
-        Leave out what other hosts can have made.
+        Leave out what is in a pool: other hosts have disks there.
 
         :returns: See :func:`nova_powervm.instance.storage.stem`.
         """

@@ -164,6 +164,15 @@ class Records(Protocol):
             on no host and without an operation in progress.
         """
 
+    def abandoned(self, lpars: Iterable[str], host: str) -> Collection[str]:
+        """Find the LPARs that interrupted evacuations to a host left there.
+
+        Call this only while no evacuation is in progress.
+
+        :param lpars: Upper-case PowerVM uuids.
+        :param host: The destination, as in ``instance.host``.
+        """
+
     def holdings(
         self, lpars: Iterable[str]
     ) -> Mapping[str, Mapping[str, claims.SlotProvider]]:

@@ -27,6 +27,7 @@ from nova_powervm.instance import partition
 from nova_powervm.ops import build_disks
 from nova_powervm.ops import claims as claim_ops
 from nova_powervm.ops import disk_interfaces
+from nova_powervm.ops import disk_use
 from nova_powervm.ops import host as host_ops
 from nova_powervm.ops import instance_spec
 from nova_powervm.ops import interfaces
@@ -147,6 +148,9 @@ class LifecycleOps:
                 instance_uuid=instance.uuid,
             )
         if instance.power_on:
+            if instance.keeps_disks:
+                # Plugging may have waited for minutes.
+                disk_use.check_start(self._disks, lpar.uuid)
             self._partitions.power_on(lpar)
             LOG.info(
                 'Started LPAR %s.',

@@ -23,6 +23,8 @@ from nova_powervm.devices import slots as host_slots
 from nova_powervm.instance import lpar_state
 from nova_powervm.instance import partition
 from nova_powervm.ops import attached_slots
+from nova_powervm.ops import disk_interfaces
+from nova_powervm.ops import disk_use
 from nova_powervm.ops import instance_spec
 from nova_powervm.ops import interfaces
 from nova_powervm.ops import network
@@ -43,6 +45,7 @@ class PowerOps:
     :param slots: Ensures that an LPAR starts with its instance's slots.
     :param networks: Ensures that an LPAR starts with the adapters of its
         instance's ports.
+    :param disks: The disk driver.
     """
 
     def __init__(
@@ -50,10 +53,12 @@ class PowerOps:
         partitions: interfaces.Partitions,
         slots: attached_slots.AttachedSlotOps,
         networks: network.NetworkOps,
+        disks: disk_interfaces.Disks,
     ) -> None:
         self._partitions = partitions
         self._slots = slots
         self._networks = networks
+        self._disks = disks
 
     def state(self, uuid: str) -> lpar_state.Power:
         """Return an LPAR's power state.
@@ -76,6 +81,7 @@ class PowerOps:
         :raises exception.SlotsMissing: It is running without one of its
             slots.
         :raises exception.ClaimFailed: A missing slot cannot be assigned.
+        :raises exception.DiskInUse: Another LPAR uses one of its disks.
         :raises exception.PortRefused: A missing adapter cannot be created.
         :raises exception.PortsUnknown: Neutron did not report its ports.
         """
@@ -124,6 +130,8 @@ class PowerOps:
 
         :param timeout: Seconds to shut down, as for :meth:`power_off`.
         """
+        if not removal.is_active(lpar):
+            disk_use.check_start(self._disks, lpar.uuid)
         self._networks.prepare_host(changes)
         if removal.is_active(lpar):
             self._stop(lpar, timeout)
@@ -206,6 +214,7 @@ class PowerOps:
             whether the LPAR is running.
         :raises exception.SlotsDiffer: It has an additional slot.
         :raises exception.ClaimFailed: A missing slot cannot be assigned.
+        :raises exception.DiskInUse: Another LPAR uses one of its disks.
         :raises exception.PortRefused: A missing adapter cannot be created.
         :raises exception.PortsUnknown: Neutron did not report its ports.
         """

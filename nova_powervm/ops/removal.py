@@ -164,6 +164,28 @@ class RemovalOps:
         self.remove(uuid, lpar, delete_disks=self._disks.pool is None)
         return lpar is not None or self._clock() >= self._leftovers[uuid]
 
+    def remove_abandoned(
+        self, abandoned: Callable[[Iterable[str]], Iterable[str]]
+    ) -> None:
+        """Remove LPARs that interrupted evacuations to this host left.
+
+        Nova would refuse to evacuate their instances to this host again. Call
+        this only while no build is in progress.
+
+        :param abandoned: Returns those among LPARs.
+        :raises exception.PowerVMError: The host refused or did not answer.
+        """
+        for uuid in sorted(abandoned(self._partitions.names())):
+            lpar = self._partitions.find(uuid)
+            if lpar is not None:
+                LOG.warning(
+                    'Removing LPAR %(name)s (%(uuid)s): the evacuation of '
+                    'its instance to this host was interrupted, and Nova '
+                    'records the instance on another host.',
+                    {'name': lpar.name, 'uuid': uuid},
+                )
+            self.remove(uuid, lpar, delete_disks=self._disks.pool is None)
+
     def remove_orphan_disks(
         self, instances: Callable[[], Iterable[str]]
     ) -> None:

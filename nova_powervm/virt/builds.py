@@ -29,11 +29,11 @@ from nova_powervm.ops import network
 from nova_powervm.virt import accelerator_requests
 from nova_powervm.virt import config_drives
 from nova_powervm.virt import device_tags
-from nova_powervm.virt import driver_base
 from nova_powervm.virt import errors
 from nova_powervm.virt import images
 from nova_powervm.virt import port_records
 from nova_powervm.virt import rebuild
+from nova_powervm.virt import shared_storage
 from nova_powervm.virt import translation
 from nova_powervm.virt import vifs
 from nova_powervm.virt.unsupported import build_requests
@@ -42,7 +42,7 @@ LOG = logging.getLogger(__name__)
 
 
 @errors.translate_errors
-class Builds(driver_base.DriverBase):
+class Builds(shared_storage.SharedStorage):
     """Creates LPARs with their slots, disks and ports, and removes them."""
 
     def spawn(
@@ -102,6 +102,7 @@ class Builds(driver_base.DriverBase):
         except exception.PowerVMError as error:
             raise errors.build_error_to_nova(error, instance.uuid) from error
         rebuild.record_image(instance)
+        self._record_pool(instance)
         accelerator_requests.record_slots(instance, requests)
 
     def rebuild(
@@ -205,14 +206,11 @@ class Builds(driver_base.DriverBase):
         evacuated from. Nova passes an image in any case, and records the new
         host of an evacuated instance when its build has succeeded.
         """
-        pool = self._services().disks.pool
         is_evacuated = (
             instance.task_state in task_states.rebuild_states
             and instance.host != self._nodename()
         )
-        return bool(
-            is_evacuated and pool and pool.disks(driver_base.lpar_of(instance))
-        )
+        return is_evacuated and bool(self._kept_disks(instance))
 
     def _slots_beside_allocated(self, instance: Any) -> set[int]:
         """Return the LPAR's slots that Nova did not allocate."""
@@ -277,12 +275,13 @@ class Builds(driver_base.DriverBase):
         """Remove the instance's LPAR, if it exists, which frees its slots.
 
         Also remove its disks and config drive, unless ``destroy_disks`` is
-        false, and each VLAN that the driver added for it and that is no
-        longer used.
+        false or another host has the disks by now, and each VLAN that the
+        driver added for it and that is no longer used.
         """
         self._deferred_starts.forget(instance)
         self._services().lifecycle.destroy(
-            instance.uuid, delete_disks=destroy_disks
+            instance.uuid,
+            delete_disks=destroy_disks and self._may_delete_disks(instance),
         )
         self._services().network.release_unused(
             port_records.NovaInstanceMarks(instance, self._nodename())
@@ -300,7 +299,7 @@ class Builds(driver_base.DriverBase):
         destroy_secrets: bool = True,
     ) -> None:
         """Remove what destroy was told to keep, if there is anything."""
-        if destroy_disks:
+        if destroy_disks and self._may_delete_disks(instance):
             self._services().lifecycle.destroy(instance.uuid)
 
 

@@ -40,7 +40,6 @@ from nova_powervm.virt import instance_ports
 from nova_powervm.virt import live_migration
 from nova_powervm.virt import port_records
 from nova_powervm.virt import services
-from nova_powervm.virt import shared_storage
 from nova_powervm.virt import translation
 from nova_powervm.virt import unsupported
 from nova_powervm.virt import vifs
@@ -60,9 +59,7 @@ _REBOOT_EVENT = 'powervm_reboot'
 
 
 @errors.translate_errors
-class PowerVMDriver(
-    builds.Builds, shared_storage.SharedStorage, unsupported.Unsupported
-):
+class PowerVMDriver(builds.Builds, unsupported.Unsupported):
     """Runs instances as LPARs of one PowerVM (NovaLink) host.
 
     The ``[powervm]`` options are read once, when it is created.
@@ -195,6 +192,15 @@ class PowerVMDriver(
                     'disks',
                     functools.partial(
                         running.removal.remove_orphan_disks, hosted
+                    ),
+                ),
+                (
+                    'evacuations',
+                    functools.partial(
+                        running.removal.remove_abandoned,
+                        functools.partial(
+                            running.records.abandoned, host=self._nodename()
+                        ),
                     ),
                 ),
                 # Of servers that were deleted while their host was down.

@@ -20,10 +20,14 @@ from typing import Any
 from nova import context as nova_context
 from nova import objects
 from nova.compute import vm_states
+from nova.objects import fields
 
 from nova_powervm.devices import claims
 from nova_powervm.devices import names
 from nova_powervm.instance import partition
+
+#: Statuses of evacuations that Nova has completed.
+_SUCCEEDED = ('done', 'completed')
 
 
 class NovaRecords:
@@ -89,6 +93,25 @@ class NovaRecords:
             lpar for lpar, is_needed in needed.items() if not is_needed
         )
 
+    def abandoned(self, lpars: Iterable[str], host: str) -> frozenset[str]:
+        """Find the LPARs that interrupted evacuations to a host left there.
+
+        Nova records the host of an instance anew when its evacuation is
+        complete.
+
+        :param lpars: Upper-case PowerVM uuids.
+        :param host: The destination, as in ``instance.host``.
+        :returns: Those whose instance is on another host, and whose last
+            evacuation to this host did not succeed.
+        """
+        return frozenset(
+            lpar
+            for lpar, found in _find(lpars, ())
+            if not found.deleted
+            and found.host not in (None, host)
+            and _last_evacuation_failed(found.uuid, host)
+        )
+
     def holdings(
         self, lpars: Iterable[str]
     ) -> Mapping[str, Mapping[str, claims.SlotProvider]]:
@@ -106,6 +129,20 @@ class NovaRecords:
             lpar: {} if found.deleted or not found.host else _providers(found)
             for lpar, found in _find(lpars, attributes)
         }
+
+
+def _last_evacuation_failed(instance: str, host: str) -> bool:
+    """Return whether there was an evacuation, and the last one failed."""
+    moves = objects.MigrationList.get_by_filters(
+        nova_context.get_admin_context(),
+        {
+            'instance_uuid': instance,
+            'dest_compute': host,
+            'migration_type': fields.MigrationType.EVACUATION,
+        },
+    )
+    last = max(moves, key=lambda move: move.id, default=None)
+    return last is not None and last.status not in _SUCCEEDED
 
 
 def _find(

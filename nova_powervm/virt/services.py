@@ -215,7 +215,7 @@ def _assemble(
         removal=removals,
         pool_orphans=pool_orphans.PoolOrphans(disks, nova_records),
         images=reading,
-        power=power.PowerOps(lpars, slots, networks),
+        power=power.PowerOps(lpars, slots, networks, disks),
         attached_slots=slots,
         network=networks,
         partitions=lpars,

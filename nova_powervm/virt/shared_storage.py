@@ -12,21 +12,31 @@
 
 """The methods of the compute driver for storage that several hosts share."""
 
+import functools
+from collections.abc import Sequence
 from typing import Any
 
 import nova.conf
+from nova import context as nova_context
+from nova import exception as nova_exception
+from nova import objects
+from nova.compute import task_states
 from oslo_log import log as logging
 from oslo_utils import fileutils
 
 from nova_powervm import exception
 from nova_powervm.instance import image
 from nova_powervm.ops import disk_interfaces
+from nova_powervm.ops import disk_use
 from nova_powervm.virt import driver_base
 from nova_powervm.virt import errors
 from nova_powervm.virt import images
 
 CONF = nova.conf.CONF
 LOG = logging.getLogger(__name__)
+
+#: Key of an instance's system metadata for the pool that has its disks.
+POOL_KEY = 'powervm_pool'
 
 
 @errors.translate_errors
@@ -52,11 +62,63 @@ class SharedStorage(driver_base.DriverBase):
     def instance_on_disk(self, instance: Any) -> bool:
         """Return whether this host sees the disks of an instance.
 
-        Nova asks the destination of an evacuation, and records the answer in
-        its log and its notifications only.
+        Nova asks the destination of an evacuation before it binds ports to it.
+        Therefore refuse here already what cannot work.
+
+        :raises nova.exception.NovaException: A running LPAR uses the disks.
+        """
+        disks = self._kept_disks(instance)
+        disk_use.check_unused(disks)
+        return bool(disks)
+
+    def _kept_disks(self, instance: Any) -> Sequence[disk_interfaces.PoolDisk]:
+        """Return the disks of an instance in the pool of this host.
+
+        Disks that the instance had before it was built elsewhere with others
+        are not its own any more, and may be years old.
         """
         pool = self._pool()
-        return bool(pool and pool.disks(driver_base.lpar_of(instance)))
+        if pool is None or _recorded_pool(instance) != pool.identity():
+            return ()
+        return pool.disks(driver_base.lpar_of(instance))
+
+    def _record_pool(self, instance: Any) -> None:
+        """Record which pool has the disks of an instance that was built.
+
+        Nova saves this with the rest of the instance.
+        """
+        pool = self._pool()
+        if pool is None:
+            instance.system_metadata.pop(POOL_KEY, None)
+        else:
+            instance.system_metadata[POOL_KEY] = pool.identity()
+
+    def _may_delete_disks(self, instance: Any) -> bool:
+        """Return whether the disks of an instance are this host's to delete.
+
+        Nova has an LPAR removed that an instance left behind, and may not
+        know that the instance has come back to the pool meanwhile. The record
+        that Nova passes can be older than that.
+        """
+        pool = self._pool()
+        if pool is None:
+            return True
+        try:
+            record = objects.Instance.get_by_uuid(
+                nova_context.get_admin_context(read_deleted='yes'),
+                instance.uuid,
+                expected_attrs=['system_metadata'],
+            )
+        except nova_exception.InstanceNotFound:
+            return True
+        if record.deleted or _recorded_pool(record) != pool.identity():
+            return True
+        # Before the first cycle, Nova removes what was evacuated from here.
+        is_leaving = (
+            self._is_first_cycle
+            and record.task_state in task_states.rebuild_states
+        )
+        return bool(record.host == self._nodename() and not is_leaving)
 
     def check_instance_shared_storage_local(
         self, context: Any, instance: Any
@@ -72,7 +134,7 @@ class SharedStorage(driver_base.DriverBase):
             other result would let Nova keep the disks.
         """
         pool = self._pool()
-        if pool is None:
+        if pool is None or not pool.disks(driver_base.lpar_of(instance)):
             raise NotImplementedError()
         return {'pool': pool.identity(), 'lpar': driver_base.lpar_of(instance)}
 
@@ -118,15 +180,22 @@ class SharedStorage(driver_base.DriverBase):
         pool = running.disks.pool
         if pool is None:
             return
-        try:
-            if CONF.image_cache.remove_unused_base_images:
-                pool.clean_cache(
-                    CONF.image_cache.remove_unused_original_minimum_age_seconds
+        jobs = [('disks', running.pool_orphans.remove)]
+        if CONF.image_cache.remove_unused_base_images:
+            age = CONF.image_cache.remove_unused_original_minimum_age_seconds
+            jobs.append(('images', functools.partial(pool.clean_cache, age)))
+        for what, job in jobs:
+            try:
+                job()
+            except exception.PowerVMError as error:
+                LOG.warning(
+                    'Unused %(what)s could not be removed from the shared '
+                    'storage pool: %(error)s',
+                    {'what': what, 'error': error},
                 )
-            running.pool_orphans.remove()
-        except exception.PowerVMError as error:
-            LOG.warning(
-                'Unused images and disks could not be removed from the '
-                'shared storage pool: %s',
-                error,
-            )
+
+
+def _recorded_pool(instance: Any) -> str | None:
+    """Return the identity of the pool that has the disks of an instance."""
+    recorded = instance.system_metadata.get(POOL_KEY)
+    return None if recorded is None else str(recorded)

@@ -27,9 +27,6 @@ from nova_powervm.powervm.disk import volume_groups
 
 LOG = logging.getLogger(__name__)
 
-#: The host reports sizes in GB with a few digits.
-ROUNDING_GB = 0.01
-
 
 def capacity(group: pvm_storage.VG) -> host.DiskCapacity:
     """Return a group's size and how much of it is used, in whole GiB.
@@ -142,20 +139,4 @@ def discard(
         LOG.error(
             '%(name)s could not be removed: %(error)s',
             {'name': name, 'error': error},
-        )
-
-
-def check_free(
-    place: object, free_gb: float, needed_gb: float, what: str
-) -> None:
-    """Verify that there is enough free space.
-
-    :raises exception.NoRoom: There is too little.
-    """
-    if needed_gb > free_gb + ROUNDING_GB:
-        raise exception.NoRoom(
-            place=place,
-            free_gb=f'{free_gb:g}',
-            needed_gb=f'{needed_gb:g}',
-            what=what,
         )

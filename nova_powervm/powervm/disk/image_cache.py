@@ -33,6 +33,7 @@ from nova_powervm.instance import pool_images
 from nova_powervm.instance import storage
 from nova_powervm.ops import disk_interfaces
 from nova_powervm.powervm.disk import pools
+from nova_powervm.powervm.disk import room
 from nova_powervm.powervm.disk import uploads
 
 LOG = logging.getLogger(__name__)
@@ -219,7 +220,9 @@ class ImageCache:
             )
         )
         size_gb = _round_up(contents.disk_bytes)
-        self._check_free(size_gb)
+        room.check_free(
+            self._pool, self._pool.usage().free_gb, size_gb, 'the image'
+        )
         unit = self._pool.create(name, size_gb, pools.IMAGE)
         try:
             units = self._pool.units()
@@ -236,16 +239,6 @@ class ImageCache:
             self._discard(unit)
             raise
 
-    def _check_free(self, size_gb: float) -> None:
-        free = self._pool.read().free_space
-        if size_gb > free + pools.ROUNDING_GB:
-            raise exception.NoRoom(
-                place=self._pool,
-                free_gb=f'{free:g}',
-                needed_gb=f'{size_gb:g}',
-                what='the image',
-            )
-
     def _send(
         self,
         unit: pvm_storage.LUEnt,
@@ -253,7 +246,7 @@ class ImageCache:
         source: disk_interfaces.Source,
     ) -> None:
         upload = uploads.Upload(
-            vios=self._pool.servers[0],
+            vios=self._pool.main_server,
             name=unit.name,
             kind=uploads.DISK,
             size=contents.size,
@@ -271,7 +264,7 @@ class ImageCache:
         with _logged(unit):
             current = self._pool.unit(unit.uuid)
             if current is not None and current.name == unit.name:
-                self._pool.delete(current)
+                self._pool.delete(current, etag=current.etag)
 
     def _images(
         self,
@@ -304,7 +297,8 @@ class ImageCache:
         for unit, known in self._images(units, fingerprint):
             if known.writer == self._writer():
                 LOG.warning('Removing %s: it is incomplete.', unit.name)
-                self._pool.delete(unit)
+                with _logged(unit):
+                    self._pool.delete(unit)
 
 
 @contextlib.contextmanager

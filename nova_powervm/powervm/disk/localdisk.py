@@ -33,6 +33,7 @@ from nova_powervm.powervm import disk as disk_drivers
 from nova_powervm.powervm import errors
 from nova_powervm.powervm.disk import group_contents
 from nova_powervm.powervm.disk import media
+from nova_powervm.powervm.disk import room
 from nova_powervm.powervm.disk import scsi_mappings
 from nova_powervm.powervm.disk import unavailable
 from nova_powervm.powervm.disk import uploads
@@ -135,7 +136,7 @@ class LocalDisk:
             math.ceil(disk.size_gb / unit) * unit if unit else disk.size_gb
             for disk in disks
         ]
-        group_contents.check_free(
+        room.check_free(
             self._groups,
             group.available_size + sum(freed),
             sum(needed),
@@ -286,9 +287,7 @@ class LocalDisk:
         The VIOS rounds sizes up to the group's unit.
         """
         disk = group_contents.find(group, name)
-        if disk is None or disk.capacity < (
-            size_gb - group_contents.ROUNDING_GB
-        ):
+        if disk is None or disk.capacity < (size_gb - room.ROUNDING_GB):
             what = 'no disk' if disk is None else f'{disk.capacity} GB'
             raise exception.RestError(
                 action=f'making the virtual disk {name}',

@@ -25,6 +25,7 @@ from nova_powervm.conf import powervm as options
 from nova_powervm.instance import storage
 from nova_powervm.ops import disk_interfaces
 from nova_powervm.powervm.disk import group_contents
+from nova_powervm.powervm.disk import room
 from nova_powervm.powervm.disk import server_groups
 from nova_powervm.powervm.disk import uploads
 
@@ -86,7 +87,7 @@ class MediaRepository:
         )
         if repository is None:
             group = self._choose(groups)
-            group_contents.check_free(
+            room.check_free(
                 f'volume group {group.name}',
                 group.available_size,
                 self._size_gb,
@@ -98,7 +99,7 @@ class MediaRepository:
             for medium in repository.optical_media
             if not storage.belongs_to(medium.name, lpar)
         ]
-        group_contents.check_free(
+        room.check_free(
             f'the media repository {repository.name}',
             repository.size - sum(taken),
             size / storage.GIB,

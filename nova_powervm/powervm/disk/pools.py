@@ -17,6 +17,7 @@ import dataclasses
 import threading
 from collections.abc import Iterable
 from collections.abc import Sequence
+from typing import Any
 
 from oslo_log import log as logging
 from pypowervm import adapter as pvm_adapter
@@ -27,6 +28,7 @@ from pypowervm.wrappers import storage
 from nova_powervm import exception
 from nova_powervm.powervm import errors
 from nova_powervm.powervm import session
+from nova_powervm.powervm.disk import room
 
 LOG = logging.getLogger(__name__)
 
@@ -36,25 +38,39 @@ IMAGE = storage.LUType.IMAGE
 #: UDIDs of an image and of what its clones say that they were cloned from
 #: differ in the type, with which each of them begins.
 _TYPE_DIGITS = 2
-#: The host reports sizes in GB with a few digits.
-ROUNDING_GB = 0.01
+_UP = pvm_cluster.NodeState.UP
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Place:
     """Where the pool is.
 
+    :param cluster: The cluster as last read.
     :param pool: The pool as last read.
-    :param tier: The tier for new units.
-    :param is_only_tier: Whether the pool has no other one.
-    :param servers: Uuids of the Virtual I/O Servers of this host that are
-        nodes of the cluster, by partition id.
+    :param tiers: All tiers of the pool.
+    :param tier: The one for new units.
     """
 
+    cluster: pvm_cluster.Cluster
     pool: storage.SSP
+    tiers: Sequence[storage.Tier]
     tier: storage.Tier
-    is_only_tier: bool
-    servers: tuple[str, ...]
+
+    @property
+    def nodes(self) -> list[pvm_cluster.Node]:
+        """The nodes that are Virtual I/O Servers of this host.
+
+        Always in the same order, which decides about virtual slots.
+
+        :raises exception.ConfigurationError: There is none.
+        """
+        found = [node for node in self.cluster.nodes if node.vios_uuid]
+        if not found:
+            raise exception.ConfigurationError(
+                reason='no Virtual I/O Server of this host is a node of '
+                f'cluster {self.cluster.name}. Add one with `cluster -addnode`'
+            )
+        return sorted(found, key=lambda node: node.lpar_id or 0)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -95,7 +111,19 @@ class StoragePool:
     @property
     def servers(self) -> tuple[str, ...]:
         """Uuids of this host's Virtual I/O Servers in the cluster."""
-        return self._found().servers
+        return tuple(node.vios_uuid for node in self._found().nodes)
+
+    @property
+    def main_server(self) -> str:
+        """Uuid of the first of these servers that is up, for uploads."""
+        nodes = self._found().nodes
+        up = [node for node in nodes if node.state in (_UP, None)]
+        return str((up or nodes)[0].vios_uuid)
+
+    @property
+    def udid(self) -> str:
+        """The UDID of the pool."""
+        return str(self._found().pool.udid)
 
     @property
     def tier(self) -> storage.Tier:
@@ -103,11 +131,23 @@ class StoragePool:
         return self._found().tier
 
     @errors.retried
+    def read_nodes(self) -> None:
+        """Read the nodes of the cluster, with one conditional request."""
+        with errors.translated(f'reading the cluster of {self}'):
+            place = self._found()
+            try:
+                cluster = place.cluster.refresh(use_etag=True)
+            except pvm.HttpNotFound:
+                self.forget()
+            else:
+                self._replace(place, cluster=cluster)
+
+    @errors.retried
     def read(self) -> storage.SSP:
         """Read the pool, with one conditional request if it is unchanged.
 
         :raises exception.ConfigurationError: There is not exactly one pool
-            and tier that the options name.
+            and tier that the options name, or no server.
         """
         with errors.translated(f'reading {self}'):
             place = self._found()
@@ -116,32 +156,48 @@ class StoragePool:
             except pvm.HttpNotFound:
                 self.forget()
                 return self._found().pool
-            with self._lock:
-                if self._place is place:
-                    self._place = dataclasses.replace(place, pool=pool)
+            self._replace(place, pool=pool)
             return pool
+
+    def _replace(self, place: _Place, **new: Any) -> None:
+        """Keep a new reading unless the pool was looked up anew meanwhile."""
+        with self._lock:
+            if self._place is place:
+                self._place = dataclasses.replace(place, **new)
 
     def usage(self) -> Usage:
         """Read how large the tier is, and what is in it.
 
-        This is one conditional request if the pool has one tier.
+        These are the requests of :meth:`read` if the pool has one tier.
         """
         pool, place = self.read(), self._found()
-        if place.is_only_tier:
+        if len(place.tiers) == 1:
             return Usage(pool.capacity, pool.free_space, pool.logical_units)
         with errors.translated(f'reading tier {place.tier.name} of {self}'):
             capacity = place.tier.refresh().capacity
         return Usage(capacity, min(capacity, pool.free_space), self.units())
 
     @errors.retried
-    def units(self) -> list[storage.LUEnt]:
-        """Read the logical units of the tier."""
+    def units(self, *, of_all_tiers: bool = False) -> list[storage.LUEnt]:
+        """Read logical units.
+
+        :param of_all_tiers: Whether to read those of all tiers, and not only
+            of the one for new units.
+        """
         with errors.translated(f'reading the logical units of {self}'):
             try:
-                return list(storage.LUEnt.get(self._adapter, parent=self.tier))
+                return self._read_units(of_all_tiers)
             except pvm.HttpNotFound:
                 self.forget()
-                return list(storage.LUEnt.get(self._adapter, parent=self.tier))
+                return self._read_units(of_all_tiers)
+
+    def _read_units(self, of_all_tiers: bool) -> list[storage.LUEnt]:
+        place = self._found()
+        return [
+            unit
+            for tier in (place.tiers if of_all_tiers else (place.tier,))
+            for unit in storage.LUEnt.get(self._adapter, parent=tier)
+        ]
 
     @errors.retried
     def unit(self, uuid: str) -> storage.LUEnt | None:
@@ -232,26 +288,15 @@ class StoragePool:
     def _find(self) -> _Place:
         cluster = self._find_cluster()
         pool = storage.SSP.get(self._adapter, uuid=cluster.ssp_uuid)
-        nodes = sorted(
-            (node for node in cluster.nodes if node.vios_uuid),
-            key=lambda node: node.lpar_id or 0,
-        )
-        if not nodes:
-            raise exception.ConfigurationError(
-                reason=f'no Virtual I/O Server of this host is a node of '
-                f'cluster {cluster.name}. Add one with `cluster -addnode`'
-            )
         tiers = storage.Tier.get(
             self._adapter,
             parent_type=storage.SSP.schema_type,
             parent_uuid=pool.uuid,
         )
-        return _Place(
-            pool=pool,
-            tier=self._choose_tier(pool, tiers),
-            is_only_tier=len(tiers) == 1,
-            servers=tuple(node.vios_uuid for node in nodes),
-        )
+        found = _Place(cluster, pool, tiers, self._choose_tier(pool, tiers))
+        # Fails without any.
+        _ = found.nodes
+        return found
 
     def _find_cluster(self) -> pvm_cluster.Cluster:
         clusters = pvm_cluster.Cluster.get(self._adapter)
@@ -314,7 +359,7 @@ def has_clones(image: storage.LUEnt, units: Iterable[storage.LUEnt]) -> bool:
 
 def _checked(unit: storage.LUEnt, size_gb: float) -> storage.LUEnt:
     """Verify that a new logical unit is not too small."""
-    if unit.capacity < size_gb - ROUNDING_GB:
+    if unit.capacity < size_gb - room.ROUNDING_GB:
         raise exception.RestError(
             action=f'creating logical unit {unit.name}',
             reason=f'it has {unit.capacity:g} GB instead of {size_gb:g} GB',

@@ -144,9 +144,13 @@ def _client_slots(number: int) -> Iterator[int | None]:
 
 
 def _is_mapped_to(mapping: virtual_io_server.VSCSIMapping, lpar: str) -> bool:
-    """Return whether a mapping belongs to an LPAR, which may be deleted."""
+    """Return whether a mapping belongs to an LPAR, which may be deleted.
+
+    The name of the storage decides only if the mapping has no client: others
+    may give their storage any name.
+    """
     client = util.get_req_path_uuid(mapping.client_lpar_href or '')
-    if client and client.upper() == lpar.upper():
-        return True
+    if client:
+        return bool(client.upper() == lpar.upper())
     element = mapping.backing_storage
     return element is not None and storage.belongs_to(element.name or '', lpar)

@@ -16,12 +16,11 @@ All hosts whose Virtual I/O Servers belong to the cluster see the disks, so
 instances keep them when they are evacuated.
 """
 
-import dataclasses
 import math
 from collections.abc import Collection
 from collections.abc import Iterable
-from collections.abc import Iterator
 from collections.abc import Sequence
+from typing import Any
 
 from oslo_log import log as logging
 from pypowervm.wrappers import storage as pvm_storage
@@ -32,12 +31,15 @@ from nova_powervm.instance import image
 from nova_powervm.instance import pool_images
 from nova_powervm.instance import storage
 from nova_powervm.ops import disk_interfaces
+from nova_powervm.ops import disk_use
 from nova_powervm.powervm import disk as disk_drivers
 from nova_powervm.powervm import errors
 from nova_powervm.powervm.disk import group_contents
 from nova_powervm.powervm.disk import image_cache
 from nova_powervm.powervm.disk import media
+from nova_powervm.powervm.disk import pool_disks
 from nova_powervm.powervm.disk import pools
+from nova_powervm.powervm.disk import room
 from nova_powervm.powervm.disk import scsi_mappings
 from nova_powervm.powervm.disk import server_groups
 from nova_powervm.powervm.disk import uploads
@@ -56,8 +58,7 @@ def load(context: disk_drivers.Context) -> disk_interfaces.Disks:
 class SharedStoragePool:
     """Logical units of a shared storage pool, and media on a VIOS.
 
-    It implements both :class:`.disk_interfaces.Disks` and
-    :class:`.disk_interfaces.Pool`.
+    It implements :class:`.disk_interfaces.Disks`.
 
     :param context: What each disk driver gets.
     """
@@ -66,7 +67,6 @@ class SharedStoragePool:
         settings = context.settings
         self._adapter = context.adapter
         self._overcommitment = settings.disk_overcommitment
-        self._checks_use = settings.check_disks_in_use
         self._units = pools.StoragePool(
             context.adapter, settings.cluster_name, settings.tier_name
         )
@@ -76,9 +76,15 @@ class SharedStoragePool:
             self._uploads,
             lambda: str(context.system.wrapper.uuid)[:_WRITER_DIGITS],
         )
+        self._pool = pool_disks.PoolDisks(
+            context.adapter,
+            self._units,
+            self._cache,
+            checks_use=settings.check_disks_in_use,
+        )
         self._mappings = scsi_mappings.ScsiMappings(context.adapter)
         self._groups = server_groups.ServerGroups(
-            context.adapter, lambda: self._units.servers[0]
+            context.adapter, lambda: self._units.main_server
         )
         self._media = media.MediaRepository(
             context.adapter, self._groups, self._uploads, settings
@@ -95,8 +101,8 @@ class SharedStoragePool:
 
     @property
     def pool(self) -> disk_interfaces.Pool:
-        """The pool itself."""
-        return self
+        """The pool, which other hosts see, too."""
+        return self._pool
 
     def capacity(self) -> host.DiskCapacity:
         """Return the tier's size and how much of it is used, in whole GiB.
@@ -106,10 +112,13 @@ class SharedStoragePool:
 
         :raises exception.ConfigurationError: There is no such pool.
         """
+        self._units.read_nodes()
         usage = self._units.usage()
         total = math.floor(usage.capacity_gb)
         others = sum(
-            unit.capacity for unit in usage.units if not _is_counted(unit.name)
+            unit.capacity
+            for unit in usage.units
+            if not storage.is_counted(unit.name)
         )
         return host.DiskCapacity(
             total_gb=total,
@@ -141,12 +150,12 @@ class SharedStoragePool:
     ) -> None:
         """Verify that there is enough space for an LPAR's disks.
 
-        The disks that the LPAR already has count as free.
+        The disks that the LPAR already has are thin: how much space their
+        deletion would free is unknown.
 
         :raises exception.NoRoom: There is too little.
         """
-        freed = sum(known.disk.size_gb for known in self.disks(lpar))
-        self._check_free(disks, freed)
+        self._check_free(disks)
         if medium_bytes is not None:
             self._media.check_room(lpar, medium_bytes)
 
@@ -166,14 +175,14 @@ class SharedStoragePool:
         :raises exception.NoRoom: There is too little space.
         :raises exception.RestBusy: The image was deleted at the same time.
         """
-        units = self._units.units()
-        self._remove_leftovers(self._disks_among(units, lpar))
+        units = self._units.units(of_all_tiers=True)
+        self._remove_leftovers(self._pool.disks_among(units, lpar))
         self._check_free([disk])
         found = self._cache.find(described.fingerprint, units)
         if found is None:
             found, _ = self._cache.provide(described, contents, source)
         made = self._clone(lpar, disk, found)
-        return self._stored(made)
+        return self._pool.stored(made)
 
     @errors.retried
     def make_blank(
@@ -184,14 +193,16 @@ class SharedStoragePool:
         :raises exception.NoRoom: There is too little space.
         """
         self._remove_leftovers(
-            known for known in self.disks(lpar) if known.disk.role == disk.role
+            known
+            for known in self._pool.disks(lpar)
+            if known.disk.role == disk.role
         )
         self._check_free([disk])
-        return self._stored(self._make(lpar, disk))
+        return self._pool.stored(self._make(lpar, disk))
 
     @errors.retried
     def make_medium(self, lpar: str, iso: bytes) -> disk_interfaces.Stored:
-        """Create a virtual optical medium on the first server."""
+        """Create a virtual optical medium on the main server."""
         return self._media.make(lpar, iso)
 
     def attach(
@@ -202,108 +213,65 @@ class SharedStoragePool:
         The medium is on one server only. A server that does not run is left
         out, unless none does.
         """
-        units = [
-            item.handle.element
-            for item in stored
-            if isinstance(item.handle, _Handle)
-        ]
-        others = [
-            item.handle
-            for item in stored
-            if not isinstance(item.handle, _Handle)
-        ]
-        first, *more = self._units.servers
-        mapped = [self._mappings.attach(first, lpar, [*units, *others])]
-        mapped += [
-            self._mappings.attach(server, lpar, units, number)
-            for number, server in enumerate(more, start=1)
-        ]
-        if not any(mapped) or (others and not mapped[0]):
+        units = [item for item in stored if _is_unit(item)]
+        media_only = [item for item in stored if not _is_unit(item)]
+        main = self._units.main_server
+        mapped = False
+        for number, server in enumerate(self._units.servers):
+            items = [*units, *(media_only if server == main else ())]
+            elements = [_element(item) for item in items]
+            is_running = self._mappings.attach(server, lpar, elements, number)
+            mapped |= is_running and (server == main or not media_only)
+        if not mapped:
             raise exception.RestBusy(
                 action=f'mapping storage to LPAR {lpar}',
                 reason='the Virtual I/O Server does not run',
             )
 
     def stems(self) -> frozenset[str]:
-        """Return an empty set: other hosts have disks in the pool."""
-        return frozenset()
+        """Return the stems of this host's own media and virtual disks.
+
+        The disks in the pool are not this host's own. Virtual disks are from
+        before the host was switched to this driver.
+        """
+        return frozenset(
+            storage.stem_of(element.name)
+            for server in self._units.servers
+            for group in self._groups.all(server)
+            for elements in (
+                group.virtual_disks,
+                *(found.optical_media for found in group.vmedia_repos),
+            )
+            for element in elements
+            if storage.is_ours(element.name)
+        )
 
     def remove_stems(self, stems: Collection[str]) -> None:
-        """Do nothing, as :meth:`stems` names no disks."""
+        """Delete this host's own media and virtual disks with given stems.
+
+        :raises exception.RestError: One of them is mapped.
+        """
+        edit = group_contents.removal(
+            lambda name: (
+                storage.is_ours(name) and storage.stem_of(name) in stems
+            )
+        )
+        for server in self._units.servers:
+            self._groups.change_all(edit, server)
 
     def remove(self, lpar: str, *, delete: bool = True) -> None:
         """Unmap all storage of an LPAR, and delete it, if there is any.
 
         The config drive, which this host alone has, is deleted in any case.
         """
-        servers = self._mappings.detach(lpar) | {self._units.servers[0]}
+        servers = self._mappings.detach(lpar) | {*self._units.servers}
         edit = group_contents.removal(
             lambda name: storage.belongs_to(name, lpar), media_only=not delete
         )
         for server in sorted(servers):
             self._groups.change_all(edit, server)
         if delete:
-            self.delete(self.disks(lpar))
-
-    # The pool
-
-    def identity(self) -> str:
-        """Return the pool's UDID."""
-        return str(self._units.read().udid)
-
-    def disks(self, lpar: str | None = None) -> list[disk_interfaces.PoolDisk]:
-        """Find the logical units of instances; see the protocol."""
-        return list(self._disks_among(self._units.units(), lpar))
-
-    def _disks_among(
-        self, units: Iterable[pvm_storage.LUEnt], lpar: str | None
-    ) -> Iterator[disk_interfaces.PoolDisk]:
-        for unit in units:
-            parsed = storage.parse_unit_name(unit.name)
-            if parsed is not None and lpar in (None, parsed[0]):
-                yield disk_interfaces.PoolDisk(
-                    lpar=parsed[0],
-                    disk=storage.Disk(parsed[1], unit.capacity),
-                    in_use=self._checks_use and bool(unit.in_use),
-                    stored=self._stored(unit),
-                )
-
-    def delete(self, disks: Collection[disk_interfaces.PoolDisk]) -> None:
-        """Delete logical units, if they exist and no LPAR has them."""
-        for known in disks:
-            try:
-                self._units.delete(known.stored.handle.unit)
-            except exception.RestUnreachable:
-                raise
-            except exception.RestError as error:
-                if error.retryable:
-                    raise
-                LOG.warning(
-                    'Logical unit %(name)s is kept: %(error)s. Another host '
-                    'may still map it; it is deleted when that host has '
-                    'removed the LPAR.',
-                    {'name': known.stored.name, 'error': error},
-                )
-
-    def cached_image(self, described: image.Image) -> image.Contents | None:
-        """Return the contents of an image in the cache; None without it."""
-        if self._cache.find(described.fingerprint, self._units.units()):
-            size = described.check(self.image_formats)
-            return image.Contents(size, described.disk_format, size)
-        return None
-
-    def cache_image(
-        self,
-        described: image.Image,
-        contents: image.Contents,
-        source: disk_interfaces.Source,
-    ) -> bool:
-        """Write an image to the cache unless it is there."""
-        return self._cache.provide(described, contents, source)[1]
-
-    def clean_cache(self, min_age: int) -> None:
-        """Delete the images from which no disk is made any more."""
-        self._cache.clean(min_age)
+            self._pool.delete(self._pool.disks(lpar))
 
     def _clone(
         self, lpar: str, disk: storage.Disk, origin: pvm_storage.LUEnt
@@ -337,22 +305,17 @@ class SharedStoragePool:
         name = storage.unit_name(lpar, disk.role)
         return self._units.create(name, disk.size_gb, pools.DISK, origin)
 
-    def _stored(self, unit: pvm_storage.LUEnt) -> disk_interfaces.Stored:
-        element = pvm_storage.LU.bld_ref(self._adapter, unit.name, unit.udid)
-        return disk_interfaces.Stored(unit.name, _Handle(unit, element))
-
     def _remove_leftovers(
         self, found: Iterable[disk_interfaces.PoolDisk]
     ) -> None:
         """Delete what an interrupted build of an LPAR left.
 
-        :raises exception.DiskInUse: A running LPAR uses it.
+        :raises exception.DiskInUse: A running LPAR uses some of it; nothing
+            was deleted.
         """
-        for known in found:
-            if known.in_use:
-                raise exception.DiskInUse(
-                    name=known.stored.name, lpar=known.lpar
-                )
+        leftovers = list(found)
+        disk_use.check_unused(leftovers)
+        for known in leftovers:
             LOG.warning(
                 '%s was left by an interrupted build; recreating it.',
                 known.stored.name,
@@ -360,9 +323,7 @@ class SharedStoragePool:
             self._mappings.detach(known.lpar)
             self._units.delete(known.stored.handle.unit)
 
-    def _check_free(
-        self, disks: Sequence[storage.Disk], freed_gb: float = 0.0
-    ) -> None:
+    def _check_free(self, disks: Sequence[storage.Disk]) -> None:
         """Verify that the pool has as much space as disks will need.
 
         Disks are thin. How much of their size has to be free is what
@@ -371,26 +332,21 @@ class SharedStoragePool:
         :raises exception.NoRoom: There is too little.
         """
         size_gb = sum(disk.size_gb for disk in disks)
-        group_contents.check_free(
+        room.check_free(
             self._units,
-            round(self._units.read().free_space + freed_gb, 2),
+            round(self._units.usage().free_gb, 2),
             round(size_gb / self._overcommitment, 2),
             ', '.join(map(str, disks)),
         )
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Handle:
-    """What a logical unit is attached or deleted by."""
-
-    unit: pvm_storage.LUEnt
-    element: pvm_storage.LU
+def _is_unit(item: disk_interfaces.Stored) -> bool:
+    return isinstance(item.handle, pool_disks.Handle)
 
 
-def _is_counted(name: str) -> bool:
-    """Return whether Placement counts the size of a logical unit."""
-    parsed = storage.parse_unit_name(name)
-    return parsed is not None and parsed[1] != storage.UNCOUNTED_ROOT
+def _element(item: disk_interfaces.Stored) -> Any:
+    """Return pypowervm's wrapper of a logical unit or medium."""
+    return item.handle.element if _is_unit(item) else item.handle
 
 
 def _is_ours(name: str) -> bool:

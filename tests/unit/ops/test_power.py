@@ -32,7 +32,9 @@ SLOT = partition.SlotAssignment(0x21010020)
 
 
 class Host:
-    """One LPAR, and what is done to it."""
+    """One LPAR, and what is done to it; its disks are in no pool."""
+
+    pool = None
 
     def __init__(self, state, missing=()):
         self.state = state
@@ -86,7 +88,7 @@ class Host:
 
 def run(host, operation, **arguments):
     """Run an operation on a host; give what was done."""
-    operations = power.PowerOps(host, host, host)
+    operations = power.PowerOps(host, host, host, host)
     getattr(operations, operation)(INSTANCE, **arguments)
     return host.done
 
@@ -150,7 +152,7 @@ class StatesTest(unittest.TestCase):
     )
     def test_power_off_depends_on_state(self, state, expected):
         host = Host(state)
-        power.PowerOps(host, host, host).power_off(INSTANCE.lpar, 60)
+        power.PowerOps(host, host, host, host).power_off(INSTANCE.lpar, 60)
         self.assertEqual(expected, host.done)
 
     def test_reboot_gives_missing_slots_back_while_lpar_is_off(self):

@@ -181,6 +181,13 @@ class ProvideTest(ImageCacheTestCase):
         self.ours.delete_interrupted()
         self.assertEqual([other], [*self.units()])
 
+    def test_incomplete_image_that_stays_does_not_stop_service(self):
+        name = self.make_partial('0000aaaa')
+        self.pool.create('a clone', 1, pools.DISK, self.unit(name))
+        self.ours.delete_interrupted()
+        self.provide(self.ours)
+        self.assertEqual({name, READY, 'a clone'}, set(self.units()))
+
     def test_lost_answer_to_rename_keeps_image(self):
         self.control.add_fault(
             match='LogicalUnit.update', phase='after', drop=True

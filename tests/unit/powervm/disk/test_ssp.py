@@ -49,7 +49,7 @@ class MakeTest(DiskTestCase):
         self.assertEqual(pool_host.SHA256, units[NAME]['sha256'])
         self.assertEqual(1, self.labels().count('File.upload'))
 
-    def test_cached_image_costs_five_requests(self):
+    def test_clone_of_cached_image_costs_few_requests(self):
         self.make_root()
         self.labels()
         self.make_root('4B1C2D3E-0F00-4000-8000-000000000002')
@@ -117,10 +117,14 @@ class MakeTest(DiskTestCase):
         self.make_root()
         self.disks.make_blank(LPAR, SWAP)
         self.make_foreign('somebodys')
-        found = self.disks.disks(LPAR)
+        found = self.disks.pool.disks(LPAR)
         self.assertEqual({ROOT, SWAP}, {known.disk for known in found})
-        self.assertEqual([], self.disks.disks(LPAR.replace('4B1C', '4B1D')))
-        self.assertEqual({LPAR}, {known.lpar for known in self.disks.disks()})
+        self.assertEqual(
+            [], self.disks.pool.disks(LPAR.replace('4B1C', '4B1D'))
+        )
+        self.assertEqual(
+            {LPAR}, {known.lpar for known in self.disks.pool.disks()}
+        )
 
     def test_qcow2_is_no_format_of_pools(self):
         self.assertEqual((image.RAW,), self.disks.image_formats)
@@ -171,13 +175,53 @@ class AttachTest(DiskTestCase):
         with self.assertRaises(exception.RestBusy):
             self.disks.attach(self.lpar, self.stored)
 
+    def test_storage_of_other_lpar_is_left_to_it_whatever_its_name(self):
+        other = self.lpar_named('database')
+        self.disks.attach(other, self.stored[:1])
+        self.disks.remove(self.lpar)
+        self.assertEqual(['database'], self.clients())
+        self.assertIn(storage.unit_name(self.lpar, storage.ROOT), self.units())
+
+    def clients(self):
+        return [m['client'] for m in self.mappings()['vios1']]
+
+    def test_medium_and_uploads_use_server_that_is_up(self):
+        self.control.set_partition('vios1', state='not activated')
+        self.disks.capacity()
+        self.disks.make_medium(LPAR, b'another iso')
+        self.assertIn(storage.config_drive_name(LPAR), self.media_names())
+
+    def media_names(self):
+        return [medium['name'] for medium in self.media()]
+
+    def test_media_of_unknown_lpars_are_orphans(self):
+        stem = storage.stem(self.lpar)
+        self.assertEqual({stem}, self.disks.stems())
+        self.disks.remove_stems({stem})
+        self.assertEqual([], self.media())
+        self.assertEqual(3, len(self.units()))
+
     def test_disk_of_running_lpar_is_in_use(self):
         self.disks.attach(self.lpar, self.stored)
-        self.assertFalse(any(k.in_use for k in self.disks.disks(self.lpar)))
+        self.assertFalse(
+            any(k.in_use for k in self.disks.pool.disks(self.lpar))
+        )
         self.control.set_partition('archive', state='running')
-        self.assertTrue(all(k.in_use for k in self.disks.disks(self.lpar)))
+        self.assertTrue(
+            all(k.in_use for k in self.disks.pool.disks(self.lpar))
+        )
         careless = self.load(check_disks_in_use=False)
-        self.assertFalse(any(k.in_use for k in careless.disks(self.lpar)))
+        self.assertFalse(any(k.in_use for k in careless.pool.disks(self.lpar)))
+
+    def uses(self, disks):
+        return {known.in_use for known in disks.pool.disks(self.lpar)}
+
+    def test_disk_in_use_is_kept_without_asking_host(self):
+        self.disks.attach(self.lpar, self.stored)
+        self.control.set_partition('archive', state='running')
+        self.labels()
+        self.disks.pool.delete(self.disks.pool.disks(self.lpar))
+        self.assertEqual(['LogicalUnit.feed'], self.labels())
 
     def test_remove_deletes_disks_and_medium(self):
         self.disks.attach(self.lpar, self.stored)
@@ -198,7 +242,7 @@ class AttachTest(DiskTestCase):
         other = self.lpar_named('database')
         self.disks.attach(other, self.stored[:1])
         with self.assertLogs('nova_powervm', 'WARNING') as logs:
-            self.disks.delete(self.disks.disks(self.lpar))
+            self.disks.pool.delete(self.disks.pool.disks(self.lpar))
         self.assertIn('is kept', ''.join(logs.output))
         self.assertIn(storage.unit_name(self.lpar, storage.ROOT), self.units())
 
@@ -226,19 +270,20 @@ class CapacityTest(DiskTestCase):
         self.assertEqual((20, 6), (found.total_gb, found.reserved_gb))
         self.assertEqual(1, found.used_gb)
 
-    def test_unchanged_pool_is_read_with_one_conditional_request(self):
+    def test_unchanged_pool_is_read_with_conditional_requests(self):
         self.disks.capacity()
         self.control.clear_journal()
         self.disks.capacity()
-        (record,) = self.control.journal()
-        self.assertEqual(304, record['status'])
+        self.assertEqual(
+            [('Cluster.read', 304), ('SharedStoragePool.read', 304)],
+            [(r['label'], r['status']) for r in self.control.journal()],
+        )
 
-    def test_check_room_counts_disks_of_lpar_as_free(self):
-        self.make_foreign('thick', 1)
+    def test_check_room_expects_nothing_of_thin_disks_that_go(self):
         self.make_root(disk=storage.Disk(storage.ROOT, 15))
-        self.disks.check_room(LPAR, [storage.Disk(storage.ROOT, 30)], None)
+        self.disks.check_room(LPAR, [storage.Disk(storage.ROOT, 19)], None)
         with self.assertRaises(exception.NoRoom):
-            self.disks.check_room(LPAR, [storage.Disk(storage.ROOT, 36)], None)
+            self.disks.check_room(LPAR, [storage.Disk(storage.ROOT, 21)], None)
 
 
 class LookupTest(pool_host.PoolTestCase):
@@ -270,6 +315,16 @@ class LookupTest(pool_host.PoolTestCase):
             'tiers are: SYSTEM, fast',
             self.refused(tier_name='slow'),
         )
+
+    def test_disks_are_found_in_all_tiers(self):
+        self.load(tier_name='fast').make_blank(LPAR, SWAP)
+        (known,) = self.load().pool.disks(LPAR)
+        self.assertEqual(SWAP, known.disk)
+
+    def test_tier_without_space_is_full_whatever_pool_has(self):
+        disks = self.load(tier_name='fast')
+        with self.assertRaises(exception.NoRoom):
+            disks.make_blank(LPAR, storage.Disk(storage.SWAP, 11))
 
     def test_tier_that_is_named_gets_disks(self):
         disks = self.load(tier_name='fast', cluster_name='cloud')

@@ -1,0 +1,40 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Keeps two LPARs from writing to one disk of a shared pool."""
+
+from collections.abc import Iterable
+
+from nova_powervm import exception
+from nova_powervm.ops import disk_interfaces
+
+
+def check_unused(disks: Iterable[disk_interfaces.PoolDisk]) -> None:
+    """Refuse disks that a running LPAR uses, on whatever host.
+
+    :raises exception.DiskInUse: One of them is in use.
+    """
+    for known in disks:
+        if known.in_use:
+            raise exception.DiskInUse(name=known.stored.name, lpar=known.lpar)
+
+
+def check_start(disks: disk_interfaces.Disks, lpar: str) -> None:
+    """Refuse to start an LPAR whose disks another one uses.
+
+    Ask the pool, if the disks are in one, just before the start.
+
+    :param lpar: Upper-case PowerVM uuid of an LPAR that is off.
+    :raises exception.DiskInUse: A running LPAR uses one of its disks.
+    """
+    if disks.pool is not None:
+        check_unused(disks.pool.disks(lpar))

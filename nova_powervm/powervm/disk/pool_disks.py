@@ -1,0 +1,136 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The disks and images that several hosts have in one storage pool."""
+
+import dataclasses
+from collections.abc import Collection
+from collections.abc import Iterable
+from collections.abc import Iterator
+
+from oslo_log import log as logging
+from pypowervm import adapter as pvm_adapter
+from pypowervm.wrappers import storage as pvm_storage
+
+from nova_powervm import exception
+from nova_powervm.instance import image
+from nova_powervm.instance import storage
+from nova_powervm.ops import disk_interfaces
+from nova_powervm.powervm.disk import image_cache
+from nova_powervm.powervm.disk import pools
+
+LOG = logging.getLogger(__name__)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Handle:
+    """What a logical unit is attached or deleted by."""
+
+    unit: pvm_storage.LUEnt
+    element: pvm_storage.LU
+
+
+class PoolDisks:
+    """What the disk driver ``ssp`` does with the pool.
+
+    It implements :class:`.disk_interfaces.Pool`. Disks are found by their
+    names in all tiers, so that hosts with different tiers see the same ones.
+
+    :param adapter: An adapter with a session that has logged on.
+    :param units: The pool.
+    :param cache: Its images.
+    :param checks_use: Whether to believe the pool that disks are in use.
+    """
+
+    def __init__(
+        self,
+        adapter: pvm_adapter.Adapter,
+        units: pools.StoragePool,
+        cache: image_cache.ImageCache,
+        *,
+        checks_use: bool,
+    ) -> None:
+        self._adapter = adapter
+        self._units = units
+        self._cache = cache
+        self._checks_use = checks_use
+
+    def identity(self) -> str:
+        """Return the pool's UDID."""
+        return self._units.udid
+
+    def disks(self, lpar: str | None = None) -> list[disk_interfaces.PoolDisk]:
+        """Find the logical units of instances; see the protocol."""
+        units = self._units.units(of_all_tiers=True)
+        return list(self.disks_among(units, lpar))
+
+    def disks_among(
+        self, units: Iterable[pvm_storage.LUEnt], lpar: str | None
+    ) -> Iterator[disk_interfaces.PoolDisk]:
+        """Yield the logical units of instances among units."""
+        for unit in units:
+            parsed = storage.parse_unit_name(unit.name)
+            if parsed is not None and lpar in (None, parsed[0]):
+                yield disk_interfaces.PoolDisk(
+                    lpar=parsed[0],
+                    disk=storage.Disk(parsed[1], unit.capacity),
+                    in_use=self._checks_use and bool(unit.in_use),
+                    stored=self.stored(unit),
+                )
+
+    def stored(self, unit: pvm_storage.LUEnt) -> disk_interfaces.Stored:
+        """Return a logical unit in the form in which it can be attached."""
+        element = pvm_storage.LU.bld_ref(self._adapter, unit.name, unit.udid)
+        return disk_interfaces.Stored(unit.name, Handle(unit, element))
+
+    def delete(self, disks: Collection[disk_interfaces.PoolDisk]) -> None:
+        """Delete logical units, if they exist and no LPAR has them."""
+        for known in disks:
+            if known.in_use:
+                _log_kept(known, 'a running LPAR uses it')
+                continue
+            try:
+                self._units.delete(known.stored.handle.unit)
+            except exception.RestUnreachable:
+                raise
+            except exception.RestError as error:
+                if error.retryable:
+                    raise
+                _log_kept(known, error)
+
+    def cached_image(self, described: image.Image) -> image.Contents | None:
+        """Return the contents of an image in the cache; None without it."""
+        if self._cache.find(described.fingerprint, self._units.units()):
+            size = described.check((image.RAW,))
+            return image.Contents(size, described.disk_format, size)
+        return None
+
+    def cache_image(
+        self,
+        described: image.Image,
+        contents: image.Contents,
+        source: disk_interfaces.Source,
+    ) -> bool:
+        """Write an image to the cache unless it is there."""
+        return self._cache.provide(described, contents, source)[1]
+
+    def clean_cache(self, min_age: int) -> None:
+        """Delete the images from which no disk is made any more."""
+        self._cache.clean(min_age)
+
+
+def _log_kept(known: disk_interfaces.PoolDisk, reason: object) -> None:
+    LOG.warning(
+        'Logical unit %(name)s is kept: %(reason)s. Another host may still '
+        'have it; it is looked for again when Nova cleans the image cache.',
+        {'name': known.stored.name, 'reason': reason},
+    )
