@@ -17,48 +17,13 @@ import base64
 import copy
 import time
 
-import fixtures
 from nova import context as nova_context
-from oslo_utils import uuidutils
 
-from nova_powervm.emulator import fixture
 from nova_powervm.powervm.disk import image_cache
 from tests.functional import pools
-from tests.functional import rest
 
 HOSTS = ('host1', 'host2')
 _GUEST = b'written by the guest'
-
-
-class SharedHosts(fixtures.Fixture):
-    """Emulated hosts of one site, by name."""
-
-    def __init__(self, described):
-        super().__init__()
-        self._worlds = described
-
-    def _setUp(self):
-        site = fixture.Site(
-            list(self._worlds.values()), password=uuidutils.generate_uuid()
-        )
-        site.start()
-        self.addCleanup(site.stop)
-        self.hosts = {
-            name: _Host(emulator)
-            for name, emulator in zip(
-                self._worlds, site.emulators, strict=True
-            )
-        }
-
-
-class _Host:
-    """What :class:`.base.EmulatedHost` is to tests."""
-
-    def __init__(self, emulator):
-        self.emulator = emulator
-        self.reader = rest.Host(
-            emulator.url, emulator.username, emulator.password
-        )
 
 
 def world(number, **pool):
@@ -92,20 +57,12 @@ class SiteTestCase(pools.PoolTestCase):
             remove_unused_original_minimum_age_seconds=0, group='image_cache'
         )
 
-    def start_site(self, options=(), **pool):
-        """Start both hosts.
+    def start_both(self, **pool):
+        """Start both hosts, the first of which the scheduler prefers.
 
-        :param options: Options of the group [powervm].
         :param pool: Keys of the pool.
         """
-        described = {
-            name: world(number, **pool)
-            for number, name in enumerate(HOSTS, start=1)
-        }
-        self.hosts |= self.useFixture(SharedHosts(described)).hosts
-        for name in HOSTS:
-            self.configure(name, disk_driver='ssp', **dict(options))
-            self._start_compute(name)
+        self.start_site(HOSTS, [world(number, **pool) for number in (1, 2)])
 
     def driver(self, host):
         """Return the driver of a running nova-compute."""
@@ -126,7 +83,7 @@ class SiteTestCase(pools.PoolTestCase):
         """Start a lost host and its nova-compute again."""
         self.control(host).power_on_system()
         # Nova keeps it down until it has cleaned up.
-        self.restart_host(host, disk_driver='ssp')
+        self.restart_host(host)
         self.admin_api.put_service_force_down(self._service(host), False)
 
     def _service(self, host):

@@ -69,11 +69,11 @@ class PoolTestCase(base.PowerVMTestCase):
     def start_site(self, names=('host1', 'host2'), described=None, **options):
         """Start hosts that share a pool.
 
-        :param described: The world of each host; None for that of
+        :param described: The worlds of the hosts; None for those of
             :func:`world`.
         :param options: As for :meth:`start_host`, of all hosts.
         """
-        site = fixture.Site([described or world() for _ in names])
+        site = fixture.Site(described or [world() for _ in names])
         for name, emulator in zip(names, site.emulators, strict=True):
             self.start_host(
                 name, emulator=emulator, disk_driver='ssp', **options

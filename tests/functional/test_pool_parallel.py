@@ -81,7 +81,7 @@ class ParallelServersTest(PoolCacheTestCase):
     """Ten servers of two hosts."""
 
     def test_parallel_boots_write_image_once_and_deletes_leave_nothing(self):
-        self.start_site()
+        self.start_both()
         started = [
             self.start_boot({}, disk=1, ephemeral=1, request={'host': host})
             for _ in range(_SERVERS // 2)
@@ -206,7 +206,7 @@ class CleaningTest(PoolCacheTestCase):
     """Unused images are deleted while disks are made from them."""
 
     def test_cleaning_on_both_hosts_spares_images_with_clones(self):
-        self.start_site()
+        self.start_both()
         described = self.described(self.image)
         cleaners = [
             Cleaner(lambda host=host: self.clean_cache(host))
@@ -250,7 +250,7 @@ class CleaningTest(PoolCacheTestCase):
         self.assert_pool_empty()
 
     def test_image_is_cached_before_servers_need_it(self):
-        self.start_site()
+        self.start_both()
         self.admin_api.microversion = '2.81'
         aggregate = self.admin_api.post_aggregate(
             {'aggregate': {'name': 'pool'}}
@@ -290,7 +290,7 @@ class LostUploadTest(PoolCacheTestCase):
         )
 
     def test_boot_waits_until_upload_of_other_host_is_lost(self):
-        self.start_site()
+        self.start_both()
         pool = self.pool_of('host2')
         name = self.partial(time.time())
         unit = pool.create(name, 1, powervm_pools.IMAGE)
@@ -342,7 +342,7 @@ class SmallPoolTest(RefusedBuildTestCase):
     """Half of the pool is used by others."""
 
     def test_builds_are_refused_in_words(self):
-        self.start_site(capacity=3)
+        self.start_both(capacity=3)
         self.fill(1.5)
         self.tell_stories()
 
@@ -378,7 +378,7 @@ class OvercommittedPoolTest(RefusedBuildTestCase):
 
     def test_disk_allocation_ratio_is_heeded(self):
         self.flags(disk_allocation_ratio=4.0)
-        self.start_site(capacity=3)
+        self.start_both(capacity=3)
         self.fill(1.5)
         server = self.boot_on('host1', disk=3)
         self.assert_is_clone(self.disks_of(server)['root'], base.IMAGE)
@@ -390,7 +390,7 @@ class OvercommittedPoolTest(RefusedBuildTestCase):
 
     def test_image_that_does_not_fit_is_refused_in_words(self):
         self.flags(disk_allocation_ratio=100.0)
-        self.start_site(capacity=2)
+        self.start_both(capacity=2)
         self.fill(2)
         found = self.create_image(bytes(40 * 1024**2))
         words = '0 GB free, but 0.04 GB are needed for the image'
