@@ -12,8 +12,10 @@
 
 """The compute driver: each method translates and calls one operation."""
 
+import contextlib
 import functools
 from collections.abc import Callable
+from collections.abc import Iterator
 from typing import Any
 
 import nova.conf
@@ -392,7 +394,10 @@ class PowerVMDriver(builds.Builds, unsupported.Unsupported):
             instance, timeout = timeout, 0
         guest_stops.check_supported(instance)
         self._deferred_starts.forget(instance)
-        with self._refused_rebuilds.refuse_if_stop_fails(instance):
+        with (
+            self._refused_rebuilds.refuse_if_stop_fails(instance),
+            self._logged_if_evacuated(instance),
+        ):
             try:
                 self._services().power.power_off(_lpar(instance), timeout)
             except exception.PartitionNotFound:
@@ -400,6 +405,29 @@ class PowerVMDriver(builds.Builds, unsupported.Unsupported):
                 # leave it in REBUILD forever. The rebuild creates its LPAR.
                 if instance.task_state not in task_states.rebuild_states:
                     raise
+
+    @contextlib.contextmanager
+    def _logged_if_evacuated(self, instance: Any) -> Iterator[None]:
+        """Only log an error if Nova stops what it has just evacuated.
+
+        Nova would leave the server to its old host in its records, while its
+        LPAR runs here. As it is, Nova stops the LPAR when it compares power
+        states.
+        """
+        try:
+            yield
+        except exception.PowerVMError as error:
+            if (
+                instance.task_state != task_states.POWERING_OFF
+                or instance.host == self._nodename()
+            ):
+                raise
+            LOG.error(
+                'The server was evacuated to this host, but could not be '
+                'stopped afterwards: %s',
+                error,
+                instance=instance,
+            )
 
     def reboot(
         self,

@@ -18,6 +18,7 @@ from nova import context as nova_context
 from nova import objects
 
 from nova_powervm.instance import storage
+from tests.functional import base
 from tests.functional import one_time_use
 from tests.functional import pools
 
@@ -237,6 +238,25 @@ class RepeatedEvacuationTest(PoolEvacuateTestCase):
         self.assertEqual([], self.vios('host2')['scsi_mappings'])
         self.assertEqual(set(), self.media('host2'))
         self.assertEqual(WRITTEN, self.bytes_of(server))
+
+    def story_evacuation_succeeds_even_if_final_stop_fails(self):
+        server = self.boot_on_first()
+        self.lose_host()
+        self.control('host2').add_fault(
+            match='LogicalPartition.job', nth=2, status=500
+        )
+        self.evacuate(server)
+        self.assertIn('could not be stopped afterwards', self.logged())
+        self.assertEqual('running', self.lpar(server, 'host2').state)
+        # A periodic task of Nova stops it.
+        self.computes['host2'].manager._sync_power_states(
+            nova_context.get_admin_context()
+        )
+        for _ in range(200):
+            if self.lpar(server, 'host2').state == 'not activated':
+                return
+            base.time.sleep(0.05)
+        self.fail('the LPAR still runs')
 
     def story_deleted_server_is_removed_from_returning_host(self):
         server = self.boot_on_first()
