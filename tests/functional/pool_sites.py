@@ -43,8 +43,6 @@ class SiteTestCase(pools.PoolTestCase):
     """Starts two hosts of a site, each with its nova-compute."""
 
     def setUp(self):
-        # Services that are restarted again and again report to Nova too late.
-        self.flags(service_down_time=24 * 3600)
         super().setUp()
         self.stub_out(f'{image_cache.__name__}.POLL_SECONDS', (0.02, 0.05))
         self.flags(max_attempts=2, group='scheduler')

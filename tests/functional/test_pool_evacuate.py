@@ -279,6 +279,40 @@ class RepeatedEvacuationTest(PoolEvacuateTestCase):
         self.assertEqual({}, self.disks_of(server, 'host2'))
         self.assertEqual({'root'}, set(self.disks_of(kept, 'host2')))
 
+    def story_disks_of_deleted_server_are_removed_at_start(self):
+        server = self.boot_on_first(request={'config_drive': True})
+        self.lose_host()
+        self.api.delete_server(server['id'])
+        self._wait_until_deleted(server)
+        self.restart_host('host2')
+        self.assertEqual({}, self.disks_of(server, 'host2'))
+        self.regain_host()
+        # A periodic task of Nova removes the LPAR.
+        self.computes['host1'].manager._cleanup_running_deleted_instances(
+            nova_context.get_admin_context()
+        )
+        self.assertIsNone(self.lpar(server, 'host1'))
+        self.assertEqual([], self.vios('host1')['scsi_mappings'])
+        self.assertEqual(set(), self.media('host1'))
+
+    def story_rebuild_after_evacuation_makes_new_disk(self):
+        server = self.boot_on_first()
+        self.lose_host()
+        self._start_server(self.evacuate(server))
+        self.notifier.reset()
+        self._rebuild_server(server, self.create_image(b'another image'))
+        data = self.bytes_of(server)
+        self.assertTrue(data.startswith(b'another image'), data)
+
+    def story_server_whose_disks_are_lost_is_built_from_image(self):
+        server = self.boot_on_first()
+        self.lose_host()
+        pool = self.computes['host2'].manager.driver._services().disks.pool
+        pool.delete(pool.disks(self.lpar_uuid(server)))
+        self.evacuate(server)
+        unit = self.disks_of(server, 'host2')['root']
+        self.assert_is_clone(unit, base.IMAGE, 'host2')
+
     def clean(self, host):
         """Let a driver clean its cache of images, as nova-compute does."""
         self.computes[host].manager.driver.manage_image_cache(
