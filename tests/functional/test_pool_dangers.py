@@ -69,7 +69,7 @@ class DangerTest(evacuations.PoolEvacuateTestCase):
         )
         self.stub_out(f'{partitions.__name__}.RestPartitions.power_on', _START)
 
-    def story_two_disks_of_one_name_are_refused(self):
+    def story_disks_of_same_name_are_refused(self):
         server = self.boot_on_first()
         name = storage.unit_name(
             partition.lpar_uuid(server['id']), storage.ROOT

@@ -165,7 +165,7 @@ class Compute:
                 0.5,
             ),
             removal=removals,
-            power=power.PowerOps(server, slots, networks),
+            power=power.PowerOps(server, slots, networks, server),
             attached_slots=slots,
             network=networks,
             partitions=server,
