@@ -37,7 +37,8 @@ class RemovalOps:
 
     Only this process knows which LPARs failed builds may have left. After a
     restart, :meth:`remove_orphan_disks` finds disks without an LPAR, but an
-    LPAR stays until Nova has it removed because its instance was deleted.
+    LPAR stays until Nova has it removed because its instance was deleted, or
+    until :meth:`note_leftover` names it.
 
     :param partitions: The host's LPARs.
     :param disks: The disk driver.
@@ -117,6 +118,14 @@ class RemovalOps:
                     'error': error,
                 },
             )
+
+    def note_leftover(self, uuid: str) -> None:
+        """Have what a killed nova-compute built removed in the next cycle.
+
+        :param uuid: The LPAR of an instance that is not on this host.
+        """
+        with self._lock:
+            self._leftovers.setdefault(uuid, self._clock())
 
     def forget_leftover(self, uuid: str) -> None:
         """Stop treating an LPAR as left over from a failed build."""

@@ -39,6 +39,7 @@ from nova_powervm.virt import builds
 from nova_powervm.virt import driver_base
 from nova_powervm.virt import errors
 from nova_powervm.virt import instance_ports
+from nova_powervm.virt import interrupted_evacuations
 from nova_powervm.virt import live_migration
 from nova_powervm.virt import port_records
 from nova_powervm.virt import services
@@ -162,6 +163,8 @@ class PowerVMDriver(builds.Builds, unsupported.Unsupported):
         # another, and would take a stop event for those that are still off.
         running.listen()
         running.provider_tree.recover_deleted(self._local_uuid())
+        if is_first_cycle:
+            self._give_up_evacuations(running)
         self._remove_leftovers(running, with_orphans=is_first_cycle)
         running.network.clean_up()
         self._deferred_starts.retry(self._nodename())
@@ -171,6 +174,17 @@ class PowerVMDriver(builds.Builds, unsupported.Unsupported):
             'uuid': self._local_uuid(),
             **translation.available_resource(snapshot, nodename),
         }
+
+    def _give_up_evacuations(self, running: services.Services) -> None:
+        """Give up evacuations to this host, without failing the cycle."""
+        interrupted = interrupted_evacuations.InterruptedEvacuations(
+            self.virtapi.reportclient, running.removal.note_leftover
+        )
+        try:
+            interrupted.give_up(self._nodename(), self._local_uuid())
+        except Exception:
+            # Nova's database may fail.
+            LOG.exception('Interrupted evacuations could not be given up')
 
     def _remove_leftovers(
         self, running: services.Services, *, with_orphans: bool

@@ -1,0 +1,133 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Evacuations to this host that ended with nova-compute."""
+
+from collections.abc import Callable
+from typing import Any
+
+from keystoneauth1 import exceptions as keystone
+from nova import context as nova_context
+from nova import exception as nova_exception
+from nova import objects
+from nova.compute import utils as compute_utils
+from nova.compute import vm_states
+from nova.objects import fields
+from oslo_log import log as logging
+
+from nova_powervm.instance import partition
+
+LOG = logging.getLogger(__name__)
+
+#: The status of a migration since its claim on the new host.
+_CLAIMED = 'pre-migrating'
+_FAILED = 'failed'
+
+_FAULT = (
+    'nova-compute of host %s ended during the evacuation. Evacuate the server '
+    'again'
+)
+
+
+class InterruptedEvacuations:
+    """Gives up the evacuations that nova-compute was killed in.
+
+    Nova ends interrupted builds and rebuilds of a host's own instances when
+    nova-compute starts. An instance that is being evacuated still belongs to
+    its old host: Nova would leave its devices claimed on the new one, and the
+    server without an end of its task.
+
+    :param report_client: Nova's client of Placement.
+    :param note_leftover: Called with the uuid of each LPAR to remove.
+    """
+
+    def __init__(
+        self, report_client: Any, note_leftover: Callable[[str], None]
+    ) -> None:
+        self._report_client = report_client
+        self._note_leftover = note_leftover
+
+    def give_up(self, host: str, node_uuid: str) -> None:
+        """Do what Nova does if a build of an evacuation fails.
+
+        Call this only while nova-compute starts: later, evacuations may be in
+        progress. Start with what matters least, so that the next start
+        repeats what was not completed.
+
+        :param host: This host.
+        :param node_uuid: The uuid of its compute node.
+        """
+        context = nova_context.get_admin_context()
+        for migration in _interrupted(host):
+            try:
+                self._give_up(context, migration, host, node_uuid)
+            except (
+                keystone.ClientException,
+                nova_exception.NovaException,
+            ):
+                LOG.exception(
+                    'The interrupted evacuation of instance %s could not be '
+                    'given up; the next start of nova-compute tries again.',
+                    migration.instance_uuid,
+                )
+
+    def _give_up(
+        self, context: Any, migration: Any, host: str, node_uuid: str
+    ) -> None:
+        uuid = migration.instance_uuid
+        try:
+            instance = objects.Instance.get_by_uuid(context, uuid)
+        except nova_exception.InstanceNotFound:
+            # Nova has deleted its allocations, but knows of no LPAR here.
+            instance = None
+        if instance and instance.host == host:
+            # The build succeeded.
+            return
+        LOG.warning(
+            'nova-compute ended during the evacuation of instance %s to this '
+            'host; removing what was built.',
+            uuid,
+        )
+        self._note_leftover(partition.lpar_uuid(uuid))
+        if instance:
+            self._report_client.remove_provider_tree_from_instance_allocation(
+                context, uuid, node_uuid
+            )
+            _set_error(context, instance, host)
+        migration.status = _FAILED
+        migration.save()
+
+
+def _interrupted(host: str) -> list[Any]:
+    """Return the migrations of evacuations that were in progress."""
+    return [
+        migration
+        for migration in objects.MigrationList.get_by_filters(
+            # Nova deletes the migrations of an instance with it.
+            nova_context.get_admin_context().elevated(read_deleted='yes'),
+            {
+                'host': host,
+                'status': _CLAIMED,
+                'migration_type': fields.MigrationType.EVACUATION,
+            },
+        )
+        if migration.dest_compute == host
+    ]
+
+
+def _set_error(context: Any, instance: Any, host: str) -> None:
+    """Let the user see that the evacuation has failed."""
+    fault = nova_exception.NovaException(_FAULT % host)
+    compute_utils.add_instance_fault_from_exc(context, instance, fault)
+    instance.vm_state = vm_states.ERROR
+    instance.task_state = None
+    instance.save()
