@@ -178,13 +178,15 @@ class PowerVMDriver(builds.Builds, unsupported.Unsupported):
     def _give_up_evacuations(self, running: services.Services) -> None:
         """Give up evacuations to this host, without failing the cycle."""
         interrupted = interrupted_evacuations.InterruptedEvacuations(
-            self.virtapi.reportclient, running.removal.note_leftover
+            self.virtapi, running.removal.note_leftover
         )
         try:
             interrupted.give_up(self._nodename(), self._local_uuid())
         except Exception:
-            # Nova's database may fail.
-            LOG.exception('Interrupted evacuations could not be given up')
+            LOG.exception(
+                'Interrupted evacuations could not be given up; the next '
+                'start of nova-compute tries again.'
+            )
 
     def _remove_leftovers(
         self, running: services.Services, *, with_orphans: bool

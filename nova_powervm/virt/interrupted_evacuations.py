@@ -15,7 +15,6 @@
 from collections.abc import Callable
 from typing import Any
 
-from keystoneauth1 import exceptions as keystone
 from nova import context as nova_context
 from nova import exception as nova_exception
 from nova import objects
@@ -28,7 +27,8 @@ from nova_powervm.instance import partition
 
 LOG = logging.getLogger(__name__)
 
-#: The status of a migration since its claim on the new host.
+#: The status of a migration, and since its claim on the new host.
+_REQUESTED = 'accepted'
 _CLAIMED = 'pre-migrating'
 _FAILED = 'failed'
 
@@ -46,14 +46,14 @@ class InterruptedEvacuations:
     its old host: Nova would leave its devices claimed on the new one, and the
     server without an end of its task.
 
-    :param report_client: Nova's client of Placement.
+    :param virtapi: Nova's VirtAPI.
     :param note_leftover: Called with the uuid of each LPAR to remove.
     """
 
     def __init__(
-        self, report_client: Any, note_leftover: Callable[[str], None]
+        self, virtapi: Any, note_leftover: Callable[[str], None]
     ) -> None:
-        self._report_client = report_client
+        self._virtapi = virtapi
         self._note_leftover = note_leftover
 
     def give_up(self, host: str, node_uuid: str) -> None:
@@ -65,20 +65,12 @@ class InterruptedEvacuations:
 
         :param host: This host.
         :param node_uuid: The uuid of its compute node.
+        :raises nova.exception.NovaException: Nova's database or Placement
+            failed.
         """
         context = nova_context.get_admin_context()
         for migration in _interrupted(host):
-            try:
-                self._give_up(context, migration, host, node_uuid)
-            except (
-                keystone.ClientException,
-                nova_exception.NovaException,
-            ):
-                LOG.exception(
-                    'The interrupted evacuation of instance %s could not be '
-                    'given up; the next start of nova-compute tries again.',
-                    migration.instance_uuid,
-                )
+            self._give_up(context, migration, host, node_uuid)
 
     def _give_up(
         self, context: Any, migration: Any, host: str, node_uuid: str
@@ -99,10 +91,12 @@ class InterruptedEvacuations:
         )
         self._note_leftover(partition.lpar_uuid(uuid))
         if instance:
-            self._report_client.remove_provider_tree_from_instance_allocation(
+            client = self._virtapi.reportclient
+            client.remove_provider_tree_from_instance_allocation(
                 context, uuid, node_uuid
             )
-            _set_error(context, instance, host)
+            if not _has_newer(context, migration):
+                _set_error(context, instance, host)
         migration.status = _FAILED
         migration.save()
 
@@ -122,6 +116,21 @@ def _interrupted(host: str) -> list[Any]:
         )
         if migration.dest_compute == host
     ]
+
+
+def _has_newer(context: Any, migration: Any) -> bool:
+    """Return whether an administrator has evacuated the instance again."""
+    return any(
+        other.id > migration.id
+        for other in objects.MigrationList.get_by_filters(
+            context,
+            {
+                'instance_uuid': migration.instance_uuid,
+                'status': [_REQUESTED, _CLAIMED],
+                'migration_type': fields.MigrationType.EVACUATION,
+            },
+        )
+    )
 
 
 def _set_error(context: Any, instance: Any, host: str) -> None:
