@@ -1,0 +1,282 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""What has to be true of a cloud whose hosts share a pool, when it rests."""
+
+import collections
+import hashlib
+
+from nova_powervm.instance import partition
+from nova_powervm.instance import pool_images
+from nova_powervm.instance import storage
+
+GPU = 'CUSTOM_GPU'
+
+#: Status of a server that has to be whole -> the state of its LPAR.
+_WHOLE = {'ACTIVE': 'running', 'SHUTOFF': 'not activated'}
+
+_FOREIGN = {'novalink', 'database', 'archive', 'vios1'}
+_ROUNDING_GB = 0.01
+
+
+def unit_name(server, role):
+    """Return the name of a server's logical unit with a role."""
+    return storage.unit_name(
+        partition.lpar_uuid(server), storage.ROOT
+    ).replace('-root', f'-{role}')
+
+
+def units(control):
+    """Return the logical units of the pool, by name."""
+    (found,) = control.state()['clusters']
+    return {unit['name']: unit for unit in found['pool']['logical_units']}
+
+
+class State:
+    """The state of a site: hosts, pool, Nova and Placement, read once.
+
+    :param site: the :class:`.pool_site.Site`.
+    """
+
+    def __init__(self, site):
+        self.site = site
+        self.servers = {
+            found.id: found
+            for found in site.api.compute.servers(all_projects=True)
+        }
+        self.lpars = {
+            found: partition.lpar_uuid(found) for found in self.servers
+        }
+        self.by_lpar = {lpar: found for found, lpar in self.lpars.items()}
+        self.hosts = {side.name: side.control.state() for side in site.sides}
+        (cluster,) = self.hosts[site.sides[0].name]['clusters']
+        self.pool = cluster['pool']
+        self.allocations = {
+            found: site.cloud.allocations(found) for found in self.servers
+        }
+        self.trees = {
+            name: site.cloud.provider_tree(uuid)
+            for name, uuid in site.cloud.compute_hosts.node_uuids().items()
+        }
+
+    def system(self, host):
+        """Return the system of a host."""
+        (found,) = self.hosts[host]['systems']
+        return found
+
+    def partitions(self, host):
+        """Return the LPARs of servers on a host, by their uuids."""
+        return {
+            found['uuid']: found
+            for found in self.system(host)['partitions']
+            if found['name'] not in _FOREIGN
+        }
+
+    def vios(self, host):
+        """Return the Virtual I/O Server of a host."""
+        return next(
+            found
+            for found in self.system(host)['partitions']
+            if found['name'] == 'vios1'
+        )
+
+    def gpus(self, host):
+        """Return the DRC indexes of GPUs that servers have in Placement."""
+        slots = {
+            child.uuid: child.name.rsplit(' ', 1)[1]
+            for child in self.trees[host]
+            if GPU in child.inventories
+        }
+        found = collections.defaultdict(set)
+        for server, allocated in self.allocations.items():
+            for provider, resources in allocated.items():
+                if GPU in resources and provider in slots:
+                    found[server].add(slots[provider])
+        return found
+
+    def faults(self):
+        """Return what is wrong, in words."""
+        return [
+            *self._pool_faults(),
+            *self._image_faults(),
+            *(fault for side in self.site.sides for fault in self._host(side)),
+            *(
+                fault
+                for server in self.servers.values()
+                for fault in self._server(server)
+            ),
+        ]
+
+    def _pool_faults(self):
+        used = sum(unit['used'] for unit in self.pool['logical_units'])
+        free = self.pool['capacity'] - used
+        if abs(free - self.pool['free']) > _ROUNDING_GB:
+            yield f'{self.pool["free"]} GB are free instead of {free}'
+        names = collections.Counter(
+            unit['name'] for unit in self.pool['logical_units']
+        )
+        for name, count in names.items():
+            if count > 1 and pool_images.parse(name) is None:
+                yield f'{count} units are named {name}'
+            parsed = storage.parse_unit_name(name)
+            if parsed and parsed[0] not in self.by_lpar:
+                yield f'{name} belongs to no server'
+            if not parsed and not pool_images.parse(name):
+                yield f'{name} is unknown'
+
+    def _image_faults(self):
+        hashes = {
+            hashlib.sha256(data).hexdigest()
+            for data in self.site.images.values()
+        }
+        has_all = all(side.is_up for side in self.site.sides)
+        for unit in self.pool['logical_units']:
+            known = pool_images.parse(unit['name'])
+            if known is None:
+                continue
+            if known.is_usable and unit['sha256'] not in hashes:
+                yield f'{unit["name"]} is usable, but not an image'
+            if known.state is pool_images.State.PARTIAL and has_all:
+                yield f'{unit["name"]} is incomplete'
+
+    def _host(self, side):
+        """Return what is wrong with LPARs, mappings and slots of a host."""
+        if not (side.is_up and side.has_power):
+            return
+        here = self.partitions(side.name)
+        for lpar, found in here.items():
+            server = self.servers.get(self.by_lpar.get(lpar))
+            if server is None:
+                yield f'LPAR {found["name"]} of {side.name} has no server'
+            elif server.compute_host != side.name:
+                yield (
+                    f'LPAR {found["name"]} is on {side.name}, its server on '
+                    f'{server.compute_host}'
+                )
+        yield from self._storage(side, here)
+        yield from self._slots(side, here)
+
+    def _storage(self, side, here):
+        vios = self.vios(side.name)
+        names = {found['name'] for found in here.values()}
+        for mapping in vios['scsi_mappings']:
+            if mapping['client'] not in names:
+                yield (
+                    f'{mapping["name"]} is mapped to {mapping["client"]} by '
+                    f'{side.name}'
+                )
+        for group in vios['volume_groups']:
+            media = (group['media_repository'] or {'media': ()})['media']
+            for medium in (*media, *group['disks']):
+                owner = [
+                    server
+                    for lpar, server in self.by_lpar.items()
+                    if storage.belongs_to(medium['name'], lpar)
+                    and self.servers[server].compute_host == side.name
+                ]
+                if not owner:
+                    yield f'{medium["name"]} is on {side.name} for no server'
+
+    def _slots(self, side, here):
+        allocated = self.gpus(side.name)
+        lpar_names = {found['name']: lpar for lpar, found in here.items()}
+        owned = collections.defaultdict(set)
+        for slot in self.system(side.name)['slots']:
+            if slot['owner'] in lpar_names:
+                server = self.by_lpar.get(lpar_names[slot['owner']])
+                owned[server].add(slot['drc_index'])
+        for server, indexes in owned.items():
+            if not indexes <= allocated.get(server, set()):
+                yield (
+                    f'{server} owns {sorted(indexes)} of {side.name}, and has '
+                    f'{sorted(allocated.get(server, ()))} in Placement'
+                )
+        known = set().union(*allocated.values()) if allocated else set()
+        for child in self.trees[side.name]:
+            index = child.name.rsplit(' ', 1)[-1]
+            if child.usages.get(GPU) and index not in known:
+                yield f'{child.name} is used by no server'
+
+    def _server(self, server):
+        """Return what is wrong with a server that has to be whole."""
+        state = _WHOLE.get(server.status)
+        side = self.site.side_of(server.compute_host)
+        if server.task_state:
+            yield f'{server.id} is {server.status}, {server.task_state}'
+            return
+        if state is None or not (side and side.is_up and side.has_power):
+            yield from self._kept(server)
+            return
+        lpar = self.partitions(side.name).get(self.lpars[server.id])
+        if lpar is None or lpar['state'] != state:
+            yield f'{server.id} is {server.status}, and its LPAR {lpar}'
+            return
+        yield from self._whole(server, side, lpar)
+
+    def _whole(self, server, side, lpar):
+        wanted = self.site.expected[server.id]
+        mapped = {
+            mapping['name']
+            for mapping in self.vios(side.name)['scsi_mappings']
+            if mapping['client'] == lpar['name']
+            and storage.parse_unit_name(mapping['name'])
+        }
+        named = {unit_name(server.id, role) for role in wanted.roles}
+        if mapped != named:
+            yield f'{server.id} has the disks {sorted(mapped)}'
+        indexes = self.gpus(side.name).get(server.id, set())
+        owned = {slot['drc_index'] for slot in lpar['slots']}
+        if owned != indexes or len(indexes) != wanted.gpus:
+            yield (
+                f'LPAR of {server.id} has {sorted(owned)}, Placement '
+                f'{sorted(indexes)}'
+            )
+        elsewhere = self.site.other(side)
+        if elsewhere.is_up and set(self.allocations[server.id]) & {
+            child.uuid for child in self.trees[elsewhere.name]
+        }:
+            yield f'{server.id} has allocations on {elsewhere.name}, too'
+        yield from self._contents(server, must_exist=True)
+
+    def _kept(self, server):
+        """Return what is wrong with disks of a server that is not whole."""
+        wanted = self.site.expected[server.id]
+        yield from self._contents(server, must_exist=wanted.was_whole)
+
+    def _contents(self, server, *, must_exist):
+        wanted = self.site.expected[server.id]
+        name = unit_name(server.id, 'root')
+        found = [
+            unit for unit in self.pool['logical_units'] if unit['name'] == name
+        ]
+        if not found:
+            if must_exist:
+                yield f'{name} is gone'
+            return
+        digest = hashlib.sha256(wanted.contents).hexdigest()
+        if found[0]['sha256'] != digest:
+            yield f'{name} has other contents than were written'
+
+
+def await_rest(site, seconds=90.0):
+    """Wait until nothing is wrong; return what still is at the end."""
+    found = []
+
+    def is_right():
+        found[:] = State(site).faults()
+        return not found
+
+    try:
+        site.await_true('no faults', is_right, seconds)
+    except TimeoutError:
+        return list(found)
+    return []

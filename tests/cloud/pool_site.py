@@ -1,0 +1,404 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""A cloud of two real nova-computes that share a pool, to be disturbed."""
+
+import base64
+import contextlib
+import dataclasses
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+import urllib.parse
+
+import openstack.connection
+import openstack.exceptions
+from pypowervm import adapter as pvm_adapter
+from pypowervm.wrappers import storage
+
+from nova_powervm.demo import cloud as cloud_lib
+from nova_powervm.demo import config
+from nova_powervm.demo import expected_providers
+from nova_powervm.demo import launcher
+from nova_powervm.demo import messaging
+from nova_powervm.demo import server_steps
+from nova_powervm.demo import stack as stack_lib
+from nova_powervm.demo import supervisor as supervisor_lib
+from nova_powervm.emulator import client
+from tests.cloud import pool_checks as checks
+
+#: Nova's periodic tasks run often, so that each case is soon at rest. Nova
+#: accepts no fractions of seconds.
+_OPTIONS = """
+[DEFAULT]
+update_resources_interval = 5
+running_deleted_instance_poll_interval = 5
+rpc_response_timeout = 30
+periodic_fuzzy_delay = 0
+
+[image_cache]
+manager_interval = 5
+remove_unused_original_minimum_age_seconds = {min_age}
+"""
+
+_POLL = 0.2
+_START_SECONDS = 120.0
+_IMAGE_BYTES = 256 * 1024
+#: The REST API rounds the free space of the pool.
+_SPARE_GB = 0.02
+
+PLAIN, BLANKS, GPU = 'plain', 'blanks', 'gpu'
+
+#: Name of the flavor -> GB of the ephemeral disk, MB of swap, GPUs.
+_FLAVORS = {PLAIN: (0, 0, 0), BLANKS: (1, 512, 0), GPU: (1, 512, 1)}
+
+
+@dataclasses.dataclass
+class Side:
+    """A compute host.
+
+    :ivar compute: its nova-compute.
+    :ivar control: the controls of its emulator.
+    :ivar is_up: whether nova-compute runs.
+    :ivar has_power: whether the host runs.
+    """
+
+    compute: stack_lib.Compute
+    control: client.Client
+    is_up: bool = True
+    has_power: bool = True
+
+    @property
+    def name(self):
+        """The name of the host in Nova."""
+        return self.compute.name
+
+
+@dataclasses.dataclass
+class Expected:
+    """What a server has to be.
+
+    :ivar flavor: its flavor's name.
+    :ivar contents: what its root disk has to contain.
+    :ivar was_whole: whether it was ever built, so that its disks exist.
+    """
+
+    flavor: str
+    contents: bytes = b''
+    was_whole: bool = False
+
+    @property
+    def roles(self):
+        """The roles of its disks."""
+        return {'root'} if self.flavor == PLAIN else {'root', 'eph0', 'swap'}
+
+    @property
+    def gpus(self):
+        """The number of its GPUs."""
+        return _FLAVORS[self.flavor][2]
+
+
+class Site:
+    """The cloud, and requests to it that do not wait for their end.
+
+    :ivar expected: what each server has to be, by its id.
+    :ivar images: the bytes of each image, by its id.
+    """
+
+    def __init__(self, stack, supervisor, min_age):
+        self.stack = stack
+        self.supervisor = supervisor
+        self.cloud = cloud_lib.Cloud(stack)
+        self.api = openstack.connection.Connection(
+            auth={
+                'auth_url': stack.auth_url,
+                'username': 'admin',
+                'password': stack.passwords['admin'],
+                'project_name': 'admin',
+                'user_domain_name': 'Default',
+                'project_domain_name': 'Default',
+            },
+            region_name=stack_lib.REGION,
+            app_name='nova-powervm-tests',
+        )
+        self.sides = [
+            Side(compute, client.Client(compute.host.url))
+            for compute in stack.computes
+        ]
+        self.expected = {}
+        self.images = {}
+        self._names = iter(range(1, 1_000_000))
+        self._pids = {}
+        for side in self.sides:
+            path = config.compute_file(stack, side.compute)
+            with path.open('a') as file:
+                file.write(_OPTIONS.format(min_age=min_age))
+        self._parent = subprocess.Popen(
+            [
+                *(sys.executable, '-m', 'tests.cloud.forked_computes'),
+                str(config.compute_file(stack, self.sides[0].compute)),
+            ],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={
+                **os.environ,
+                **messaging.environment(stack.transport_url),
+                'OS_NOVA_DISABLE_EVENTLET_PATCHING': 'true',
+                'PYTHONWARNINGS': 'ignore',
+            },
+            start_new_session=True,
+        )
+
+    def prepare(self):
+        """Create a network and flavors, and start nova-computes anew."""
+        self.network = self.cloud.create_network()
+        for name, (ephemeral, swap, gpus) in _FLAVORS.items():
+            flavor = self.api.compute.create_flavor(
+                name=name,
+                ram=512,
+                vcpus=1,
+                disk=1,
+                ephemeral=ephemeral,
+                swap=swap,
+            )
+            if gpus:
+                self.api.compute.create_flavor_extra_specs(
+                    flavor,
+                    server_steps.gpu_group(1, expected_providers.OWNER_NOVA),
+                )
+        for side in self.sides:
+            self.supervisor.kill(side.compute.service)
+        for side in self.sides:
+            self.start(side)
+
+    def stop(self):
+        """End what this object has started."""
+        os.killpg(self._parent.pid, signal.SIGKILL)
+        self._parent.communicate()
+
+    def side_of(self, name):
+        """Return the side with a name; None for no name."""
+        return next((one for one in self.sides if one.name == name), None)
+
+    def other(self, side):
+        """Return the other side."""
+        first, second = self.sides
+        return second if side is first else first
+
+    def make_image(self, generator=random):
+        """Upload an image that has never been before; return its id."""
+        data = generator.randbytes(_IMAGE_BYTES)
+        found = self.api.image.create_image(
+            name=f'image-{next(self._names)}',
+            data=data,
+            container_format='bare',
+            disk_format='raw',
+            validate_checksum=False,
+            wait=True,
+        )
+        self.images[found.id] = data
+        return found.id
+
+    def boot(self, flavor, image, side=None, *, has_drive=True):
+        """Request a server, and return its id.
+
+        :param side: where it has to be; None lets the scheduler choose.
+        """
+        found = self.api.compute.create_server(
+            name=f'server-{next(self._names)}',
+            flavor_id=self.api.compute.find_flavor(flavor).id,
+            image_id=image,
+            networks=[{'uuid': self.network.id}],
+            config_drive=has_drive,
+            **({} if side is None else {'host': side.name}),
+        )
+        self.expected[found.id] = Expected(flavor, self.images[image])
+        return found.id
+
+    def server(self, server):
+        """Return a server as Nova has it, or None."""
+        try:
+            return self.api.compute.get_server(server)
+        except openstack.exceptions.NotFoundException:
+            return None
+
+    def delete(self, server):
+        """Request that a server is deleted."""
+        self.api.compute.delete_server(server, ignore_missing=True)
+
+    def write(self, server, generator=random):
+        """Write to the root disk of a server, as its guest does."""
+        data = generator.randbytes(64)
+        name = checks.unit_name(server, 'root')
+        # Either host knows the pool, also without power.
+        control = self.sides[0].control
+        control.write_disk(
+            checks.units(control)[name]['udid'],
+            base64.b64encode(data).decode(),
+        )
+        known = self.expected[server]
+        known.contents = data + known.contents[len(data) :]
+
+    def await_true(self, what, is_true, seconds=90.0):
+        """Wait until a condition is true, and return what is true of it.
+
+        :raises TimeoutError: it is not.
+        """
+        deadline = time.monotonic() + seconds
+        while True:
+            result = is_true()
+            if result:
+                return result
+            if time.monotonic() > deadline:
+                raise TimeoutError(f'{what}: not within {seconds:.0f} s')
+            time.sleep(_POLL)
+
+    def await_task(self, server, seconds=120.0):
+        """Wait until a server has no task, and return it; None if gone."""
+
+        def is_idle():
+            found = self.server(server)
+            if found is None:
+                return [None]
+            is_built = found.status not in ('BUILD', 'REBUILD')
+            return [found] if is_built and not found.task_state else []
+
+        return self.await_true(f'server {server} at rest', is_idle, seconds)[0]
+
+    def kill(self, side):
+        """Kill a nova-compute where it is."""
+        pid = self._pids.pop(side.name)
+        os.kill(pid, signal.SIGKILL)
+        self.await_true(f'{pid} is gone', lambda: not _exists(pid))
+        side.is_up = False
+
+    def start(self, side):
+        """Start a nova-compute, and wait until it serves."""
+        before = self._last_report(side)
+        files = (
+            config.compute_file(self.stack, side.compute),
+            self.supervisor.output(side.compute.service),
+        )
+        print(
+            json.dumps([*map(str, files)]), file=self._parent.stdin, flush=True
+        )
+        self._pids[side.name] = int(self._parent.stdout.readline())
+        self.await_true(
+            f'{side.compute.service} serves',
+            lambda: self._last_report(side) != before,
+            _START_SECONDS,
+        )
+        side.is_up = True
+
+    def _last_report(self, side):
+        (found,) = self.api.compute.services(
+            binary='nova-compute', host=side.name
+        )
+        return found.updated_at
+
+    @contextlib.contextmanager
+    def filled_pool(self, side):
+        """Leave no space in the pool in a context."""
+        rest = side.compute.host
+        address = urllib.parse.urlsplit(rest.url)
+        session = pvm_adapter.Session(
+            address.hostname,
+            rest.username,
+            rest.password,
+            protocol='http',
+            port=address.port,
+        )
+        api = pvm_adapter.Adapter(session)
+        (pool,) = storage.SSP.get(api)
+        (tier,) = storage.Tier.get(
+            api, parent_type=storage.SSP.schema_type, parent_uuid=pool.uuid
+        )
+        unit = storage.LUEnt.bld(
+            api, 'filler', pool.free_space - _SPARE_GB, thin=False
+        )
+        unit = unit.create(parent=tier)
+        try:
+            yield
+        finally:
+            api.delete_by_href(unit.href)
+
+    def await_cycle(self, side):
+        """Wait until nova-compute has looked at all its instances.
+
+        Only then can it claim a device again that a server had which was
+        evacuated to it and then deleted.
+        """
+        before = _cycles(side)
+        # The second one begins when the first has ended.
+        self.await_true(
+            f'two cycles of {side.name}',
+            lambda: _cycles(side) >= before + 2,
+        )
+
+    def lose(self, side):
+        """Kill a nova-compute, cut the power, and tell Nova."""
+        if side.is_up:
+            self.kill(side)
+        side.control.power_off_system()
+        side.has_power = False
+        self.cloud.compute_hosts.force_down(side.name)
+
+    def regain(self, side):
+        """Power a host on, and start its nova-compute."""
+        side.control.power_on_system()
+        side.has_power = True
+        self.start(side)
+        self.cloud.compute_hosts.end_force(side.name)
+
+
+@contextlib.contextmanager
+def running(state_dir, min_age=86400):
+    """Run the cloud in a context.
+
+    :param state_dir: a directory that does not exist.
+    :param min_age: after how many seconds an unused image is deleted.
+    """
+    os.environ['no_proxy'] = os.environ['NO_PROXY'] = stack_lib.ADDRESS
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    made = stack_lib.make_state_dir(state_dir)
+    with supervisor_lib.Supervisor(made / 'log') as supervisor:
+        stack = launcher.launch(
+            made, supervisor, launcher.Choices(hosts=2), _say
+        )
+        site = Site(stack, supervisor, min_age)
+        try:
+            site.prepare()
+            yield site
+        finally:
+            site.stop()
+
+
+def _cycles(side):
+    counts = side.control.journal_counts()
+    return counts.get('GET ManagedSystem.read', 0)
+
+
+def _exists(pid):
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def _say(line):
+    print(line, flush=True)
