@@ -16,6 +16,8 @@ import base64
 
 from nova import context as nova_context
 from nova import objects
+from nova.compute import task_states
+from nova.compute import vm_states
 
 from nova_powervm.instance import storage
 from tests.functional import base
@@ -400,3 +402,89 @@ class OtherStorageTest(PoolEvacuateTestCase):
                     nova_context.get_admin_context(), data
                 ),
             )
+
+
+class KilledDestinationTest(PoolEvacuateTestCase):
+    def test_evacuation_with_killed_destination_can_be_repeated(self):
+        server = self.boot_on_first(
+            one_time_use.gpu_group(), request={'config_drive': True}
+        )
+        before = self.allocated(server)
+        self.lose_host()
+        self.interrupt_evacuation(server)
+        self.assertIsNotNone(self.lpar(server, 'host2'))
+
+        self.restart_host('host2')
+
+        self.assertIn('ended during the evacuation', self.fault(server))
+        self.assertEqual(before, self.allocated(server))
+        self.assertIsNone(self.lpar(server, 'host2'))
+        self.assertEqual([], self.vios('host2')['scsi_mappings'])
+        self.assertEqual(set(), self.media('host2'))
+        self.release(INDEX, 'host2')
+        self.evacuate(server, expected_state='ACTIVE')
+        self.assertEqual(WRITTEN, self.bytes_of(server))
+
+    def test_newer_evacuation_to_other_host_goes_on(self):
+        server = self.boot_on_first()
+        self.lose_host()
+        self.interrupt_evacuation(server)
+        newer = objects.Migration(
+            nova_context.get_admin_context(),
+            instance_uuid=server['id'],
+            source_compute='host1',
+            dest_compute='host3',
+            migration_type='evacuation',
+            status='pre-migrating',
+        )
+        newer.create()
+
+        self.restart_host('host2')
+
+        newer = objects.Migration.get_by_id(
+            nova_context.get_admin_context(), newer.id
+        )
+        self.assertEqual('pre-migrating', newer.status)
+        instance = self.instance(server)
+        self.assertEqual(task_states.REBUILD_SPAWNING, instance.task_state)
+        self.assertIsNone(self.lpar(server, 'host2'))
+
+    def test_server_deleted_after_killed_evacuation_leaves_nothing(self):
+        server = self.boot_on_first(request={'config_drive': True})
+        self.lose_host()
+        self.interrupt_evacuation(server)
+        self.api.delete_server(server['id'])
+        self._wait_until_deleted(server)
+
+        self.restart_host('host2')
+
+        self.assertIsNone(self.lpar(server, 'host2'))
+        self.assertEqual([], self.vios('host2')['scsi_mappings'])
+        self.assertEqual(set(), self.media('host2'))
+
+    def allocated(self, server):
+        """Return the resources of a server, by provider."""
+        found = self._get_allocations_by_server_uuid(server['id'])
+        return {uuid: entry['resources'] for uuid, entry in found.items()}
+
+    def interrupt_evacuation(self, server):
+        """Leave a server as a nova-compute leaves it that is killed."""
+        self.evacuate(server)
+        instance = self.instance(server)
+        (migration,) = objects.MigrationList.get_by_filters(
+            nova_context.get_admin_context(),
+            {'instance_uuid': server['id'], 'migration_type': 'evacuation'},
+        )
+        # Undo what a killed nova-compute would not have written.
+        node = self.computes['host2'].manager.rt.compute_nodes['host2']
+        self.assertEqual(node.id, instance.compute_id)
+        source = objects.ComputeNode.get_by_host_and_nodename(
+            nova_context.get_admin_context(), 'host1', 'host1'
+        )
+        instance.host = instance.node = 'host1'
+        instance.compute_id = source.id
+        instance.vm_state = vm_states.ACTIVE
+        instance.task_state = task_states.REBUILD_SPAWNING
+        instance.save()
+        migration.status = 'pre-migrating'
+        migration.save()
