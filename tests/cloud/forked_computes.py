@@ -61,6 +61,8 @@ def main():
     nova.conf.CONF(['--config-file', sys.argv[1]], project='nova')
     for module in _MODULES:
         importlib.import_module(module)
+    # So that nova-compute can read its options.
+    nova.conf.CONF.reset()
     # Nobody waits for a child that was killed.
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     for line in sys.stdin:

@@ -298,10 +298,15 @@ class Site:
         )
         self._pids[side.name] = int(self._parent.stdout.readline())
         self.await_true(
-            f'{side.compute.service} serves',
-            lambda: self._last_report(side) != before,
+            f'{side.compute.service} serves, or has ended',
+            lambda: (
+                self._last_report(side) != before
+                or not _exists(self._pids[side.name])
+            ),
             _START_SECONDS,
         )
+        if not _exists(self._pids[side.name]):
+            raise RuntimeError(f'{files[1]} says why nova-compute has ended')
         side.is_up = True
 
     def _last_report(self, side):

@@ -248,6 +248,9 @@ class Walk:
             raise RuntimeError(f'{text} in a full pool is {found.status}')
         self.site.delete(server)
         self._await_deletion(server)
+        # Placement may still have the pool as full.
+        for one in self.site.sides:
+            self.site.await_cycle(one)
         return text
 
     def lose_host(self):
