@@ -38,6 +38,7 @@ _MAX_SERVERS = 6
 _IMAGES = 3
 #: An unused image is deleted after so many seconds.
 _MIN_AGE = 10
+_MISSED = 'not reached'
 
 
 class Walk:
@@ -184,6 +185,8 @@ class Walk:
         has_hit = self._kill_at_hold(side, lambda: self._is_built(server))
         found = self.site.await_task(server, _SECONDS)
         self._note(found)
+        if found.status == 'ERROR' and has_hit == _MISSED:
+            raise RuntimeError(f'{text}: {found.fault}')
         return f'{text} {point}: {found.status}, {has_hit}'
 
     def _is_built(self, server):
@@ -205,7 +208,7 @@ class Walk:
             one.control.clear_faults()
         if hit:
             self._restart(side)
-        return 'killed' if hit else 'not reached'
+        return 'killed' if hit else _MISSED
 
     def kill_in_delete(self):
         """Kill a nova-compute at a random request of a deletion."""
