@@ -149,8 +149,16 @@ class Operations:
             self.faults.append(f'it is {found.status} after the kill')
         self._note_faults('after the kill')
         self.site.api.compute.evacuate_server(server)
-        # The API sets a task, and nova-compute ends it.
-        self.site.await_task(server, _SECONDS)
+        # Nova ends the task before it records the new host.
+        self.site.await_true(
+            'evacuated again',
+            lambda: self._is_evacuated(server) or self._has_failed(server),
+            _SECONDS,
+        )
+
+    def _has_failed(self, server):
+        found = self.site.server(server)
+        return found.status == 'ERROR' and not found.task_state
 
     def _is_evacuated(self, server):
         found = self.site.server(server)
