@@ -22,12 +22,9 @@ import signal
 import subprocess
 import sys
 import time
-import urllib.parse
 
 import openstack.connection
 import openstack.exceptions
-from pypowervm import adapter as pvm_adapter
-from pypowervm.wrappers import storage
 
 from nova_powervm.demo import cloud as cloud_lib
 from nova_powervm.demo import config
@@ -57,8 +54,6 @@ remove_unused_original_minimum_age_seconds = {min_age}
 _POLL = 0.2
 _START_SECONDS = 120.0
 _IMAGE_BYTES = 256 * 1024
-#: The REST API rounds the free space of the pool.
-_SPARE_GB = 0.02
 
 PLAIN, BLANKS, GPU = 'plain', 'blanks', 'gpu'
 
@@ -314,32 +309,6 @@ class Site:
             binary='nova-compute', host=side.name
         )
         return found.updated_at
-
-    @contextlib.contextmanager
-    def filled_pool(self, side):
-        """Leave no space in the pool in a context."""
-        rest = side.compute.host
-        address = urllib.parse.urlsplit(rest.url)
-        session = pvm_adapter.Session(
-            address.hostname,
-            rest.username,
-            rest.password,
-            protocol='http',
-            port=address.port,
-        )
-        api = pvm_adapter.Adapter(session)
-        (pool,) = storage.SSP.get(api)
-        (tier,) = storage.Tier.get(
-            api, parent_type=storage.SSP.schema_type, parent_uuid=pool.uuid
-        )
-        unit = storage.LUEnt.bld(
-            api, 'filler', pool.free_space - _SPARE_GB, thin=False
-        )
-        unit = unit.create(parent=tier)
-        try:
-            yield
-        finally:
-            api.delete_by_href(unit.href)
 
     def await_cycle(self, side):
         """Wait until nova-compute has looked at all its instances.

@@ -29,6 +29,7 @@ import tempfile
 import time
 import traceback
 
+from tests.cloud import full_pool
 from tests.cloud import pool_checks
 from tests.cloud import pool_kills
 from tests.cloud import pool_site
@@ -243,7 +244,7 @@ class Walk:
     def fill_pool(self):
         """Boot a server while somebody else has filled the pool."""
         side = self._side()
-        with self.site.filled_pool(side):
+        with full_pool.filled(side.compute.host):
             server, text, _ = self._request_boot()
             found = self.site.await_task(server, _SECONDS)
         self._note(found)
