@@ -429,9 +429,8 @@ class DiskInUse(PowerVMError):
     code = 'powervm.disk.used'
     elsewhere = False
     message = (
-        'Disk {name} is in use by a running LPAR: probably {lpar} on another '
-        'host, where the server was before. Two LPARs would destroy its '
-        'contents. Power that host off, or stop the LPAR there, and try '
+        "Disk {name} is in use by a running LPAR, probably on the server's "
+        'former host. Power that host off, or stop the LPAR there, and try '
         'again. If it is off, see [powervm]check_disks_in_use.'
     )
 

@@ -235,6 +235,8 @@ class Guide:
             f'{self._program("nova-compute")} --config-file {file} &',
             f'{openstack} {_API} 2.53 compute service set --up {name} '
             'nova-compute',
+            '# Before Ctrl-C of the demonstration, end this nova-compute: '
+            'kill %1',
         ]
 
     def _operator_commands(self, file: str = config.NOVA) -> list[str]:

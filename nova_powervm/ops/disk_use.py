@@ -25,7 +25,7 @@ def check_unused(disks: Iterable[disk_interfaces.PoolDisk]) -> None:
     """
     for known in disks:
         if known.in_use:
-            raise exception.DiskInUse(name=known.stored.name, lpar=known.lpar)
+            raise exception.DiskInUse(name=known.stored.name)
 
 
 def check_start(disks: disk_interfaces.Disks, lpar: str) -> None:
