@@ -24,14 +24,14 @@ export OS_NOVA_DISABLE_EVENTLET_PATCHING=1
 result=0
 before=$(cat .stestr/next-stream 2>/dev/null || echo none)
 # Twice as many processes as processors: services under test wait half the time.
-# What starts none, with two modules that do, takes a quarter of the time of all.
+# What starts none takes a quarter of the time of all.
 others=$((($(nproc) + 1) / 2))
 workers=$(mktemp)
 trap 'rm -f "$workers"' EXIT
 cat > "$workers" << END
-- worker: ['^tests[.]functional[.](?!test_(guide|commands)[.])']
+- worker: ['^tests[.]functional[.]']
   concurrency: $(($(nproc) * 2 - others))
-- worker: ['^tests[.](?!functional[.](?!test_(guide|commands)[.]))']
+- worker: ['^tests[.](?!functional[.])']
   concurrency: $others
 END
 "$VENV/bin/stestr" run --worker-file "$workers" "$@" || result=$?
