@@ -148,12 +148,6 @@ class Builds(shared_storage.SharedStorage):
                 preserve_ephemeral=preserve_ephemeral,
                 keeps_disks=keeps_disks,
             )
-            if evacuate and not keeps_disks:
-                LOG.warning(
-                    'This host does not see the disks of the instance: the '
-                    'root disk is made anew from the image, and others empty.',
-                    instance=instance,
-                )
             if not evacuate:
                 self._check_rebuild(
                     context,
@@ -164,6 +158,12 @@ class Builds(shared_storage.SharedStorage):
                     allocations,
                     network_info,
                     block_device_info,
+                )
+            elif not keeps_disks:
+                LOG.warning(
+                    'This host does not see the disks of the instance: the '
+                    'root disk is made anew from the image, and others empty.',
+                    instance=instance,
                 )
         raise NotImplementedError()
 

@@ -176,17 +176,11 @@ def _assemble(
     nova_placement = placement.ReportClientPlacement(virtapi)
     reader = host.HostOps(managed, disks, nova_records, nova_placement)
     slot_claims = claims.ClaimOps(inventory, nova_placement)
-    networks = network.NetworkOps(
-        drivers.load_vif_drivers(
-            vif.Context(
-                adapter,
-                managed,
-                settings,
-                port_records.NovaPortRecords(nodename),
-            )
-        ),
-        lpars,
+    ports = port_records.NovaPortRecords(nodename)
+    vifs = drivers.load_vif_drivers(
+        vif.Context(adapter, managed, settings, ports)
     )
+    networks = network.NetworkOps(vifs, lpars)
     slots = attached_slots.AttachedSlotOps(lpars, reader, slot_claims)
     removals = removal.RemovalOps(lpars, disks)
     reading = images.ImageOps()

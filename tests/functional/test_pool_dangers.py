@@ -165,6 +165,8 @@ class WanderingTest(evacuations.PoolEvacuateTestCase):
         # Not the old disk, which was still in the pool.
         self.assertEqual(base.IMAGE[:4], self.bytes_of(server)[:4])
         before = self.disks_of(server, 'host2')
+        # Asked by the first host, it says that it shares nothing with it.
+        self.regain_host('host3')
         self.lose_host('host2')
         self.regain_host('host1')
         self.assertIsNone(self.lpar(server, 'host1'))
