@@ -337,6 +337,13 @@ class DevicesDiffer(PowerVMError):
     )
 
 
+class MoveRefused(PowerVMError):
+    """A resize or cold migration is not possible."""
+
+    code = 'powervm.move.refused'
+    message = '{reason}'
+
+
 class InstanceRefused(PowerVMError):
     """The instance asks for something that this driver does not support."""
 

@@ -12,6 +12,7 @@
 
 """Verifies that an existing LPAR owns exactly its instance's slots."""
 
+from collections.abc import Collection
 from collections.abc import Iterable
 from collections.abc import Sequence
 
@@ -69,8 +70,7 @@ class AttachedSlotOps:
         gaps = [
             claim for claim in wanted if not lpar.slots.get(claim.drc_index)
         ]
-        if set(lpar.slots) - {claim.drc_index for claim in wanted}:
-            raise _slots_differ(instance, lpar, wanted)
+        self.refuse_additional(instance, lpar, wanted)
         if not gaps:
             return ()
         absent = {claim.drc_index for claim in gaps} - set(lpar.slots)
@@ -81,6 +81,21 @@ class AttachedSlotOps:
         return self._claims.assignments(
             instance.uuid, instance.lpar, gaps, self._host.view()
         )
+
+    def refuse_additional(
+        self,
+        instance: instance_spec.InstanceSpec,
+        lpar: partition.Partition,
+        wanted: Collection[claims.Claim],
+    ) -> None:
+        """Refuse an LPAR with a slot that neither Nova nor a move gave it.
+
+        :param wanted: The slots that the instance has.
+        :raises exception.SlotsDiffer: The LPAR has an additional slot.
+        """
+        known = {claim.drc_index for claim in wanted} | instance.moved_slots
+        if set(lpar.slots) - known:
+            raise _slots_differ(instance, lpar, wanted)
 
     def assign_missing(
         self,

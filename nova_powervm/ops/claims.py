@@ -140,7 +140,7 @@ class ClaimOps:
             {request.provider_uuid for request in requests},
         )
         found = claims.sort_by_slot([*own, *accelerators.to_claims(requests)])
-        self._burns.check_allocated(instance, self.select_one_time_use(found))
+        self.check_allocated(instance, found)
         if found:
             LOG.info(
                 'Instance %(instance)s gets %(slots)s.',
@@ -174,6 +174,17 @@ class ClaimOps:
             self._inventory.policy.resource_classes,
         )
         return claims.sort_by_slot([*own, *accelerators.to_claims(requests)])
+
+    def check_allocated(
+        self, instance: str, wanted: Iterable[claims.Claim]
+    ) -> None:
+        """Verify in Placement that one-time-use devices are an instance's.
+
+        :param instance: The instance's uuid.
+        :param wanted: Its claims; those of reusable devices are skipped.
+        :raises exception.ClaimFailed: A device is not allocated to it.
+        """
+        self._burns.check_allocated(instance, self.select_one_time_use(wanted))
 
     def refuse_nova_devices(
         self, instance: str, requests: Iterable[accelerators.Request]

@@ -56,6 +56,9 @@ class InstanceSpec:
     :param extra_specs: Extra specs of its flavor.
     :param stored_slots: Uuid to slot provider, as Nova stored them with the
         instance when it was claimed.
+    :param moved_slots: DRC indexes of slots that a move takes from its LPAR
+        or gives to it. The LPAR loses those that the instance does not have
+        any more.
     :param requests: Its accelerator requests.
     :param ports: Its ports; None if they are unknown, which leaves the
         adapters of its LPAR unchanged.
@@ -63,6 +66,8 @@ class InstanceSpec:
     :param memory_mb: Memory of its flavor in MiB.
     :param vcpus: vCPUs of its flavor.
     :param allocations: As Nova passes them to the driver.
+    :param uses_stored_slots: Whether a build uses ``stored_slots`` instead of
+        allocations, which Nova does not pass then.
     :param root: The root disk that a build creates.
     :param blanks: Its disks beside the root disk.
     :param keeps_disks: Whether a build uses the disks that it has on storage
@@ -79,12 +84,14 @@ class InstanceSpec:
     stored_slots: Mapping[str, claims.SlotProvider] = dataclasses.field(
         default_factory=dict
     )
+    moved_slots: frozenset[int] = frozenset()
     requests: Sequence[accelerators.Request] = ()
     ports: network_ops.InstancePorts | None = None
     name: str = ''
     memory_mb: int = 0
     vcpus: int = 0
     allocations: Mapping[str, Mapping[str, Any]] | None = None
+    uses_stored_slots: bool = False
     root: RootDisk | None = None
     blanks: Sequence[storage.Disk] = ()
     keeps_disks: bool = False

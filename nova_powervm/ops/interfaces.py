@@ -103,6 +103,15 @@ class Partitions(Protocol):
         :returns: The LPAR as the host reports it afterwards.
         """
 
+    def reshape(self, spec: partition.PartitionSpec) -> partition.Partition:
+        """Give a stopped LPAR the sizes and the slots of a spec.
+
+        Its other attributes stay as they are.
+
+        :returns: The LPAR as the host reports it afterwards.
+        :raises exception.PartitionNotFound: There is no such LPAR.
+        """
+
     def delete(self, uuid: str) -> None:
         """Delete a stopped LPAR, if it exists, which frees its slots."""
 

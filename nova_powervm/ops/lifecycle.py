@@ -20,7 +20,6 @@ from oslo_log import log as logging
 
 from nova_powervm import exception
 from nova_powervm.devices import claims
-from nova_powervm.devices import host
 from nova_powervm.devices import slots
 from nova_powervm.instance import network
 from nova_powervm.instance import partition
@@ -32,6 +31,7 @@ from nova_powervm.ops import host as host_ops
 from nova_powervm.ops import instance_spec
 from nova_powervm.ops import interfaces
 from nova_powervm.ops import network as network_ops
+from nova_powervm.ops import partition_specs
 from nova_powervm.ops import removal
 
 LOG = logging.getLogger(__name__)
@@ -58,7 +58,7 @@ class LifecycleOps:
     :param disk_builds: Prepares the disks of builds.
     :param networks: Connects ports.
     :param removals: Removes LPARs.
-    :param proc_units_factor: Processing units per virtual processor.
+    :param specs: Specifies LPARs.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class LifecycleOps:
         disk_builds: build_disks.DiskOps,
         networks: network_ops.NetworkOps,
         removals: removal.RemovalOps,
-        proc_units_factor: float,
+        specs: partition_specs.PartitionSpecs,
     ) -> None:
         self._partitions = partitions
         self._host = host
@@ -79,7 +79,7 @@ class LifecycleOps:
         self._disk_builds = disk_builds
         self._networks = networks
         self._removal = removals
-        self._factor = proc_units_factor
+        self._specs = specs
 
     def spawn(self, instance: instance_spec.InstanceSpec) -> None:
         """Create and start the LPAR of an instance, with disks and ports.
@@ -199,6 +199,15 @@ class LifecycleOps:
         :raises exception.ClaimFailed: The allocations do not cover what the
             flavor requests.
         """
+        if instance.uses_stored_slots:
+            found = self._claims.stored_claims(
+                instance.uuid,
+                instance.extra_specs,
+                instance.stored_slots,
+                instance.requests,
+            )
+            self._claims.check_allocated(instance.uuid, found)
+            return found
         return self._claims.claim(
             instance.uuid,
             instance.allocations,
@@ -217,7 +226,7 @@ class LifecycleOps:
         claimed = self.claim(instance)
         # The sizes of a host never change, but its slots do.
         view = self._host.view() if claimed else self._host.last_or_read().view
-        spec = self._make_spec(instance, claimed, view)
+        spec = self._specs.make(instance, claimed, view)
         connections = self._networks.connect(instance.known_ports)
         return _Plan(
             spec=spec,
@@ -239,26 +248,6 @@ class LifecycleOps:
             instance.uuid, plan.spec.uuid, plan.claimed, self._host.view()
         )
         self._claims.burn(instance.uuid, plan.claimed)
-
-    def _make_spec(
-        self,
-        instance: instance_spec.InstanceSpec,
-        claimed: Sequence[claims.Claim],
-        view: host.HostView,
-    ) -> partition.PartitionSpec:
-        """Specify the LPAR, and check that the host can create it."""
-        uuid = partition.lpar_uuid(instance.uuid)
-        partition.check_memory(instance.memory_mb, view.memory_region_mb)
-        return partition.PartitionSpec(
-            uuid=uuid,
-            name=partition.lpar_name(instance.name),
-            memory_mb=instance.memory_mb,
-            vcpus=instance.vcpus,
-            proc_units=partition.proc_units(
-                instance.vcpus, self._factor, view.min_units_per_vcpu
-            ),
-            slots=self._claims.assignments(instance.uuid, uuid, claimed, view),
-        )
 
     def _remove_interrupted_build(
         self, spec: partition.PartitionSpec, delete_disks: bool

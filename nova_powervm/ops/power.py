@@ -68,6 +68,10 @@ class PowerOps:
         """
         return lpar_state.power(self._partitions.state(uuid))
 
+    def is_running(self, lpar: partition.Partition) -> bool:
+        """Return whether an LPAR, as just read, is not off."""
+        return removal.is_active(lpar)
+
     def power_on(self, instance: instance_spec.InstanceSpec) -> None:
         """Start an instance's LPAR with exactly its slots and ports.
 
@@ -86,7 +90,7 @@ class PowerOps:
         :raises exception.PortsUnknown: Neutron did not report its ports.
         """
         lpar = interfaces.require_lpar(self._partitions, instance.lpar)
-        power = _require_known_state(instance, lpar)
+        power = require_known_state(instance, lpar)
         if power is lpar_state.Power.SUSPENDED:
             raise exception.PartitionNotStartable(
                 name=lpar.name,
@@ -219,7 +223,7 @@ class PowerOps:
         :raises exception.PortsUnknown: Neutron did not report its ports.
         """
         lpar = interfaces.require_lpar(self._partitions, instance.lpar)
-        power = _require_known_state(instance, lpar)
+        power = require_known_state(instance, lpar)
         missing = self._slots.find_missing(instance, lpar)
         with self._networks.compare_adapters(
             lpar.uuid, instance.ports
@@ -276,7 +280,7 @@ class PowerOps:
         return True
 
 
-def _require_known_state(
+def require_known_state(
     instance: instance_spec.InstanceSpec, lpar: partition.Partition
 ) -> lpar_state.Power:
     """Return an LPAR's power state; refuse one that the host does not know."""

@@ -141,13 +141,19 @@ class RestPartitions:
         :returns: The LPAR, from the host's answer.
         """
         with errors.translated(f'creating LPAR {spec.name}'):
-            try:
-                lpar = self._build(spec)
-            except ValueError as error:
-                raise exception.PartitionConflict(
-                    name=spec.name, uuid=spec.uuid, reason=error
-                ) from error
-            return _partition(lpar.create())
+            return _partition(self._build_checked(spec).create())
+
+    def _build_checked(self, spec: partition.PartitionSpec) -> Any:
+        """Return the document of a new LPAR.
+
+        :raises exception.PartitionConflict: pypowervm refuses the spec.
+        """
+        try:
+            return self._build(spec)
+        except ValueError as error:
+            raise exception.PartitionConflict(
+                name=spec.name, uuid=spec.uuid, reason=error
+            ) from error
 
     def _build(self, spec: partition.PartitionSpec) -> Any:
         managed = self._managed.wrapper
@@ -203,6 +209,42 @@ class RestPartitions:
                 owned.remove(slot)
             owned.extend(self._required(slots))
             return _partition(lpar.update())
+
+    @errors.retried_on_conflict
+    def reshape(self, spec: partition.PartitionSpec) -> partition.Partition:
+        """Give a stopped LPAR the sizes and the slots of a spec.
+
+        What the spec does not name stays as it is, and so do a size and its
+        limits if the size does not change. Slots that it does not name are
+        freed. pypowervm's ``LPARBuilder.rebuild`` would replace all of it.
+
+        :returns: The LPAR as the host reports it afterwards.
+        :raises exception.PartitionNotFound: There is no such LPAR.
+        """
+        with errors.translated(f'changing LPAR {spec.name}'):
+            try:
+                lpar = _LPAR.get(self._adapter, uuid=spec.uuid)
+            except pvm.HttpNotFound as error:
+                raise exception.PartitionNotFound(uuid=spec.uuid) from error
+            new = self._build_checked(spec)
+            _set_memory(lpar.mem_config, new.mem_config)
+            _set_processors(lpar, new)
+            self._set_slots(lpar, spec)
+            return _partition(lpar.update())
+
+    def _set_slots(self, lpar: Any, spec: partition.PartitionSpec) -> None:
+        """Leave an LPAR the slots of a spec only, all of them required."""
+        owned = lpar.io_config.io_slots
+        kept = {
+            slot.drc_index
+            for slot in owned
+            if slot.drc_index in spec.drc_indexes and slot.required
+        }
+        for slot in [s for s in owned if s.drc_index not in kept]:
+            owned.remove(slot)
+        owned.extend(
+            self._required(s for s in spec.slots if s.drc_index not in kept)
+        )
 
     @errors.retried
     def delete(self, uuid: str) -> None:
@@ -299,6 +341,31 @@ def _partition(lpar: Any) -> partition.Partition:
         },
         handle=lpar,
     )
+
+
+def _set_memory(present: Any, new: Any) -> None:
+    """Set memory and its limits, unless an LPAR has that much already."""
+    if present.desired == new.desired:
+        return
+    present.min, present.desired, present.max = new.min, new.desired, new.max
+
+
+def _set_processors(present: Any, new: Any) -> None:
+    """Set the processors of an LPAR, unless it has them already.
+
+    One that somebody gave dedicated processors gets shared ones again: the
+    flavor describes nothing else.
+    """
+    if _processors(present.proc_config) == _processors(new.proc_config):
+        return
+    if present.proc_config.has_dedicated:
+        present.proc_config = new.proc_config
+        return
+    old, wanted = (lpar.proc_config.shared_proc_cfg for lpar in (present, new))
+    for limit in ('min', 'desired', 'max'):
+        for what in ('units', 'virtual'):
+            name = f'{limit}_{what}'
+            setattr(old, name, getattr(wanted, name))
 
 
 def _processors(config: Any) -> tuple[int, float]:

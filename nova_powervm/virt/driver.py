@@ -35,12 +35,12 @@ from nova_powervm.ops import host as host_ops
 from nova_powervm.ops import instance_spec
 from nova_powervm.virt import accelerator_requests
 from nova_powervm.virt import action_events
-from nova_powervm.virt import builds
 from nova_powervm.virt import driver_base
 from nova_powervm.virt import errors
 from nova_powervm.virt import instance_ports
 from nova_powervm.virt import interrupted_evacuations
 from nova_powervm.virt import live_migration
+from nova_powervm.virt import moves
 from nova_powervm.virt import port_records
 from nova_powervm.virt import services
 from nova_powervm.virt import translation
@@ -62,7 +62,7 @@ _REBOOT_EVENT = 'powervm_reboot'
 
 
 @errors.translate_errors
-class PowerVMDriver(builds.Builds, unsupported.Unsupported):
+class PowerVMDriver(moves.Moves, unsupported.Unsupported):
     """Runs instances as LPARs of one PowerVM (NovaLink) host.
 
     The ``[powervm]`` options are read once, when it is created.
@@ -375,7 +375,10 @@ class PowerVMDriver(builds.Builds, unsupported.Unsupported):
             instance, network_info, self._nodename()
         )
         return translation.describe_instance(
-            instance, requests=requests, ports=ports
+            instance,
+            extra_specs=translation.required_specs(instance),
+            requests=requests,
+            ports=ports,
         )
 
     def power_on(
@@ -462,6 +465,14 @@ class PowerVMDriver(builds.Builds, unsupported.Unsupported):
             start = self._describe_start(
                 context, instance, network_info, accel_info
             )
+            if reboot_type == 'HARD':
+                self._repair_lpar(
+                    context,
+                    instance,
+                    network_info,
+                    block_device_info,
+                    start.requests,
+                )
             self._services().power.reboot(
                 start,
                 hard=reboot_type == 'HARD',

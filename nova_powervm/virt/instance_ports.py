@@ -76,6 +76,26 @@ def _shows_bindings(context: Any, host: str) -> bool:
     return False
 
 
+def bind_ports(instance: Any, host: str) -> Any:
+    """Have Neutron bind the ports of an instance to this host.
+
+    :param instance: nova.objects.Instance.
+    :param host: Nova's name of this host.
+    :returns: Nova's network information of the ports.
+    :raises exception.PortsUnknown: Neutron did not answer.
+    """
+    context = nova_context.get_admin_context()
+    api = neutron.API()
+    try:
+        api.setup_instance_network_on_host(context, instance, host)
+        return api.get_instance_nw_info(context, instance, force_refresh=True)
+    except Exception as error:
+        # Nova's network API passes on any error of Neutron's client.
+        raise exception.PortsUnknown(
+            instance=instance.uuid, reason=error
+        ) from error
+
+
 def describe_ports(
     instance: Any, network_info: Iterable[Any] | None, host: str
 ) -> network_ops.InstancePorts | None:

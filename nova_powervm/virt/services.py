@@ -35,10 +35,12 @@ from nova_powervm.ops import images
 from nova_powervm.ops import interfaces
 from nova_powervm.ops import lifecycle
 from nova_powervm.ops import network
+from nova_powervm.ops import partition_specs
 from nova_powervm.ops import pool_orphans
 from nova_powervm.ops import power
 from nova_powervm.ops import readiness
 from nova_powervm.ops import removal
+from nova_powervm.ops import resize
 from nova_powervm.ops import stopped_lpars
 from nova_powervm.powervm import disk
 from nova_powervm.powervm import events
@@ -64,6 +66,7 @@ class Services:
     :param claims: Finds the slots of instances.
     :param provider_tree: Updates Nova's provider tree.
     :param lifecycle: Creates and removes LPARs.
+    :param resizes: Changes existing LPARs.
     :param removal: Removes LPARs, and the remains of builds.
     :param pool_orphans: Removes disks of deleted instances of other hosts.
     :param images: Reads images.
@@ -82,6 +85,7 @@ class Services:
     claims: claims.ClaimOps
     provider_tree: updating.ProviderTreeUpdater
     lifecycle: lifecycle.LifecycleOps
+    resizes: resize.ResizeOps
     removal: removal.RemovalOps
     pool_orphans: pool_orphans.PoolOrphans
     images: images.ImageOps
@@ -183,6 +187,10 @@ def _assemble(
     networks = network.NetworkOps(vifs, lpars)
     slots = attached_slots.AttachedSlotOps(lpars, reader, slot_claims)
     removals = removal.RemovalOps(lpars, disks)
+    powers = power.PowerOps(lpars, slots, networks, disks)
+    specs = partition_specs.PartitionSpecs(
+        slot_claims, settings.proc_units_factor
+    )
     reading = images.ImageOps()
     return Services(
         host=reader,
@@ -204,12 +212,15 @@ def _assemble(
             build_disks.DiskOps(disks, reading),
             networks,
             removals,
-            settings.proc_units_factor,
+            specs,
+        ),
+        resizes=resize.ResizeOps(
+            lpars, reader, slot_claims, slots, specs, disks, powers
         ),
         removal=removals,
         pool_orphans=pool_orphans.PoolOrphans(disks, nova_records),
         images=reading,
-        power=power.PowerOps(lpars, slots, networks, disks),
+        power=powers,
         attached_slots=slots,
         network=networks,
         partitions=lpars,

@@ -28,6 +28,7 @@ from nova_powervm.ops import host as host_ops
 from nova_powervm.ops import instance_spec
 from nova_powervm.virt import images
 from nova_powervm.virt import instance_records
+from nova_powervm.virt import move_records
 
 CONF = nova.conf.CONF
 
@@ -105,23 +106,38 @@ def blank_disks(block_device_info: Any) -> tuple[storage.Disk, ...]:
 
 
 def describe_instance(
-    instance: Any, **rest: Any
+    instance: Any, *, flavor: Any = None, **rest: Any
 ) -> instance_spec.InstanceSpec:
     """Describe an instance for an operation.
 
     :param instance: nova.objects.Instance; its resources are loaded if
         necessary.
+    :param flavor: nova.objects.Flavor; None for the instance's present one.
     :param rest: Further fields of the specification.
     """
+    flavor = flavor or instance.flavor
+    fields = {
+        'extra_specs': dict(flavor.extra_specs or {}),
+        'stored_slots': instance_records.stored_slots(instance.resources),
+    }
     return instance_spec.InstanceSpec(
         uuid=instance.uuid,
         name=instance.name,
-        memory_mb=instance.flavor.memory_mb,
-        vcpus=instance.flavor.vcpus,
-        extra_specs=dict(instance.flavor.extra_specs or {}),
-        stored_slots=instance_records.stored_slots(instance.resources),
-        **rest,
+        memory_mb=flavor.memory_mb,
+        vcpus=flavor.vcpus,
+        **(fields | rest),
     )
+
+
+def required_specs(instance: Any) -> dict[str, str]:
+    """Return the extra specs whose slots an instance must have.
+
+    After a move that failed, Nova may record the flavor of one side with the
+    allocations of the other. Then the allocations decide.
+    """
+    if move_records.has_failed(instance):
+        return {}
+    return dict(instance.flavor.extra_specs or {})
 
 
 def available_resource(

@@ -20,13 +20,10 @@ module stands for one part of the driver that is still to be written.
 
 from nova_powervm.virt.unsupported import consoles
 from nova_powervm.virt.unsupported import guests
-from nova_powervm.virt.unsupported import moves
 from nova_powervm.virt.unsupported import volumes
 
 
-class Unsupported(
-    guests.Guests, consoles.Consoles, moves.Moves, volumes.Volumes
-):
+class Unsupported(guests.Guests, consoles.Consoles, volumes.Volumes):
     """Refuses the operations that the driver does not support yet.
 
     A method raises NotImplementedError where Nova's API turns that into 501.

@@ -121,10 +121,18 @@ def _other_requests(instance: Any) -> Iterator[str]:
         )
 
 
-def _specs_and_properties(instance: Any, image_meta: Any) -> Iterator[str]:
-    extra_specs = instance.flavor.extra_specs or {}
+def refused_specs(flavor: Any) -> Iterator[str]:
+    """Yield the extra specs of a flavor that are not supported.
+
+    :param flavor: nova.objects.Flavor.
+    """
+    extra_specs = flavor.extra_specs or {}
     for unsupported in supported_features.refused_extra_specs(extra_specs):
         yield f'the flavor asks for {unsupported}'
+
+
+def _specs_and_properties(instance: Any, image_meta: Any) -> Iterator[str]:
+    yield from refused_specs(instance.flavor)
     for unsupported in supported_features.refused_properties(
         _properties(image_meta)
     ):

@@ -85,7 +85,7 @@ class TidyTest(unittest.TestCase):
             unittest.mock.MagicMock(),
             unittest.mock.Mock(),
             self.removal,
-            0.5,
+            unittest.mock.Mock(),
         )
         spec = partition.PartitionSpec(
             self.host.uuid, 'vm1', 512, 1, 0.1, slots=()

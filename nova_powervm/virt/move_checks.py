@@ -1,0 +1,137 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""What is checked on both hosts before a guest is stopped for a move."""
+
+from typing import Any
+
+from nova.compute import rpcapi
+
+from nova_powervm import exception
+from nova_powervm.instance import moves
+from nova_powervm.ops import instance_spec
+from nova_powervm.virt import builds
+from nova_powervm.virt import driver_base
+from nova_powervm.virt import errors
+from nova_powervm.virt import move_records
+from nova_powervm.virt import translation
+from nova_powervm.virt.unsupported import build_requests
+
+#: What the source sends to the destination, and what that answers.
+_POOL = 'pool'
+_MOVED = 'moved'
+_REFUSAL = 'refusal'
+
+
+@errors.translate_errors
+class MoveChecks(builds.Builds):
+    """Refuses moves that could not be finished."""
+
+    def _check_move(
+        self,
+        context: Any,
+        instance: Any,
+        move: Any,
+        source: instance_spec.InstanceSpec,
+        flavor: Any,
+    ) -> bool:
+        """Check all that can be known before a guest is stopped for a move.
+
+        :returns: Whether the guest is running.
+        """
+        refused = [
+            *moves.refused_disk_changes(
+                move_records.disk_sizes(instance.flavor),
+                move_records.disk_sizes(flavor),
+            ),
+            *build_requests.refused_specs(flavor),
+        ]
+        if refused:
+            raise exception.MoveRefused(reason='; '.join(refused))
+        running = self._services()
+        lpar = running.resizes.check_source(source)
+        if move_records.is_within_host(move):
+            running.resizes.check_target(_describe_target(instance, flavor))
+        else:
+            self._check_other_host(context, instance, move)
+        if flavor.root_gb > instance.flavor.root_gb:
+            running.disks.check_growth(source.lpar, flavor.root_gb)
+        return running.power.is_running(lpar)
+
+    def _check_other_host(
+        self, context: Any, instance: Any, move: Any
+    ) -> None:
+        """Ask the destination whether it can continue an instance.
+
+        Nova has no call for this. The one that asks about shared storage fits,
+        and answers without changing anything.
+        """
+        pool = self._pool()
+        if pool is None or not self._kept_disks(instance):
+            raise exception.MoveRefused(
+                reason='its disks are not in a shared storage pool '
+                '([powervm]disk_driver), so no other host sees them',
+            )
+        answer = rpcapi.ComputeAPI().check_instance_shared_storage(
+            context,
+            {
+                _POOL: pool.identity(),
+                'lpar': driver_base.lpar_of(instance),
+                _MOVED: instance.uuid,
+            },
+            instance=instance,
+            host=move.dest_compute,
+        )
+        if not isinstance(answer, dict):
+            answer = {_REFUSAL: 'its driver cannot receive instances'}
+        if answer[_REFUSAL]:
+            raise exception.MoveRefused(
+                reason=f'host {move.dest_compute} cannot run it: '
+                f'{answer[_REFUSAL]}',
+            )
+
+    def check_instance_shared_storage_remote(
+        self, context: Any, data: dict[str, str]
+    ) -> Any:
+        """Answer a host that shares its storage, or wants to move here.
+
+        :param data: What :meth:`check_instance_shared_storage_local` or
+            :meth:`migrate_disk_and_power_off` of the other host sends.
+        :returns: Whether the storage is shared; for a move, what prevents it.
+        """
+        is_shared = super().check_instance_shared_storage_remote(context, data)
+        if _MOVED not in data:
+            return is_shared
+        if not is_shared:
+            return {_REFUSAL: 'it does not see the same shared storage pool'}
+        try:
+            self._check_arrival(context, data[_MOVED])
+        except exception.PowerVMError as error:
+            return {_REFUSAL: str(error)}
+        return {_REFUSAL: None}
+
+    def _check_arrival(self, context: Any, uuid: str) -> None:
+        """Check whether this host can run an instance that moves here."""
+        instance = move_records.read_moving(uuid)
+        target = _describe_target(instance, instance.new_flavor)
+        running = self._services()
+        running.resizes.check_target(target)
+        running.resizes.check_absent(target)
+
+
+def _describe_target(instance: Any, flavor: Any) -> instance_spec.InstanceSpec:
+    """Describe an instance as its move is to leave it."""
+    return translation.describe_instance(
+        instance,
+        flavor=flavor,
+        stored_slots=move_records.new_slots(instance),
+    )

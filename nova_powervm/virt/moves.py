@@ -1,0 +1,313 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The methods of the compute driver for resizes and cold migrations.
+
+Nova calls the source in migrate_disk_and_power_off and confirm_migration, and
+the destination in finish_migration. A revert destroys the instance on the
+destination before finish_revert_migration continues it on the source. In a
+resize within a host all of these calls go to that host, and the LPAR is the
+same one throughout.
+"""
+
+import contextlib
+import dataclasses
+from collections.abc import Iterator
+from typing import Any
+
+from nova import exception as nova_exception
+from nova.compute import task_states
+from oslo_log import log as logging
+
+from nova_powervm import exception
+from nova_powervm.ops import instance_spec
+from nova_powervm.virt import errors
+from nova_powervm.virt import move_checks
+from nova_powervm.virt import move_records
+from nova_powervm.virt import move_repairs
+from nova_powervm.virt import port_records
+from nova_powervm.virt import translation
+
+LOG = logging.getLogger(__name__)
+
+
+@errors.translate_errors
+class Moves(move_checks.MoveChecks, move_repairs.MoveRepairs):
+    """Resizes instances and moves them to other hosts."""
+
+    def migrate_disk_and_power_off(
+        self,
+        context: Any,
+        instance: Any,
+        dest: str,
+        flavor: Any,
+        network_info: Any,
+        block_device_info: Any = None,
+        timeout: int = 0,
+        retry_interval: int = 0,
+    ) -> str:
+        """Stop an instance that moves, after checking that it can.
+
+        The LPAR stays as it is, so that the move can be reverted.
+
+        :param flavor: The new flavor.
+        :returns: Nothing that finish_migration needs.
+        :raises nova.exception.InstanceFaultRollback: The move is not
+            possible; the server continues as it was.
+        """
+        self._deferred_starts.forget(instance)
+        with self._refused_moves(instance):
+            move = move_records.move_of(instance)
+            source = translation.describe_instance(
+                instance, blanks=translation.blank_disks(block_device_info)
+            )
+            is_running = self._check_move(
+                context, instance, move, source, flavor
+            )
+            self._stop_for_move(
+                source,
+                timeout,
+                is_running=is_running,
+                drops_swap=not move_records.is_within_host(move)
+                and flavor.swap != instance.flavor.swap,
+            )
+        return ''
+
+    @contextlib.contextmanager
+    def _refused_moves(self, instance: Any) -> Iterator[None]:
+        """Let the server continue as it was if a move is refused.
+
+        Nova releases the claim on the target in its next cycle, unless the
+        instance still has a migration context. On a resize within one host it
+        would have one, and the devices would stay claimed as long as the
+        instance exists. Therefore drop the context.
+        """
+        try:
+            yield
+        except Exception as error:
+            # Whatever it is, the instance is where it was.
+            reason = _reason(error)
+            LOG.error('The move is refused: %s', reason, instance=instance)
+            instance.drop_migration_context()
+            raise nova_exception.InstanceFaultRollback(
+                nova_exception.NovaException(
+                    f'PowerVM: the server is not moved, and continues as it '
+                    f'was: {reason}'
+                )
+            ) from error
+
+    def _stop_for_move(
+        self,
+        source: instance_spec.InstanceSpec,
+        timeout: int,
+        *,
+        is_running: bool,
+        drops_swap: bool,
+    ) -> None:
+        """Stop a guest; start it again if this fails."""
+        resizes = self._services().resizes
+        try:
+            resizes.stop(source, timeout, drops_swap=drops_swap)
+        except exception.PowerVMError:
+            with contextlib.suppress(exception.PowerVMError):
+                resizes.undo_stop(
+                    dataclasses.replace(source, power_on=is_running),
+                    drops_swap=drops_swap,
+                )
+            raise
+
+    def finish_migration(
+        self,
+        context: Any,
+        migration: Any,
+        instance: Any,
+        disk_info: Any,
+        network_info: Any,
+        image_meta: Any,
+        resize_instance: bool,
+        allocations: Any,
+        block_device_info: Any = None,
+        power_on: bool = True,
+        share_info: Any = None,
+    ) -> None:
+        """Continue an instance on this host with its new flavor and slots.
+
+        Burn one-time-use devices last, just before the LPAR gets them. After
+        any error but these Nova would show the server as if it were well.
+
+        :raises nova.exception.NovaException: The server goes to ERROR. A hard
+            reboot continues it on this host.
+        """
+        with _errors_out():
+            if move_records.is_within_host(migration):
+                self._finish_within_host(
+                    instance, allocations, block_device_info, power_on
+                )
+            else:
+                self._build_moved(
+                    context,
+                    instance,
+                    allocations,
+                    network_info,
+                    block_device_info,
+                    power_on,
+                )
+
+    def _finish_within_host(
+        self,
+        instance: Any,
+        allocations: Any,
+        block_device_info: Any,
+        power_on: bool,
+    ) -> None:
+        self._services().resizes.finish(
+            translation.describe_instance(
+                instance,
+                allocations=allocations,
+                moved_slots=move_records.moved_slots(instance),
+                blanks=translation.blank_disks(block_device_info),
+                power_on=power_on,
+            ),
+            keeps_swap=not move_records.changes_swap(instance),
+        )
+
+    def _build_moved(
+        self,
+        context: Any,
+        instance: Any,
+        allocations: Any,
+        network_info: Any,
+        block_device_info: Any,
+        power_on: bool,
+    ) -> None:
+        """Build an LPAR for an instance whose disks are in the pool."""
+        build = self._describe_build(
+            context,
+            instance,
+            None,
+            (),
+            None,
+            allocations,
+            network_info,
+            block_device_info,
+            (),
+            keeps_disks=True,
+            power_on=power_on,
+        )
+        with self._services().network.hold_resources(build.known_ports):
+            self._services().lifecycle.spawn(build)
+        self._record_pool(instance)
+
+    def confirm_migration(
+        self, context: Any, migration: Any, instance: Any, network_info: Any
+    ) -> None:
+        """Remove the LPAR of the source, and grow the root disk.
+
+        The disk grows only now: it could not shrink again in a revert.
+        """
+        with _errors_out():
+            if not move_records.is_within_host(migration):
+                self._services().lifecycle.destroy(
+                    instance.uuid, delete_disks=False
+                )
+                self._services().network.release_unused(
+                    port_records.NovaInstanceMarks(instance, self._nodename())
+                )
+        if instance.task_state not in (
+            task_states.DELETING,
+            task_states.SOFT_DELETING,
+        ):
+            old, new = instance.old_flavor, instance.flavor
+            if old is None or new.root_gb > old.root_gb:
+                self._grow_root(instance, new.root_gb)
+
+    def destroy(
+        self,
+        context: Any,
+        instance: Any,
+        network_info: Any,
+        block_device_info: Any = None,
+        destroy_disks: bool = True,
+        destroy_secrets: bool = True,
+    ) -> None:
+        """Remove the instance's LPAR; see :meth:`.builds.Builds.destroy`.
+
+        In a revert its disks stay, and within a host the LPAR, too: Nova
+        destroys the side of the destination, and the source continues with
+        what they have in common.
+        """
+        if instance.task_state == task_states.RESIZE_REVERTING:
+            destroy_disks = False
+            if move_records.is_within_host(move_records.move_of(instance)):
+                LOG.info(
+                    'The LPAR stays for the revert of the resize.',
+                    instance=instance,
+                )
+                return
+        super().destroy(
+            context,
+            instance,
+            network_info,
+            block_device_info,
+            destroy_disks,
+            destroy_secrets,
+        )
+
+    def finish_revert_migration(
+        self,
+        context: Any,
+        instance: Any,
+        network_info: Any,
+        migration: Any,
+        block_device_info: Any = None,
+        power_on: bool = True,
+        share_info: Any = None,
+    ) -> None:
+        """Give the LPAR its former slots, sizes and swap disk, and start it.
+
+        Nova also calls this while nova-compute starts, for an instance that
+        it was about to move when it was killed.
+
+        :raises nova.exception.NovaException: The server goes to ERROR. A hard
+            reboot tries again.
+        """
+        with _errors_out():
+            self._put_back(
+                instance,
+                network_info,
+                block_device_info,
+                power_on=power_on,
+                keeps_swap=not move_records.changes_swap(instance),
+            )
+
+
+def _reason(error: Exception) -> str:
+    """Return the reason why a move is refused.
+
+    The text of another host's error includes its traceback.
+    """
+    if isinstance(error, exception.PowerVMError):
+        return error.summary
+    return str(error).partition('\n')[0]
+
+
+@contextlib.contextmanager
+def _errors_out() -> Iterator[None]:
+    """Raise what makes Nova set the server to ERROR, with a reason.
+
+    Nova would ignore InstanceNotFound, and take an InstanceFaultRollback or a
+    NotImplementedError for a move that has not begun.
+    """
+    try:
+        yield
+    except exception.PowerVMError as error:
+        raise nova_exception.NovaException(str(error)) from error

@@ -1,0 +1,215 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Servers move between hosts that share a storage pool."""
+
+import base64
+
+from tests.functional import base
+from tests.functional import moving
+from tests.functional import one_time_use
+from tests.functional import pools
+
+WRITTEN = b'written by the guest'
+
+
+class PoolMoveTestCase(
+    one_time_use.OneTimeUseTestCase, moving.MovingTestCase, pools.PoolTestCase
+):
+    """Two hosts with one pool and the same DRC indexes."""
+
+    def setUp(self):
+        super().setUp()
+        self.flags(allow_resize_to_same_host=False)
+        self.start_site()
+
+    def prepare(self):
+        for host in ('host1', 'host2'):
+            self.release_all(host)
+        self._run_periodics()
+
+    def release_all(self, host):
+        """Make burned devices available again."""
+        for index in self.burned(host):
+            self.release(index, host)
+
+    def boot_on_first(self, groups=None, **options):
+        """Boot a server on the first host, whose guest writes to its disk."""
+        options = {'disk': 1} | options
+        server = self.boot(
+            base.gpu_groups(1) if groups is None else groups,
+            request={'host': 'host1', **options.pop('request', {})},
+            **options,
+        )
+        self.control().write_disk(
+            self.disks_of(server)['root']['udid'],
+            base64.b64encode(WRITTEN).decode(),
+        )
+        return server
+
+    def bytes_of(self, server, host='host2'):
+        """Return the first bytes of a server's root disk."""
+        udid = self.disks_of(server, host)['root']['udid']
+        return self.control(host).contents(udid)[: len(WRITTEN)]
+
+    def mapped(self, server, host):
+        """Return name, client slot and address of the disks of an LPAR."""
+        name = self.instance(server).name
+        return {
+            (mapping['name'], mapping['client_slot'], mapping['lua'])
+            for mapping in self.vios(host)['scsi_mappings']
+            if mapping['client'] == name
+        }
+
+    def ports_of(self, server, host):
+        """Return MAC address, virtual slot and VLAN of each adapter."""
+        return [
+            (adapter['mac'], adapter['slot'], adapter['vlan'])
+            for adapter in self.adapters(server, host)
+        ]
+
+
+class PoolMoveTest(PoolMoveTestCase):
+    def test_server_moves_between_hosts(self):
+        self.tell_stories()
+
+    def story_server_is_migrated_with_device_disks_and_ports(self):
+        ports = [self.make_port() for _ in range(2)]
+        server = self.boot_on_first(
+            ephemeral=1,
+            swap=512,
+            networks=[{'port': port['id']} for port in ports],
+            request={'config_drive': True},
+        )
+        mapped = self.mapped(server, 'host1')
+        adapters = self.ports_of(server, 'host1')
+        (old,) = self.owned(server)
+
+        server = self.migrate(server)
+
+        self.assertEqual('host2', server['OS-EXT-SRV-ATTR:host'])
+        (new,) = self.owned(server, 'host2')
+        self.assertEqual('not activated', self.lpar(server, 'host1').state)
+        self.assertEqual('running', self.lpar(server, 'host2').state)
+        self.assertEqual({old}, self.owned(server, 'host1'))
+        self.assertEqual({new}, self.slots_of(server['id'], 'host2'))
+        self.assertEqual({old}, self.slots_of(self.migration_uuid(server)))
+        self.assertEqual(mapped, self.mapped(server, 'host2'))
+        self.assertEqual(adapters, self.ports_of(server, 'host2'))
+        self.assertEqual(WRITTEN, self.bytes_of(server))
+        self.assert_burned(old, host='host1')
+        self.assert_burned(new, host='host2')
+
+        server = self.confirm(server)
+
+        self.assertIsNone(self.lpar(server, 'host1'))
+        self.assertEqual([], self.vios('host1')['scsi_mappings'])
+        self.assertEqual([], self.media('host1'))
+        self.assertEqual(WRITTEN, self.bytes_of(server))
+        self.assertEqual({new}, self.owned(server, 'host2'))
+        self.assertEqual('running', self.lpar(server, 'host2').state)
+        self._run_periodics()
+        self.assert_burned(old, host='host1')
+        self.assert_burned(new, host='host2')
+
+    def story_migration_is_reverted(self):
+        server = self.boot_on_first(swap=512, request={'config_drive': True})
+        document = self.document(server)
+        mapped = self.mapped(server, 'host1')
+        (old,) = self.owned(server)
+        server = self.migrate(server)
+        (new,) = self.owned(server, 'host2')
+        server = self.revert(server)
+        self.assertEqual('host1', server['OS-EXT-SRV-ATTR:host'])
+        self.assertIsNone(self.lpar(server, 'host2'))
+        self.assertEqual([], self.vios('host2')['scsi_mappings'])
+        self.assertEqual([], self.media('host2'))
+        self.assertEqual(document, self.document(server))
+        self.assertEqual(mapped, self.mapped(server, 'host1'))
+        self.assertEqual(WRITTEN, self.bytes_of(server))
+        self.assertEqual({old}, self.slots_of(server['id']))
+        self._run_periodics()
+        self.assert_burned(old, host='host1')
+        self.assert_burned(new, host='host2')
+
+    def story_resize_between_hosts_changes_all_sizes(self):
+        server = self.boot_on_first(swap=512)
+        server = self.resize(
+            server,
+            base.gpu_groups(1) | base.gpu_groups(2) | {'group_policy': 'none'},
+            memory_mb=1024,
+            disk=3,
+            swap=1024,
+        )
+        self.assertEqual('host2', server['OS-EXT-SRV-ATTR:host'])
+        self.assertEqual(2, len(self.owned(server, 'host2')))
+        self.assertEqual(1024, self.lpar(server, 'host2').memory_mb)
+        self.assertEqual(1.0, self.disks_of(server)['swap']['capacity'])
+        server = self.confirm(server)
+        self.assertEqual(3.0, self.disks_of(server)['root']['capacity'])
+        self.assertEqual(WRITTEN, self.bytes_of(server))
+        self.assertEqual(2, len(self.mapped(server, 'host2')))
+
+    def story_resize_between_hosts_is_reverted(self):
+        server = self.boot_on_first(swap=512)
+        document = self.document(server)
+        server = self.resize(server, memory_mb=1024, disk=3)
+        self.assertNotIn('swap', self.disks_of(server))
+        server = self.revert(server)
+        self.assertEqual(document, self.document(server))
+        disks = self.disks_of(server)
+        self.assertEqual(1.0, disks['root']['capacity'])
+        self.assertEqual(0.5, disks['swap']['capacity'])
+        self.assertEqual(WRITTEN, self.bytes_of(server))
+        self.assertEqual(2, len(self.mapped(server, 'host1')))
+
+    def story_server_is_deleted_while_it_waits_for_confirmation(self):
+        server = self.boot_on_first(request={'config_drive': True})
+        server = self.migrate(server)
+        self._delete_server(server)
+        for host in ('host1', 'host2'):
+            self.assertIsNone(self.lpar(server, host))
+            self.assertEqual([], self.vios(host)['scsi_mappings'])
+            self.assertEqual([], self.media(host))
+        self.assertEqual({}, self.disks_of(server))
+
+    def story_taken_slot_is_refused_before_guest_is_stopped(self):
+        server = self.boot_on_first()
+        for index in self.slot_providers('host2'):
+            self.control('host2').set_owner(f'{index:08X}', 'database')
+        before = self.host_state('host1'), self.host_state('host2')
+        reason = self.refuse_move(server, 'migrate')
+        self.assertIn('host host2 cannot run it', reason)
+        self.assertIn('owned by', reason)
+        self.assertEqual(
+            before, (self.host_state('host1'), self.host_state('host2'))
+        )
+        self.assert_burned(host='host2')
+        for index in self.slot_providers('host2'):
+            self.control('host2').set_owner(f'{index:08X}', None)
+
+    def story_failed_finish_is_recovered_by_hard_reboot(self):
+        server = self.boot_on_first(swap=512)
+        self.control('host2').plan_job('PowerOn', 'HSCL0000 No.')
+        server = self.migrate(server, expected='ERROR')
+        self.assertEqual('host2', server['OS-EXT-SRV-ATTR:host'])
+        self.assertIsNone(self.lpar(server, 'host2'))
+        self.assertEqual(WRITTEN, self.bytes_of(server))
+        server = self.reboot_hard(server)
+        self.assertEqual('running', self.lpar(server, 'host2').state)
+        self.assertEqual(
+            self.owned(server, 'host2'), self.slots_of(server['id'], 'host2')
+        )
+        self.assertEqual(WRITTEN, self.bytes_of(server))
+
+    def document(self, server, host='host1'):
+        """Return what a host reports of a server's LPAR."""
+        return self._partition(server['OS-EXT-SRV-ATTR:instance_name'], host)
