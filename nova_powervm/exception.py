@@ -411,9 +411,9 @@ class DiskMissing(PowerVMError):
     code = 'powervm.disk.missing'
     elsewhere = False
     message = (
-        'The {what} disk of instance {instance} is not in the shared storage '
-        'pool of this host, so the server cannot continue with its disks '
-        'here. List them with `pvmctl lu list`. Those that are there stay.'
+        'The {what} disk of {owner} is not in {place} of this host, so the '
+        'server cannot continue with its disks here. List them with `pvmctl '
+        'lu list` or `pvmctl vdisk list`. Those that are there stay.'
     )
 
 
@@ -424,8 +424,8 @@ class DiskAmbiguous(PowerVMError):
     elsewhere = False
     message = (
         'The shared storage pool has {count} logical units that may be the '
-        '{what} disk of instance {instance}, one of them {name}. Find out '
-        'with `pvmctl lu list` which one is right, rename the others, and try '
+        '{what} disk of {owner}, one of them {name}. Find out with '
+        '`pvmctl lu list` which one is right, rename the others, and try '
         'again.'
     )
 

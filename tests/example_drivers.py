@@ -85,6 +85,8 @@ class ExampleDisks:
         self.context = context
         #: Name to size in bytes.
         self.made = {}
+        #: Name to size in GB, of those that were made with one.
+        self.sizes = {}
         #: LPAR uuid to names.
         self.attached = collections.defaultdict(list)
 
@@ -109,6 +111,7 @@ class ExampleDisks:
     def _make(self, lpar, disk, size):
         name = storage.disk_name(lpar, disk.role)
         self.made[name] = size
+        self.sizes[name] = disk.size_gb
         return disk_interfaces.Stored(name, None)
 
     def make_medium(self, lpar, iso):
@@ -118,6 +121,33 @@ class ExampleDisks:
 
     def attach(self, lpar, stored):
         self.attached[lpar] += [each.name for each in stored]
+
+    def check_growth(self, lpar, size_gb):
+        self._root(lpar)
+
+    def grow_root(self, lpar, size_gb):
+        root = self._root(lpar)
+        is_smaller = self.sizes[root] < size_gb
+        if is_smaller:
+            self.sizes[root] = size_gb
+        return is_smaller
+
+    def _root(self, lpar):
+        for role in storage.ROOTS:
+            name = storage.disk_name(lpar, role)
+            if name in self.made:
+                return name
+        raise exception.DiskMissing(
+            owner=f'LPAR {lpar}', what='root', place='the example'
+        )
+
+    def fit_swap(self, lpar, swap):
+        name = storage.disk_name(lpar, storage.SWAP)
+        if swap is None or self.sizes.get(name) != swap.size_gb:
+            if self.made.pop(name, None) is not None:
+                self.attached[lpar].remove(name)
+            if swap is not None:
+                self.attach(lpar, [self.make_blank(lpar, swap)])
 
     def stems(self):
         return {storage.stem_of(name) for name in self.made}

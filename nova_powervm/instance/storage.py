@@ -22,6 +22,8 @@ from nova_powervm import exception
 
 GIB = 1024**3
 _MIB_PER_GIB = 1024
+#: Hosts report sizes in GB with a few digits.
+ROUNDING_GB = 0.01
 
 _STEM = 14
 
@@ -30,6 +32,7 @@ _STEM = 14
 ROOT = 'r'
 #: A root disk of the image's size, which Placement does not count.
 UNCOUNTED_ROOT = 'x'
+ROOTS = (ROOT, UNCOUNTED_ROOT)
 SWAP = 's'
 EPHEMERALS = '0123456789'
 
@@ -60,6 +63,11 @@ class Disk:
         return f'{role_name(self.role)} disk of {self.size_gb:g} GB'
 
 
+def is_same_size(size_gb: float, other_gb: float) -> bool:
+    """Return whether two sizes are equal as far as a host reports them."""
+    return abs(size_gb - other_gb) <= ROUNDING_GB
+
+
 def role_name(role: str) -> str:
     """Return a role in words."""
     if role in EPHEMERALS:
@@ -69,7 +77,7 @@ def role_name(role: str) -> str:
 
 def is_root(role: str) -> bool:
     """Return whether a role is that of a root disk."""
-    return role in (ROOT, UNCOUNTED_ROOT)
+    return role in ROOTS
 
 
 def root_role(flavor_gb: int) -> str:

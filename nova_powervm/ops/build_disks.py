@@ -234,25 +234,51 @@ class _KeptDisks:
         self._driver = disks
 
     def make(self, iso: bytes | None) -> list[disk_interfaces.Stored]:
-        """Create the config drive only.
+        """Create the config drive, and the swap disk if it is missing.
 
         Ask again whether a disk is in use: other requests of the build may
         have taken minutes.
         """
-        stored = [found.stored for found in self.find()]
+        kept = self.find()
         LOG.info(
             'Keeping the disks %s.',
-            ', '.join(item.name for item in stored),
+            ', '.join(known.stored.name for known in kept),
             instance_uuid=self._instance.uuid,
         )
+        stored = [known.stored for known in kept]
+        for disk in self._instance.blanks:
+            if disk.role == storage.SWAP:
+                stored += self._swap(kept, disk)
         if iso is not None:
             stored.append(self._driver.make_medium(self._instance.lpar, iso))
         return stored
 
+    def _swap(
+        self, kept: Sequence[disk_interfaces.PoolDisk], wanted: storage.Disk
+    ) -> list[disk_interfaces.Stored]:
+        """Create the swap disk unless it is kept."""
+        for known in kept:
+            if known.disk.role == wanted.role:
+                self._compare(known.disk, wanted)
+                return []
+        return [self._driver.make_blank(self._instance.lpar, wanted)]
+
+    def _compare(self, swap: storage.Disk, wanted: storage.Disk) -> None:
+        """Log that a swap disk has not the flavor's size."""
+        if not storage.is_same_size(swap.size_gb, wanted.size_gb):
+            LOG.warning(
+                'Keeping the %(swap)s, although the flavor has one of '
+                '%(size)g GB.',
+                {'swap': swap, 'size': wanted.size_gb},
+                instance_uuid=self._instance.uuid,
+            )
+
     def find(self) -> list[disk_interfaces.PoolDisk]:
         """Return the instance's disks, the root disk first.
 
-        :raises exception.DiskMissing: One of them does not exist.
+        A swap disk may be missing: it holds nothing worth keeping.
+
+        :raises exception.DiskMissing: Another one does not exist.
         :raises exception.DiskAmbiguous: Several may be one of them.
         :raises exception.DiskInUse: A running LPAR uses one of them.
         """
@@ -267,6 +293,8 @@ class _KeptDisks:
                     functools.partial(operator.eq, disk.role),
                 )
                 for disk in self._instance.blanks
+                if disk.role != storage.SWAP
+                or any(known.disk.role == disk.role for known in found)
             ),
         ]
         disk_use.check_unused(wanted)
@@ -280,18 +308,7 @@ class _KeptDisks:
     ) -> disk_interfaces.PoolDisk:
         """Return the only disk of a role."""
         matching = [known for known in found if is_wanted(known.disk.role)]
-        if not matching:
-            raise exception.DiskMissing(
-                instance=self._instance.uuid, what=what
-            )
-        if len(matching) > 1:
-            raise exception.DiskAmbiguous(
-                instance=self._instance.uuid,
-                what=what,
-                count=len(matching),
-                name=matching[0].stored.name,
-            )
-        return matching[0]
+        return disk_use.only(matching, what, f'instance {self._instance.uuid}')
 
 
 def _disks(

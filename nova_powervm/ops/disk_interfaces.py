@@ -212,6 +212,41 @@ class Disks(Protocol):
             an LPAR without any, on whichever host.
         """
 
+    def check_growth(self, lpar: str, size_gb: float) -> None:
+        """Refuse a larger root disk if there is no space for it.
+
+        A disk that is large enough passes. Nothing is changed.
+
+        :param lpar: Upper-case PowerVM uuid.
+        :param size_gb: The size in GiB that the root disk is to have.
+        :raises exception.NoRoom: There is not enough space.
+        :raises exception.DiskMissing: The LPAR has no root disk.
+        """
+
+    def grow_root(self, lpar: str, size_gb: float) -> bool:
+        """Enlarge an LPAR's root disk if it is smaller, and keep its contents.
+
+        A running LPAR may use the disk, of a pool also on another host.
+
+        :param lpar: Upper-case PowerVM uuid.
+        :param size_gb: The size in GiB that it is to have.
+        :returns: Whether it was smaller.
+        :raises exception.DiskMissing: The LPAR has no root disk.
+        """
+
+    def fit_swap(self, lpar: str, swap: storage.Disk | None) -> None:
+        """Give an LPAR that is off exactly one swap disk, or none.
+
+        Keep a swap disk of the right size, and replace others: they hold
+        nothing. The other disks stay connected as they are.
+
+        :param lpar: Upper-case PowerVM uuid.
+        :param swap: The swap disk; None for none. With one, the LPAR exists.
+        :raises exception.NoRoom: There is not enough space.
+        :raises exception.RestError: Another host still has the swap disk
+            connected that is to be replaced.
+        """
+
     def stems(self) -> Collection[str]:
         """Return what the names of our disks begin with, one for each LPAR.
 

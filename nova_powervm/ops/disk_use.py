@@ -10,8 +10,12 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Keeps two LPARs from writing to one disk of a shared pool."""
+"""Which disks of a shared pool an LPAR can use.
 
+Two LPARs must never write to one disk.
+"""
+
+from collections.abc import Collection
 from collections.abc import Iterable
 
 from nova_powervm import exception
@@ -38,3 +42,26 @@ def check_start(disks: disk_interfaces.Disks, lpar: str) -> None:
     """
     if disks.pool is not None:
         check_unused(disks.pool.disks(lpar))
+
+
+def only(
+    matching: Collection[disk_interfaces.PoolDisk], what: str, owner: str
+) -> disk_interfaces.PoolDisk:
+    """Return the only one of the disks that have the wanted role.
+
+    :param matching: All disks of the owner with this role.
+    :param what: The role in words.
+    :param owner: The instance or LPAR, for messages.
+    :raises exception.DiskMissing: There is none.
+    :raises exception.DiskAmbiguous: There are several.
+    """
+    if not matching:
+        raise exception.DiskMissing(
+            owner=owner, what=what, place='the shared storage pool'
+        )
+    first = next(iter(matching))
+    if len(matching) > 1:
+        raise exception.DiskAmbiguous(
+            owner=owner, what=what, count=len(matching), name=first.stored.name
+        )
+    return first

@@ -22,6 +22,7 @@ from pypowervm.wrappers import storage as pvm_storage
 from nova_powervm import exception
 from nova_powervm.devices import host
 from nova_powervm.instance import storage
+from nova_powervm.powervm.disk import room
 from nova_powervm.powervm.disk import server_groups
 from nova_powervm.powervm.disk import volume_groups
 
@@ -90,6 +91,37 @@ def addition(
         asked = True
         group.virtual_disks.append(build())
         return True
+
+    return edit
+
+
+def find_root(group: pvm_storage.VG, lpar: str) -> pvm_storage.VDisk:
+    """Return the root disk of an LPAR in a group.
+
+    :raises exception.DiskMissing: There is none.
+    """
+    for role in storage.ROOTS:
+        disk = find(group, storage.disk_name(lpar, role))
+        if disk is not None:
+            return disk
+    raise exception.DiskMissing(
+        owner=f'LPAR {lpar}', what='root', place=f'volume group {group.name}'
+    )
+
+
+def growth(lpar: str, size_gb: float) -> Callable[[pvm_storage.VG], bool]:
+    """Return an edit that enlarges an LPAR's root disk if it is smaller.
+
+    :param size_gb: Its size in GiB.
+    :returns: An edit for :meth:`.volume_groups.VolumeGroups.change`.
+    """
+
+    def edit(group: pvm_storage.VG) -> bool:
+        disk = find_root(group, lpar)
+        is_smaller = room.is_smaller(disk.capacity, size_gb)
+        if is_smaller:
+            disk.capacity = size_gb
+        return is_smaller
 
     return edit
 

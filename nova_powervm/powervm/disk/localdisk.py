@@ -13,7 +13,6 @@
 """The disk driver ``localdisk``: disks in a volume group of a VIOS."""
 
 import contextlib
-import math
 from collections.abc import Callable
 from collections.abc import Collection
 from collections.abc import Sequence
@@ -131,11 +130,7 @@ class LocalDisk:
             for disk in group.virtual_disks
             if storage.belongs_to(disk.name, lpar)
         ]
-        unit = volume_groups.unit_gb(group)
-        needed = [
-            math.ceil(disk.size_gb / unit) * unit if unit else disk.size_gb
-            for disk in disks
-        ]
+        needed = [volume_groups.rounded(group, disk.size_gb) for disk in disks]
         room.check_free(
             self._groups,
             group.available_size + sum(freed),
@@ -193,14 +188,9 @@ class LocalDisk:
         :raises exception.RestError: There is no space.
         """
         name = storage.disk_name(lpar, disk.role)
-
-        def clear() -> None:
-            self._mappings.detach(lpar)
-            self._groups.change_all(
-                group_contents.removal(lambda found: found == name)
-            )
-
-        made = self._make(name, disk, image.RAW, clear)
+        made = self._make(
+            name, disk, image.RAW, lambda: self._remove_disk(lpar, name)
+        )
         return disk_interfaces.Stored(name, made)
 
     @errors.retried
@@ -214,6 +204,59 @@ class LocalDisk:
         """Map storage to an LPAR, unless it is mapped already."""
         elements = [item.handle for item in stored]
         self._mappings.attach(self._groups.vios, lpar, elements)
+
+    @errors.retried
+    def check_growth(self, lpar: str, size_gb: float) -> None:
+        """Verify that there is enough space for a larger root disk.
+
+        :raises exception.NoRoom: There is too little.
+        :raises exception.DiskMissing: There is no such disk.
+        """
+        group = self._groups.read()
+        root = group_contents.find_root(group, lpar)
+        if room.is_smaller(root.capacity, size_gb):
+            room.check_free(
+                self._groups,
+                group.available_size,
+                volume_groups.rounded(group, size_gb) - root.capacity,
+                f'enlarging {root.name} from {root.capacity:g} GB to '
+                f'{size_gb:g} GB',
+            )
+
+    def grow_root(self, lpar: str, size_gb: float) -> bool:
+        """Enlarge the virtual disk of an LPAR's root disk if it is smaller.
+
+        :raises exception.DiskMissing: There is no such disk.
+        :raises exception.RestError: There is no space.
+        """
+        root = group_contents.find_root(self._groups.read(), lpar)
+        if not room.is_smaller(root.capacity, size_gb):
+            return False
+        group = self._groups.change(group_contents.growth(lpar, size_gb))
+        self._made(group, storage.base_name(root.name), size_gb)
+        return True
+
+    @errors.retried
+    def fit_swap(self, lpar: str, swap: storage.Disk | None) -> None:
+        """Make sure that an LPAR has exactly this swap disk; see the protocol.
+
+        :raises exception.RestError: There is no space.
+        """
+        name = storage.disk_name(lpar, storage.SWAP)
+        group = self._groups.read()
+        found = group_contents.find(group, name)
+        size_gb = volume_groups.rounded(group, swap.size_gb) if swap else 0
+        if found and not storage.is_same_size(found.capacity, size_gb):
+            LOG.info('Deleting %s of %g GB.', name, found.capacity)
+            self._remove_disk(lpar, name)
+            found = None
+        if swap is not None:
+            stored = (
+                disk_interfaces.Stored(name, found)
+                if found
+                else self.make_blank(lpar, swap)
+            )
+            self.attach(lpar, [stored])
 
     def stems(self) -> frozenset[str]:
         """Return the stems of the driver's disks, one for each LPAR."""
@@ -251,6 +294,13 @@ class LocalDisk:
         for vios in sorted(servers):
             self._groups.change_all(edit, vios)
 
+    def _remove_disk(self, lpar: str, name: str) -> None:
+        """Unmap a disk of an LPAR, and delete it."""
+        self._mappings.detach(lpar, name)
+        self._groups.change_all(
+            group_contents.removal(lambda found: found == name)
+        )
+
     def _make(
         self,
         name: str,
@@ -287,7 +337,7 @@ class LocalDisk:
         The VIOS rounds sizes up to the group's unit.
         """
         disk = group_contents.find(group, name)
-        if disk is None or disk.capacity < (size_gb - room.ROUNDING_GB):
+        if disk is None or room.is_smaller(disk.capacity, size_gb):
             what = 'no disk' if disk is None else f'{disk.capacity} GB'
             raise exception.RestError(
                 action=f'making the virtual disk {name}',

@@ -14,6 +14,7 @@
 
 import dataclasses
 from collections.abc import Collection
+from collections.abc import Container
 from collections.abc import Iterable
 from collections.abc import Iterator
 
@@ -25,6 +26,7 @@ from nova_powervm import exception
 from nova_powervm.instance import image
 from nova_powervm.instance import storage
 from nova_powervm.ops import disk_interfaces
+from nova_powervm.ops import disk_use
 from nova_powervm.powervm.disk import image_cache
 from nova_powervm.powervm.disk import pools
 
@@ -86,6 +88,40 @@ class PoolDisks:
                     in_use=self._checks_use and bool(unit.in_use),
                     stored=self.stored(unit),
                 )
+
+    def of_roles(
+        self, lpar: str, roles: Container[str]
+    ) -> list[disk_interfaces.PoolDisk]:
+        """Find the disks of an LPAR with certain roles."""
+        return [
+            known for known in self.disks(lpar) if known.disk.role in roles
+        ]
+
+    def root(self, lpar: str) -> disk_interfaces.PoolDisk:
+        """Find the root disk of an LPAR.
+
+        :raises exception.DiskMissing: There is none.
+        :raises exception.DiskAmbiguous: There are several.
+        """
+        roots = self.of_roles(lpar, storage.ROOTS)
+        return disk_use.only(roots, 'root', f'LPAR {lpar}')
+
+    def sort_swaps(
+        self, lpar: str, wanted: storage.Disk | None
+    ) -> tuple[disk_interfaces.Stored | None, list[disk_interfaces.PoolDisk]]:
+        """Find the swap disks of an LPAR.
+
+        :param wanted: The one that it should have; None for none.
+        :returns: One of this size, if there is one, and all others.
+        """
+        found = self.of_roles(lpar, storage.SWAP)
+        for known in found:
+            if wanted and storage.is_same_size(
+                known.disk.size_gb, wanted.size_gb
+            ):
+                found.remove(known)
+                return known.stored, found
+        return None, found
 
     def stored(self, unit: pvm_storage.LUEnt) -> disk_interfaces.Stored:
         """Return a logical unit in the form in which it can be attached."""

@@ -237,7 +237,7 @@ class StoragePool:
             made = next((u for u in self.units() if u.name == name), None)
             if made is None:
                 raise
-        return _checked(made, size_gb)
+        return _checked(made, size_gb, 'creating')
 
     @errors.retried_on_conflict
     def rename(self, unit: storage.LUEnt, name: str) -> storage.LUEnt:
@@ -259,6 +259,23 @@ class StoragePool:
                 )
             current.set_parm_value('UnitName', name)
             return current.update(timeout=session.ANSWER_SECONDS)
+
+    @errors.retried_on_conflict
+    def grow(self, unit: storage.LUEnt, size_gb: float) -> None:
+        """Enlarge a logical unit, which may be in use, if it is smaller.
+
+        Its contents stay.
+
+        :param size_gb: Its size in GiB.
+        :raises exception.RestError: The pool refuses it.
+        """
+        with errors.translated(f'enlarging logical unit {unit.name}'):
+            # With its ETag, a try that failed would get its own change back.
+            current = unit.refresh(use_etag=False)
+            if room.is_smaller(current.capacity, size_gb):
+                current.set_float_gb_value('UnitCapacity', size_gb)
+                current = current.update(timeout=session.ANSWER_SECONDS)
+        _checked(current, size_gb, 'enlarging')
 
     @errors.retried
     def delete(self, unit: storage.LUEnt, *, etag: str | None = None) -> None:
@@ -357,11 +374,13 @@ def has_clones(image: storage.LUEnt, units: Iterable[storage.LUEnt]) -> bool:
     return any(is_clone_of(unit, image) for unit in units)
 
 
-def _checked(unit: storage.LUEnt, size_gb: float) -> storage.LUEnt:
-    """Verify that a new logical unit is not too small."""
-    if unit.capacity < size_gb - room.ROUNDING_GB:
+def _checked(
+    unit: storage.LUEnt, size_gb: float, action: str
+) -> storage.LUEnt:
+    """Verify that a logical unit is not too small after a request."""
+    if room.is_smaller(unit.capacity, size_gb):
         raise exception.RestError(
-            action=f'creating logical unit {unit.name}',
+            action=f'{action} logical unit {unit.name}',
             reason=f'it has {unit.capacity:g} GB instead of {size_gb:g} GB',
         )
     return unit

@@ -13,9 +13,12 @@
 """Space for disks, as pypowervm's wrappers report it in GB."""
 
 from nova_powervm import exception
+from nova_powervm.instance import storage
 
-#: The host reports sizes in GB with a few digits.
-ROUNDING_GB = 0.01
+
+def is_smaller(size_gb: float, wanted_gb: float) -> bool:
+    """Return whether a disk that the host reports is too small."""
+    return size_gb < wanted_gb - storage.ROUNDING_GB
 
 
 def check_free(
@@ -27,7 +30,7 @@ def check_free(
     :param what: What needs the space, for the message.
     :raises exception.NoRoom: There is too little.
     """
-    if needed_gb > free_gb + ROUNDING_GB:
+    if needed_gb > free_gb + storage.ROUNDING_GB:
         raise exception.NoRoom(
             place=place,
             free_gb=f'{free_gb:g}',

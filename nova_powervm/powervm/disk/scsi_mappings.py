@@ -66,9 +66,10 @@ class ScsiMappings:
     ) -> bool:
         """Map storage of a VIOS to an LPAR, unless it is mapped already.
 
-        Each element is alone on its client adapter, whose virtual slot depends
-        only on the parameters: then the devices of a guest have the same
-        addresses on every host.
+        Each element is alone on its client adapter, and other mappings stay
+        as they are. If the LPAR has none, virtual slots depend only on the
+        parameters: then the devices of a guest have the same addresses on
+        every host.
 
         :param vios: Uuid of the server.
         :param lpar: Upper-case PowerVM uuid.
@@ -86,30 +87,39 @@ class ScsiMappings:
                     {'name': server.name, 'state': server.state, 'lpar': lpar},
                 )
                 return False
-            wanted = [
-                scsi_mapper.build_vscsi_mapping(
-                    None, server, lpar, element, lpar_slot_num=slot
-                )
-                for slot, element in zip(
-                    _client_slots(number), elements, strict=False
+            missing = [
+                element
+                for element in elements
+                if not scsi_mapper.find_maps(
+                    server.scsi_mappings, lpar, stg_elem=element
                 )
             ]
-            if any([scsi_mapper.add_map(server, new) for new in wanted]):
+            # Mappings that pypowervm copies from others share an adapter.
+            server.scsi_mappings.extend(
+                virtual_io_server.VSCSIMapping.bld(
+                    self._adapter, None, lpar, element, lpar_slot_num=slot
+                )
+                for slot, element in zip(
+                    _free_slots(server, lpar, number), missing, strict=False
+                )
+            )
+            if missing:
                 server.update(timeout=session.ANSWER_SECONDS)
             return True
 
-    def detach(self, lpar: str) -> set[str]:
-        """Unmap all storage of an LPAR on all servers, if there is any.
+    def detach(self, lpar: str, name: str | None = None) -> set[str]:
+        """Unmap storage of an LPAR on all servers, if there is any.
 
         :param lpar: Upper-case PowerVM uuid; the LPAR may no longer exist.
-        :returns: Uuids of the servers that had mappings of it.
+        :param name: Name of the storage; None for all.
+        :returns: Uuids of the servers that had such mappings.
         """
         found: set[str] = set()
-        self._detach(lpar, found)
+        self._detach(lpar, name, found)
         return found
 
     @errors.retried_on_conflict
-    def _detach(self, lpar: str, found: set[str]) -> None:
+    def _detach(self, lpar: str, name: str | None, found: set[str]) -> None:
         action = f'unmapping the storage of LPAR {lpar}'
         with self._changing, errors.translated(action):
             for server in _VIOS.get(self._adapter, xag=[const.XAG.VIO_SMAP]):
@@ -117,6 +127,7 @@ class ScsiMappings:
                     mapping
                     for mapping in server.scsi_mappings
                     if _is_mapped_to(mapping, lpar)
+                    and (name is None or _is_of(mapping, name))
                 ]
                 for mapping in doomed:
                     server.scsi_mappings.remove(mapping)
@@ -127,6 +138,20 @@ class ScsiMappings:
 
     def _read(self, vios: str) -> virtual_io_server.VIOS:
         return _VIOS.get(self._adapter, uuid=vios, xag=[const.XAG.VIO_SMAP])
+
+
+def _free_slots(
+    server: virtual_io_server.VIOS, lpar: str, number: int
+) -> Iterator[int | None]:
+    """Yield the slots of :func:`_client_slots` that no adapter has."""
+    taken = {
+        mapping.client_adapter.lpar_slot_num
+        for mapping in server.scsi_mappings
+        if mapping.client_adapter is not None and _is_mapped_to(mapping, lpar)
+    }
+    for slot in _client_slots(number):
+        if slot is None or slot not in taken:
+            yield slot
 
 
 def _client_slots(number: int) -> Iterator[int | None]:
@@ -154,3 +179,11 @@ def _is_mapped_to(mapping: virtual_io_server.VSCSIMapping, lpar: str) -> bool:
         return bool(client.upper() == lpar.upper())
     element = mapping.backing_storage
     return element is not None and storage.belongs_to(element.name or '', lpar)
+
+
+def _is_of(mapping: virtual_io_server.VSCSIMapping, name: str) -> bool:
+    """Return whether storage with a name is mapped."""
+    element = mapping.backing_storage
+    return element is not None and (
+        storage.base_name(element.name or '') == name
+    )

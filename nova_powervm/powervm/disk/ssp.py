@@ -193,9 +193,8 @@ class SharedStoragePool:
         :raises exception.NoRoom: There is too little space.
         """
         self._remove_leftovers(
-            known
-            for known in self._pool.disks(lpar)
-            if known.disk.role == disk.role
+            self._pool.of_roles(lpar, disk.role),
+            storage.unit_name(lpar, disk.role),
         )
         self._check_free([disk])
         return self._pool.stored(self._make(lpar, disk))
@@ -227,6 +226,47 @@ class SharedStoragePool:
                 action=f'mapping storage to LPAR {lpar}',
                 reason='the Virtual I/O Server does not run',
             )
+
+    @errors.retried
+    def check_growth(self, lpar: str, size_gb: float) -> None:
+        """Verify that there is enough space for a larger root disk.
+
+        :raises exception.NoRoom: There is too little.
+        :raises exception.DiskMissing: There is no such disk.
+        """
+        root = self._pool.root(lpar).disk
+        if room.is_smaller(root.size_gb, size_gb):
+            self._check_free_gb(
+                size_gb - root.size_gb,
+                f'enlarging the {root} to {size_gb:g} GB',
+            )
+
+    def grow_root(self, lpar: str, size_gb: float) -> bool:
+        """Enlarge the logical unit of an LPAR's root disk if it is smaller.
+
+        :raises exception.DiskMissing: There is no such disk.
+        """
+        root = self._pool.root(lpar)
+        if not room.is_smaller(root.disk.size_gb, size_gb):
+            return False
+        self._units.grow(root.stored.handle.unit, size_gb)
+        return True
+
+    @errors.retried
+    def fit_swap(self, lpar: str, swap: storage.Disk | None) -> None:
+        """Make sure that an LPAR has exactly this swap disk; see the protocol.
+
+        :raises exception.NoRoom: There is too little space.
+        :raises exception.RestError: Another host maps the old swap disk.
+        """
+        fitting, others = self._pool.sort_swaps(lpar, swap)
+        if others:
+            self._mappings.detach(lpar, others[0].stored.name)
+        for known in others:
+            LOG.info('Deleting the %s of LPAR %s.', known.disk, lpar)
+            self._units.delete(known.stored.handle.unit)
+        if swap is not None:
+            self.attach(lpar, [fitting or self.make_blank(lpar, swap)])
 
     def stems(self) -> frozenset[str]:
         """Return the stems of this host's own media and virtual disks.
@@ -306,10 +346,13 @@ class SharedStoragePool:
         return self._units.create(name, disk.size_gb, pools.DISK, origin)
 
     def _remove_leftovers(
-        self, found: Iterable[disk_interfaces.PoolDisk]
+        self,
+        found: Iterable[disk_interfaces.PoolDisk],
+        name: str | None = None,
     ) -> None:
         """Delete what an interrupted build of an LPAR left.
 
+        :param name: Name of all of it; None to unmap whatever the LPAR has.
         :raises exception.DiskInUse: A running LPAR uses some of it; nothing
             was deleted.
         """
@@ -320,7 +363,7 @@ class SharedStoragePool:
                 '%s was left by an interrupted build; recreating it.',
                 known.stored.name,
             )
-            self._mappings.detach(known.lpar)
+            self._mappings.detach(known.lpar, name)
             self._units.delete(known.stored.handle.unit)
 
     def _check_free(self, disks: Sequence[storage.Disk]) -> None:
@@ -332,11 +375,14 @@ class SharedStoragePool:
         :raises exception.NoRoom: There is too little.
         """
         size_gb = sum(disk.size_gb for disk in disks)
+        self._check_free_gb(size_gb, ', '.join(map(str, disks)))
+
+    def _check_free_gb(self, size_gb: float, what: str) -> None:
         room.check_free(
             self._units,
             round(self._units.usage().free_gb, 2),
             round(size_gb / self._overcommitment, 2),
-            ', '.join(map(str, disks)),
+            what,
         )
 
 

@@ -106,6 +106,28 @@ class NoDisks:
     ) -> None:
         """Do nothing: no disk was made."""
 
+    def check_growth(self, lpar: str, size_gb: float) -> None:
+        """Refuse the larger disk.
+
+        :raises exception.ConfigurationError: Always.
+        """
+        raise self._refusal()
+
+    def grow_root(self, lpar: str, size_gb: float) -> bool:
+        """Refuse the larger disk.
+
+        :raises exception.ConfigurationError: Always.
+        """
+        raise self._refusal()
+
+    def fit_swap(self, lpar: str, swap: storage.Disk | None) -> None:
+        """Refuse a swap disk; there is none to remove.
+
+        :raises exception.ConfigurationError: One is wanted.
+        """
+        if swap is not None:
+            raise self._refusal()
+
     def stems(self) -> frozenset[str]:
         """Return an empty set: there are no disks."""
         return frozenset()

@@ -14,6 +14,7 @@
 
 import contextlib
 import copy
+import math
 import threading
 from collections.abc import Callable
 
@@ -214,6 +215,12 @@ def unit_gb(group: storage.VG) -> float:
         return float(text or 0)
     except ValueError:
         return 0.0
+
+
+def rounded(group: storage.VG, size_gb: float) -> float:
+    """Return the size in GB that a disk of a wanted size gets."""
+    unit = unit_gb(group)
+    return math.ceil(size_gb / unit) * unit if unit else size_gb
 
 
 def _attempt(
