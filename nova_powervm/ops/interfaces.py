@@ -187,6 +187,8 @@ class Records(Protocol):
     ) -> Mapping[str, Mapping[str, claims.SlotProvider]]:
         """Find the slot providers that Nova stored with instances.
 
+        While an instance moves, include those of both sides.
+
         :param lpars: Upper-case PowerVM uuids.
         :returns: LPAR uuid to slot providers by uuid, without foreign LPARs.
             An instance that is deleted or has no host holds nothing.

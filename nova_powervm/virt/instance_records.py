@@ -25,6 +25,7 @@ from nova.objects import fields
 from nova_powervm.devices import claims
 from nova_powervm.devices import names
 from nova_powervm.instance import partition
+from nova_powervm.virt import move_records
 
 #: Statuses of evacuations that Nova has completed.
 _SUCCEEDED = ('done', 'completed')
@@ -117,7 +118,7 @@ class NovaRecords:
     ) -> Mapping[str, Mapping[str, claims.SlotProvider]]:
         """Find the slot providers that Nova stored with instances.
 
-        While an instance moves, include those of both hosts.
+        While an instance moves, include those of both sides.
 
         :param lpars: Upper-case PowerVM uuids.
         :returns: LPAR uuid to slot providers by uuid, without foreign LPARs.
@@ -167,8 +168,8 @@ def _find(
 
 def _providers(instance: Any) -> Mapping[str, claims.SlotProvider]:
     lists = [instance.resources]
-    move = instance.migration_context
-    if move:
+    if move_records.is_moving(instance):
+        move = instance.migration_context
         lists += [move.old_resources, move.new_resources]
     return {
         uuid: provider

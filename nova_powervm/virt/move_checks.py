@@ -22,7 +22,7 @@ from nova_powervm.ops import instance_spec
 from nova_powervm.virt import builds
 from nova_powervm.virt import driver_base
 from nova_powervm.virt import errors
-from nova_powervm.virt import move_records
+from nova_powervm.virt import instance_moves
 from nova_powervm.virt import translation
 from nova_powervm.virt.unsupported import build_requests
 
@@ -50,8 +50,8 @@ class MoveChecks(builds.Builds):
         """
         refused = [
             *moves.refused_disk_changes(
-                move_records.disk_sizes(instance.flavor),
-                move_records.disk_sizes(flavor),
+                instance_moves.disk_sizes(instance.flavor),
+                instance_moves.disk_sizes(flavor),
             ),
             *build_requests.refused_specs(flavor),
         ]
@@ -59,7 +59,7 @@ class MoveChecks(builds.Builds):
             raise exception.MoveRefused(reason='; '.join(refused))
         running = self._services()
         lpar = running.resizes.check_source(source)
-        if move_records.is_within_host(move):
+        if instance_moves.is_within_host(move):
             running.resizes.check_target(_describe_target(instance, flavor))
         else:
             self._check_other_host(context, instance, move)
@@ -121,7 +121,7 @@ class MoveChecks(builds.Builds):
 
     def _check_arrival(self, context: Any, uuid: str) -> None:
         """Check whether this host can run an instance that moves here."""
-        instance = move_records.read_moving(uuid)
+        instance = instance_moves.read_moving(uuid)
         target = _describe_target(instance, instance.new_flavor)
         running = self._services()
         running.resizes.check_target(target)
@@ -133,5 +133,5 @@ def _describe_target(instance: Any, flavor: Any) -> instance_spec.InstanceSpec:
     return translation.describe_instance(
         instance,
         flavor=flavor,
-        stored_slots=move_records.new_slots(instance),
+        stored_slots=instance_moves.new_slots(instance),
     )

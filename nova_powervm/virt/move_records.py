@@ -10,98 +10,50 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Nova's records of resizes and cold migrations."""
+"""Nova's records of moves: which of them are in progress.
+
+Nova keeps the migration context of an instance after most moves that failed,
+so only the status of its migration tells whether the instance still moves.
+"""
 
 from typing import Any
 
 from nova import context as nova_context
 from nova import exception as nova_exception
 from nova import objects
-from nova.compute import vm_states
+from nova.compute import task_states
 
-from nova_powervm.devices import claims
-from nova_powervm.instance import moves
-from nova_powervm.virt import instance_records
+#: Statuses of resizes, cold migrations and evacuations in progress; a resize
+#: that waits for its confirmation is 'finished'.
+MOVING = (
+    'accepted',
+    'pre-migrating',
+    'migrating',
+    'post-migrating',
+    'finished',
+    'confirming',
+    'reverting',
+)
+#: The status that a revert has from the moment when the destination has given
+#: up its claim. The source has yet to take the instance back.
+REVERTED = 'reverted'
 
 
-def move_of(instance: Any) -> Any:
-    """Return the migration record of the move that an instance is in.
+def is_moving(instance: Any) -> bool:
+    """Return whether the move of a migration context is in progress.
 
-    Nova tells some methods of a driver no more than the address of the
-    destination, which hosts may have in common.
-
-    :param instance: nova.objects.Instance.
-    :returns: nova.objects.Migration.
-    :raises nova.exception.NovaException: Nova has no record of a move.
+    :param instance: With its migration context, which may be None.
     """
-    if instance.migration_context is None:
-        raise nova_exception.NovaException(
-            f'Instance {instance.uuid} has no migration context, so it is '
-            'unknown where it moves'
+    move = instance.migration_context
+    if not move:
+        return False
+    try:
+        migration = objects.Migration.get_by_id_and_instance(
+            nova_context.get_admin_context(), move.migration_id, instance.uuid
         )
-    return objects.Migration.get_by_id_and_instance(
-        nova_context.get_admin_context(),
-        instance.migration_context.migration_id,
-        instance.uuid,
+    except nova_exception.MigrationNotFoundForInstance:
+        return False
+    return migration.status in MOVING or (
+        migration.status == REVERTED
+        and instance.task_state == task_states.RESIZE_REVERTING
     )
-
-
-def read_moving(uuid: str) -> Any:
-    """Read an instance that is about to move to this host.
-
-    :returns: nova.objects.Instance.
-    """
-    return objects.Instance.get_by_uuid(
-        nova_context.get_admin_context(),
-        uuid,
-        expected_attrs=['flavor', 'migration_context', 'resources'],
-    )
-
-
-def is_within_host(migration: Any) -> bool:
-    """Return whether source and destination are the same host."""
-    return bool(migration.source_compute == migration.dest_compute)
-
-
-def has_failed(instance: Any) -> bool:
-    """Return whether the last move of an instance failed.
-
-    Nova drops the migration context of a move that is confirmed or reverted,
-    and keeps that of one that failed. Do not ask this while an instance moves.
-    """
-    return (
-        instance.migration_context is not None
-        and instance.vm_state != vm_states.RESIZED
-    )
-
-
-def new_slots(instance: Any) -> dict[str, claims.SlotProvider]:
-    """Return the slot providers that an instance gets in its move."""
-    context = instance.migration_context
-    return instance_records.stored_slots(context and context.new_resources)
-
-
-def moved_slots(instance: Any) -> frozenset[int]:
-    """Return the DRC indexes of the slots that a move takes or gives."""
-    context = instance.migration_context
-    if context is None:
-        return frozenset()
-    return frozenset(
-        provider.drc_index
-        for resources in (context.old_resources, context.new_resources)
-        for provider in instance_records.stored_slots(resources).values()
-    )
-
-
-def changes_swap(instance: Any) -> bool:
-    """Return whether the swap disks of the flavors of a move differ.
-
-    If Nova has not both flavors any more, they may.
-    """
-    old, new = instance.old_flavor, instance.new_flavor
-    return old is None or new is None or bool(old.swap != new.swap)
-
-
-def disk_sizes(flavor: Any) -> moves.DiskSizes:
-    """Return the sizes of disks that a flavor asks for."""
-    return moves.DiskSizes(flavor.root_gb, flavor.ephemeral_gb, flavor.swap)

@@ -23,8 +23,8 @@ from nova_powervm.devices import accelerators
 from nova_powervm.virt import accelerator_requests
 from nova_powervm.virt import builds
 from nova_powervm.virt import driver_base
+from nova_powervm.virt import instance_moves
 from nova_powervm.virt import instance_ports
-from nova_powervm.virt import move_records
 from nova_powervm.virt import translation
 
 LOG = logging.getLogger(__name__)
@@ -54,7 +54,7 @@ class MoveRepairs(builds.Builds):
             self._grow_root(
                 instance, int(instance.system_metadata[GROWTH_KEY])
             )
-        if not move_records.has_failed(instance):
+        if not instance_moves.has_failed(instance):
             return
         try:
             self._put_back(
@@ -125,7 +125,7 @@ class MoveRepairs(builds.Builds):
             translation.describe_instance(
                 instance,
                 extra_specs=translation.required_specs(instance),
-                moved_slots=move_records.moved_slots(instance),
+                moved_slots=instance_moves.moved_slots(instance),
                 ports=instance_ports.describe_ports(
                     instance, network_info, self._nodename()
                 ),

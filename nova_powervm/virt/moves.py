@@ -31,8 +31,8 @@ from oslo_log import log as logging
 from nova_powervm import exception
 from nova_powervm.ops import instance_spec
 from nova_powervm.virt import errors
+from nova_powervm.virt import instance_moves
 from nova_powervm.virt import move_checks
-from nova_powervm.virt import move_records
 from nova_powervm.virt import move_repairs
 from nova_powervm.virt import port_records
 from nova_powervm.virt import translation
@@ -66,7 +66,7 @@ class Moves(move_checks.MoveChecks, move_repairs.MoveRepairs):
         """
         self._deferred_starts.forget(instance)
         with self._refused_moves(instance):
-            move = move_records.move_of(instance)
+            move = instance_moves.move_of(instance)
             source = translation.describe_instance(
                 instance, blanks=translation.blank_disks(block_device_info)
             )
@@ -77,7 +77,7 @@ class Moves(move_checks.MoveChecks, move_repairs.MoveRepairs):
                 source,
                 timeout,
                 is_running=is_running,
-                drops_swap=not move_records.is_within_host(move)
+                drops_swap=not instance_moves.is_within_host(move)
                 and flavor.swap != instance.flavor.swap,
             )
         return ''
@@ -148,7 +148,7 @@ class Moves(move_checks.MoveChecks, move_repairs.MoveRepairs):
             reboot continues it on this host.
         """
         with _errors_out():
-            if move_records.is_within_host(migration):
+            if instance_moves.is_within_host(migration):
                 self._finish_within_host(
                     instance, allocations, block_device_info, power_on
                 )
@@ -173,11 +173,11 @@ class Moves(move_checks.MoveChecks, move_repairs.MoveRepairs):
             translation.describe_instance(
                 instance,
                 allocations=allocations,
-                moved_slots=move_records.moved_slots(instance),
+                moved_slots=instance_moves.moved_slots(instance),
                 blanks=translation.blank_disks(block_device_info),
                 power_on=power_on,
             ),
-            keeps_swap=not move_records.changes_swap(instance),
+            keeps_swap=not instance_moves.changes_swap(instance),
         )
 
     def _build_moved(
@@ -215,7 +215,7 @@ class Moves(move_checks.MoveChecks, move_repairs.MoveRepairs):
         The disk grows only now: it could not shrink again in a revert.
         """
         with _errors_out():
-            if not move_records.is_within_host(migration):
+            if not instance_moves.is_within_host(migration):
                 self._services().lifecycle.destroy(
                     instance.uuid, delete_disks=False
                 )
@@ -247,7 +247,7 @@ class Moves(move_checks.MoveChecks, move_repairs.MoveRepairs):
         """
         if instance.task_state == task_states.RESIZE_REVERTING:
             destroy_disks = False
-            if move_records.is_within_host(move_records.move_of(instance)):
+            if instance_moves.is_within_host(instance_moves.move_of(instance)):
                 LOG.info(
                     'The LPAR stays for the revert of the resize.',
                     instance=instance,
@@ -286,7 +286,7 @@ class Moves(move_checks.MoveChecks, move_repairs.MoveRepairs):
                 network_info,
                 block_device_info,
                 power_on=power_on,
-                keeps_swap=not move_records.changes_swap(instance),
+                keeps_swap=not instance_moves.changes_swap(instance),
             )
 
 

@@ -27,8 +27,8 @@ from nova_powervm.instance import storage
 from nova_powervm.ops import host as host_ops
 from nova_powervm.ops import instance_spec
 from nova_powervm.virt import images
+from nova_powervm.virt import instance_moves
 from nova_powervm.virt import instance_records
-from nova_powervm.virt import move_records
 
 CONF = nova.conf.CONF
 
@@ -135,7 +135,7 @@ def required_specs(instance: Any) -> dict[str, str]:
     After a move that failed, Nova may record the flavor of one side with the
     allocations of the other. Then the allocations decide.
     """
-    if move_records.has_failed(instance):
+    if instance_moves.has_failed(instance):
         return {}
     return dict(instance.flavor.extra_specs or {})
 

@@ -149,20 +149,60 @@ class HoldingsTest(RecordsTestCase):
         instance.save()
         self.assertEqual(set(), self.holdings())
 
-    def test_moving_instance_holds_resources_of_both_hosts(self):
-        # An evacuation, or a resize that is not confirmed.
-        for old, new in ((HERE, THERE), (THERE, HERE)):
-            self.uuid = uuidutils.generate_uuid()
-            self.lpar = partition.lpar_uuid(self.uuid)
-            instance = self.instance()
-            instance.migration_context = objects.MigrationContext(
-                self.context,
-                instance_uuid=self.uuid,
-                migration_id=1,
-                old_resources=resources(old),
-                new_resources=resources(new),
-                old_numa_topology=None,
-                new_numa_topology=None,
-            )
-            instance.save()
-            self.assertEqual({HERE, THERE}, self.holdings())
+    def move(self, status, old=HERE, new=THERE, task=None):
+        """Make an instance with the records of a move.
+
+        :param status: The migration's; None without a migration.
+        """
+        self.uuid = uuidutils.generate_uuid()
+        self.lpar = partition.lpar_uuid(self.uuid)
+        instance = self.instance(THERE)
+        instance.task_state = task
+        migration = objects.Migration(
+            self.context,
+            instance_uuid=self.uuid,
+            migration_type='resize',
+            status=status,
+        )
+        if status:
+            migration.create()
+        instance.migration_context = objects.MigrationContext(
+            self.context,
+            instance_uuid=self.uuid,
+            migration_id=migration.id if status else 12345,
+            old_resources=resources(old),
+            new_resources=resources(new),
+            old_numa_topology=None,
+            new_numa_topology=None,
+        )
+        instance.save()
+
+    def test_moving_instance_holds_resources_of_both_sides(self):
+        # 'accepted' and 'pre-migrating' may be of an evacuation.
+        for status in (
+            'accepted',
+            'pre-migrating',
+            'migrating',
+            'post-migrating',
+            'finished',
+            'confirming',
+            'reverting',
+        ):
+            for old, new in ((HERE, THERE), (THERE, HERE)):
+                with self.subTest(status=status, old=old):
+                    self.move(status, old, new)
+                    self.assertEqual({HERE, THERE}, self.holdings())
+
+    def test_instance_holds_nothing_by_a_move_that_is_over(self):
+        for status in ('error', 'failed', 'confirmed', 'reverted', 'done'):
+            with self.subTest(status=status):
+                self.move(status)
+                self.assertEqual({THERE}, self.holdings())
+
+    def test_instance_holds_nothing_by_a_move_without_migration(self):
+        self.move(None)
+        self.assertEqual({THERE}, self.holdings())
+
+    def test_revert_without_claim_lasts_until_source_has_the_instance(self):
+        self.move('reverted', task='resize_reverting')
+        self.assertEqual({HERE, THERE}, self.holdings())
