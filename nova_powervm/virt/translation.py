@@ -93,7 +93,9 @@ def blank_disks(block_device_info: Any) -> tuple[storage.Disk, ...]:
 
     :param block_device_info: As Nova passes it to the driver.
     """
-    swap = driver.block_device_info_get_swap(block_device_info)
+    # Without a device name, which Nova does not give a swap disk that a resize
+    # adds, its own check would not take it for usable.
+    swap = driver.block_device_info_get_swap(block_device_info) or {}
     return storage.blank_disks(
         [
             disk['size']
@@ -101,7 +103,7 @@ def blank_disks(block_device_info: Any) -> tuple[storage.Disk, ...]:
                 block_device_info
             )
         ],
-        swap['swap_size'] if driver.swap_is_usable(swap) else 0,
+        swap.get('swap_size') or 0,
     )
 
 

@@ -130,7 +130,9 @@ class ResizeTest(moving.MovingTestCase):
         self.assertEqual(set(), self.slots_of(migration))
 
     def story_smaller_root_disk_is_refused(self):
-        server = self.boot(base.gpu_groups(1), disk=2)
+        server = self.boot(base.gpu_groups(1), disk=1)
+        # Nova's API refuses a size below that of the first flavor.
+        server = self.confirm(self.resize(server, base.gpu_groups(1), disk=2))
         before = self.host_state()
         reason = self.refuse_move(
             server, 'resize', flavorRef=self.make_flavor(disk=1)
@@ -141,10 +143,13 @@ class ResizeTest(moving.MovingTestCase):
 
     def story_missing_space_is_refused(self):
         server = self.boot({}, disk=1)
+        self.boot({}, disk=2)
+        self.flags(disk_allocation_ratio=10.0)
+        self._run_periodics()
         before = self.host_state()
-        self.flags(disk_allocation_ratio=1000.0)
+        capacity = int(float(self.volume_group()['capacity']))
         reason = self.refuse_move(
-            server, 'resize', flavorRef=self.make_flavor(disk=30)
+            server, 'resize', flavorRef=self.make_flavor(disk=capacity)
         )
         self.assertIn('GB', reason)
         self.assertEqual(before, self.host_state())

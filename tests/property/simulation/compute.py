@@ -35,9 +35,11 @@ from nova_powervm.ops import host
 from nova_powervm.ops import images
 from nova_powervm.ops import lifecycle
 from nova_powervm.ops import network
+from nova_powervm.ops import partition_specs
 from nova_powervm.ops import pool_orphans
 from nova_powervm.ops import power
 from nova_powervm.ops import removal
+from nova_powervm.ops import resize
 from nova_powervm.virt import driver
 from nova_powervm.virt import services
 from nova_powervm.virt.provider_tree import placement as virt_placement
@@ -141,6 +143,8 @@ class Compute:
         networks = network.NetworkOps({}, server)
         slots = attached_slots.AttachedSlotOps(server, reader, slot_claims)
         removals = removal.RemovalOps(server, server)
+        powers = power.PowerOps(server, slots, networks, server)
+        specs = partition_specs.PartitionSpecs(slot_claims, 0.5)
         reading = images.ImageOps()
         return services.Services(
             host=reader,
@@ -162,10 +166,13 @@ class Compute:
                 build_disks.DiskOps(server, reading),
                 networks,
                 removals,
-                0.5,
+                specs,
+            ),
+            resizes=resize.ResizeOps(
+                server, reader, slot_claims, slots, specs, server, powers
             ),
             removal=removals,
-            power=power.PowerOps(server, slots, networks, server),
+            power=powers,
             attached_slots=slots,
             network=networks,
             partitions=server,
