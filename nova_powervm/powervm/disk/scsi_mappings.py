@@ -12,6 +12,7 @@
 
 """Virtual SCSI mappings: which LPAR sees which storage."""
 
+import copy
 import itertools
 import threading
 from collections.abc import Iterable
@@ -94,10 +95,15 @@ class ScsiMappings:
                     server.scsi_mappings, lpar, stg_elem=element
                 )
             ]
-            # Mappings that pypowervm copies from others share an adapter.
+            # pypowervm's own tasks would put it on an adapter that is there,
+            # and bld() moves the element out of the document that it is in.
             server.scsi_mappings.extend(
                 virtual_io_server.VSCSIMapping.bld(
-                    self._adapter, None, lpar, element, lpar_slot_num=slot
+                    self._adapter,
+                    None,
+                    lpar,
+                    copy.deepcopy(element),
+                    lpar_slot_num=slot,
                 )
                 for slot, element in zip(
                     _free_slots(server, lpar, number), missing, strict=False

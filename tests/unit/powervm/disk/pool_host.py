@@ -21,6 +21,7 @@ from nova_powervm.conf import powervm as options
 from nova_powervm.emulator import fixture
 from nova_powervm.emulator import worlds
 from nova_powervm.instance import image
+from nova_powervm.instance import storage
 from nova_powervm.powervm import disk as disk_drivers
 from nova_powervm.powervm import session
 from nova_powervm.powervm.disk import image_cache
@@ -33,6 +34,9 @@ CONTENTS = image.Contents(len(DATA), 'raw', len(DATA))
 IMAGE = image.Image(
     'it', 'raw', len(DATA), 'sha512', hashlib.sha512(DATA).hexdigest()
 )
+LPAR = '4B1C2D3E-0F00-4000-8000-000000000001'
+ROOT = storage.Disk(storage.ROOT, 2)
+SWAP = storage.Disk(storage.SWAP, 0.5)
 SHA256 = hashlib.sha256(DATA).hexdigest()
 
 
@@ -62,20 +66,29 @@ class PoolTestCase(unittest.TestCase):
 
     def setUp(self):
         super().setUp()
-        self.emulator = fixture.Emulator(self.world())
-        self.emulator.start()
-        self.addCleanup(self.emulator.stop)
+        self.emulator = self.start()
         self.control = self.emulator.control
+        self.server, self.adapter = self.connect(self.emulator)
+        self.pool = pools.StoragePool(self.adapter)
+
+    def start(self):
+        """Start the emulator of the host, and return it."""
+        emulator = fixture.Emulator(self.world())
+        emulator.start()
+        self.addCleanup(emulator.stop)
+        return emulator
+
+    def connect(self, emulator):
+        """Log on to a host; return its options and the adapter."""
         server = options.Server(
-            url=self.emulator.url,
-            username=self.emulator.username,
-            password=self.emulator.password,
+            url=emulator.url,
+            username=emulator.username,
+            password=emulator.password,
             connect_timeout=0,
         )
-        self.adapter = session.connect(server)
-        self.addCleanup(self.adapter.session.close)
-        self.server = server
-        self.pool = pools.StoragePool(self.adapter)
+        adapter = session.connect(server)
+        self.addCleanup(adapter.session.close)
+        return server, adapter
 
     def world(self):
         """Return the world of the host."""
@@ -94,13 +107,15 @@ class PoolTestCase(unittest.TestCase):
         ]
         return world | {'clusters': [copy.deepcopy(self.cluster)]}
 
-    def load(self, **settings):
-        """Return the disk driver of the host."""
+    def load(self, adapter=None, **settings):
+        """Return the disk driver of the host, or of that of an adapter."""
         made = options.Settings(self.server, disk_driver='ssp', **settings)
         system = types.SimpleNamespace(
             wrapper=types.SimpleNamespace(uuid='5b2c8a01-0000')
         )
-        return ssp.load(disk_drivers.Context(self.adapter, system, made))
+        return ssp.load(
+            disk_drivers.Context(adapter or self.adapter, system, made)
+        )
 
     def cache(self, writer='5b2c8a01', pool=None, clock=None):
         """Return the cache of images as a host uses it."""
@@ -139,3 +154,19 @@ class PoolTestCase(unittest.TestCase):
         found = [record['label'] for record in self.control.journal()]
         self.control.clear_journal()
         return found
+
+
+class DiskTestCase(PoolTestCase):
+    """Has the disk driver of the host."""
+
+    def setUp(self):
+        super().setUp()
+        self.disks = self.load()
+
+    def make_root(self, lpar=LPAR, disk=ROOT):
+        """Make a root disk of the image."""
+        return self.disks.make_root(lpar, disk, IMAGE, CONTENTS, source)
+
+    def make_foreign(self, name, size=1, kind=pools.DISK):
+        """Make a logical unit that is not the driver's."""
+        return self.pool.create(name, size, kind)

@@ -13,110 +13,23 @@
 """Virtual disks on the emulated Virtual I/O Server."""
 
 import dataclasses
-import functools
-import unittest
 from unittest import mock
 
 from pypowervm.wrappers import vios_file
 
 from nova_powervm import exception
-from nova_powervm.conf import powervm as options
 from nova_powervm.devices import host
-from nova_powervm.emulator import fixture
-from nova_powervm.emulator import worlds
-from nova_powervm.instance import image
 from nova_powervm.instance import storage
-from nova_powervm.powervm import session
 from nova_powervm.powervm.disk import localdisk
 from nova_powervm.powervm.disk import volume_groups
+from tests.unit.powervm.disk import group_host
 
-DATA = b'\x01boot sector' + bytes(1000)
-NAME = 'nv4b1c2d3e0f00r'
-LPAR = '4B1C2D3E-0F00-4000-8000-000000000001'
-CONTENTS = image.Contents(len(DATA), 'raw', len(DATA))
-IMAGE = image.Image('it', 'raw', len(DATA))
-DAMAGED = exception.ImageDamaged(image='it', reason='its sha512 is 1...')
+DATA, DAMAGED = group_host.DATA, group_host.DAMAGED
+LPAR, NAME = group_host.LPAR, group_host.NAME
+roots = group_host.roots
 
 
-def opened(*chunks):
-    """Give chunks as an image does that was opened; an error is raised."""
-    for chunk in chunks:
-        if isinstance(chunk, Exception):
-            raise chunk
-        yield chunk
-
-
-def roots(size):
-    """Describe a root disk alone, as a rebuild does."""
-    return [storage.Disk(storage.ROOT, size)]
-
-
-class LocalDiskTestCase(unittest.TestCase):
-    def setUp(self):
-        super().setUp()
-        self.start()
-
-    def start(self, **group):
-        """Start a host whose volume group is another."""
-        world = worlds.default()
-        vioses = world['systems'][0]['virtual_io_servers']
-        vioses[0]['volume_groups'][1].update(group)
-        vioses.append(
-            {
-                'name': 'vios2',
-                'state': 'running',
-                'rmc_state': 'active',
-                'memory': 4096,
-                'processors': 1,
-                'volume_groups': [{'name': 'other_pool', 'capacity': 100}],
-            }
-        )
-        emulator = fixture.Emulator(world)
-        emulator.start()
-        self.addCleanup(emulator.stop)
-        self.control = emulator.control
-        server = options.Server(
-            url=emulator.url,
-            username=emulator.username,
-            password=emulator.password,
-            connect_timeout=0,
-        )
-        self.adapter = session.connect(server)
-        self.addCleanup(self.adapter.session.close)
-        self.settings = options.Settings(server, volume_group='image_pool')
-        self.disks = localdisk.LocalDisk(self.adapter, self.settings)
-
-    def shown(self):
-        """Give the disks as the control plane tells them."""
-        (system,) = self.control.state()['systems']
-        return [
-            disk
-            for partition in system['partitions']
-            for group in partition.get('volume_groups', ())
-            for disk in group['disks']
-        ]
-
-    def make(self, *chunks, size=1, lpar=LPAR, disks=None):
-        disk = storage.Disk(storage.ROOT, size)
-        source = functools.partial(opened, *chunks)
-        return (disks or self.disks).make_root(
-            lpar, disk, IMAGE, CONTENTS, source
-        )
-
-    def vios(self):
-        (system,) = self.control.state()['systems']
-        return next(p for p in system['partitions'] if p['name'] == 'vios1')
-
-    def lpar_named(self, name):
-        (system,) = self.control.state()['systems']
-        return next(
-            partition['uuid']
-            for partition in system['partitions']
-            if partition['name'] == name
-        )
-
-
-class RootDiskTest(LocalDiskTestCase):
+class RootDiskTest(group_host.LocalDiskTestCase):
     def test_make_root_writes_image_to_new_disk(self):
         self.make(DATA)
         (disk,) = self.shown()
@@ -308,7 +221,7 @@ class RootDiskTest(LocalDiskTestCase):
         self.assertEqual(2048, self.disks.capacity().total_gb)
 
 
-class BlankDiskTest(LocalDiskTestCase):
+class BlankDiskTest(group_host.LocalDiskTestCase):
     """Ephemeral and swap disks, which hold nothing."""
 
     def setUp(self):

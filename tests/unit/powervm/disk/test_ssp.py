@@ -16,30 +16,13 @@ from nova_powervm import exception
 from nova_powervm.devices import host
 from nova_powervm.instance import image
 from nova_powervm.instance import storage
-from nova_powervm.powervm.disk import pools
 from tests.unit.powervm.disk import pool_host
 
-LPAR = '4B1C2D3E-0F00-4000-8000-000000000001'
-ROOT = storage.Disk(storage.ROOT, 2)
-SWAP = storage.Disk(storage.SWAP, 0.5)
+LPAR, ROOT, SWAP = pool_host.LPAR, pool_host.ROOT, pool_host.SWAP
 NAME = storage.unit_name(LPAR, storage.ROOT)
 
 
-class DiskTestCase(pool_host.PoolTestCase):
-    def setUp(self):
-        super().setUp()
-        self.disks = self.load()
-
-    def make_root(self, lpar=LPAR, disk=ROOT):
-        return self.disks.make_root(
-            lpar, disk, pool_host.IMAGE, pool_host.CONTENTS, pool_host.source
-        )
-
-    def make_foreign(self, name, size=1, kind=pools.DISK):
-        return self.pool.create(name, size, kind)
-
-
-class MakeTest(DiskTestCase):
+class MakeTest(pool_host.DiskTestCase):
     def test_root_disk_is_clone_of_image(self):
         self.make_root()
         self.make_root('4B1C2D3E-0F00-4000-8000-000000000002')
@@ -130,7 +113,7 @@ class MakeTest(DiskTestCase):
         self.assertEqual((image.RAW,), self.disks.image_formats)
 
 
-class AttachTest(DiskTestCase):
+class AttachTest(pool_host.DiskTestCase):
     def setUp(self):
         super().setUp()
         self.lpar = self.lpar_named('archive')
@@ -256,7 +239,7 @@ class AttachTest(DiskTestCase):
         ]
 
 
-class CapacityTest(DiskTestCase):
+class CapacityTest(pool_host.DiskTestCase):
     def test_capacity_reserves_what_placement_does_not_count(self):
         self.assertEqual(host.DiskCapacity(20, 0, 0), self.disks.capacity())
         self.make_root()
