@@ -41,6 +41,8 @@ class Facts:
         without what Nova's provider.yaml adds to them.
     :param lost: Uuids of providers without an allocation whose slots are owned
         by LPARs of instances.
+    :param misplaced: Upper-case uuid of each LPAR on the wrong side, among
+        those in ``holdings``, to where its instance is.
     """
 
     policy: policies.Policy
@@ -48,6 +50,9 @@ class Facts:
     holdings: Mapping[str, Collection[str]] | None = None
     descendants: tuple[slot_providers.Provider, ...] = ()
     lost: frozenset[str] = frozenset()
+    misplaced: Mapping[str, ownership.Misplaced] = dataclasses.field(
+        default_factory=dict
+    )
 
     @property
     def candidates(self) -> tuple[slot_providers.Provider, ...]:
@@ -111,7 +116,7 @@ def assess(facts: Facts) -> Assessment:
             if provider.is_owned_by_cyborg
         ),
         ownership.find_unallocated(
-            facts.io_slots, candidates, facts.allocated
+            facts.io_slots, candidates, facts.allocated, facts.misplaced
         ),
         str(facts.policy.source),
     )

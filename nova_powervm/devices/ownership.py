@@ -13,7 +13,8 @@
 """Other owners of slots that the inventory file offers.
 
 A slot that Cyborg also manages, and a slot that an instance has without an
-allocation, are not offered: the scheduler would allocate them twice.
+allocation, are not offered: the scheduler would allocate them twice. So is one
+of an LPAR on the wrong side, whose instance has moved to another host.
 """
 
 import dataclasses
@@ -31,6 +32,19 @@ from nova_powervm.devices import slots
 #: Codes of the reasons for withholding a slot.
 CYBORG = 'cyborg'
 HELD = 'held'
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Misplaced:
+    """An LPAR on the wrong side: its instance has moved to another host.
+
+    :param instance: Uuid of the instance.
+    :param host: The host that the instance is on.
+    """
+
+    instance: str
+    host: str
+
 
 _SLOT_TRAIT = re.compile(r'CUSTOM_POWERVM_IOSLOT_DRC_INDEX_([0-9A-F]{8})')
 
@@ -101,12 +115,7 @@ def _reason(
             "it from the file or from Cyborg's configuration",
         )
     if index in unallocated:
-        return slots.Reason(
-            HELD,
-            f'{unallocated[index]} owns it, but its instance has no '
-            'allocation for it. Delete the instance, or remove the slot '
-            'from the partition with pvmctl',
-        )
+        return slots.Reason(HELD, unallocated[index])
     return None
 
 
@@ -114,6 +123,7 @@ def find_unallocated(
     host_slots: Iterable[slots.Slot],
     providers: Iterable[slot_providers.Provider],
     holdings: Mapping[str, Collection[str]],
+    misplaced: Mapping[str, Misplaced],
 ) -> dict[int, str]:
     """Find the slots that instances have without an allocation.
 
@@ -121,14 +131,31 @@ def find_unallocated(
     :param providers: Direct children of the compute node's provider.
     :param holdings: Upper-case uuid of each LPAR of an instance to the
         providers whose resources Nova stored with the instance.
-    :returns: DRC index to the owner, in words.
+    :param misplaced: Upper-case uuid of each LPAR on the wrong side to where
+        its instance is.
+    :returns: DRC index to the reason, in words.
     """
     by_slot = _by_slot(providers)
     return {
-        slot.drc_index: str(slot.owner)
+        slot.drc_index: _describe(slot, misplaced.get(lpar))
         for slot, lpar in _slots_with_lpars(host_slots, holdings)
         if by_slot.get(slot.drc_index, set()).isdisjoint(holdings[lpar])
     }
+
+
+def _describe(slot: slots.Slot, misplaced: Misplaced | None) -> str:
+    """Say why a slot that an LPAR of an instance owns is not offered."""
+    if misplaced:
+        return (
+            f'{slot.owner} owns it, but its instance {misplaced.instance} is '
+            f'on host {misplaced.host}. Check that the server is well there, '
+            'then delete the partition with pvmctl, but not its disks'
+        )
+    return (
+        f'{slot.owner} owns it, but its instance has no allocation for it. '
+        'Delete the instance, or remove the slot from the partition with '
+        'pvmctl'
+    )
 
 
 def find_owned_slots(

@@ -21,6 +21,7 @@ from oslo_log import log as logging
 from nova_powervm import exception
 from nova_powervm.devices import claims
 from nova_powervm.devices import host
+from nova_powervm.devices import ownership
 from nova_powervm.devices import slots
 from nova_powervm.ops import disk_interfaces
 from nova_powervm.ops import interfaces
@@ -42,12 +43,17 @@ class Snapshot:
         the slot providers that Nova stored with the instance.
     :param lost: Uuids of providers without an allocation, although the LPAR
         that they were allocated to owns their slots.
+    :param misplaced: Each LPAR on the wrong side that owns a slot, to where
+        its instance is.
     """
 
     view: host.HostView
     disk: host.DiskCapacity
     holdings: Holdings = dataclasses.field(default_factory=dict)
     lost: frozenset[str] = frozenset()
+    misplaced: Mapping[str, ownership.Misplaced] = dataclasses.field(
+        default_factory=dict
+    )
 
     @property
     def lpars_by_provider(self) -> Mapping[str, str]:
@@ -68,6 +74,7 @@ class HostOps:
     :param storage: Where disks are made.
     :param records: Nova's records of instances.
     :param placement: Tells who holds allocations of providers.
+    :param nodename: The name of this host, as in ``instance.host``.
     """
 
     def __init__(
@@ -76,11 +83,13 @@ class HostOps:
         storage: disk_interfaces.Disks,
         records: interfaces.Records,
         placement: interfaces.Placement,
+        nodename: str,
     ) -> None:
         self._system = system
         self._storage = storage
         self._records = records
         self._placement = placement
+        self._nodename = nodename
         self._last: Snapshot | None = None
 
     def last_or_read(self) -> Snapshot:
@@ -110,7 +119,7 @@ class HostOps:
         before = self._last
         unallocated = self._find_unallocated(before) if before else frozenset()
         view = self._system.read()
-        found = Snapshot(view, self._capacity(), self._holdings(view))
+        found = self._with_records(Snapshot(view, self._capacity()))
         if before and unallocated:
             owned = before.lpars_by_provider
             lost = frozenset(
@@ -155,10 +164,16 @@ class HostOps:
             uuid for uuid, consumers in consumers_of.items() if not consumers
         ) | (before.lost & silent)
 
-    def _holdings(self, view: host.HostView) -> Holdings:
+    def _with_records(self, found: Snapshot) -> Snapshot:
         """Ask Nova which slot owners are instances, and for their slots."""
-        owners = _client_lpars(view)
-        return self._records.holdings(sorted(owners)) if owners else {}
+        owners = sorted(_client_lpars(found.view))
+        if not owners:
+            return found
+        return dataclasses.replace(
+            found,
+            holdings=self._records.holdings(owners),
+            misplaced=self._records.misplaced(owners, self._nodename),
+        )
 
 
 def _client_lpars(view: host.HostView) -> Collection[str]:

@@ -27,6 +27,7 @@ from typing import Protocol
 from nova_powervm import exception
 from nova_powervm.devices import claims
 from nova_powervm.devices import host
+from nova_powervm.devices import ownership
 from nova_powervm.devices import policy as policies
 from nova_powervm.devices import slot_providers
 from nova_powervm.instance import partition
@@ -192,6 +193,17 @@ class Records(Protocol):
         :param lpars: Upper-case PowerVM uuids.
         :returns: LPAR uuid to slot providers by uuid, without foreign LPARs.
             An instance that is deleted or has no host holds nothing.
+        """
+
+    def misplaced(
+        self, lpars: Iterable[str], host: str
+    ) -> Mapping[str, ownership.Misplaced]:
+        """Find the LPARs on the wrong side.
+
+        :param lpars: Upper-case PowerVM uuids.
+        :param host: The host of the LPARs, as in ``instance.host``.
+        :returns: Those whose instance is on another host and does not move
+            from or to this one, to where it is.
         """
 
 

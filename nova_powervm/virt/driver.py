@@ -170,6 +170,7 @@ class PowerVMDriver(moves.Moves, unsupported.Unsupported):
         self._deferred_starts.retry(self._nodename())
         running.inventory.refresh()
         snapshot = running.host.read()
+        self._report_misplaced(running, snapshot)
         return {
             'uuid': self._local_uuid(),
             **translation.available_resource(snapshot, nodename),
@@ -186,6 +187,18 @@ class PowerVMDriver(moves.Moves, unsupported.Unsupported):
             LOG.exception(
                 'Interrupted evacuations could not be given up; the next '
                 'start of nova-compute tries again.'
+            )
+
+    def _report_misplaced(
+        self, running: services.Services, snapshot: host_ops.Snapshot
+    ) -> None:
+        """Report LPARs on the wrong side, without failing the cycle."""
+        try:
+            running.misplaced.report(snapshot)
+        except Exception:
+            LOG.exception(
+                'LPARs on the wrong side could not be reported; the next '
+                'cycle tries again.'
             )
 
     def _remove_leftovers(

@@ -24,6 +24,7 @@ from nova.objects import fields
 
 from nova_powervm.devices import claims
 from nova_powervm.devices import names
+from nova_powervm.devices import ownership
 from nova_powervm.instance import partition
 from nova_powervm.virt import move_records
 
@@ -129,6 +130,31 @@ class NovaRecords:
         return {
             lpar: {} if found.deleted or not found.host else _providers(found)
             for lpar, found in _find(lpars, attributes)
+        }
+
+    def misplaced(
+        self, lpars: Iterable[str], host: str
+    ) -> Mapping[str, ownership.Misplaced]:
+        """Find the LPARs on the wrong side.
+
+        An LPAR may belong to two instances, of which one is here.
+
+        :param lpars: Upper-case PowerVM uuids.
+        :param host: The host of the LPARs, as in ``instance.host``.
+        :returns: Those whose instance is on another host and does not move
+            from or to this one, to where it is.
+        """
+        existing = [
+            (lpar, found)
+            for lpar, found in _find(lpars, ())
+            if not found.deleted and found.host
+        ]
+        here = {lpar for lpar, found in existing if found.host == host}
+        return {
+            lpar: ownership.Misplaced(found.uuid, found.host)
+            for lpar, found in existing
+            if lpar not in here
+            and not move_records.is_moving_with(found, host)
         }
 
 

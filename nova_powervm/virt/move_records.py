@@ -37,6 +37,8 @@ MOVING = (
 #: The status that a revert has from the moment when the destination has given
 #: up its claim. The source has yet to take the instance back.
 REVERTED = 'reverted'
+#: Further statuses of live migrations in progress.
+_MOVING_LIVE = ('queued', 'preparing', 'running')
 
 
 def is_moving(instance: Any) -> bool:
@@ -53,7 +55,30 @@ def is_moving(instance: Any) -> bool:
         )
     except nova_exception.MigrationNotFoundForInstance:
         return False
-    return migration.status in MOVING or (
-        migration.status == REVERTED
-        and instance.task_state == task_states.RESIZE_REVERTING
+    return migration.status in _statuses(instance)
+
+
+def is_moving_with(instance: Any, host: str) -> bool:
+    """Return whether an instance moves from or to a host.
+
+    :param instance: The instance.
+    :param host: As in ``instance.host``.
+    """
+    return bool(
+        objects.MigrationList.get_by_filters(
+            nova_context.get_admin_context(),
+            {
+                'instance_uuid': instance.uuid,
+                'host': host,
+                'status': [*_statuses(instance), *_MOVING_LIVE],
+            },
+            limit=1,
+        )
     )
+
+
+def _statuses(instance: Any) -> tuple[str, ...]:
+    """Return the statuses of a move of an instance that is in progress."""
+    if instance.task_state == task_states.RESIZE_REVERTING:
+        return (*MOVING, REVERTED)
+    return MOVING

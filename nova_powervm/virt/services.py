@@ -34,6 +34,7 @@ from nova_powervm.ops import host
 from nova_powervm.ops import images
 from nova_powervm.ops import interfaces
 from nova_powervm.ops import lifecycle
+from nova_powervm.ops import misplaced_lpars
 from nova_powervm.ops import network
 from nova_powervm.ops import partition_specs
 from nova_powervm.ops import pool_orphans
@@ -69,6 +70,7 @@ class Services:
     :param resizes: Changes existing LPARs.
     :param removal: Removes LPARs, and the remains of builds.
     :param pool_orphans: Removes disks of deleted instances of other hosts.
+    :param misplaced: Reports LPARs on the wrong side.
     :param images: Reads images.
     :param power: Starts and stops LPARs.
     :param attached_slots: Verifies the slots of existing LPARs.
@@ -88,6 +90,7 @@ class Services:
     resizes: resize.ResizeOps
     removal: removal.RemovalOps
     pool_orphans: pool_orphans.PoolOrphans
+    misplaced: misplaced_lpars.MisplacedLpars
     images: images.ImageOps
     power: power.PowerOps
     attached_slots: attached_slots.AttachedSlotOps
@@ -178,7 +181,9 @@ def _assemble(
     nova_records = instance_records.NovaRecords()
     disks = drivers.load_disk_driver(disk.Context(adapter, managed, settings))
     nova_placement = placement.ReportClientPlacement(virtapi)
-    reader = host.HostOps(managed, disks, nova_records, nova_placement)
+    reader = host.HostOps(
+        managed, disks, nova_records, nova_placement, nodename
+    )
     slot_claims = claims.ClaimOps(inventory, nova_placement)
     ports = port_records.NovaPortRecords(nodename)
     vifs = drivers.load_vif_drivers(
@@ -219,6 +224,9 @@ def _assemble(
         ),
         removal=removals,
         pool_orphans=pool_orphans.PoolOrphans(disks, nova_records),
+        misplaced=misplaced_lpars.MisplacedLpars(
+            lpars, nova_records, nodename
+        ),
         images=reading,
         power=powers,
         attached_slots=slots,

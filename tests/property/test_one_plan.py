@@ -152,6 +152,9 @@ class Cloud:
 
     # Nova's records
 
+    def misplaced(self, lpars, host):
+        return {}
+
     def holdings(self, lpars):
         """Give what was stored: what is allocated, and what was lost."""
         known = self._tree.instance_lpars
@@ -218,7 +221,7 @@ def nova_tree(tree):
 def plan_of_service(file, host_slots, tree, forgotten):
     """Run two cycles, and give the plan of the second."""
     cloud = Cloud(file, host_slots, tree, forgotten)
-    reader = host_ops.HostOps(cloud, cloud, cloud, cloud)
+    reader = host_ops.HostOps(cloud, cloud, cloud, cloud, 'host1')
     reader.read()
     snapshot = reader.read()
     slot_claims = claim_ops.ClaimOps(cloud, cloud)

@@ -122,6 +122,7 @@ class ProviderTreeUpdater:
             holdings=snapshot.holdings,
             descendants=self._read(tree, nodename),
             lost=snapshot.lost,
+            misplaced=snapshot.misplaced,
         )
         stale_providers.verify_empty_inventories(
             self._client, tree, facts.candidates

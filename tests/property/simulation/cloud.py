@@ -195,6 +195,9 @@ class Nova:
         # interrupted evacuations left stay until somebody removes them.
         return set()
 
+    def misplaced(self, lpars, host):
+        return {}
+
     def holdings(self, lpars):
         known = {i.lpar: i for i in self.instances}
         return {

@@ -34,6 +34,7 @@ from nova_powervm.ops import claims
 from nova_powervm.ops import host
 from nova_powervm.ops import images
 from nova_powervm.ops import lifecycle
+from nova_powervm.ops import misplaced_lpars
 from nova_powervm.ops import network
 from nova_powervm.ops import partition_specs
 from nova_powervm.ops import pool_orphans
@@ -138,7 +139,9 @@ class Compute:
         server = self.server
         self._inventory = inventory_file.InventoryFile(self._node.file.path)
         placement = virt_placement.ReportClientPlacement(self.driver.virtapi)
-        reader = host.HostOps(server, server, records, placement)
+        reader = host.HostOps(
+            server, server, records, placement, self._node.name
+        )
         slot_claims = claims.ClaimOps(self._inventory, placement)
         networks = network.NetworkOps({}, server)
         slots = attached_slots.AttachedSlotOps(server, reader, slot_claims)
@@ -179,6 +182,9 @@ class Compute:
             records=records,
             disks=server,
             pool_orphans=pool_orphans.PoolOrphans(server, records),
+            misplaced=misplaced_lpars.MisplacedLpars(
+                server, records, self._node.name
+            ),
             images=reading,
             close=lambda: None,
         )

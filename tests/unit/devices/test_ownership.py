@@ -108,16 +108,26 @@ class UnallocatedTest(unittest.TestCase):
             [values.slot(owner=values.client(**changes))],
             [self.PROVIDER, values.provider('a stranger')],
             holdings,
+            {},
         )
 
     def test_slot_allocated_to_its_owner_is_not_unallocated(self):
         self.assertEqual({}, self.held({values.LPAR: {self.PROVIDER.uuid}}))
 
     def test_slot_allocated_on_other_host_is_unallocated(self):
-        self.assertEqual(
-            {values.INDEX: f'partition {values.LPAR}'},
-            self.held({values.LPAR: {'on another host'}}),
+        (reason,) = self.held({values.LPAR: {'on another host'}}).values()
+        self.assertIn(f'partition {values.LPAR} owns it', reason)
+        self.assertIn('has no allocation', reason)
+
+    def test_slot_of_lpar_on_wrong_side_says_where_the_instance_is(self):
+        found = ownership.find_unallocated(
+            [values.slot(owner=values.client())],
+            [self.PROVIDER],
+            {values.LPAR: ()},
+            {values.LPAR: ownership.Misplaced('its uuid', 'host2')},
         )
+        (reason,) = found.values()
+        self.assertIn('its instance its uuid is on host host2', reason)
 
     def test_slot_of_deleted_instance_is_unallocated(self):
         self.assertIn(values.INDEX, self.held({values.LPAR: frozenset()}))

@@ -42,6 +42,9 @@ class Host:
     def holdings(self, lpars):
         return {lpar: {'p': PROVIDER, 'q': OTHER} for lpar in lpars}
 
+    def misplaced(self, lpars, host):
+        return {}
+
     def get_consumers(self, providers):
         self.asked.append(set(providers))
         if self.silent:
@@ -57,7 +60,7 @@ class Host:
 class LostAllocationTest(unittest.TestCase):
     def setUp(self):
         self.host = Host()
-        self.ops = host_ops.HostOps(self.host, self.host, self.host, self.host)
+        self.ops = host_ops.HostOps(*[self.host] * 4, 'host1')
         self.ops.read()
 
     def lost(self):

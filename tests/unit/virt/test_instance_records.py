@@ -17,6 +17,7 @@ from nova import objects
 from nova import test
 from oslo_utils import uuidutils
 
+from nova_powervm.devices import ownership
 from nova_powervm.instance import partition
 from nova_powervm.virt import instance_records
 
@@ -52,6 +53,35 @@ class RecordsTestCase(test.TestCase):
         )
         instance.create()
         return instance
+
+    def move(self, status, old=HERE, new=THERE, task=None, **changes):
+        """Make an instance of host1 with the records of a move.
+
+        :param status: The migration's; None without a migration.
+        :param changes: Changes to the migration.
+        """
+        self.uuid = uuidutils.generate_uuid()
+        self.lpar = partition.lpar_uuid(self.uuid)
+        instance = self.instance(THERE)
+        instance.task_state = task
+        migration = objects.Migration(
+            self.context,
+            instance_uuid=self.uuid,
+            status=status,
+            **{'migration_type': 'resize', **changes},
+        )
+        if status:
+            migration.create()
+        instance.migration_context = objects.MigrationContext(
+            self.context,
+            instance_uuid=self.uuid,
+            migration_id=migration.id if status else 12345,
+            old_resources=resources(old),
+            new_resources=resources(new),
+            old_numa_topology=None,
+            new_numa_topology=None,
+        )
+        instance.save()
 
 
 class GoneTest(RecordsTestCase):
@@ -149,34 +179,6 @@ class HoldingsTest(RecordsTestCase):
         instance.save()
         self.assertEqual(set(), self.holdings())
 
-    def move(self, status, old=HERE, new=THERE, task=None):
-        """Make an instance with the records of a move.
-
-        :param status: The migration's; None without a migration.
-        """
-        self.uuid = uuidutils.generate_uuid()
-        self.lpar = partition.lpar_uuid(self.uuid)
-        instance = self.instance(THERE)
-        instance.task_state = task
-        migration = objects.Migration(
-            self.context,
-            instance_uuid=self.uuid,
-            migration_type='resize',
-            status=status,
-        )
-        if status:
-            migration.create()
-        instance.migration_context = objects.MigrationContext(
-            self.context,
-            instance_uuid=self.uuid,
-            migration_id=migration.id if status else 12345,
-            old_resources=resources(old),
-            new_resources=resources(new),
-            old_numa_topology=None,
-            new_numa_topology=None,
-        )
-        instance.save()
-
     def test_moving_instance_holds_resources_of_both_sides(self):
         # 'accepted' and 'pre-migrating' may be of an evacuation.
         for status in (
@@ -206,3 +208,71 @@ class HoldingsTest(RecordsTestCase):
     def test_revert_without_claim_lasts_until_source_has_the_instance(self):
         self.move('reverted', task='resize_reverting')
         self.assertEqual({HERE, THERE}, self.holdings())
+
+
+class MisplacedTest(RecordsTestCase):
+    """The LPAR is on host2; its instance is on host1."""
+
+    def misplaced(self, host='host2'):
+        found = instance_records.NovaRecords().misplaced(
+            [self.lpar, uuidutils.generate_uuid().upper()], host
+        )
+        self.assertLessEqual(set(found), {self.lpar})
+        return found.get(self.lpar)
+
+    def test_lpar_of_instance_on_other_host_is_misplaced(self):
+        self.instance()
+        self.assertEqual(
+            ownership.Misplaced(self.uuid, 'host1'), self.misplaced()
+        )
+
+    def test_lpar_of_own_instance_is_not_misplaced(self):
+        self.instance()
+        self.assertIsNone(self.misplaced('host1'))
+
+    def test_lpar_of_two_instances_is_not_misplaced_if_one_is_here(self):
+        for uuid in partition.instance_uuids(self.lpar):
+            self.uuid = uuid
+            instance = self.instance()
+        instance.host = 'host2'
+        instance.save()
+        self.assertIsNone(self.misplaced())
+
+    def test_lpar_without_living_instance_is_not_misplaced(self):
+        self.assertIsNone(self.misplaced())
+        self.instance().destroy()
+        self.assertIsNone(self.misplaced())
+
+    def test_lpar_of_instance_without_host_is_not_misplaced(self):
+        instance = self.instance()
+        instance.host = None
+        instance.save()
+        self.assertIsNone(self.misplaced())
+
+    def test_lpar_is_misplaced_only_while_its_instance_does_not_move(self):
+        for status, task, expected in (
+            ('finished', None, False),
+            ('confirming', None, False),
+            ('post-migrating', 'resize_migrated', False),
+            ('reverted', 'resize_reverting', False),
+            ('running', 'migrating', False),
+            ('reverted', None, True),
+            ('error', None, True),
+            ('confirmed', None, True),
+        ):
+            for side in ('source_compute', 'dest_compute'):
+                with self.subTest(status=status, task=task, side=side):
+                    self.move(status, task=task, **{side: 'host2'})
+                    self.assertEqual(expected, bool(self.misplaced()))
+
+    def test_evacuation_to_this_host_is_a_move(self):
+        self.move(
+            'pre-migrating',
+            dest_compute='host2',
+            migration_type='evacuation',
+        )
+        self.assertIsNone(self.misplaced())
+
+    def test_move_between_other_hosts_is_not_waited_for(self):
+        self.move('finished', source_compute='host3', dest_compute='host1')
+        self.assertTrue(self.misplaced())

@@ -1,0 +1,103 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Finds LPARs on the wrong side: their instances have moved to other hosts.
+
+A move that was interrupted, or whose source could not be cleaned, leaves one.
+It is not deleted here: whether the server is well on its host is for the
+operator to see.
+"""
+
+from collections.abc import Mapping
+
+from oslo_log import log as logging
+
+from nova_powervm.devices import ownership
+from nova_powervm.devices import slots
+from nova_powervm.ops import host
+from nova_powervm.ops import interfaces
+
+LOG = logging.getLogger(__name__)
+
+
+class MisplacedLpars:
+    """Logs each LPAR on the wrong side once, as long as it is there.
+
+    Those without slots are found by the first report only.
+
+    :param partitions: The host's LPARs.
+    :param records: Nova's records of instances.
+    :param nodename: The name of this host, as in ``instance.host``.
+    """
+
+    def __init__(
+        self,
+        partitions: interfaces.Partitions,
+        records: interfaces.Records,
+        nodename: str,
+    ) -> None:
+        self._partitions = partitions
+        self._records = records
+        self._nodename = nodename
+        self._has_seen_all = False
+        self._logged: Mapping[str, ownership.Misplaced] = {}
+
+    def report(self, snapshot: host.Snapshot) -> None:
+        """Log the LPARs that the last report did not find.
+
+        Call this when Nova has deleted what was evacuated while the host was
+        down, thus not before the first cycle.
+
+        :param snapshot: The last reading of the host.
+        :raises exception.PowerVMError: The host refused or did not answer.
+        """
+        found = dict(snapshot.misplaced)
+        if not self._has_seen_all:
+            found |= self._records.misplaced(
+                self._partitions.names(), self._nodename
+            )
+        still_logged = {}
+        for lpar, misplaced in sorted(found.items()):
+            if self._logged.get(lpar) == misplaced or self._log(
+                lpar, misplaced
+            ):
+                still_logged[lpar] = misplaced
+        self._logged = still_logged
+        self._has_seen_all = True
+
+    def _log(self, uuid: str, misplaced: ownership.Misplaced) -> bool:
+        """Log an LPAR; return whether it is there.
+
+        A move may have ended since the host was read: then its LPAR is gone.
+        """
+        lpar = self._partitions.find(uuid)
+        if lpar is None:
+            return False
+        LOG.error(
+            'LPAR %(name)s (%(uuid)s, %(state)s) is on the wrong side: '
+            'instance %(instance)s is on host %(host)s. Its slots (%(slots)s) '
+            'are not offered. Check that the server is well on %(host)s; then '
+            'remove the LPAR here with `pvmctl lpar power-off` and `pvmctl '
+            'lpar delete`. Keep its disks: the server uses them.',
+            {
+                'name': lpar.name,
+                'uuid': uuid,
+                'state': lpar.state,
+                'instance': misplaced.instance,
+                'host': misplaced.host,
+                'slots': ', '.join(
+                    map(slots.format_drc_index, sorted(lpar.slots))
+                )
+                or 'none',
+            },
+        )
+        return True

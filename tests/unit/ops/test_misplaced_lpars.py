@@ -1,0 +1,106 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+
+import unittest
+
+from nova_powervm.devices import host as host_values
+from nova_powervm.devices import ownership
+from nova_powervm.ops import host
+from nova_powervm.ops import misplaced_lpars
+from tests.unit.devices import values
+
+ELSEWHERE = ownership.Misplaced('its uuid', 'host2')
+
+
+class Host:
+    """A host with LPARs, and Nova's records of their instances."""
+
+    def __init__(self, *lpars):
+        self.lpars = {lpar.uuid: lpar for lpar in lpars}
+        self.elsewhere = {}
+        self.failing = False
+
+    def names(self):
+        return {uuid: lpar.name for uuid, lpar in self.lpars.items()}
+
+    def find(self, uuid):
+        if self.failing:
+            raise ValueError('no answer')
+        return self.lpars.get(uuid)
+
+    def misplaced(self, lpars, host):
+        return {u: self.elsewhere[u] for u in lpars if u in self.elsewhere}
+
+
+class MisplacedLparsTest(unittest.TestCase):
+    def setUp(self):
+        self.host = Host(values.lpar())
+        self.watch = misplaced_lpars.MisplacedLpars(
+            self.host, self.host, 'host1'
+        )
+
+    def report(self, *owners):
+        """Report with LPARs on the wrong side that own slots."""
+        return self.watch.report(
+            host.Snapshot(
+                values.view(),
+                host_values.DiskCapacity(),
+                misplaced=dict.fromkeys(owners, ELSEWHERE),
+            )
+        )
+
+    def lines(self, *owners):
+        with self.assertLogs(misplaced_lpars.LOG.logger, 'ERROR') as logged:
+            self.report(*owners)
+        return logged.output
+
+    def assert_silent(self, *owners):
+        with self.assertNoLogs(misplaced_lpars.LOG.logger, 'WARNING'):
+            self.report(*owners)
+
+    def test_error_names_lpar_instance_host_and_slots(self):
+        (line,) = self.lines(values.LPAR)
+
+        for words in (
+            f'LPAR instance-00000001 ({values.LPAR}, not activated)',
+            'instance its uuid is on host host2',
+            'slots (21010020, 21010021)',
+            '`pvmctl lpar delete`',
+        ):
+            self.assertIn(words, line)
+
+    def test_error_is_logged_once_while_lpar_is_there(self):
+        self.lines(values.LPAR)
+        self.assert_silent(values.LPAR)
+        self.assert_silent()
+        self.lines(values.LPAR)
+
+    def test_first_report_finds_lpars_without_slots(self):
+        self.host.elsewhere = {values.LPAR: ELSEWHERE}
+        self.lines()
+        self.assert_silent()
+
+    def test_later_report_looks_at_owners_of_slots_only(self):
+        self.assert_silent()
+        self.host.elsewhere = {values.LPAR: ELSEWHERE}
+        self.assert_silent()
+
+    def test_lpar_that_a_move_has_deleted_meanwhile_is_not_logged(self):
+        self.assert_silent(values.OTHER_LPAR)
+
+    def test_report_that_failed_is_repeated(self):
+        self.host.elsewhere = {values.LPAR: ELSEWHERE}
+        self.host.failing = True
+        self.assertRaises(ValueError, self.report)
+        self.host.failing = False
+        self.lines()
