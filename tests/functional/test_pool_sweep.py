@@ -23,6 +23,7 @@ sample that ``NOVA_POWERVM_TEST_SEED`` chooses.
 """
 
 import hashlib
+import logging as python_logging
 import os
 import random
 import re
@@ -59,6 +60,10 @@ class SweepTestCase(pool_sites.SiteTestCase):
     """Starts two hosts; the faults are those of the one that works."""
 
     def setUp(self):
+        if ALL:
+            # The log of a thousand boots is too long for a test's result.
+            python_logging.disable(python_logging.INFO)
+            self.addCleanup(python_logging.disable, python_logging.NOTSET)
         super().setUp()
         self.start_both()
         # The next cleaning, not one ten minutes later, completes a deletion.
