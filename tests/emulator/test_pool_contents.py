@@ -99,6 +99,25 @@ class ContentsTest(pools.PoolTestCase):
         self.write(unit, b'swap', offset=3)
         self.assertEqual(b'\0\0\0swap', self.control.contents(unit.udid))
 
+    def test_grown_clone_keeps_its_contents_and_ends_with_zeros(self):
+        image = self.client.image(size=SMALL, data=b'image')
+        clone = self.client.clone(image, size=SMALL)
+        self.write(clone, b'I')
+        with self.assertRaisesRegex(errors.ControlError, 'not within'):
+            self.write(clone, b'end', 16 * MB)
+        used = self.shown_unit('clone1')['used']
+        clone = clone.refresh()
+        clone._capacity(2 * SMALL)
+        clone.update()
+        self.assertEqual(used, self.shown_unit('clone1')['used'])
+        self.assertEqual(b'Image', self.control.contents(clone.udid))
+        self.assertEqual(b'image', self.control.contents(image.udid))
+        self.write(clone, b'end', 16 * MB)
+        zeros = bytes(16 * MB - len(b'image'))
+        self.assertTrue(
+            self.control.contents(clone.udid) == b'Image' + zeros + b'end'
+        )
+
     def test_guest_cannot_write_beyond_disk_or_pool(self):
         unit = self.client.unit(size=SMALL)
         for data, offset in ((b'xx', 16 * MB - 1), (b'', 0), (b'x', -1)):

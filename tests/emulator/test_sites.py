@@ -170,6 +170,19 @@ class SharingTest(SiteTestCase):
             (mapping,) = client.vios().scsi_mappings
             self.assertEqual(unit.udid, mapping.backing_storage.udid)
 
+    def test_unit_that_other_host_uses_grows_in_its_mapping(self):
+        unit = self.client1.unit()
+        self.map(self.client2, self.control2, unit)
+        self.control2.set_partition('vm', state='running')
+        unit = unit.refresh()
+        self.assertTrue(unit.in_use)
+        unit._capacity(2)
+        unit.update()
+        (mapping,) = self.client2.vios().scsi_mappings
+        self.assertEqual(2, mapping.backing_storage.capacity)
+        (unit,) = self.client2.units()
+        self.assertEqual((2, True), (unit.capacity, unit.in_use))
+
     def test_hosts_have_volumes_and_partitions_of_their_own(self):
         self.control1.set_partition('vm', state='running')
         self.assertEqual('not activated', self.lpar(self.control2)['state'])

@@ -13,6 +13,8 @@
 
 """Volume groups, disks and media repositories through pypowervm."""
 
+import base64
+
 from pypowervm.tasks import storage as tasks
 from pypowervm.tasks import vopt
 from pypowervm.wrappers import storage as wrappers
@@ -24,6 +26,12 @@ from tests.emulator import base
 from tests.emulator import storage
 
 SERIAL = '00f8d6de00004b000000014a54555cd9'
+#: The smallest disk in GB, and its end in bytes.
+SMALL, END = 0.125, 1 << 27
+
+
+def _base64(data):
+    return base64.b64encode(data).decode()
 
 
 class VirtualDiskTest(storage.StorageTestCase):
@@ -235,6 +243,27 @@ class RefusedDiskChangeTest(storage.StorageTestCase):
             vdisks=[self.made],
         )
         self.assertEqual(1, len(self.group().virtual_disks))
+
+    def test_disk_of_running_partition_grows_and_its_new_end_is_zero(self):
+        small = self.disk('small', size=SMALL)
+        self.map(self.create(), small)
+        self.control.set_partition('vm1', state='running')
+        self.control.write_disk(small.udid, _base64(b'old'))
+        self.assert_beyond_end(small, END)
+        group = self.group()
+        group.virtual_disks[-1].capacity = 2 * SMALL
+        group.update()
+        self.assertEqual(b'old', self.control.contents(small.udid))
+        self.control.write_disk(small.udid, _base64(b'new'), END)
+        zeros = bytes(END - len(b'old'))
+        self.assertEqual(
+            storage.sha256(b'old' + zeros + b'new'),
+            storage.sha256(self.control.contents(small.udid)),
+        )
+
+    def assert_beyond_end(self, disk, offset):
+        with self.assertRaisesRegex(errors.ControlError, 'not within'):
+            self.control.write_disk(disk.udid, _base64(b'new'), offset)
 
     def test_growth_shows_in_mapping(self):
         self.map(self.create(), self.made)
