@@ -232,7 +232,6 @@ class KeptDisksTest(BuildDisksTestCase):
     @ddt.named_data(
         ['root', 'r', 'root'],
         ['ephemeral', '0', 'ephemeral 1'],
-        ['swap', 's', 'swap'],
     )
     def test_missing_disk_is_named(self, role, words):
         pool = self.disks.pool
@@ -242,6 +241,39 @@ class KeptDisksTest(BuildDisksTestCase):
         with self.assertRaises(exception.DiskMissing) as caught:
             self.make()
         self.assertIn(f'The {words} disk of', str(caught.exception))
+
+    def test_missing_swap_disk_is_made_in_its_place(self):
+        self.disks.pool.found = self.disks.pool.found[1:]
+        self.assertEqual(
+            [f'{LPAR} {end}' for end in ('r', '0', 's', 'iso')],
+            self.make(b'iso'),
+        )
+        self.assertEqual(
+            [('blank', SWAP), ('medium', b'iso')], self.disks.calls
+        )
+
+    def test_swap_disk_is_not_made_for_flavor_without_one(self):
+        self.instance = dataclasses.replace(self.instance, blanks=(EPHEMERAL,))
+        self.assertEqual([f'{LPAR} r', f'{LPAR} 0'], self.make())
+        self.assertEqual([], self.disks.calls)
+
+    def test_swap_disk_of_other_size_is_kept_with_a_warning(self):
+        with self.assertLogs('nova_powervm', 'WARNING') as logs:
+            self.make()
+        self.assertIn(
+            'Keeping the swap disk of 1 GB, although the flavor has one of '
+            '0.5 GB.',
+            logs.output[0],
+        )
+        self.assertEqual([], self.disks.calls)
+
+    def test_swap_disk_whose_size_is_rounded_is_kept_in_silence(self):
+        swap = storage.Disk(storage.SWAP, 0.501)
+        self.disks.pool.found[0] = dataclasses.replace(
+            self.disks.pool.found[0], disk=swap
+        )
+        with self.assertNoLogs('nova_powervm', 'WARNING'):
+            self.make()
 
     @ddt.data('r', '0', 's')
     def test_disk_in_use_is_refused_before_anything_is_made(self, role):
