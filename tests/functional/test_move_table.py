@@ -11,7 +11,7 @@
 # under the License.
 """The cells of the table of moves: each operation with each kind of device.
 
-The table is in the page on moves. Each test stands for a row.
+The table is in the page on moves. Each story stands for a row.
 """
 
 from nova.tests.functional.api import client as api_client
@@ -63,9 +63,12 @@ class MoveTableTest(moving.MovingTestCase, pools.PoolTestCase):
                 self.control(host).plug(index, _CARD)
         self._run_periodics()
 
+    def test_operations_move_each_kind_of_device(self):
+        self.tell_stories()
+
     # Rows
 
-    def test_resize_within_host_is_confirmed(self):
+    def story_resize_within_host_is_confirmed(self):
         for kind in self.kinds(within_host=True):
             server = self.boot_on_first(kind)
             old = self.owned(server)
@@ -75,7 +78,7 @@ class MoveTableTest(moving.MovingTestCase, pools.PoolTestCase):
             self.assert_settled(server, 'host1', kind)
             self.finish(server, kind, burns=2)
 
-    def test_resize_within_host_is_reverted(self):
+    def story_resize_within_host_is_reverted(self):
         for kind in self.kinds(within_host=True):
             server = self.boot_on_first(kind)
             old = self.owned(server)
@@ -86,7 +89,7 @@ class MoveTableTest(moving.MovingTestCase, pools.PoolTestCase):
             self.assert_settled(server, 'host1', kind)
             self.finish(server, kind, burns=2)
 
-    def test_resize_to_other_host_is_confirmed(self):
+    def story_resize_to_other_host_is_confirmed(self):
         for kind in self.kinds():
             server = self.boot_on_first(kind)
             old = self.owned(server)
@@ -96,7 +99,7 @@ class MoveTableTest(moving.MovingTestCase, pools.PoolTestCase):
             self.assert_settled(server, 'host2', kind)
             self.finish(server, kind, burns=2)
 
-    def test_cold_migration_is_confirmed(self):
+    def story_cold_migration_is_confirmed(self):
         for kind in self.kinds():
             server = self.boot_on_first(kind)
             old = self.owned(server)
@@ -106,7 +109,7 @@ class MoveTableTest(moving.MovingTestCase, pools.PoolTestCase):
             self.assert_settled(server, 'host2', kind)
             self.finish(server, kind, burns=2)
 
-    def test_move_to_other_host_is_reverted(self):
+    def story_move_to_other_host_is_reverted(self):
         for kind in self.kinds():
             server = self.boot_on_first(kind)
             old = self.owned(server)
@@ -116,7 +119,7 @@ class MoveTableTest(moving.MovingTestCase, pools.PoolTestCase):
             self.assert_settled(server, 'host1', kind)
             self.finish(server, kind, burns=2)
 
-    def test_stopped_server_moves_and_stays_stopped(self):
+    def story_stopped_server_moves_and_stays_stopped(self):
         for kind in self.kinds():
             server = self._stop_server(self.boot_on_first(kind))
             old = self.owned(server)
@@ -128,13 +131,13 @@ class MoveTableTest(moving.MovingTestCase, pools.PoolTestCase):
             self.assert_settled(server, 'host2', kind, state='not activated')
             self.finish(server, kind, burns=2)
 
-    def test_deletion_before_confirmation_leaves_nothing(self):
+    def story_deletion_before_confirmation_leaves_nothing(self):
         for kind in self.kinds():
             server = self.boot_on_first(kind)
             server = self.migrate(server)
             self.finish(server, kind, burns=2)
 
-    def test_move_that_the_destination_refuses_changes_nothing(self):
+    def story_move_that_the_destination_refuses_changes_nothing(self):
         for kind in self.kinds():
             server = self.boot_on_first(kind)
             before = self.host_state('host1'), self.host_state('host2')
@@ -151,7 +154,7 @@ class MoveTableTest(moving.MovingTestCase, pools.PoolTestCase):
             self.assert_settled(server, 'host1', kind)
             self.finish(server, kind, burns=1)
 
-    def test_failed_move_is_repaired_by_hard_reboot(self):
+    def story_failed_move_is_repaired_by_hard_reboot(self):
         for kind in self.kinds():
             server = self.boot_on_first(kind)
             self.control('host2').plan_job('PowerOn', 'HSCL0000 No.')
@@ -162,6 +165,7 @@ class MoveTableTest(moving.MovingTestCase, pools.PoolTestCase):
             lpar = self.lpar(server, 'host1')
             self.assertEqual('not activated', lpar.state)
             self.delete_lpar(server, 'host1')
+            self.restart_host('host1')
             self.finish(server, kind, burns=2)
 
     # Steps
@@ -172,8 +176,10 @@ class MoveTableTest(moving.MovingTestCase, pools.PoolTestCase):
         (service,) = self.admin_api.get_services(
             binary='nova-compute', host='host2'
         )
-        if within_host:
-            self.admin_api.put_service(service['id'], {'status': 'disabled'})
+        self.admin_api.put_service(
+            service['id'],
+            {'status': 'disabled' if within_host else 'enabled'},
+        )
         for kind in KINDS:
             with self.subTest(kind):
                 yield kind

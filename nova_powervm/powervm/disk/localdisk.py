@@ -97,7 +97,8 @@ class LocalDisk:
         return self._measured[1]
 
     def prepare(self) -> None:
-        """Remove the file descriptions of interrupted uploads."""
+        """Remove file descriptions of uploads and mappings of no LPAR."""
+        self._mappings.detach_deleted()
         self._uploads.forget_leftovers(storage.is_ours)
 
     @errors.retried

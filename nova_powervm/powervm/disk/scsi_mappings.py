@@ -142,6 +142,35 @@ class ScsiMappings:
                     found.add(server.uuid)
                     server.update(timeout=session.ANSWER_SECONDS)
 
+    @errors.retried_on_conflict
+    def detach_deleted(self) -> None:
+        """Unmap the driver's storage from LPARs that do not exist any more.
+
+        Whoever deletes an LPAR outside of Nova leaves its mappings, without a
+        client, and the storage cannot be deleted as long as they exist. Call
+        this only while no LPAR is being removed.
+        """
+        action = 'unmapping the storage of deleted LPARs'
+        with self._changing, errors.translated(action):
+            for server in _VIOS.get(self._adapter, xag=[const.XAG.VIO_SMAP]):
+                doomed = [
+                    mapping
+                    for mapping in server.scsi_mappings
+                    if not mapping.client_lpar_href and _is_ours(mapping)
+                ]
+                for mapping in doomed:
+                    LOG.warning(
+                        'Unmapping %(name)s on Virtual I/O Server '
+                        '%(server)s: its LPAR was deleted outside of Nova.',
+                        {
+                            'name': mapping.backing_storage.name,
+                            'server': server.name,
+                        },
+                    )
+                    server.scsi_mappings.remove(mapping)
+                if doomed:
+                    server.update(timeout=session.ANSWER_SECONDS)
+
     def _read(self, vios: str) -> virtual_io_server.VIOS:
         return _VIOS.get(self._adapter, uuid=vios, xag=[const.XAG.VIO_SMAP])
 
@@ -193,3 +222,12 @@ def _is_of(mapping: virtual_io_server.VSCSIMapping, name: str) -> bool:
     return element is not None and (
         storage.base_name(element.name or '') == name
     )
+
+
+def _is_ours(mapping: virtual_io_server.VSCSIMapping) -> bool:
+    """Return whether storage is mapped that the driver has made."""
+    element = mapping.backing_storage
+    if element is None:
+        return False
+    name = element.name or ''
+    return storage.is_ours(name) or storage.parse_unit_name(name) is not None

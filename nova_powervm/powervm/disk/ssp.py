@@ -127,7 +127,8 @@ class SharedStoragePool:
         )
 
     def prepare(self) -> None:
-        """Remove what a service that was killed was uploading."""
+        """Remove interrupted uploads and mappings of no LPAR."""
+        self._mappings.detach_deleted()
         self._uploads.forget_leftovers(_is_ours)
         self._cache.delete_interrupted()
 
