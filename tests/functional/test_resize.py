@@ -154,7 +154,7 @@ class ResizeTest(moving.MovingTestCase):
         self.assertIn('GB', reason)
         self.assertEqual(before, self.host_state())
 
-    def story_other_ephemeral_disk_is_refused(self):
+    def story_changed_ephemeral_disk_is_refused(self):
         server = self.boot({}, disk=1)
         reason = self.refuse_move(
             server, 'resize', flavorRef=self.make_flavor(ephemeral=1)
@@ -191,7 +191,7 @@ class OneTimeUseResizeTest(
         super().setUp()
         self.start_host()
 
-    def test_one_time_use_devices_are_burned_once_in_resizes(self):
+    def test_resizes_burn_each_device_once(self):
         self.tell_stories()
 
     def story_revert_keeps_both_devices_burned(self):
