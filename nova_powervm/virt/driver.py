@@ -39,6 +39,7 @@ from nova_powervm.virt import driver_base
 from nova_powervm.virt import errors
 from nova_powervm.virt import instance_ports
 from nova_powervm.virt import interrupted_evacuations
+from nova_powervm.virt import interrupted_moves
 from nova_powervm.virt import live_migration
 from nova_powervm.virt import moves
 from nova_powervm.virt import port_records
@@ -165,6 +166,7 @@ class PowerVMDriver(moves.Moves, unsupported.Unsupported):
         running.provider_tree.recover_deleted(self._local_uuid())
         if is_first_cycle:
             self._give_up_evacuations(running)
+        self._end_interrupted_moves(at_start=is_first_cycle)
         self._remove_leftovers(running, with_orphans=is_first_cycle)
         running.network.clean_up()
         self._deferred_starts.retry(self._nodename())
@@ -187,6 +189,20 @@ class PowerVMDriver(moves.Moves, unsupported.Unsupported):
             LOG.exception(
                 'Interrupted evacuations could not be given up; the next '
                 'start of nova-compute tries again.'
+            )
+
+    def _end_interrupted_moves(self, *, at_start: bool) -> None:
+        """End moves that nobody continues, without failing the cycle."""
+        if self._interrupted_moves is None:
+            self._interrupted_moves = interrupted_moves.InterruptedMoves(
+                self.virtapi, self._nodename()
+            )
+        try:
+            self._interrupted_moves.end(at_start=at_start)
+        except Exception:
+            LOG.exception(
+                'Interrupted moves could not be looked for. Those that '
+                'nova-compute was killed in are found by its next start.'
             )
 
     def _report_misplaced(

@@ -25,6 +25,7 @@ from nova_powervm import exception
 from nova_powervm.instance import partition
 from nova_powervm.virt import deferred_starts
 from nova_powervm.virt import errors
+from nova_powervm.virt import interrupted_moves
 from nova_powervm.virt import rebuild
 from nova_powervm.virt import services
 from nova_powervm.virt import silent_host
@@ -54,6 +55,9 @@ class DriverBase(driver.ComputeDriver):
         self._node_uuid: str | None = None
         self._running: services.Services | None = None
         self._is_first_cycle = True
+        self._interrupted_moves: interrupted_moves.InterruptedMoves | None = (
+            None
+        )
         self._silent_host = silent_host.SilentHostLimiter()
         self._refused_rebuilds = rebuild.RefusedRebuilds(virtapi)
         self._deferred_starts = deferred_starts.DeferredStarts(

@@ -1,0 +1,252 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""How an interrupted move is ended in Nova's records and in Placement."""
+
+from collections.abc import Callable
+from collections.abc import Mapping
+from typing import Any
+
+from nova import context as nova_context
+from nova import exception as nova_exception
+from nova.compute import power_state
+from nova.compute import utils as compute_utils
+from nova.compute import vm_states
+from nova.network import neutron
+from oslo_log import log as logging
+
+from nova_powervm.instance import interrupted_move
+from nova_powervm.instance.interrupted_move import Remedy
+
+LOG = logging.getLogger(__name__)
+
+_FAULT = (
+    'The move of the server to host %(host)s was interrupted. Reboot the '
+    'server hard: it is built there'
+)
+_REVERT_FAULT = (
+    'The revert of the move of the server to host %(host)s was interrupted. '
+    'Reboot the server hard: it has its old flavor and devices again'
+)
+
+
+class MoveRemedies:
+    """Changes the records of interrupted moves.
+
+    Each remedy starts with what does no harm if it is repeated: a nova-compute
+    that is killed here finds the move interrupted at its next start.
+
+    :param virtapi: Nova's VirtAPI.
+    :param host: This host, as in ``instance.host``.
+    """
+
+    def __init__(self, virtapi: Any, host: str) -> None:
+        self._virtapi = virtapi
+        self._host = host
+        self._network = neutron.API()
+        self._by_remedy: Mapping[
+            Remedy, Callable[[Any, Any, Any, interrupted_move.Row], None]
+        ] = {
+            Remedy.TAKE_BACK: self._take_back,
+            Remedy.FAIL: self._fail,
+            Remedy.FAIL_UNFINISHED: self._fail_unfinished,
+            Remedy.FAIL_REVERT: self._fail_revert,
+            Remedy.AWAIT_DECISION: self._await_decision,
+            Remedy.UNDO_REVERT: self._undo_revert,
+            Remedy.CONFIRM: self._confirm,
+        }
+
+    def apply(
+        self, migration: Any, instance: Any, row: interrupted_move.Row
+    ) -> None:
+        """End a move.
+
+        :param migration: Its record.
+        :param instance: Its instance.
+        :param row: The situation, with its remedy.
+        :raises nova.exception.NovaException: Nova or Placement did not answer.
+        :raises nova.exception.UnexpectedTaskStateError: Somebody continues the
+            move.
+        """
+        LOG.warning(
+            'The move from host %(source)s to host %(destination)s was '
+            'interrupted (migration %(migration)s, status %(status)s, task '
+            '%(task)s): %(remedy)s.',
+            {
+                'source': migration.source_compute,
+                'destination': migration.dest_compute,
+                'migration': migration.uuid,
+                'status': migration.status,
+                'task': instance.task_state,
+                'remedy': _WORDS[row.remedy],
+            },
+            instance=instance,
+        )
+        context = nova_context.get_admin_context()
+        self._by_remedy[row.remedy](context, migration, instance, row)
+
+    def _take_back(
+        self,
+        context: Any,
+        migration: Any,
+        instance: Any,
+        row: interrupted_move.Row,
+    ) -> None:
+        instance.task_state = None
+        instance.save(expected_task_state=list(row.tasks))
+        self._return_allocations(context, migration, instance)
+        _set_status(migration, 'error')
+
+    def _fail(
+        self,
+        context: Any,
+        migration: Any,
+        instance: Any,
+        row: interrupted_move.Row,
+    ) -> None:
+        """Do what Nova does if the destination cannot finish a move.
+
+        But keep the new flavor: the allocations on this host are for it.
+        """
+        self._delete_allocations(context, migration)
+        _set_status(migration, 'error')
+        _set_error(context, instance, row, _FAULT, self._host)
+
+    def _fail_unfinished(
+        self,
+        context: Any,
+        migration: Any,
+        instance: Any,
+        row: interrupted_move.Row,
+    ) -> None:
+        self._network.migrate_instance_finish(
+            context, instance, migration, None
+        )
+        instance.apply_migration_context()
+        self._fail(context, migration, instance, row)
+
+    def _fail_revert(
+        self,
+        context: Any,
+        migration: Any,
+        instance: Any,
+        row: interrupted_move.Row,
+    ) -> None:
+        """Do what Nova does if the source cannot finish a revert."""
+        self._return_allocations(context, migration, instance)
+        back = migration.obj_clone()
+        back.dest_compute = migration.source_compute
+        self._network.migrate_instance_finish(context, instance, back, None)
+        _forget_flavors(instance)
+        _set_error(
+            context, instance, row, _REVERT_FAULT, migration.dest_compute
+        )
+        _set_status(migration, 'error')
+
+    def _await_decision(
+        self,
+        context: Any,
+        migration: Any,
+        instance: Any,
+        row: interrupted_move.Row,
+    ) -> None:
+        _set_status(migration, 'finished')
+        instance.vm_state = vm_states.RESIZED
+        instance.task_state = None
+        instance.save(expected_task_state=list(row.tasks))
+
+    def _undo_revert(
+        self,
+        context: Any,
+        migration: Any,
+        instance: Any,
+        row: interrupted_move.Row,
+    ) -> None:
+        instance.apply_migration_context()
+        instance.save(expected_task_state=list(row.tasks))
+        self._await_decision(context, migration, instance, row)
+
+    def _confirm(
+        self,
+        context: Any,
+        migration: Any,
+        instance: Any,
+        row: interrupted_move.Row,
+    ) -> None:
+        """Do what Nova does once the source has given up its claim."""
+        self._delete_allocations(context, migration)
+        instance.drop_migration_context()
+        _forget_flavors(instance)
+        is_off = instance.power_state == power_state.SHUTDOWN
+        instance.vm_state = vm_states.STOPPED if is_off else vm_states.ACTIVE
+        instance.save(expected_task_state=list(row.tasks))
+
+    def _return_allocations(
+        self, context: Any, migration: Any, instance: Any
+    ) -> None:
+        """Give the instance what the migration holds of the source."""
+        client = self._virtapi.reportclient
+        if client.get_allocs_for_consumer(context, migration.uuid)[
+            'allocations'
+        ] and not client.move_allocations(
+            context, migration.uuid, instance.uuid
+        ):
+            raise nova_exception.AllocationMoveFailed(
+                source_consumer=migration.uuid,
+                target_consumer=instance.uuid,
+                error='Placement refused',
+            )
+
+    def _delete_allocations(self, context: Any, migration: Any) -> None:
+        """Free what the migration holds of the source."""
+        self._virtapi.reportclient.delete_allocation_for_instance(
+            context, migration.uuid, consumer_type='migration', force=False
+        )
+
+
+_WORDS = {
+    Remedy.TAKE_BACK: 'the server stays on the source',
+    Remedy.FAIL: 'the server is in ERROR; reboot it hard',
+    Remedy.FAIL_UNFINISHED: 'the server is in ERROR; reboot it hard',
+    Remedy.FAIL_REVERT: 'the server is in ERROR on the source; reboot it hard',
+    Remedy.AWAIT_DECISION: 'confirm or revert it again',
+    Remedy.UNDO_REVERT: 'revert it again',
+    Remedy.CONFIRM: 'the server is confirmed',
+}
+
+
+def _set_status(migration: Any, status: str) -> None:
+    migration.status = status
+    migration.save()
+
+
+def _set_error(
+    context: Any,
+    instance: Any,
+    row: interrupted_move.Row,
+    words: str,
+    host: str,
+) -> None:
+    """Let the user see what to do."""
+    instance.vm_state = vm_states.ERROR
+    instance.task_state = None
+    instance.save(expected_task_state=list(row.tasks))
+    compute_utils.add_instance_fault_from_exc(
+        context, instance, nova_exception.NovaException(words % {'host': host})
+    )
+
+
+def _forget_flavors(instance: Any) -> None:
+    """Forget what Nova kept of the move with the instance."""
+    instance.old_flavor = None
+    instance.new_flavor = None
+    instance.system_metadata.pop('old_vm_state', None)

@@ -1,0 +1,399 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+
+"""Moves in which nova-compute is killed, or a message is lost.
+
+The driver's own part of each step does nothing here: the steps, the claims and
+the allocations are Nova's.
+"""
+
+import contextlib
+import sys
+import threading
+import time
+
+import fixtures
+from nova import context as nova_context
+from nova import objects
+from nova.compute import rpcapi
+from nova.scheduler.client import report
+
+from nova_powervm.virt import driver
+from nova_powervm.virt import interrupted_moves
+from tests.functional import base
+from tests.functional import one_time_use
+
+INDEX = one_time_use.INDEX
+
+
+class Killed(BaseException):
+    """Ends a thread like the end of the process: nothing handles it."""
+
+
+class Threads:
+    """Knows which threads have been killed, so that they write no more."""
+
+    def __init__(self):
+        self._killed = set()
+
+    def kill(self):
+        """End the current thread."""
+        self._killed.add(threading.get_ident())
+        raise Killed
+
+    def revive(self):
+        """Let Nova use the threads again, once their steps have ended."""
+        for ident in self._killed:
+            wait_for_step(ident)
+        self._killed.clear()
+
+    def guard(self, write):
+        """Return a function that killed threads do not reach."""
+
+        def guarded(*args, **options):
+            if threading.get_ident() in self._killed:
+                raise Killed
+            return write(*args, **options)
+
+        return guarded
+
+
+def wait_for_step(ident):
+    """Wait until a thread of nova-compute has nothing to do."""
+    for _ in range(600):
+        frame = sys._current_frames().get(ident)
+        while frame and not frame.f_code.co_filename.endswith(
+            'nova/compute/manager.py'
+        ):
+            frame = frame.f_back
+        if frame is None:
+            return
+        time.sleep(0.1)
+    raise AssertionError('the step has no end')
+
+
+class InterruptedMovesTest(base.PowerVMTestCase):
+    def setUp(self):
+        super().setUp()
+        for host in ('host1', 'host2'):
+            self.start_host(host)
+        for step in (
+            'migrate_disk_and_power_off',
+            'finish_migration',
+            'confirm_migration',
+            'finish_revert_migration',
+        ):
+            self.replace(driver.PowerVMDriver, step, lambda *_, **__: None)
+        self.threads = Threads()
+        client = report.SchedulerReportClient
+        for owner, name in (
+            (objects.Instance, 'save'),
+            (objects.Migration, 'save'),
+            (client, 'put'),
+            (client, 'post'),
+            (client, 'delete'),
+        ):
+            self.replace(owner, name, self.threads.guard(getattr(owner, name)))
+
+    def replace(self, owner, name, function):
+        """Replace a function for the rest of the test."""
+        self.useFixture(fixtures.MockPatchObject(owner, name, new=function))
+
+    def test_interrupted_moves_end(self):
+        self.tell_stories()
+
+    # What interrupts a move
+
+    @contextlib.contextmanager
+    def killed(self, owner, name, after=None):
+        """Kill nova-compute in a function.
+
+        :param after: Tells by the function's first argument, once the
+            function has returned, whether to kill it; None to kill it before.
+        """
+        died = threading.Event()
+        original = getattr(owner, name)
+
+        def die(*args, **options):
+            if after:
+                result = original(*args, **options)
+                if not after(args[0]):
+                    return result
+            died.set()
+            return self.threads.kill()
+
+        with fixtures.MockPatchObject(owner, name, new=die):
+            yield
+            self.assertTrue(died.wait(60))
+            self.threads.revive()
+
+    @contextlib.contextmanager
+    def lost(self, message):
+        """Lose a message between two hosts."""
+        senders = []
+        sent = threading.Event()
+
+        def lose(*_, **__):
+            senders.append(threading.get_ident())
+            sent.set()
+
+        with fixtures.MockPatchObject(rpcapi.ComputeAPI, message, new=lose):
+            yield
+            self.assertTrue(sent.wait(60))
+            wait_for_step(senders[0])
+
+    # The server and its move
+
+    def boot_on_first(self):
+        return self.boot(one_time_use.gpu_group(), request={'host': 'host1'})
+
+    def migrate(self, server):
+        """Request a move to the second host."""
+        self.api.post_server_action(
+            server['id'], {'migrate': {'host': 'host2'}}
+        )
+
+    def migrated(self):
+        """Boot a server and let it wait for its user on the second host."""
+        server = self.boot_on_first()
+        self.migrate(server)
+        return self._wait_for_state_change(server, 'VERIFY_RESIZE')
+
+    def confirm(self, server):
+        self.api.post_server_action(server['id'], {'confirmResize': None})
+
+    def revert(self, server):
+        self.api.post_server_action(server['id'], {'revertResize': None})
+
+    def migration(self, server):
+        (found,) = objects.MigrationList.get_by_filters(
+            nova_context.get_admin_context(), {'instance_uuid': server['id']}
+        )
+        return found
+
+    def cycle(self, host):
+        """Let a host take every awaited message for lost."""
+        with fixtures.MockPatchObject(interrupted_moves, 'LOST_SECONDS', 0):
+            self.computes[host].manager.update_available_resource(
+                nova_context.get_admin_context()
+            )
+
+    def assert_state(self, server, status, host, migration):
+        """Assert what Nova and Placement say after a move."""
+        record = self.instance(server)
+        self.assertIsNone(record.task_state)
+        self.assertEqual(host, record.host)
+        moved = self.migration(server)
+        self.assertEqual(migration, moved.status)
+        shown = self.api.get_server(server['id'])
+        self.assertEqual(status, shown['status'])
+        self.assertEqual({host}, self.hosts_of(server['id']))
+        self.assertEqual(
+            {'host1'} if migration == 'finished' else set(),
+            self.hosts_of(moved.uuid),
+        )
+        self.assertEqual(
+            [self.slot_providers(host)[INDEX]['uuid']],
+            [each.provider_uuid for each in record.resources],
+        )
+
+    def hosts_of(self, consumer):
+        """Return the hosts that a consumer has allocations of."""
+        allocations = self._get_allocations_by_server_uuid(consumer)
+        return {
+            host
+            for host in ('host1', 'host2')
+            if self._get_provider_uuid_by_host(host) in allocations
+        }
+
+    def assert_waits_for_user(self, server):
+        self.assert_state(server, 'VERIFY_RESIZE', 'host2', 'finished')
+
+    def assert_confirms(self, server):
+        """Assert that the user can confirm a move."""
+        self.assert_waits_for_user(server)
+        self._confirm_resize(server)
+        self.assert_state(server, 'ACTIVE', 'host2', 'confirmed')
+
+    def assert_reverts(self, server):
+        """Assert that the user can revert a move."""
+        self.assert_waits_for_user(server)
+        self.revert(server)
+        self._wait_for_state_change(server, 'ACTIVE')
+        self.assert_state(server, 'ACTIVE', 'host1', 'reverted')
+
+    def assert_error(self, server, host):
+        self.assert_state(server, 'ERROR', host, 'error')
+        self.assertIn('Reboot the server hard', self.fault(server))
+
+    def forget(self):
+        """Delete what steps that did nothing have left."""
+        super().forget()
+        for host, compute in self.computes.items():
+            services = compute.manager.driver._services()
+            for lpar in services.partitions.states():
+                services.removal.remove(lpar, services.partitions.find(lpar))
+            self.assertEqual({}, services.partitions.states(), host)
+        self._run_periodics()
+
+    # Killed
+
+    def story_source_killed_while_it_stops_the_guest(self):
+        server = self.boot_on_first()
+        with self.killed(driver.PowerVMDriver, 'migrate_disk_and_power_off'):
+            self.migrate(server)
+        self.assertEqual({'host1'}, self.hosts_of(self.migration(server).uuid))
+        self.restart_host('host1')
+        self.assert_state(server, 'ACTIVE', 'host1', 'error')
+
+    def story_source_killed_once_the_guest_is_off(self):
+        server = self.boot_on_first()
+        with self.killed(
+            objects.Migration,
+            'save',
+            lambda migration: migration.status == 'post-migrating',
+        ):
+            self.migrate(server)
+        self.restart_host('host1')
+        self.assert_state(server, 'ACTIVE', 'host1', 'error')
+
+    def story_destination_killed_while_it_finishes(self):
+        server = self.boot_on_first()
+        with self.killed(driver.PowerVMDriver, 'finish_migration'):
+            self.migrate(server)
+        self.restart_host('host2')
+        self.assert_error(server, 'host2')
+
+    def story_destination_killed_once_the_move_was_finished(self):
+        server = self.boot_on_first()
+        with self.killed(
+            objects.Migration,
+            'save',
+            lambda migration: migration.status == 'finished',
+        ):
+            self.migrate(server)
+        self.restart_host('host2')
+        self.assert_confirms(server)
+
+    def story_source_killed_while_it_confirms(self):
+        server = self.migrated()
+        with self.killed(driver.PowerVMDriver, 'confirm_migration'):
+            self.confirm(server)
+        self.restart_host('host1')
+        self.assert_confirms(server)
+
+    def story_source_killed_once_the_claim_was_dropped(self):
+        server = self.migrated()
+        with self.killed(
+            objects.Migration,
+            'save',
+            lambda migration: migration.status == 'confirmed',
+        ):
+            self.confirm(server)
+        self.restart_host('host1')
+        self.assert_state(server, 'ACTIVE', 'host2', 'confirmed')
+
+    def story_destination_killed_while_it_reverts(self):
+        server = self.migrated()
+        with self.killed(driver.PowerVMDriver, 'destroy'):
+            self.revert(server)
+        self.restart_host('host2')
+        self.cycle('host2')
+        self.assert_reverts(server)
+
+    def story_source_killed_while_it_reverts(self):
+        server = self.migrated()
+        with self.killed(driver.PowerVMDriver, 'finish_revert_migration'):
+            self.revert(server)
+        self.restart_host('host1')
+        self.assert_error(server, 'host1')
+
+    def story_source_killed_before_it_has_its_allocations_back(self):
+        server = self.migrated()
+        with self.killed(report.SchedulerReportClient, 'move_allocations'):
+            self.revert(server)
+        self.restart_host('host1')
+        self.assert_error(server, 'host1')
+
+    # Lost
+
+    def story_message_to_source_is_lost(self):
+        server = self.boot_on_first()
+        with self.lost('resize_instance'):
+            self.migrate(server)
+        self.cycle('host2')
+        self.assertEqual('pre-migrating', self.migration(server).status)
+        self.cycle('host1')
+        self.assert_state(server, 'ACTIVE', 'host1', 'error')
+
+    def story_message_to_destination_is_lost(self):
+        server = self.boot_on_first()
+        with self.lost('finish_resize'):
+            self.migrate(server)
+        self.cycle('host1')
+        self.assertEqual('post-migrating', self.migration(server).status)
+        self.cycle('host2')
+        self.assert_error(server, 'host2')
+
+    def story_message_of_revert_is_lost(self):
+        server = self.migrated()
+        with self.lost('revert_resize'):
+            self.revert(server)
+        self.cycle('host1')
+        self.assertEqual('reverting', self.migration(server).status)
+        self.cycle('host2')
+        self.assert_reverts(server)
+
+    def story_message_back_to_source_is_lost(self):
+        server = self.migrated()
+        with self.lost('finish_revert_resize'):
+            self.revert(server)
+        self.cycle('host2')
+        self.assertEqual('reverted', self.migration(server).status)
+        self.cycle('host1')
+        self.assert_reverts(server)
+
+    def story_messages_are_awaited(self):
+        server = self.boot_on_first()
+        with self.lost('finish_resize'):
+            self.migrate(server)
+        for host in ('host1', 'host2'):
+            self.restart_host(host)
+        self._run_periodics()
+        self.assertEqual('post-migrating', self.migration(server).status)
+        self.cycle('host2')
+
+    # What remains
+
+    def story_lpar_on_the_wrong_side_is_reported(self):
+        server = self.boot_on_first()
+        with self.killed(driver.PowerVMDriver, 'finish_migration'):
+            self.migrate(server)
+        self.restart_host('host2')
+        for _ in range(2):
+            self._run_periodics()
+        words = f'({self.lpar_uuid(server)}, running) is on the wrong side'
+        self.assertEqual(1, self.logged().count(words))
+        self.assertIn('is on host host2. Its slots (21010020)', self.logged())
+        self.assertNotIn(INDEX, self.slot_providers('host1'))
+        self.assertIn(INDEX, self.slot_providers('host2'))
+
+    def story_lpar_of_the_source_is_not_on_the_wrong_side(self):
+        server = self.migrated()
+        for host in ('host1', 'host2'):
+            self.restart_host(host)
+        self._run_periodics()
+        self.assertNotIn('wrong side', self.logged())
+        self.assertNotIn('Withdrawing', self.logged())
+        self.assertIn(INDEX, self.slot_providers('host1'))
+        self.assert_confirms(server)

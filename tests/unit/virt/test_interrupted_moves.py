@@ -1,0 +1,197 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+
+"""When a move counts as interrupted, by Nova's records."""
+
+import fixtures
+from nova import context as nova_context
+from nova import exception as nova_exception
+from nova import objects
+from nova import test
+from oslo_utils import uuidutils
+
+from nova_powervm.instance.interrupted_move import Remedy
+from nova_powervm.instance.interrupted_move import Side
+from nova_powervm.virt import interrupted_moves
+from nova_powervm.virt import move_remedies
+
+LOST = interrupted_moves.LOST_SECONDS
+
+
+class InterruptedMovesTest(test.TestCase):
+    def setUp(self):
+        super().setUp()
+        self.context = nova_context.get_admin_context()
+        self.now = 1000
+        self.failure = None
+        self.applied = []
+        self.useFixture(
+            fixtures.MockPatchObject(
+                move_remedies, 'MoveRemedies', lambda *_: self
+            )
+        )
+        self.start()
+
+    def start(self):
+        """Start nova-compute of the destination."""
+        self.moves = interrupted_moves.InterruptedMoves(
+            None, 'host2', lambda: self.now
+        )
+
+    def apply(self, migration, instance, row):
+        """Stand in for the remedies."""
+        if self.failure:
+            raise self.failure
+        self.applied.append(row.remedy)
+
+    def move(self, status, task, **changes):
+        """Make the records of a move to this host."""
+        self.instance = objects.Instance(
+            self.context,
+            uuid=uuidutils.generate_uuid(),
+            project_id='project',
+            user_id='user',
+            host='host2',
+            task_state=task,
+            instance_type_id=1,
+            flavor=objects.Flavor(id=1, name='f', extra_specs={}),
+            **changes.pop('instance', {}),
+        )
+        self.instance.create()
+        self.migration = objects.Migration(
+            self.context,
+            instance_uuid=self.instance.uuid,
+            status=status,
+            **{
+                'migration_type': 'migration',
+                'source_compute': 'host1',
+                'dest_compute': 'host2',
+            }
+            | changes,
+        )
+        self.migration.create()
+
+    def end(self, at_start=False):
+        """Return the remedies that were applied."""
+        self.applied = []
+        self.moves.end(at_start=at_start)
+        return self.applied
+
+    def test_message_is_awaited_for_ten_minutes(self):
+        self.move('post-migrating', 'resize_migrated')
+        self.assertEqual([], self.end(at_start=True))
+        self.now += LOST - 1
+        self.assertEqual([], self.end())
+        self.now += 1
+        self.assertEqual([Remedy.FAIL_UNFINISHED], self.end())
+
+    def test_restart_awaits_the_message_anew(self):
+        self.move('post-migrating', 'resize_migrated')
+        self.end()
+        self.now += LOST
+        self.start()
+        self.assertEqual([], self.end(at_start=True))
+
+    def test_change_of_the_move_is_awaited_anew(self):
+        self.move('finished', 'resize_reverting')
+        self.end()
+        self.now += LOST
+        self.migration.status = 'reverting'
+        self.migration.save()
+        self.assertEqual([], self.end())
+        self.now += LOST
+        self.assertEqual([Remedy.AWAIT_DECISION], self.end())
+
+    def test_step_in_progress_is_interrupted_only_at_start(self):
+        self.move('post-migrating', 'resize_finish')
+        self.assertEqual([], self.end())
+        self.now += LOST
+        self.assertEqual([], self.end())
+        self.start()
+        self.assertEqual([Remedy.FAIL], self.end(at_start=True))
+
+    def test_remedy_that_failed_at_start_is_repeated(self):
+        self.move('post-migrating', 'resize_finish')
+        self.failure = nova_exception.NovaException('no answer')
+        self.assertEqual([], self.end(at_start=True))
+        self.assertIn('could not be ended', self.stdlog.logger.output)
+        self.failure = None
+        self.assertEqual([Remedy.FAIL], self.end())
+        self.assertEqual([], self.end())
+
+    def test_remedy_that_failed_is_not_repeated_for_another_step(self):
+        self.move('post-migrating', 'resize_migrated')
+        self.move('post-migrating', 'resize_finish')
+        self.failure = nova_exception.NovaException('no answer')
+        self.end(at_start=True)
+        self.failure = None
+        # The user has reverted the move, and resized the server again.
+        self.migration.status = 'finished'
+        self.migration.save()
+        self.assertEqual([], self.end())
+
+    def test_move_that_continues_is_left_alone(self):
+        self.move('post-migrating', 'resize_migrated')
+        self.end()
+        self.now += LOST
+        self.failure = nova_exception.UnexpectedTaskStateError(
+            instance_uuid='it', expected='it', actual='it'
+        )
+        self.assertEqual([], self.end())
+        self.assertIn('continues after all', self.stdlog.logger.output)
+
+    def test_unrelated_moves_are_left_alone(self):
+        for changes in (
+            {'migration_type': 'live-migration'},
+            {'migration_type': 'evacuation'},
+            {'cross_cell_move': True},
+            {'dest_compute': 'host3'},
+        ):
+            with self.subTest(changes=changes):
+                self.move('post-migrating', 'resize_finish', **changes)
+                self.assertEqual([], self.end(at_start=True))
+
+    def test_deleted_instance_is_left_alone(self):
+        self.move('post-migrating', 'resize_finish')
+        self.instance.destroy()
+        self.assertEqual([], self.end(at_start=True))
+
+    def test_failed_move_of_the_past_is_left_alone(self):
+        self.move('error', None)
+        self.assertEqual([], self.end(at_start=True))
+
+    def test_confirmed_server_is_left_alone(self):
+        self.move(
+            'confirmed',
+            None,
+            source_compute='host2',
+            dest_compute='host1',
+            instance={'vm_state': 'active'},
+        )
+        self.instance.host = 'host1'
+        self.instance.save()
+        self.assertEqual([], self.end(at_start=True))
+
+    def test_flavor_tells_the_side_of_a_resize_in_place(self):
+        for old, place in ((1, Side.SOURCE), (2, Side.DESTINATION)):
+            self.move(
+                'reverted',
+                'resize_reverting',
+                source_compute='host2',
+                old_instance_type_id=old,
+            )
+            found = interrupted_moves.describe(
+                self.migration, self.instance, 'host2'
+            )
+            self.assertEqual({place}, found.places)
+            self.assertEqual(set(Side), found.ours)
