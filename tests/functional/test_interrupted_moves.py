@@ -30,8 +30,8 @@ from nova.scheduler.client import report
 
 from nova_powervm.virt import driver
 from nova_powervm.virt import interrupted_moves
-from tests.functional import base
 from tests.functional import one_time_use
+from tests.functional import test_commands
 
 INDEX = one_time_use.INDEX
 
@@ -82,7 +82,7 @@ def wait_for_step(ident):
     raise AssertionError('the step has no end')
 
 
-class InterruptedMovesTest(base.PowerVMTestCase):
+class InterruptedMovesTest(test_commands.CommandTestCase):
     def setUp(self):
         super().setUp()
         for host in ('host1', 'host2'):
@@ -387,6 +387,11 @@ class InterruptedMovesTest(base.PowerVMTestCase):
         self.assertIn('is on host host2. Its slots (21010020)', self.logged())
         self.assertNotIn(INDEX, self.slot_providers('host1'))
         self.assertIn(INDEX, self.slot_providers('host2'))
+        shown = self.shown()
+        self.assertFalse(shown['Offered'])
+        self.assertIn(f'{server["id"]} is on host host2', shown['Reason'])
+        (leaked,) = self.rows('diff')[1]
+        self.assertIn(f'{server["id"]} is on host2', leaked['Difference'])
 
     def story_lpar_of_the_source_is_not_on_the_wrong_side(self):
         server = self.migrated()
@@ -395,5 +400,19 @@ class InterruptedMovesTest(base.PowerVMTestCase):
         self._run_periodics()
         self.assertNotIn('wrong side', self.logged())
         self.assertNotIn('Withdrawing', self.logged())
-        self.assertIn(INDEX, self.slot_providers('host1'))
+        shown = self.shown()
+        self.assertTrue(shown['Offered'])
+        self.assertEqual(
+            f'allocated to {server["OS-EXT-SRV-ATTR:instance_name"]}, which '
+            'moves',
+            shown['State'],
+        )
+        self.assertEqual(
+            (0, '[]\n'), self.run_command('diff', '-f', 'json')[:2]
+        )
         self.assert_confirms(server)
+
+    def shown(self):
+        """Return what the command says of the slot on the first host."""
+        _, (row,) = self.rows('show', '--slot', f'{INDEX:08X}')
+        return row

@@ -21,6 +21,7 @@ from nova_powervm import exception
 from nova_powervm.devices import slots
 from nova_powervm.tool.inventory import base
 from nova_powervm.tool.inventory import host_reader
+from nova_powervm.tool.inventory import move_reader
 from nova_powervm.tool.inventory import placement_client
 from nova_powervm.tool.inventory import service_plan
 from nova_powervm.tool.rules import cyborg_differences
@@ -45,12 +46,14 @@ class Diff(base.Lister):
                counts as a difference only if it conflicts with a slot
       leaked   an allocation whose instance has no LPAR on this host, or whose
                LPAR does not own the slot; or an LPAR that owns a slot that
-               is not allocated to its instance
+               is not allocated to its instance, which may be on another host
       shared   a device that the inventory file and the file of --accelerators
                both identify
 
     nova-compute resolves the first three kinds in its next update, once a
-    minute. An instance that is being built or moved can look leaked.
+    minute. An instance that is being built or moved can look leaked. A slot
+    that the LPAR of a moving instance owns, and that is allocated to its
+    migration, is no difference.
 
     With --accelerators, the command also compares the providers of Cyborg's
     slots with that file. cyborg-agent resolves the first three kinds in its
@@ -107,7 +110,11 @@ class Diff(base.Lister):
                 'slots, so allocations cannot be compared. Add the stored '
                 'responses for LogicalPartition and VirtualIOServer.'
             )
-        tree = placement_client.read_tree(self.app, parsed_args)
+        tree = move_reader.add_moves(
+            self.app,
+            placement_client.read_tree(self.app, parsed_args),
+            reading.view.io_slots,
+        )
         found = differences.compare(
             service_plan.plan_as_service(
                 policy,

@@ -93,9 +93,12 @@ class Generate(base.Command):
             # Fail before the host is read; write() checks again.
             _refuse_existing(parsed_args.output)
         pci_names = pci_ids.read_chosen_names(parsed_args)
-        tree = host_survey.read_tree(self.app, parsed_args)
+        reading = host_reader.read_host(self.app, parsed_args)
+        tree = host_survey.read_tree(
+            self.app, parsed_args, reading.view.io_slots
+        )
         text = file_generator.generate_file(
-            host_reader.read_host(self.app, parsed_args),
+            reading,
             pci_names,
             resource_class,
             tree.instance_lpars if tree else (),

@@ -18,14 +18,17 @@ same that its log has.
 
 import argparse
 import dataclasses
+from collections.abc import Collection
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from nova_powervm import exception
 from nova_powervm.devices import plan as planned
 from nova_powervm.devices import policy as policies
+from nova_powervm.devices import slots
 from nova_powervm.tool import errors
 from nova_powervm.tool.inventory import host_reader
+from nova_powervm.tool.inventory import move_reader
 from nova_powervm.tool.inventory import placement_client
 from nova_powervm.tool.inventory import service_plan
 from nova_powervm.tool.rules import cyborg_slots
@@ -112,10 +115,16 @@ def add_placement_options(parser: argparse.ArgumentParser) -> None:
 
 
 def read_tree(
-    app: 'base.App', parsed_args: argparse.Namespace
+    app: 'base.App',
+    parsed_args: argparse.Namespace,
+    host_slots: Collection[slots.Slot],
 ) -> placement_tree.Tree | None:
     """Read the node's providers from Placement, if it is configured.
 
+    :param app: The application, for its configuration.
+    :param parsed_args: Arguments with the options of
+        :func:`add_placement_options`.
+    :param host_slots: All slots of the host, whose moves are read, too.
     :returns: The providers; None if Placement is not configured, or if it
         can't be reached, which is a warning.
     """
@@ -125,7 +134,8 @@ def read_tree(
         return None
     node = parsed_args.node or app.config.nodename
     try:
-        return placement_client.read_node_tree(app, node)
+        tree = placement_client.read_node_tree(app, node)
+        return move_reader.add_moves(app, tree, host_slots)
     except errors.PlacementNotConfigured as error:
         if parsed_args.node:
             raise

@@ -32,6 +32,7 @@ from keystoneauth1 import loading
 from oslo_config import cfg
 
 from nova_powervm.tool import errors
+from nova_powervm.tool.rules import moves
 from nova_powervm.tool.rules import placement_tree
 
 if TYPE_CHECKING:
@@ -196,6 +197,30 @@ class PlacementClient:
         """
         found = self._list(uuid=uuid)
         return self._read_provider(found[0]) if found else None
+
+    def consumer(self, uuid: str) -> moves.Consumer | None:
+        """Read a consumer with one request; return None without allocations.
+
+        :raises exception.PowerVMError: Placement can't be read.
+        """
+        answer = self._get(f'/allocations/{uuid}')
+        if not answer['allocations']:
+            return None
+        return moves.Consumer(
+            uuid,
+            (answer['project_id'], answer['user_id']),
+            frozenset(answer['allocations']),
+        )
+
+    def node_of(self, provider: str) -> str:
+        """Return the name of the node that a provider belongs to.
+
+        :param provider: Uuid of the provider.
+        :raises exception.PowerVMError: Placement can't be read.
+        """
+        members = self._list(in_tree=provider)
+        roots = [m['name'] for m in members if not m['parent_provider_uuid']]
+        return str(roots[0]) if roots else provider
 
     def named(self, prefix: str) -> tuple[str, ...]:
         """List the provider names with this prefix, with one request.

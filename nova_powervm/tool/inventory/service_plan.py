@@ -46,6 +46,7 @@ def plan_as_service(
         io_slots=view.io_slots,
         holdings=tree.holdings if tree else None,
         descendants=tree.providers if tree else (),
+        misplaced=tree.moves.misplaced if tree else {},
     )
     return planned.make_plan(
         assessment.assess(facts),

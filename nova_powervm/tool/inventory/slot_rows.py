@@ -44,6 +44,7 @@ class SlotRow:
     :param owner_known: False if a slot without an owner may have one.
     :param device: Description of the device.
     :param cyborg: What Cyborg has of the slot; None if it has nothing.
+    :param moving: Whether the provider is allocated to a migration.
     """
 
     drc_index: int
@@ -55,6 +56,7 @@ class SlotRow:
     owner_known: bool
     device: str
     cyborg: cyborg_slots.CyborgSlot | None = None
+    moving: bool = False
 
     @property
     def slot(self) -> slots.Slot | None:
@@ -128,7 +130,9 @@ class SlotRow:
             return 'needs cleaning'
         if found.consumers:
             who = self.instance or ' '.join(sorted(found.consumers))
-            return f'allocated to {who}'
+            return f'allocated to {who}' + (
+                ', which moves' if self.moving else ''
+            )
         if names.WITHDRAWN_TRAIT in found.traits:
             return 'withdrawn'
         return 'reserved' if found.reserved else 'free'
@@ -258,13 +262,14 @@ def make_rows(
     for index, verdict in pairs:
         # A slot can have two providers, one with the specification's name.
         for found in entries.get(index, [None]):
+            provider = (
+                survey.providers.get(found.uuid or '') if found else None
+            )
             yield SlotRow(
                 drc_index=index,
                 verdict=verdict,
                 entry=found,
-                provider=survey.providers.get(found.uuid or '')
-                if found
-                else None,
+                provider=provider,
                 source=survey.tree.source(verdict.slot)
                 if survey.tree and verdict
                 else None,
@@ -272,7 +277,20 @@ def make_rows(
                 owner_known=survey.reading.owners_known,
                 device=pci_names.describe(verdict.slot) if verdict else '',
                 cyborg=cyborgs.get(index),
+                moving=_is_moving(survey, provider),
             )
+
+
+def _is_moving(
+    survey: host_survey.Survey,
+    provider: placement_tree.PlacementProvider | None,
+) -> bool:
+    """Tell whether a provider is allocated to a migration."""
+    if survey.tree is None or provider is None:
+        return False
+    return not survey.tree.moves.migrations.keys().isdisjoint(
+        provider.consumers
+    )
 
 
 def _natural(text: str) -> tuple[tuple[int, str], ...]:

@@ -22,10 +22,10 @@ from collections.abc import Mapping
 import os_traits
 
 from nova_powervm.devices import names
+from nova_powervm.devices import ownership
 from nova_powervm.devices import plan as planned
 from nova_powervm.devices import slot_providers
 from nova_powervm.devices import slots
-from nova_powervm.instance import partition
 from nova_powervm.tool.rules import placement_tree
 
 _MENDS = {
@@ -296,13 +296,15 @@ def _leaked(
     for provider in tree.slot_providers:
         slot = by_index.get(provider.drc_index or 0)
         for consumer in sorted(provider.consumers):
-            what = _unheld(consumer, slot, lpars)
+            what = _unheld(consumer, tree.lpar_of(consumer), slot, lpars)
             if what:
                 yield Difference(
                     kind=Kind.LEAKED,
                     what=what,
                     cure=_ACCOUNT.format(consumer=consumer)
-                    + '; if there is no such server, "openstack resource '
+                    + '; if there is no such server, nor a migration of this '
+                    'uuid in progress ("openstack --os-compute-api-version '
+                    '2.59 server migration list"), "openstack resource '
                     f'provider allocation delete {consumer}"',
                     drc_index=provider.drc_index,
                     name=provider.name,
@@ -312,10 +314,12 @@ def _leaked(
 
 
 def _unheld(
-    consumer: str, slot: slots.Slot | None, lpars: Collection[str] | None
+    consumer: str,
+    lpar: str,
+    slot: slots.Slot | None,
+    lpars: Collection[str] | None,
 ) -> str:
     """Say why a consumer does not have its slot; empty if it has."""
-    lpar = partition.lpar_uuid(consumer)
     if slot and slot.owner and slot.owner.uuid == lpar:
         return ''
     if lpars is not None and lpar not in lpars:
@@ -332,8 +336,10 @@ def _unallocated(
 ) -> Iterator[Difference]:
     """Find the slots that LPARs of instances hold without an allocation."""
     for slot in by_index.values():
-        consumer = tree.instance_lpars.get((slot.owner or _NOBODY).uuid or '')
-        if consumer is None:
+        lpar = slot.owner_lpar or ''
+        misplaced = tree.moves.misplaced.get(lpar)
+        consumer = tree.instance_lpars.get(lpar)
+        if consumer is None and misplaced is None:
             continue
         standing = [
             provider
@@ -341,18 +347,39 @@ def _unallocated(
             if provider.drc_index == slot.drc_index
             or _stands_for(provider, slot.drc_index)
         ]
-        if any(consumer in provider.consumers for provider in standing):
+        if any(tree.is_held(provider, lpar) for provider in standing):
             continue
+        what, cure = (
+            _describe_misplaced(slot, misplaced)
+            if misplaced
+            else _describe_unallocated(slot, str(consumer))
+        )
         yield Difference(
             kind=Kind.LEAKED,
-            what=f'held by {slot.owner} of instance {consumer}, which was '
-            'not allocated it',
-            cure=_ACCOUNT.format(consumer=consumer)
-            + '; if it is a leftover, take the slot from the LPAR with pvmctl',
+            what=what,
+            cure=cure,
             drc_index=slot.drc_index,
             name=standing[0].name if standing else '',
             uuid=standing[0].uuid if standing else None,
         )
 
 
-_NOBODY = slots.Owner(slots.PartitionKind.CLIENT)
+def _describe_unallocated(slot: slots.Slot, consumer: str) -> tuple[str, str]:
+    return (
+        f'held by {slot.owner} of instance {consumer}, which was not '
+        'allocated it',
+        _ACCOUNT.format(consumer=consumer)
+        + '; if it is a leftover, take the slot from the LPAR with pvmctl',
+    )
+
+
+def _describe_misplaced(
+    slot: slots.Slot, misplaced: ownership.Misplaced
+) -> tuple[str, str]:
+    return (
+        f'held by {slot.owner}, whose instance {misplaced.instance} is on '
+        f'{misplaced.host}',
+        _ACCOUNT.format(consumer=misplaced.instance)
+        + '; if the server is well there, delete the LPAR with pvmctl, but '
+        'not its disks',
+    )

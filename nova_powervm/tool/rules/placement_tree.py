@@ -112,6 +112,22 @@ class PlacementProvider:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class Moves:
+    """Instances of which one side of a move is on this host.
+
+    :param migrations: Consumer that is a migration to the upper-case uuid of
+        the LPAR that moves.
+    :param misplaced: Upper-case uuid of each LPAR that owns a slot, although
+        its instance is on another node, to where that is.
+    """
+
+    migrations: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    misplaced: Mapping[str, ownership.Misplaced] = dataclasses.field(
+        default_factory=dict
+    )
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class Tree:
     """The providers of one compute node.
 
@@ -121,6 +137,7 @@ class Tree:
     :param below: All providers below the root, direct children first.
     :param additions: Additions from Nova's provider configuration files, by
         provider UUID or name.
+    :param moves: Moves from or to this node.
     """
 
     node: str
@@ -129,6 +146,7 @@ class Tree:
     additions: Mapping[str, existing.Additions] = dataclasses.field(
         default_factory=dict
     )
+    moves: Moves = Moves()
 
     @property
     def providers(self) -> tuple[existing.Provider, ...]:
@@ -158,10 +176,24 @@ class Tree:
         """
         return {
             lpar: frozenset(
-                each.uuid for each in self.below if consumer in each.consumers
+                each.uuid for each in self.below if self.is_held(each, lpar)
             )
-            for lpar, consumer in self.instance_lpars.items()
+            for lpar in (*self.instance_lpars, *self.moves.misplaced)
         }
+
+    def is_held(self, provider: PlacementProvider, lpar: str) -> bool:
+        """Return whether a provider is allocated to the instance of an LPAR.
+
+        :param lpar: Upper-case uuid. While its instance moves, allocations of
+            the migration count, too.
+        """
+        return any(self.lpar_of(c) == lpar for c in provider.consumers)
+
+    def lpar_of(self, consumer: str) -> str:
+        """Return the upper-case uuid of the LPAR of a consumer."""
+        return self.moves.migrations.get(consumer) or partition.lpar_uuid(
+            consumer
+        )
 
     @property
     def slot_providers(self) -> tuple[PlacementProvider, ...]:
@@ -192,15 +224,18 @@ class Tree:
         """LPAR UUID in upper case to the consumer that owns the LPAR.
 
         All consumers of the tree count: an instance without devices has an
-        allocation of the node itself. A consumer can also be a migration,
-        which has no LPAR.
+        allocation of the node itself. A migration stands for the LPAR that
+        moves, unless its instance is here, too. Others have no LPAR.
         """
         consumers = {
             consumer
             for provider in (self.root, *self.below)
             for consumer in provider.consumers
         }
-        return {partition.lpar_uuid(c): c for c in sorted(consumers)}
+        moving = self.moves.migrations
+        # The instance itself last, so that it takes precedence.
+        order = sorted(consumers, key=lambda c: (c not in moving, c))
+        return {self.lpar_of(c): c for c in order}
 
     def source(self, slot: slots.Slot) -> claims.Source | None:
         """Tell whether Nova or Cyborg allocated a slot to its instance.
@@ -208,11 +243,11 @@ class Tree:
         :returns: None if no instance owns the slot, or if the slot is not
             allocated to the instance that owns it.
         """
-        owner = slot.owner.uuid if slot.owner else None
-        consumer = self.instance_lpars.get(owner or '')
+        owner = slot.owner_lpar
         for provider in self.below:
             if (
-                consumer in provider.consumers
+                owner
+                and self.is_held(provider, owner)
                 and slot.drc_index
                 in ownership.slots_named_by(provider.name, provider.traits)
             ):
