@@ -31,8 +31,20 @@ IMAGE = 'tiny'
 NETWORK = 'demo'
 KEY = 'demo'
 
-#: The root disk of all flavors, in GB.
+#: The root disk of a flavor, in GB.
 DISK_GB = 100
+
+
+@dataclasses.dataclass(frozen=True)
+class Sizes:
+    """What a flavor gives to a server."""
+
+    memory_mb: int = 2048
+    processors: int = 1
+    disk_gb: int = DISK_GB
+
+
+SMALL = Sizes()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -187,10 +199,15 @@ class Cloud:
             for port in self._api.network.ports(device_id=server.id)
         ]
 
-    def create_flavor(self, name: str, extra_specs: dict[str, str]) -> None:
-        """Create a flavor with one CPU, 2 GB of memory and extra specs."""
+    def create_flavor(
+        self, name: str, extra_specs: dict[str, str], sizes: Sizes = SMALL
+    ) -> None:
+        """Create a flavor with these sizes and extra specs."""
         flavor = self._api.compute.create_flavor(
-            name=name, ram=2048, vcpus=1, disk=DISK_GB
+            name=name,
+            ram=sizes.memory_mb,
+            vcpus=sizes.processors,
+            disk=sizes.disk_gb,
         )
         self._api.compute.create_flavor_extra_specs(flavor, extra_specs)
 

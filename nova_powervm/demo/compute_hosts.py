@@ -121,9 +121,51 @@ class ComputeHosts:
         :raises TimeoutError: it is still in progress after ``seconds``.
         """
         self._api.compute.start_server(server_id)
-        self._wait(
-            server_id, lambda server: server.task_state is None, seconds
-        )
+        self._await_task(server_id, seconds)
+
+    def migrate(self, server_id: str, seconds: float = 120) -> None:
+        """Migrate a server to another host, and wait.
+
+        It then waits for its confirmation, unless the move was refused or
+        has failed.
+
+        :raises TimeoutError: the move is still in progress after ``seconds``.
+        """
+        self._api.compute.migrate_server(server_id)
+        self._await_task(server_id, seconds)
+
+    def resize(
+        self, server_id: str, flavor: str, seconds: float = 120
+    ) -> None:
+        """Resize a server to a flavor, and wait as :meth:`migrate` does."""
+        found = self._api.compute.find_flavor(flavor, ignore_missing=False)
+        self._api.compute.resize_server(server_id, found.id)
+        self._await_task(server_id, seconds)
+
+    def confirm(self, server_id: str, seconds: float = 60) -> None:
+        """Confirm the move of a server, and wait.
+
+        :raises TimeoutError: it is still to be confirmed after ``seconds``.
+        """
+        self._api.compute.confirm_server_resize(server_id)
+        self._wait(server_id, _has_moved, seconds)
+
+    def revert(self, server_id: str, seconds: float = 120) -> None:
+        """Revert the move of a server, and wait.
+
+        :raises TimeoutError: that is still in progress after ``seconds``.
+        """
+        self._api.compute.revert_server_resize(server_id)
+        self._wait(server_id, _has_moved, seconds)
+
+    def last_migration(self, server_id: str) -> str:
+        """Return the UUID of the last move of a server.
+
+        In Placement, it is the consumer of what the source still holds.
+        """
+        found = self._api.compute.migrations(server_id=server_id)
+        last = max(found, key=lambda migration: migration.created_at)
+        return str(last.uuid)
 
     def bindings(self, server_id: str) -> list[Binding]:
         """Return the ports of a server, sorted by MAC address."""
@@ -140,6 +182,11 @@ class ComputeHosts:
         ]
         return sorted(found, key=lambda binding: binding.mac)
 
+    def _await_task(self, server_id: str, seconds: float) -> None:
+        self._wait(
+            server_id, lambda server: server.task_state is None, seconds
+        )
+
     def _wait(
         self,
         server_id: str,
@@ -154,3 +201,8 @@ class ComputeHosts:
                     f'({server.task_state}) after {seconds:.0f} s'
                 )
             time.sleep(_POLL)
+
+
+def _has_moved(server: typing.Any) -> bool:
+    """Return whether a server neither moves nor waits for confirmation."""
+    return server.task_state is None and server.status != 'VERIFY_RESIZE'

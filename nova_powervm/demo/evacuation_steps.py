@@ -114,11 +114,11 @@ def evacuate(context: Context) -> Outcome:
     observed = step_context.read_until(
         expected, lambda: two_hosts.observe(context, server)
     )
-    expected |= _expect_rest(context, bindings)
+    expected |= _expect_rest(context, bindings, held)
     observed |= {
         'GPUs': len(place.gpus),
         'GPUs that other servers have': sorted(taken & {*place.gpus}),
-        'ports': _documents(hosts.bindings(server.id)),
+        'ports': two_host_steps.ports_of(context, server),
         'SHA-256 of disks': two_host_steps.read_sha256(context, server),
     }
     return expected, observed, two_hosts.show(context, server)
@@ -134,29 +134,23 @@ def _taken(context: Context, name: str) -> set[str]:
 
 
 def _expect_rest(
-    context: Context, before: list[compute_hosts.Binding]
+    context: Context,
+    before: list[compute_hosts.Binding],
+    held: dict[str, list[str]],
 ) -> dict[str, report.Json]:
     """Return what the evacuated server has to have, and keep.
 
     :param before: its ports before the evacuation.
+    :param held: its GPUs before the evacuation.
     """
-    _, second = context.sides
+    first, second = context.sides
     server = context.servers[0]
     return {
-        'GPUs': 1,
+        'GPUs': len(held[first.name]),
         'GPUs that other servers have': [],
-        'ports': _documents(
-            [
-                dataclasses.replace(binding, host=second.name)
-                for binding in before
-            ]
-        ),
+        'ports': two_host_steps.ports_on(second, before),
         'SHA-256 of disks': context.contents[server.name],
     }
-
-
-def _documents(bindings: list[compute_hosts.Binding]) -> list[report.Json]:
-    return [dataclasses.asdict(binding) for binding in bindings]
 
 
 def start_evacuated(context: Context) -> Outcome:

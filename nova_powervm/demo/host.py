@@ -99,6 +99,14 @@ class Partition:
 
 
 @dataclasses.dataclass(frozen=True)
+class PartitionSize:
+    """The memory and the virtual processors of an LPAR."""
+
+    memory_mb: int
+    processors: int
+
+
+@dataclasses.dataclass(frozen=True)
 class StorageElement:
     """A virtual disk or optical medium that is mapped to an LPAR.
 
@@ -194,6 +202,14 @@ class Host:
             _partition(element)
             for element in feed.iter(_UOM + 'LogicalPartition')
         ]
+
+    def size(self, partition: str) -> PartitionSize:
+        """Return how much the LPAR with this UUID has."""
+        element = self._read(f'LogicalPartition/{partition.upper()}')
+        return PartitionSize(
+            memory_mb=_number(element, 'DesiredMemory'),
+            processors=_number(element, 'DesiredVirtualProcessors'),
+        )
 
     def storage(self, partition: str) -> list[StorageElement]:
         """Return the storage that is mapped to an LPAR.
@@ -361,6 +377,12 @@ def _linked(element: typing.Any, tag: str) -> str:
 def _with_colons(mac: str) -> str:
     digits = mac.lower()
     return ':'.join(digits[at : at + 2] for at in range(0, 12, 2))
+
+
+def _number(document: typing.Any, tag: str) -> int:
+    """Return the number in the only element of a name, wherever it is."""
+    (found,) = document.iter(_UOM + tag)
+    return int(found.text)
 
 
 def _text(element: typing.Any, tag: str) -> str:

@@ -100,10 +100,13 @@ def create_flavor_taken(context: Context) -> Outcome:
 
 
 def create_flavor(
-    context: Context, name: str, extra_specs: dict[str, str]
+    context: Context,
+    name: str,
+    extra_specs: dict[str, str],
+    sizes: cloud_lib.Sizes = cloud_lib.SMALL,
 ) -> Outcome:
     """Create a flavor; compare its extra specs with those in Nova."""
-    context.cloud.create_flavor(name, extra_specs)
+    context.cloud.create_flavor(name, extra_specs, sizes)
     observed = context.cloud.extra_specs(name)
     shown = [f'{key}={value}' for key, value in sorted(observed.items())]
     return extra_specs, observed, [f'flavor {name}', *shown]

@@ -26,6 +26,7 @@ import requests
 from nova_powervm.demo import accelerator_steps
 from nova_powervm.demo import display
 from nova_powervm.demo import evacuation_steps
+from nova_powervm.demo import move_steps
 from nova_powervm.demo import provider_steps
 from nova_powervm.demo import report
 from nova_powervm.demo import server_steps
@@ -123,6 +124,18 @@ TWO_HOST_STEPS: _StepsIn[two_hosts.Context] = (
     ('Their disks', two_host_steps.check_disks),
     ('One image in the pool, and its clones', two_host_steps.check_pool),
     ('A guest writes to its disk', evacuation_steps.write_disk),
+    ('Migration of its server to the second host', move_steps.migrate),
+    (
+        'Confirmation of the migration',
+        move_steps.confirm_migration,
+    ),
+    ('A flavor with two GPUs', move_steps.create_flavor),
+    ('Resize to two GPUs, on the first host', move_steps.resize),
+    ('Revert of the resize', move_steps.revert),
+    (
+        'Another resize, and its confirmation',
+        move_steps.resize_for_good,
+    ),
     ('The first host fails', evacuation_steps.fail_first_host),
     ('Evacuation of its server', evacuation_steps.evacuate),
     (

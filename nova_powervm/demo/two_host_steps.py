@@ -16,9 +16,11 @@
 import dataclasses
 
 from nova_powervm.demo import cloud as cloud_lib
+from nova_powervm.demo import compute_hosts
 from nova_powervm.demo import display
 from nova_powervm.demo import expected_providers
 from nova_powervm.demo import guest
+from nova_powervm.demo import host as host_lib
 from nova_powervm.demo import report
 from nova_powervm.demo import server_steps
 from nova_powervm.demo import step_context
@@ -37,6 +39,9 @@ TRAIT = 'CUSTOM_TESLA_T4'
 # On the first host, the GPU in the slot where the second host has another
 # model reports no subsystem. All other indexes have equal GPUs.
 _SUBSYSTEM = 'CUSTOM_POWERVM_IOSLOT_SUBSYS_DEVICE_ID_124A'
+
+#: The traits of the GPUs that both hosts have.
+COMMON_TRAITS = (*server_steps.BY_IDS, _SUBSYSTEM)
 
 # Nova maps a host before it publishes its devices.
 _PUBLICATION_SECONDS = 30.0
@@ -148,11 +153,8 @@ def _read_trees(context: Context, nodes: dict[str, str]) -> report.Json:
 
 def create_flavor(context: Context) -> Outcome:
     """Create a flavor for a GPU that both hosts have."""
-    return server_steps.create_flavor(
-        context,
-        FLAVOR,
-        server_steps.gpu_group(1, *server_steps.BY_IDS, _SUBSYSTEM),
-    )
+    groups = server_steps.gpu_group(1, *COMMON_TRAITS)
+    return server_steps.create_flavor(context, FLAVOR, groups)
 
 
 def boot_on_first_host(context: Context) -> Outcome:
@@ -236,6 +238,22 @@ def check_ports(context: Context) -> Outcome:
     return expected, observed, shown
 
 
+def ports_of(context: Context, server: cloud_lib.Server) -> list[report.Json]:
+    """Return the ports of a server with all that has to stay in a move."""
+    bindings = context.cloud.compute_hosts.bindings(server.id)
+    return [dataclasses.asdict(binding) for binding in bindings]
+
+
+def ports_on(
+    side: two_hosts.Side, bindings: list[compute_hosts.Binding]
+) -> list[report.Json]:
+    """Return what ports have to be after a move to a host."""
+    return [
+        dataclasses.asdict(dataclasses.replace(binding, host=side.name))
+        for binding in bindings
+    ]
+
+
 def check_disks(context: Context) -> Outcome:
     """Compare the contents of all root disks with what was written."""
     expected = {'SHA-256 of disks': dict(context.contents)}
@@ -286,13 +304,18 @@ def root_name(server: cloud_lib.Server) -> str:
 
 def read_sha256(context: Context, server: cloud_lib.Server) -> str | None:
     """Return the SHA-256 of a server's disk on the host that has it."""
-    name = context.cloud.compute_hosts.host_of(server.id)
+    disk = read_disk(context.side_of(server), server)
+    return None if disk is None else guest.sha256(disk.contents)
+
+
+def read_disk(
+    side: two_hosts.Side, server: cloud_lib.Server
+) -> host_lib.StorageElement | None:
+    """Return the disk that a host maps to the LPAR of a server, or None."""
     uuid = step_context.partition_uuid(server.id)
-    for side in context.sides:
-        if side.name == name:
-            for element in side.host.storage(uuid):
-                if element.is_disk:
-                    return guest.sha256(element.contents)
+    for element in side.host.storage(uuid):
+        if element.is_disk:
+            return element
     return None
 
 

@@ -30,6 +30,10 @@ from nova_powervm.demo import supervisor as supervisor_lib
 
 NO_ANSWER = 'the host does not answer'
 
+#: The statuses of servers whose guests run; one that has moved waits for its
+#: confirmation.
+_RUNNING = ('ACTIVE', 'VERIFY_RESIZE')
+
 _T = typing.TypeVar('_T')
 
 
@@ -65,6 +69,7 @@ class Context(step_context.Context):
         host and DRC index.
     :ivar contents: the SHA-256 that the root disk of each server has to
         have, by the name of the server.
+    :ivar before_resize: the server that is resized, as it was before.
     """
 
     supervisor: supervisor_lib.Supervisor
@@ -73,6 +78,7 @@ class Context(step_context.Context):
         default_factory=dict
     )
     contents: dict[str, str] = dataclasses.field(default_factory=dict)
+    before_resize: report.Json = None
 
     def on_each(
         self, read: collections.abc.Callable[[Side], _T]
@@ -82,14 +88,34 @@ class Context(step_context.Context):
 
     def gpus_of(self, server: cloud_lib.Server) -> dict[str, list[str]]:
         """Return the DRC indexes of a server's GPUs in Placement, by host."""
+        return self.gpus_of_consumer(server.id)
+
+    def gpus_of_consumer(self, consumer: str) -> dict[str, list[str]]:
+        """Return the GPUs of a server, or of a move, by its UUID."""
         found: dict[str, list[str]] = {}
-        allocations = self.cloud.allocations(server.id)
+        allocations = self.cloud.allocations(consumer)
         for provider, resources in allocations.items():
             if step_context.GPU in resources:
                 name = self.provider_names.get(provider, f'? {provider}')
                 _, node, index = name.rsplit(' ', 2)
                 found.setdefault(node, []).append(index)
-        return found
+        return {node: sorted(indexes) for node, indexes in found.items()}
+
+    def side_of(self, server: cloud_lib.Server) -> Side:
+        """Return the side that a server is on, according to Nova.
+
+        :raises LookupError: Nova has it on no host.
+        """
+        name = self.cloud.compute_hosts.host_of(server.id)
+        for side in self.sides:
+            if side.name == name:
+                return side
+        raise LookupError(f'{server.name} is on {name}, which is no host')
+
+    def other(self, side: Side) -> Side:
+        """Return the other side."""
+        first, second = self.sides
+        return second if side is first else first
 
     def log_off(self) -> None:
         """End the sessions with the hosts."""
@@ -186,7 +212,7 @@ def expect(
     :param elsewhere: what the other host says about the LPAR.
     :param held: GPUs that Placement keeps allocated on another host.
     """
-    state = 'running' if status == 'ACTIVE' else 'not activated'
+    state = 'running' if status in _RUNNING else 'not activated'
     lpars = context.on_each(lambda _side: elsewhere)
     return {
         'server': status,

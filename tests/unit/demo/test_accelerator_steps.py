@@ -123,7 +123,7 @@ class _World:
 
     # What they ask of the other projects.
 
-    def create_flavor(self, name, extra_specs):
+    def create_flavor(self, name, extra_specs, _sizes):
         self.flavors[name] = extra_specs
 
     def extra_specs(self, name):

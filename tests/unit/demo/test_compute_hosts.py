@@ -39,6 +39,27 @@ class _Compute:
     def evacuate_server(self, identifier):
         self.actions.append(('evacuate', identifier))
 
+    def migrate_server(self, identifier):
+        self.actions.append(('migrate', identifier))
+
+    def find_flavor(self, name, *, ignore_missing):
+        return types.SimpleNamespace(id=f'id of {name}')
+
+    def resize_server(self, identifier, flavor):
+        self.actions.append(('resize', identifier, flavor))
+
+    def confirm_server_resize(self, identifier):
+        self.actions.append(('confirm', identifier))
+
+    def revert_server_resize(self, identifier):
+        self.actions.append(('revert', identifier))
+
+    def migrations(self, server_id):
+        return [
+            types.SimpleNamespace(uuid=f'{server_id} {day}', created_at=day)
+            for day in ('2026-01-02', '2026-01-03', '2026-01-01')
+        ]
+
     def start_server(self, identifier):
         self.actions.append(('start', identifier))
 
@@ -93,6 +114,38 @@ class ComputeHostsTest(unittest.TestCase):
         hosts.start('id')
 
         self.assertEqual([('start', 'id')], compute.actions)
+
+    def test_move_ends_when_it_waits_for_confirmation(self):
+        for move, arguments, action in (
+            ('migrate', (), ('migrate', 'id')),
+            ('resize', ('large',), ('resize', 'id', 'id of large')),
+        ):
+            compute, hosts = _hosts(
+                ('one', 'ACTIVE', 'resize_prep'),
+                ('two', 'VERIFY_RESIZE', None),
+            )
+
+            getattr(hosts, move)('id', *arguments)
+
+            self.assertEqual([action], compute.actions)
+
+    def test_confirmation_and_revert_end_when_nothing_waits_any_more(self):
+        for action in ('confirm', 'revert'):
+            compute, hosts = _hosts(
+                ('two', 'VERIFY_RESIZE', None),
+                ('two', 'VERIFY_RESIZE', 'resize_reverting'),
+                ('two', 'ACTIVE', 'resize_reverting'),
+                ('two', 'ACTIVE', None),
+            )
+
+            getattr(hosts, action)('id')
+
+            self.assertEqual([(action, 'id')], compute.actions)
+
+    def test_last_migration_is_the_youngest(self):
+        _, hosts = _hosts()
+
+        self.assertEqual('id 2026-01-03', hosts.last_migration('id'))
 
     def test_force_ends_when_nova_agrees(self):
         compute, hosts = _hosts(refusals=2)

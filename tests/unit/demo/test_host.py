@@ -59,7 +59,12 @@ _PARTITIONS = f"""\
   </SlotDynamicReconfigurationConnectorIndex>
  </AssociatedIOSlot></ProfileIOSlot></ProfileIOSlots>
  </PartitionIOConfiguration>
+ <PartitionMemoryConfiguration><DesiredMemory>2048</DesiredMemory>
+ </PartitionMemoryConfiguration>
  <PartitionName>instance-00000001</PartitionName>
+ <PartitionProcessorConfiguration><SharedProcessorConfiguration>
+  <DesiredVirtualProcessors>3</DesiredVirtualProcessors>
+ </SharedProcessorConfiguration></PartitionProcessorConfiguration>
  <PartitionState>running</PartitionState>
  <PartitionUUID>7A-B</PartitionUUID>
 </l:LogicalPartition></content></entry></feed>"""
@@ -202,6 +207,12 @@ class HostClientTest(unittest.TestCase):
         self.partitions = ('', 204)
 
         self.assertEqual([], host.Host(self.rest).partitions())
+
+    def test_partition_has_memory_and_processors(self):
+        size = host.Host(self.rest).size('7a-b')
+
+        self.assertEqual(host.PartitionSize(2048, 3), size)
+        self.assertTrue(self.requests[-1][1].endswith('/7A-B'))
 
     def test_storage_of_partition_includes_contents(self):
         self.assertEqual(

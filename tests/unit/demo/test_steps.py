@@ -44,7 +44,7 @@ class _Cloud:
     def __init__(self):
         self.flavors = {}
 
-    def create_flavor(self, name, extra_specs):
+    def create_flavor(self, name, extra_specs, _sizes):
         self.flavors[name] = extra_specs
 
     def extra_specs(self, name):

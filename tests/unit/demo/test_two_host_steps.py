@@ -72,6 +72,25 @@ class TwoHostStepsTest(unittest.TestCase):
     def test_write_to_disks_of_others_is_noticed(self):
         self.assert_wrong('A guest writes to its disk', 'write reaches clones')
 
+    def test_migration_that_removes_the_source_at_once_is_noticed(self):
+        self.assert_wrong(
+            'Migration of its server to the second host', 'source goes at once'
+        )
+
+    def test_confirmation_that_leaves_the_source_is_noticed(self):
+        self.assert_wrong('Confirmation of the migration', 'slots stay')
+
+    def test_disk_that_grows_before_the_confirmation_is_noticed(self):
+        self.assert_wrong(
+            'Resize to two GPUs, on the first host', 'disk grows at once'
+        )
+
+    def test_revert_that_keeps_the_new_sizes_is_noticed(self):
+        self.assert_wrong('Revert of the resize', 'sizes stay')
+
+    def test_revert_that_loses_what_the_guest_wrote_is_noticed(self):
+        self.assert_wrong('Revert of the resize', 'old bytes return')
+
     def test_failed_host_that_answers_is_noticed(self):
         self.assert_wrong('The first host fails', 'plug is stuck')
 

@@ -18,119 +18,18 @@ A test breaks it by the names in :attr:`TwoHostCloud.faults`.
 
 import pathlib
 
-import requests
-
 from nova_powervm.demo import cloud
 from nova_powervm.demo import compute_hosts
 from nova_powervm.demo import expected_providers
 from nova_powervm.demo import guest
-from nova_powervm.demo import host
+from nova_powervm.demo import host as host_lib
 from nova_powervm.demo import launcher
 from nova_powervm.demo import step_context
 from nova_powervm.demo import two_host_steps
 from nova_powervm.demo import two_hosts
 from nova_powervm.demo import two_worlds
+from tests.unit.demo import fake_host
 from tests.unit.demo import samples
-
-_GPUS = ('21010020', '21010021', '21010022', two_worlds.OTHER_GPU)
-_OTHERS = {
-    '21010030': ('144D', 'A822'),
-    '21010038': ('1014', '0634'),
-}
-_IMAGE = 'nvi' + '0' * 40
-
-
-class FakeHost:
-    """A PowerVM host; its disks are in the pool of the cloud."""
-
-    def __init__(self, name, other_model, whole):
-        self.name = name
-        self.has_power = True
-        self.owners = {}
-        self.lpars = {}
-        self._model = other_model
-        self._whole = whole
-
-    def _answer(self):
-        if not self.has_power:
-            raise requests.ConnectionError('refused')
-
-    def system_name(self):
-        return f'system of {self.name}'
-
-    def slots(self):
-        self._answer()
-        found = []
-        for index in _GPUS:
-            is_other = index == two_worlds.OTHER_GPU
-            more = {} if is_other else {'subsys_device_id': '124A'}
-            device = self._model if is_other else '1DB6'
-            owner = self.owners.get(index)
-            found.append(
-                samples.a_slot(index, '10DE', device, owner=owner, **more)
-            )
-        return found + [
-            samples.a_slot(index, *ids) for index, ids in _OTHERS.items()
-        ]
-
-    def partitions(self):
-        self._answer()
-        return [
-            host.Partition(
-                f'i-{server}',
-                step_context.partition_uuid(server),
-                state,
-                tuple(
-                    index
-                    for index, owner in self.owners.items()
-                    if owner == f'i-{server}'
-                ),
-            )
-            for server, state in self.lpars.items()
-        ]
-
-    def adapters(self, _partition):
-        return [host.Adapter('fa:16:3e:00:00:01', 100)]
-
-    def storage(self, partition):
-        for server in self.lpars:
-            if step_context.partition_uuid(server) == partition:
-                name = self._whole.unit_of(server)
-                contents = self._whole.units[name]
-                return [
-                    host.StorageElement(
-                        'LogicalUnit', name, '100', contents, name
-                    )
-                ]
-        return []
-
-    def pool_units(self):
-        images = [_IMAGE] if self._whole.has_image else []
-        return [
-            *(host.PoolUnit(name, name, _IMAGE) for name in self._whole.units),
-            *(host.PoolUnit(name, name, None) for name in images),
-        ]
-
-    def volume_group_contents(self):
-        return []
-
-    def write_disk(self, udid, data):
-        changed = [udid]
-        if 'write reaches clones' in self._whole.faults:
-            changed = list(self._whole.units)
-        for name in changed:
-            before = self._whole.units[name]
-            self._whole.units[name] = data + before[len(data) :]
-
-    def power_off(self):
-        self.has_power = 'plug is stuck' in self._whole.faults
-        self.lpars = dict.fromkeys(self.lpars, 'not activated')
-
-    def power_on(self):
-        self.has_power = True
-
-    def log_off(self):
-        pass
 
 
 class TwoHostCloud:
@@ -139,8 +38,10 @@ class TwoHostCloud:
     def __init__(self, directory: pathlib.Path):
         self.faults = set()
         self.units = {}
+        self.sizes = {}
         self.has_image = False
         self.servers = {}
+        self.before = {}
         self.forced_down = set()
         self.killed = set()
         self.flavors = {}
@@ -151,7 +52,7 @@ class TwoHostCloud:
             compute.inventory_file.parent.mkdir(exist_ok=True)
             compute.inventory_file.write_text(text)
         self.hosts = {
-            compute.name: FakeHost(compute.name, model, self)
+            compute.name: fake_host.FakeHost(compute.name, model, self)
             for compute, model in zip(
                 self.stack.computes, ('1DB6', '1EB8'), strict=True
             )
@@ -217,11 +118,11 @@ class TwoHostCloud:
     def end_force(self, name):
         self.forced_down.discard(name)
 
-    def create_flavor(self, name, extra_specs):
-        self.flavors[name] = extra_specs
+    def create_flavor(self, name, extra_specs, sizes):
+        self.flavors[name] = extra_specs, sizes
 
     def extra_specs(self, name):
-        return self.flavors[name]
+        return self.flavors[name][0]
 
     def create_server(
         self, name, flavor, image, network, user_data, host=None
@@ -234,6 +135,7 @@ class TwoHostCloud:
         }
         self._place(identifier, self._choose(flavor, host), 'running')
         self.units[self.unit_of(identifier)] = guest.make_image()
+        self.sizes[self.unit_of(identifier)] = cloud.DISK_GB
         self.has_image = True
         return self.server(identifier)
 
@@ -254,8 +156,56 @@ class TwoHostCloud:
         record['status'] = 'SHUTOFF'
         chosen = self._choose(record['flavor'], 'powervm-demo-2')
         if 'device is shared' in self.faults:
-            chosen = ('powervm-demo-2', '21010020')
+            chosen = ('powervm-demo-2', fake_host.GPUS[:2])
         self._place(identifier, chosen, 'not activated')
+
+    def migrate(self, identifier):
+        self._move(identifier, self.servers[identifier]['flavor'])
+
+    def resize(self, identifier, flavor):
+        self._move(identifier, flavor)
+        if 'disk grows at once' in self.faults:
+            self._grow(identifier)
+
+    def _move(self, identifier, flavor):
+        record = self.servers[identifier]
+        source = record['host']
+        self.before[identifier] = dict(record)
+        held = self.allocated.pop(identifier)
+        self.allocated[self.last_migration(identifier)] = held
+        self.hosts[source].lpars[identifier] = 'not activated'
+        if 'source goes at once' in self.faults:
+            self._remove(identifier, source)
+        (target,) = {*self.hosts} - {source}
+        record |= {'status': 'VERIFY_RESIZE', 'flavor': flavor}
+        self._place(identifier, self._choose(flavor, target), 'running')
+
+    def last_migration(self, identifier):
+        return f'migration of {identifier}'
+
+    def confirm(self, identifier):
+        self.servers[identifier]['status'] = 'ACTIVE'
+        self.allocated.pop(self.last_migration(identifier))
+        if 'slots stay' not in self.faults:
+            self._remove(identifier, self.before[identifier]['host'])
+        self._grow(identifier)
+
+    def _grow(self, identifier):
+        _, sizes = self.flavors[self.servers[identifier]['flavor']]
+        self.sizes[self.unit_of(identifier)] = sizes.disk_gb
+
+    def revert(self, identifier):
+        self._remove(identifier, self.host_of(identifier))
+        record = self.before[identifier]
+        self.servers[identifier] = record
+        held = self.allocated.pop(self.last_migration(identifier))
+        self.allocated[identifier] = held
+        self.hosts[record['host']].lpars[identifier] = 'running'
+        if 'sizes stay' in self.faults:
+            size = self.hosts[record['host']].sizes
+            size[identifier] = host_lib.PartitionSize(4096, 2)
+        if 'old bytes return' in self.faults:
+            self.units[self.unit_of(identifier)] = guest.make_image()
 
     def delete_server(self, server):
         host_name = self.host_of(server.id)
@@ -307,7 +257,7 @@ class TwoHostCloud:
 
     def provider_tree(self, uuid):
         name = uuid.removeprefix('uuid of ')
-        powered = FakeHost(name, self.hosts[name]._model, self)
+        powered = fake_host.FakeHost(name, self.hosts[name]._model, self)
         (side,) = (item for item in self.context().sides if item.name == name)
         children = expected_providers.providers(
             side.paragraphs, powered.slots(), name, uuid
@@ -332,24 +282,30 @@ class TwoHostCloud:
         return f'nv{uuid}-root'
 
     def _choose(self, flavor, name):
-        """Return a host and a free slot, as the scheduler would."""
-        wanted = set(self.flavors[flavor])
+        """Return a host and free slots, as the scheduler would."""
+        wanted, _ = self.flavors[flavor]
         if f'trait1:{two_host_steps.TRAIT}' in wanted:
             is_wrong = 'trait is ignored' in self.faults
             name = f'powervm-demo-{1 if is_wrong else 2}'
-            return name, two_worlds.OTHER_GPU
+            return name, (two_worlds.OTHER_GPU,)
         taken = {
             place for places in self.allocated.values() for place in places
         }
-        (index, *_) = (index for index in _GPUS if (name, index) not in taken)
-        return name, index
+        free = [i for i in fake_host.GPUS if (name, i) not in taken]
+        return name, free[: sum(key.startswith('resources') for key in wanted)]
 
     def _place(self, identifier, place, state):
-        name, index = place
+        name, indexes = place
         self.servers[identifier]['host'] = name
-        self.allocated.setdefault(identifier, []).append(place)
-        self.hosts[name].owners[index] = f'i-{identifier}'
-        self.hosts[name].lpars[identifier] = state
+        allocated = self.allocated.setdefault(identifier, [])
+        allocated += [(name, index) for index in indexes]
+        whole = self.hosts[name]
+        whole.owners |= dict.fromkeys(indexes, f'i-{identifier}')
+        whole.lpars[identifier] = state
+        _, sizes = self.flavors[self.servers[identifier]['flavor']]
+        whole.sizes[identifier] = host_lib.PartitionSize(
+            sizes.memory_mb, sizes.processors
+        )
 
     def _remove(self, identifier, name):
         whole = self.hosts[name]
