@@ -51,6 +51,8 @@ class Guide:
     :param prefix: the prefix of the environment that has the commands.
     :param choices: what the run starts from.
     :param flavor: a flavor that exists, or None: the guide then creates one.
+    :param large_flavor: another one, with which servers are resized in a
+        cloud of two hosts.
     :param paragraphs: the names of the paragraphs of Nova's inventory file.
     :param accelerator_classes: the resource classes in Cyborg's inventory
         file.
@@ -63,6 +65,7 @@ class Guide:
         choices: launcher.Choices,
         *,
         flavor: str | None = None,
+        large_flavor: str = '',
         paragraphs: collections.abc.Sequence[str] = (),
         accelerator_classes: collections.abc.Sequence[str] = (),
     ) -> None:
@@ -70,6 +73,7 @@ class Guide:
         self._bin = prefix / 'bin'
         self._choices = choices
         self._flavor = flavor
+        self._large_flavor = large_flavor
         self._paragraphs = paragraphs
         self._accelerator_classes = accelerator_classes
 
@@ -204,7 +208,27 @@ class Guide:
                 f'# As the operator of {stack_lib.NODE}-{number}',
                 *self._operator_commands(f'nova-compute-{number}.conf'),
             ]
-        return [*commands, '', *self._evacuation_commands()]
+        return [
+            *commands,
+            '',
+            *self._move_commands(),
+            '',
+            *self._evacuation_commands(),
+        ]
+
+    def _move_commands(self) -> list[str]:
+        """Return how a server moves to the other host and is resized."""
+        server = f'{self._program("openstack")} server'
+        return [
+            '# my-server moves to the other host; only the confirmation '
+            'removes',
+            '# it from the first one. Then it is resized and goes back',
+            f'{server} migrate --wait my-server',
+            f'{server} migration list --server my-server',
+            f'{server} migration confirm my-server',
+            f'{server} resize --flavor {self._large_flavor} --wait my-server',
+            f'{server} resize revert my-server',
+        ]
 
     def _evacuation_commands(self) -> list[str]:
         """Return how the first host fails, is evacuated, and returns."""

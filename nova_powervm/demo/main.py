@@ -31,6 +31,7 @@ from nova_powervm.demo import config
 from nova_powervm.demo import expected_providers
 from nova_powervm.demo import host as host_lib
 from nova_powervm.demo import launcher
+from nova_powervm.demo import move_steps
 from nova_powervm.demo import report
 from nova_powervm.demo import server_steps
 from nova_powervm.demo import stack as stack_lib
@@ -277,6 +278,7 @@ def _guide(
         pathlib.Path(sys.prefix),
         choices,
         flavor=_existing_flavor(choices),
+        large_flavor=move_steps.FLAVOR,
         paragraphs=[paragraph.name for paragraph in novas],
         accelerator_classes=[item.resource_class for item in cyborgs],
     )

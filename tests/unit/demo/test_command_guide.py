@@ -24,12 +24,15 @@ from nova_powervm.demo import operator_commands
 _STATE_DIR = pathlib.Path('/a state')
 
 
-def _guide(flavor='gpu.one', paragraphs=(), classes=(), **choices):
+def _guide(
+    flavor='gpu.one', paragraphs=(), classes=(), large_flavor='', **choices
+):
     return command_guide.Guide(
         _STATE_DIR,
         pathlib.Path('/prefix'),
         launcher.Choices(**choices),
         flavor=flavor,
+        large_flavor=large_flavor,
         paragraphs=paragraphs,
         accelerator_classes=classes,
     )
@@ -115,6 +118,30 @@ class CommandGuideTest(unittest.TestCase):
             )
         self.assertNotIn('nova.conf', text)
         self.assertNotIn('no conductor answers', text)
+
+    def test_server_moves_between_two_hosts_before_one_fails(self):
+        guide = _guide('gpu.v100', hosts=2, large_flavor='gpu.two')
+
+        commands = [
+            ' '.join(command[1:])
+            for command in _commands(guide.for_running_cloud())
+        ]
+        positions = [
+            commands.index(command)
+            for command in (
+                'server migrate --wait my-server',
+                'server migration confirm my-server',
+                'server resize --flavor gpu.two --wait my-server',
+                'server resize revert my-server',
+                'server evacuate my-evacuated',
+            )
+        ]
+        self.assertEqual(sorted(positions), positions)
+
+    def test_cloud_of_one_host_does_not_move_servers(self):
+        text = _guide(large_flavor='gpu.two').for_running_cloud()
+
+        self.assertNotIn('migrat', text)
 
     def test_first_of_two_hosts_fails_and_returns(self):
         text = _guide('gpu.v100', hosts=2).for_running_cloud()
