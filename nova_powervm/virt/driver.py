@@ -551,7 +551,10 @@ class PowerVMDriver(moves.Moves, unsupported.Unsupported):
         ports = instance_ports.fetch_ports_at_boot(instance, self._nodename())
         self._services().power.power_on(
             translation.describe_instance(
-                instance, requests=requests, ports=ports
+                instance,
+                extra_specs=translation.required_specs(instance),
+                requests=requests,
+                ports=ports,
             )
         )
         accelerator_requests.save_slots(instance, requests)

@@ -67,8 +67,11 @@ class Moves(move_checks.MoveChecks, move_repairs.MoveRepairs):
         self._deferred_starts.forget(instance)
         with self._refused_moves(instance):
             move = instance_moves.move_of(instance)
+            # What the present flavor asks for does not matter any more.
             source = translation.describe_instance(
-                instance, blanks=translation.blank_disks(block_device_info)
+                instance,
+                extra_specs={},
+                blanks=translation.blank_disks(block_device_info),
             )
             is_running = self._check_move(
                 context, instance, move, source, flavor
