@@ -46,6 +46,8 @@ _TASKS = (
     task_states.RESIZE_FINISH,
     task_states.RESIZE_REVERTING,
 )
+#: Statuses of moves that are over and may have left something.
+_ENDED = (move_records.REVERTED, 'error', 'confirmed')
 #: What must not change for a move to count as interrupted.
 _State = tuple[str, str | None, str | None]
 
@@ -90,6 +92,37 @@ class InterruptedMoves:
             row = self._find_row(migration, instance, at_start=at_start)
             if row:
                 self._resolve(migration, row)
+        if at_start:
+            self._free_left_allocations()
+
+    def _free_left_allocations(self) -> None:
+        """Free what the last moves from this host have left in Placement.
+
+        Nova ends a migration before it gives back or deletes its allocations,
+        and deletes an instance that moves without them.
+        """
+        for migration in [
+            *_read_migrations(self._host, _ENDED, _RECENT),
+            *_read_migrations(
+                self._host, _ENDED + move_records.MOVING, _RECENT, 'only'
+            ),
+        ]:
+            if migration.source_compute == self._host:
+                self._free(migration)
+
+    def _free(self, migration: Any) -> None:
+        uuid = migration.instance_uuid
+        try:
+            self._remedies.free_allocations(
+                migration, next(iter(_read_instances([uuid])), None)
+            )
+        except Exception:
+            LOG.exception(
+                'Allocations of the migration %(migration)s of instance '
+                '%(instance)s could not be freed; the next start of '
+                'nova-compute tries again.',
+                {'migration': migration.uuid, 'instance': uuid},
+            )
 
     def _find_row(
         self, migration: Any, instance: Any, *, at_start: bool
@@ -187,14 +220,21 @@ def _find_moves(host: str, *, at_start: bool) -> list[tuple[Any, Any]]:
 
 
 def _read_migrations(
-    host: str, statuses: tuple[str, ...], limit: int | None = None
+    host: str,
+    statuses: tuple[str, ...],
+    limit: int | None = None,
+    read_deleted: str = 'no',
 ) -> list[Any]:
-    """Read migrations, those that changed last first if there is a limit."""
+    """Read resizes and cold migrations from or to a host.
+
+    :param limit: How many to read, of those that changed last; None for all.
+    :param read_deleted: 'only' for those of deleted instances.
+    """
     order = {'sort_keys': ['updated_at', 'id'], 'sort_dirs': ['desc', 'desc']}
     return [
         migration
         for migration in objects.MigrationList.get_by_filters(
-            nova_context.get_admin_context(),
+            nova_context.get_admin_context(read_deleted=read_deleted),
             {'host': host, 'status': list(statuses)},
             **(order | {'limit': limit} if limit else {}),
         )
@@ -210,9 +250,7 @@ def _read_ended(host: str, *, at_start: bool) -> list[Any]:
     newest = {
         migration.instance_uuid: migration
         for migration in sorted(
-            _read_migrations(
-                host, (move_records.REVERTED, 'error', 'confirmed'), _RECENT
-            ),
+            _read_migrations(host, _ENDED, _RECENT),
             key=lambda migration: migration.id,
         )
     }

@@ -94,6 +94,37 @@ class MoveRemedies:
         context = nova_context.get_admin_context()
         self._by_remedy[row.remedy](context, migration, instance, row)
 
+    def free_allocations(self, migration: Any, instance: Any) -> None:
+        """Free what a migration that is over still holds of its source.
+
+        :param migration: A migration from this host.
+        :param instance: Its instance; None if that is deleted.
+        :raises nova.exception.NovaException: Placement did not answer.
+        """
+        context = nova_context.get_admin_context()
+        held = self._allocations(context, migration.uuid)
+        if not held or not _is_over(migration, instance):
+            return
+        LOG.warning(
+            'Migration %(migration)s of instance %(instance)s is over '
+            '(%(status)s), but holds allocations of this host: freeing them.',
+            {
+                'migration': migration.uuid,
+                'instance': migration.instance_uuid,
+                'status': migration.status,
+            },
+        )
+        if (
+            instance
+            and instance.host == self._host
+            and held.keys().isdisjoint(
+                self._allocations(context, instance.uuid)
+            )
+        ):
+            self._return_allocations(context, migration, instance)
+        else:
+            self._delete_allocations(context, migration)
+
     def _take_back(
         self,
         context: Any,
@@ -194,10 +225,9 @@ class MoveRemedies:
         self, context: Any, migration: Any, instance: Any
     ) -> None:
         """Give the instance what the migration holds of the source."""
-        client = self._virtapi.reportclient
-        if client.get_allocs_for_consumer(context, migration.uuid)[
-            'allocations'
-        ] and not client.move_allocations(
+        if self._allocations(
+            context, migration.uuid
+        ) and not self._virtapi.reportclient.move_allocations(
             context, migration.uuid, instance.uuid
         ):
             raise nova_exception.AllocationMoveFailed(
@@ -205,6 +235,12 @@ class MoveRemedies:
                 target_consumer=instance.uuid,
                 error='Placement refused',
             )
+
+    def _allocations(self, context: Any, consumer: str) -> Any:
+        """Return the allocations of a consumer by provider."""
+        return self._virtapi.reportclient.get_allocs_for_consumer(
+            context, consumer
+        )['allocations']
 
     def _delete_allocations(self, context: Any, migration: Any) -> None:
         """Free what the migration holds of the source."""
@@ -222,6 +258,17 @@ _WORDS = {
     Remedy.UNDO_REVERT: 'revert it again',
     Remedy.CONFIRM: 'the server is confirmed',
 }
+
+
+def _is_over(migration: Any, instance: Any) -> bool:
+    """Return whether nobody needs the allocations of a migration any more."""
+    if instance is None or migration.status == 'confirmed':
+        return True
+    is_idle = (
+        instance.task_state is None and instance.vm_state != vm_states.RESIZED
+    )
+    # In place, the records do not tell which allocations are the right ones.
+    return is_idle and migration.source_compute != migration.dest_compute
 
 
 def _set_status(migration: Any, status: str) -> None:

@@ -35,6 +35,7 @@ class InterruptedMovesTest(test.TestCase):
         self.now = 1000
         self.failure = None
         self.applied = []
+        self.freed = []
         self.useFixture(
             fixtures.MockPatchObject(
                 move_remedies, 'MoveRemedies', lambda *_: self
@@ -53,6 +54,10 @@ class InterruptedMovesTest(test.TestCase):
         if self.failure:
             raise self.failure
         self.applied.append(row.remedy)
+
+    def free_allocations(self, migration, instance):
+        """Stand in for the remedies."""
+        self.freed.append((migration.uuid, instance and instance.uuid))
 
     def move(self, status, task, **changes):
         """Make the records of a move to this host."""
@@ -165,6 +170,29 @@ class InterruptedMovesTest(test.TestCase):
         self.move('post-migrating', 'resize_finish')
         self.instance.destroy()
         self.assertEqual([], self.end(at_start=True))
+
+    def test_start_frees_allocations_of_moves_from_this_host(self):
+        for status in ('error', 'confirmed', 'reverted'):
+            self.freed = []
+            self.move(status, None, source_compute='host2')
+            self.end(at_start=True)
+            self.assertIn(
+                (self.migration.uuid, self.instance.uuid), self.freed
+            )
+
+    def test_start_frees_allocations_of_deleted_instances(self):
+        self.move('reverting', 'resize_reverting', source_compute='host2')
+        self.instance.destroy()
+        self.end(at_start=True)
+        self.assertEqual([(self.migration.uuid, None)], self.freed)
+
+    def test_allocations_of_other_moves_stay(self):
+        self.move('error', None)
+        self.move('finished', None, source_compute='host2')
+        self.end(at_start=True)
+        self.move('error', None, source_compute='host2')
+        self.end()
+        self.assertEqual([], self.freed)
 
     def test_failed_move_of_the_past_is_left_alone(self):
         self.move('error', None)
