@@ -24,23 +24,20 @@ The exit status is 1 if a command fails.
 """
 
 import argparse
-import contextlib
 import dataclasses
 import json
 import os
 import pathlib
 import shlex
-import signal
 import subprocess
 import sys
 import tempfile
 import time
 
+from tests.cloud import demonstration
 from tests.unit.docs import pages
 
 _PAGE = 'admin/cyborg'
-_RUNNING = 'running until Ctrl-C'
-_START_SECONDS = 400
 _PRELUDE = """
 set -u
 state={state}
@@ -93,31 +90,6 @@ def read_commands(page):
             elif found and found[-1].endswith('\\'):
                 found[-1] += '\n' + line
     return found
-
-
-@contextlib.contextmanager
-def running_cloud(state):
-    """Run the demonstration's cloud with Cyborg in a context."""
-    log = open(state.with_suffix('.log'), 'w+')  # noqa: SIM115
-    process = subprocess.Popen(
-        [
-            *(sys.executable, '-m', 'nova_powervm.demo', '--cyborg'),
-            *('--keep', '--state-dir', str(state)),
-        ],
-        stdout=log,
-        stderr=subprocess.STDOUT,
-        start_new_session=True,
-    )
-    try:
-        deadline = time.monotonic() + _START_SECONDS
-        while _RUNNING not in pathlib.Path(log.name).read_text():
-            if process.poll() is not None or time.monotonic() > deadline:
-                raise RuntimeError(pathlib.Path(log.name).read_text()[-2000:])
-            time.sleep(0.5)
-        yield
-    finally:
-        process.send_signal(signal.SIGINT)
-        process.wait(60)
 
 
 def run(command, prelude):
@@ -189,7 +161,7 @@ def main():
         root=shlex.quote(str(pages.ROOT)),
     )
     failed = []
-    with running_cloud(state):
+    with demonstration.running(state, '--cyborg'):
         prepared = run('set -e' + _PREPARE.format(state=state), prelude)
         if prepared.status:
             sys.exit(prepared.output)
