@@ -20,7 +20,7 @@ import sys
 import time
 
 _RUNNING = 'running until Ctrl-C'
-_START_SECONDS = 400
+_START_SECONDS = 900
 _STOP_SECONDS = 60
 _POLL = 0.5
 

@@ -108,6 +108,15 @@ def _make_parser():
         help='run the tests that match this regular expression, in place of '
         'those of tests/tempest/included.txt',
     )
+    run.add_argument(
+        '--property',
+        action='append',
+        default=[],
+        type=_read_property,
+        metavar='KEY=VALUE',
+        help='extra spec of the flavors of the tests, such as '
+        'resources1:CUSTOM_GPU=1; can be given several times',
+    )
     compare = commands.add_parser(
         'compare', help='compare the results of two runs, test by test'
     )
@@ -115,6 +124,17 @@ def _make_parser():
     compare.add_argument('first', type=pathlib.Path, metavar='DIR')
     compare.add_argument('second', type=pathlib.Path, metavar='DIR')
     return parser
+
+
+def _read_property(text):
+    """Return the key and the value of an extra spec.
+
+    :raises argparse.ArgumentTypeError: one of them is missing.
+    """
+    key, _, value = text.partition('=')
+    if not (key and value):
+        raise argparse.ArgumentTypeError(f'{text!r} is not KEY=VALUE')
+    return key, value
 
 
 def _run(arguments):
@@ -129,7 +149,9 @@ def _run(arguments):
         os.environ['no_proxy'] = os.environ['NO_PROXY'] = stack_lib.ADDRESS
         api = resources.connect(stack)
         filters = resources.NOVA_FILTERS if arguments.state_dir else _FILTERS
-        resources.write_configuration(stack, api, directory, filters)
+        resources.write_configuration(
+            stack, api, directory, filters, dict(arguments.property)
+        )
         hypervisors = resources.hypervisor_types(api)
         began = time.monotonic()
         tempest = program.Tempest(

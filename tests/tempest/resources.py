@@ -57,16 +57,19 @@ def hypervisor_types(api):
     return sorted({hypervisor.hypervisor_type for hypervisor in found})
 
 
-def write_configuration(stack, api, directory, filters):
-    """Create what is missing in the cloud, and write ``tempest.conf``.
+def write_configuration(stack, api, directory, filters, extra_specs):
+    """Create what Tempest needs in the cloud, and write ``tempest.conf``.
 
     :param filters: the names of the scheduler's filters.
+    :param extra_specs: those of both flavors.
     :returns: the path of the file.
     """
     network = _external_network(api)
     _subnet_pool(api)
     image, image_alt = (_image(api, suffix) for suffix in ('', '-alt'))
-    flavor, flavor_alt = (_flavor(api, suffix) for suffix in _FLAVORS)
+    flavor, flavor_alt = (
+        _flavor(api, suffix, extra_specs) for suffix in _FLAVORS
+    )
     text = string.Template(_TEMPLATE.read_text()).substitute(
         ADMIN_PASSWORD=stack.passwords['admin'],
         AUTH_URL=stack.auth_url,
@@ -101,12 +104,20 @@ def _image(api, suffix):
     )
 
 
-def _flavor(api, suffix):
+def _flavor(api, suffix, extra_specs):
+    """Return a flavor with these extra specs and no others."""
     memory, disk = _FLAVORS[suffix]
     name = _NAME + suffix
-    return api.compute.find_flavor(name) or api.compute.create_flavor(
+    existing = api.compute.find_flavor(name)
+    if existing:
+        # Servers keep their flavor.
+        api.compute.delete_flavor(existing)
+    flavor = api.compute.create_flavor(
         name=name, ram=memory, vcpus=1, disk=disk
     )
+    if extra_specs:
+        api.compute.create_flavor_extra_specs(flavor, extra_specs)
+    return flavor
 
 
 def _external_network(api):
