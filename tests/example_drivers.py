@@ -149,6 +149,9 @@ class ExampleDisks:
             if swap is not None:
                 self.attach(lpar, [self.make_blank(lpar, swap)])
 
+    def attached(self, lpar):
+        return set(self.made)
+
     def stems(self):
         return {storage.stem_of(name) for name in self.made}
 

@@ -247,6 +247,12 @@ class Disks(Protocol):
             connected that is to be replaced.
         """
 
+    def attached(self, lpar: str) -> Collection[str]:
+        """Return the names of the storage that is connected to an LPAR.
+
+        :param lpar: Upper-case PowerVM uuid.
+        """
+
     def stems(self) -> Collection[str]:
         """Return what the names of our disks begin with, one for each LPAR.
 

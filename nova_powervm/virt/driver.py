@@ -494,19 +494,23 @@ class PowerVMDriver(moves.Moves, unsupported.Unsupported):
             start = self._describe_start(
                 context, instance, network_info, accel_info
             )
+            restart = functools.partial(
+                self._services().power.reboot,
+                start,
+                hard=reboot_type == 'HARD',
+                timeout=translation.shutdown_timeout(instance),
+            )
             if reboot_type == 'HARD':
-                self._repair_lpar(
+                self._restart_repaired(
                     context,
                     instance,
                     network_info,
                     block_device_info,
                     start.requests,
+                    restart,
                 )
-            self._services().power.reboot(
-                start,
-                hard=reboot_type == 'HARD',
-                timeout=translation.shutdown_timeout(instance),
-            )
+            else:
+                restart()
         except exception.PowerVMError as error:
             # If the instance keeps running, Nova does not log the reason and
             # records the reboot as a success.

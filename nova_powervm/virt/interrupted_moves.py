@@ -257,7 +257,20 @@ def _read_ended(host: str, *, at_start: bool) -> list[Any]:
     unfinished = _read_instances(newest, task_state=list(_TASKS))
     if at_start:
         unfinished += _read_instances(newest, vm_state=vm_states.RESIZED)
-    return [newest[instance.uuid] for instance in unfinished]
+    return [
+        newest[instance.uuid]
+        for instance in unfinished
+        if _is_last(newest[instance.uuid])
+    ]
+
+
+def _is_last(migration: Any) -> bool:
+    """Return whether an instance has not moved again, maybe elsewhere."""
+    moves = objects.MigrationList.get_by_filters(
+        nova_context.get_admin_context(),
+        {'instance_uuid': migration.instance_uuid},
+    )
+    return all(other.id <= migration.id for other in moves)
 
 
 def _read_instances(uuids: Iterable[str], **filters: Any) -> list[Any]:

@@ -12,7 +12,9 @@
 
 """Brings LPARs back to what Nova records: in reverts and after failures."""
 
+import contextlib
 import dataclasses
+from collections.abc import Callable
 from collections.abc import Sequence
 from typing import Any
 
@@ -37,6 +39,32 @@ GROWTH_KEY = 'powervm_root_gb'
 class MoveRepairs(builds.Builds):
     """Repairs what a move has left behind."""
 
+    def _restart_repaired(
+        self,
+        context: Any,
+        instance: Any,
+        network_info: Any,
+        block_device_info: Any,
+        requests: Sequence[accelerators.Request],
+        restart: Callable[[], None],
+    ) -> None:
+        """Restart an LPAR, after repairing or building it if necessary.
+
+        :param restart: Restarts or starts the LPAR.
+        :raises exception.PartitionNotFound: There is none, and nothing to
+            build it from.
+        """
+        self._repair_lpar(
+            context, instance, network_info, block_device_info, requests
+        )
+        try:
+            restart()
+        except exception.PartitionNotFound:
+            self._build_recorded(
+                context, instance, block_device_info, requests
+            )
+            restart()
+
     def _repair_lpar(
         self,
         context: Any,
@@ -50,13 +78,16 @@ class MoveRepairs(builds.Builds):
         Nova leaves the server in ERROR on one of the hosts, with the slots
         that are allocated to it there. Its flavor may be the other one.
         """
-        if GROWTH_KEY in instance.system_metadata:
-            self._grow_root(
-                instance, int(instance.system_metadata[GROWTH_KEY])
-            )
+        self._grow_root(instance)
         if not instance_moves.has_failed(instance):
             return
-        try:
+        if self._lacks_disks(instance):
+            self._build_recorded(
+                context, instance, block_device_info, requests
+            )
+            return
+        # If there is no LPAR, its caller builds it.
+        with contextlib.suppress(exception.PartitionNotFound):
             self._put_back(
                 instance,
                 network_info,
@@ -64,10 +95,19 @@ class MoveRepairs(builds.Builds):
                 power_on=False,
                 keeps_swap=False,
             )
-        except exception.PartitionNotFound:
-            self._build_recorded(
-                context, instance, block_device_info, requests
-            )
+
+    def _lacks_disks(self, instance: Any) -> bool:
+        """Return whether an LPAR has lost a disk that is in the pool.
+
+        A move that failed while it removed the LPAR leaves one without disks.
+        One that is not off is the instance's, whatever it has.
+        """
+        lpar = driver_base.lpar_of(instance)
+        found = self._services().partitions.find(lpar)
+        if found is None or self._services().power.is_running(found):
+            return False
+        names = {known.stored.name for known in self._kept_disks(instance)}
+        return not names <= set(self._services().disks.attached(lpar))
 
     def _build_recorded(
         self,
@@ -86,8 +126,8 @@ class MoveRepairs(builds.Builds):
                 uuid=driver_base.lpar_of(instance)
             )
         LOG.warning(
-            'The instance has no LPAR on this host; building it from the '
-            'records of Nova.',
+            'The instance has no complete LPAR on this host; building it from '
+            'the records of Nova.',
             instance=instance,
         )
         build = self._describe_build(
@@ -135,17 +175,26 @@ class MoveRepairs(builds.Builds):
             keeps_swap=keeps_swap,
         )
 
-    def _grow_root(self, instance: Any, size_gb: int) -> None:
-        """Make a root disk larger, or record that it is still to be done.
+    def _record_growth(self, instance: Any) -> None:
+        """Record that the root disk is to grow to the flavor's size.
 
-        Nova saves the record with the rest of the instance.
+        Nova saves the record with the rest of the instance, also if the step
+        that does it fails.
         """
+        old, new = instance.old_flavor, instance.flavor
+        if old is None or new.root_gb > old.root_gb:
+            instance.system_metadata[GROWTH_KEY] = str(new.root_gb)
+
+    def _grow_root(self, instance: Any) -> None:
+        """Grow a root disk as recorded; leave the record if this fails."""
+        if GROWTH_KEY not in instance.system_metadata:
+            return
+        size_gb = int(instance.system_metadata[GROWTH_KEY])
         try:
             self._services().disks.grow_root(
                 driver_base.lpar_of(instance), size_gb
             )
         except exception.PowerVMError as error:
-            instance.system_metadata[GROWTH_KEY] = str(size_gb)
             LOG.error(
                 'The root disk could not be grown to %(size)d GB, which the '
                 "server's flavor has: %(error)s. The next hard reboot of the "
@@ -154,4 +203,4 @@ class MoveRepairs(builds.Builds):
                 instance=instance,
             )
         else:
-            instance.system_metadata.pop(GROWTH_KEY, None)
+            del instance.system_metadata[GROWTH_KEY]

@@ -217,6 +217,13 @@ class Moves(move_checks.MoveChecks, move_repairs.MoveRepairs):
 
         The disk grows only now: it could not shrink again in a revert.
         """
+        is_deleting = instance.task_state in (
+            task_states.DELETING,
+            task_states.SOFT_DELETING,
+        )
+        if not is_deleting:
+            # Before what can fail.
+            self._record_growth(instance)
         with _errors_out():
             if not instance_moves.is_within_host(migration):
                 self._services().lifecycle.destroy(
@@ -225,13 +232,8 @@ class Moves(move_checks.MoveChecks, move_repairs.MoveRepairs):
                 self._services().network.release_unused(
                     port_records.NovaInstanceMarks(instance, self._nodename())
                 )
-        if instance.task_state not in (
-            task_states.DELETING,
-            task_states.SOFT_DELETING,
-        ):
-            old, new = instance.old_flavor, instance.flavor
-            if old is None or new.root_gb > old.root_gb:
-                self._grow_root(instance, new.root_gb)
+        if not is_deleting:
+            self._grow_root(instance)
 
     def destroy(
         self,

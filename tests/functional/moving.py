@@ -47,14 +47,14 @@ class MovingTestCase(base.PowerVMTestCase):
         """Migrate a server to another host."""
         return self._migrate_server(server, host, expected, api=self.admin_api)
 
-    def confirm(self, server, expected='ACTIVE'):
+    def confirm(self, server, expected='ACTIVE', result='Success'):
         """Confirm a move."""
         self.api.post_server_action(server['id'], {'confirmResize': None})
         server = self._wait_for_server_parameter(
             server,
             {'status': expected, 'OS-EXT-STS:task_state': None},
         )
-        self._wait_for_action('confirmResize', server)
+        self._wait_for_action('confirmResize', server, result)
         return server
 
     def revert(self, server, expected='ACTIVE'):

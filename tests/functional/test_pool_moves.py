@@ -210,6 +210,46 @@ class PoolMoveTest(PoolMoveTestCase):
         )
         self.assertEqual(WRITTEN, self.bytes_of(server))
 
+    def story_failed_destroy_of_revert_is_recovered_by_hard_reboot(self):
+        server = self.boot_on_first(swap=512, request={'config_drive': True})
+        server = self.migrate(server)
+        # The disks are unmapped before the LPAR is deleted.
+        for _ in range(2):
+            self.control('host2').add_fault(
+                match='LogicalPartition.delete', status=500
+            )
+        server = self.revert(server, 'ERROR')
+        self.assertEqual([], self.vios('host2')['scsi_mappings'])
+        self.assertIsNotNone(self.lpar(server, 'host2'))
+        server = self.reboot_hard(server)
+        self.assertEqual('host2', server['OS-EXT-SRV-ATTR:host'])
+        self.assertEqual('running', self.lpar(server, 'host2').state)
+        self.assertEqual(3, len(self.mapped(server, 'host2')))
+        self.assertEqual(WRITTEN, self.bytes_of(server))
+
+    def story_hard_reboot_builds_missing_lpar(self):
+        server = self.boot_on_first()
+        owned = self.owned(server)
+        services = self.computes['host1'].manager.driver._services()
+        services.lifecycle.destroy(server['id'], delete_disks=False)
+        server = self.reboot_hard(server)
+        self.assertEqual(owned, self.owned(server))
+        self.assertEqual('running', self.lpar(server).state)
+        self.assertEqual(WRITTEN, self.bytes_of(server, 'host1'))
+
+    def story_disk_grows_at_hard_reboot_if_confirm_fails(self):
+        server = self.boot_on_first()
+        server = self.resize(server, base.gpu_groups(1), disk=3)
+        for _ in range(2):
+            self.control('host1').add_fault(
+                match='LogicalPartition.delete', status=500
+            )
+        server = self.confirm(server, 'ERROR', result='Error')
+        self.assertEqual(1.0, self.disks_of(server)['root']['capacity'])
+        server = self.reboot_hard(server)
+        self.assertEqual(3.0, self.disks_of(server)['root']['capacity'])
+        self.assertEqual('running', self.lpar(server, 'host2').state)
+
     def document(self, server, host='host1'):
         """Return what a host reports of a server's LPAR."""
         return self._partition(server['OS-EXT-SRV-ATTR:instance_name'], host)

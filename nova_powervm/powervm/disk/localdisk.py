@@ -259,6 +259,10 @@ class LocalDisk:
             )
             self.attach(lpar, [stored])
 
+    def attached(self, lpar: str) -> set[str]:
+        """Return the names of the storage that is mapped to an LPAR."""
+        return self._mappings.names(lpar)
+
     def stems(self) -> frozenset[str]:
         """Return the stems of the driver's disks, one for each LPAR."""
         return frozenset(

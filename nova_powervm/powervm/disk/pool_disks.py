@@ -17,6 +17,7 @@ from collections.abc import Collection
 from collections.abc import Container
 from collections.abc import Iterable
 from collections.abc import Iterator
+from typing import Any
 
 from oslo_log import log as logging
 from pypowervm import adapter as pvm_adapter
@@ -162,6 +163,16 @@ class PoolDisks:
     def clean_cache(self, min_age: int) -> None:
         """Delete the images from which no disk is made any more."""
         self._cache.clean(min_age)
+
+
+def is_unit(item: disk_interfaces.Stored) -> bool:
+    """Return whether something stored is a logical unit, not a medium."""
+    return isinstance(item.handle, Handle)
+
+
+def element_of(item: disk_interfaces.Stored) -> Any:
+    """Return pypowervm's wrapper of a logical unit or medium."""
+    return item.handle.element if is_unit(item) else item.handle
 
 
 def _log_kept(known: disk_interfaces.PoolDisk, reason: object) -> None:

@@ -113,6 +113,23 @@ class ScsiMappings:
                 server.update(timeout=session.ANSWER_SECONDS)
             return True
 
+    @errors.retried
+    def names(self, lpar: str) -> set[str]:
+        """Return the names of the storage that is mapped to an LPAR.
+
+        :param lpar: Upper-case PowerVM uuid.
+        """
+        with errors.translated(f'reading the storage of LPAR {lpar}'):
+            return {
+                storage.base_name(mapping.backing_storage.name or '')
+                for server in _VIOS.get(
+                    self._adapter, xag=[const.XAG.VIO_SMAP]
+                )
+                for mapping in server.scsi_mappings
+                if mapping.backing_storage is not None
+                and _is_mapped_to(mapping, lpar)
+            }
+
     def detach(self, lpar: str, name: str | None = None) -> set[str]:
         """Unmap storage of an LPAR on all servers, if there is any.
 

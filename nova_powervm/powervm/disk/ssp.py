@@ -20,7 +20,6 @@ import math
 from collections.abc import Collection
 from collections.abc import Iterable
 from collections.abc import Sequence
-from typing import Any
 
 from oslo_log import log as logging
 from pypowervm.wrappers import storage as pvm_storage
@@ -213,13 +212,13 @@ class SharedStoragePool:
         The medium is on one server only. A server that does not run is left
         out, unless none does.
         """
-        units = [item for item in stored if _is_unit(item)]
-        media_only = [item for item in stored if not _is_unit(item)]
+        units = [item for item in stored if pool_disks.is_unit(item)]
+        media_only = [item for item in stored if not pool_disks.is_unit(item)]
         main = self._units.main_server
         mapped = False
         for number, server in enumerate(self._units.servers):
             items = [*units, *(media_only if server == main else ())]
-            elements = [_element(item) for item in items]
+            elements = [pool_disks.element_of(item) for item in items]
             is_running = self._mappings.attach(server, lpar, elements, number)
             mapped |= is_running and (server == main or not media_only)
         if not mapped:
@@ -257,7 +256,6 @@ class SharedStoragePool:
     def fit_swap(self, lpar: str, swap: storage.Disk | None) -> None:
         """Make sure that an LPAR has exactly this swap disk; see the protocol.
 
-        :raises exception.NoRoom: There is too little space.
         :raises exception.RestError: Another host maps the old swap disk.
         """
         fitting, others = self._pool.sort_swaps(lpar, swap)
@@ -268,6 +266,10 @@ class SharedStoragePool:
             self._units.delete(known.stored.handle.unit)
         if swap is not None:
             self.attach(lpar, [fitting or self.make_blank(lpar, swap)])
+
+    def attached(self, lpar: str) -> set[str]:
+        """Return the names of the storage that is mapped to an LPAR."""
+        return self._mappings.names(lpar)
 
     def stems(self) -> frozenset[str]:
         """Return the stems of this host's own media and virtual disks.
@@ -385,15 +387,6 @@ class SharedStoragePool:
             round(size_gb / self._overcommitment, 2),
             what,
         )
-
-
-def _is_unit(item: disk_interfaces.Stored) -> bool:
-    return isinstance(item.handle, pool_disks.Handle)
-
-
-def _element(item: disk_interfaces.Stored) -> Any:
-    """Return pypowervm's wrapper of a logical unit or medium."""
-    return item.handle.element if _is_unit(item) else item.handle
 
 
 def _is_ours(name: str) -> bool:

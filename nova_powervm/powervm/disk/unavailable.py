@@ -128,6 +128,10 @@ class NoDisks:
         if swap is not None:
             raise self._refusal()
 
+    def attached(self, lpar: str) -> Collection[str]:
+        """Return nothing: nothing can be connected."""
+        return ()
+
     def stems(self) -> frozenset[str]:
         """Return an empty set: there are no disks."""
         return frozenset()
