@@ -312,7 +312,8 @@ class SlotsDiffer(PowerVMError):
     message = (
         'LPAR {name} of instance {instance} should have the slots [{wanted}] '
         'but has [{found}]: {reason}. It was neither started nor changed. '
-        'Correct the slots with pvmctl, or rebuild the server.'
+        'Correct the slots with pvmctl. A rebuild does so, too, but makes the '
+        'disks anew.'
     )
 
 

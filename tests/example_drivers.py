@@ -141,6 +141,9 @@ class ExampleDisks:
             owner=f'LPAR {lpar}', what='root', place='the example'
         )
 
+    def swap_fits(self, lpar, swap):
+        return swap is None
+
     def fit_swap(self, lpar, swap):
         name = storage.disk_name(lpar, storage.SWAP)
         if swap is None or self.sizes.get(name) != swap.size_gb:

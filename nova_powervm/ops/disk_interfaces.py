@@ -234,6 +234,13 @@ class Disks(Protocol):
         :raises exception.DiskMissing: The LPAR has no root disk.
         """
 
+    def swap_fits(self, lpar: str, swap: storage.Disk | None) -> bool:
+        """Return whether an LPAR has a swap disk of this size, or none.
+
+        :param lpar: Upper-case PowerVM uuid.
+        :param swap: The swap disk that it should have; None for none.
+        """
+
     def fit_swap(self, lpar: str, swap: storage.Disk | None) -> None:
         """Give an LPAR that is off exactly one swap disk, or none.
 

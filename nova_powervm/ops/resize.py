@@ -140,10 +140,12 @@ class ResizeOps:
         self, instance: instance_spec.InstanceSpec, *, drops_swap: bool
     ) -> None:
         """Let an instance continue that :meth:`stop` failed for."""
-        if drops_swap:
-            self._disks.fit_swap(instance.lpar, swap_of(instance))
-        if instance.power_on:
-            self._power.power_on(instance)
+        try:
+            if drops_swap:
+                self._disks.fit_swap(instance.lpar, swap_of(instance))
+        finally:
+            if instance.power_on:
+                self._power.power_on(instance)
 
     # The move
 
@@ -170,7 +172,7 @@ class ResizeOps:
         if not keeps_swap:
             self._disks.fit_swap(lpar.uuid, swap_of(instance))
         if instance.power_on:
-            self._partitions.power_on(lpar)
+            self._power.power_on(instance)
 
     def put_back(
         self, instance: instance_spec.InstanceSpec, *, keeps_swap: bool
@@ -187,9 +189,10 @@ class ResizeOps:
         :raises exception.PowerVMError: The host refused or did not answer.
         """
         lpar = self._fit(instance, self._stored_claims(instance))
-        if not keeps_swap:
+        swap = swap_of(instance)
+        if not (keeps_swap or self._disks.swap_fits(lpar.uuid, swap)):
             self._stop_hard(lpar)
-            self._disks.fit_swap(lpar.uuid, swap_of(instance))
+            self._disks.fit_swap(lpar.uuid, swap)
         if instance.power_on:
             self._power.power_on(instance)
 
@@ -213,6 +216,8 @@ class ResizeOps:
             },
             instance_uuid=instance.uuid,
         )
+        added = [c for c in claimed if c.drc_index not in lpar.slots]
+        self._claims.check_allocated(instance.uuid, added)
         self._stop_hard(lpar)
         self._claims.burn(instance.uuid, claimed)
         return self._reshape(spec)

@@ -195,7 +195,9 @@ class PowerVMDriver(moves.Moves, unsupported.Unsupported):
         """End moves that nobody continues, without failing the cycle."""
         if self._interrupted_moves is None:
             self._interrupted_moves = interrupted_moves.InterruptedMoves(
-                self.virtapi, self._nodename()
+                self.virtapi,
+                self._nodename(),
+                busy=self._reverting.__contains__,
             )
         try:
             self._interrupted_moves.end(at_start=at_start)

@@ -81,14 +81,23 @@ def new_slots(instance: Any) -> dict[str, claims.SlotProvider]:
     return instance_records.stored_slots(context and context.new_resources)
 
 
-def moved_slots(instance: Any) -> frozenset[int]:
-    """Return the DRC indexes of the slots that a move takes or gives."""
+def moved_slots(instance: Any, host: str) -> frozenset[int]:
+    """Return the DRC indexes of the slots that a move takes or gives here.
+
+    :param host: This host; other hosts have slots with the same numbers.
+    """
     context = instance.migration_context
     if context is None:
         return frozenset()
+    move = move_of(instance)
+    sides = (
+        (move.source_compute, context.old_resources),
+        (move.dest_compute, context.new_resources),
+    )
     return frozenset(
         provider.drc_index
-        for resources in (context.old_resources, context.new_resources)
+        for name, resources in sides
+        if name == host
         for provider in instance_records.stored_slots(resources).values()
     )
 

@@ -159,17 +159,21 @@ class NovaRecords:
 
 
 def _last_evacuation_failed(instance: str, host: str) -> bool:
-    """Return whether there was an evacuation, and the last one failed."""
+    """Return whether the last move to a host was an evacuation that failed.
+
+    An instance that came to the host afterwards, and is moving away from it,
+    has an LPAR there that is not left over.
+    """
     moves = objects.MigrationList.get_by_filters(
         nova_context.get_admin_context(),
-        {
-            'instance_uuid': instance,
-            'dest_compute': host,
-            'migration_type': fields.MigrationType.EVACUATION,
-        },
+        {'instance_uuid': instance, 'dest_compute': host},
     )
     last = max(moves, key=lambda move: move.id, default=None)
-    return last is not None and last.status not in _SUCCEEDED
+    return (
+        last is not None
+        and last.migration_type == fields.MigrationType.EVACUATION
+        and last.status not in _SUCCEEDED
+    )
 
 
 def _find(

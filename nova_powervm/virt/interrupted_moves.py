@@ -23,6 +23,7 @@ from typing import Any
 from nova import context as nova_context
 from nova import exception as nova_exception
 from nova import objects
+from nova import servicegroup
 from nova.compute import task_states
 from nova.compute import vm_states
 from nova.objects import fields
@@ -58,6 +59,8 @@ class InterruptedMoves:
     :param virtapi: Nova's VirtAPI.
     :param host: This host, as in ``instance.host``.
     :param clock: Returns monotonic seconds.
+    :param busy: Whether this process is removing the LPAR of an instance,
+        which may take longer than a message.
     """
 
     def __init__(
@@ -65,7 +68,9 @@ class InterruptedMoves:
         virtapi: Any,
         host: str,
         clock: Callable[[], float] = time.monotonic,
+        busy: Callable[[str], bool] = lambda uuid: False,
     ) -> None:
+        self._busy = busy
         self._remedies = move_remedies.MoveRemedies(virtapi, host)
         self._host = host
         self._clock = clock
@@ -136,6 +141,9 @@ class InterruptedMoves:
             self._dead[migration.id] = state
         if started and self._dead.get(migration.id) == state:
             return started
+        if self._busy(migration.instance_uuid) or not _can_begin(migration):
+            self._seen.pop(migration.id, None)
+            return None
         if self._watch(migration.id, state) < LOST_SECONDS:
             return None
         return interrupted_move.find_remedy(
@@ -169,6 +177,23 @@ class InterruptedMoves:
             )
         else:
             self._dead.pop(migration.id, None)
+
+
+def _can_begin(migration: Any) -> bool:
+    """Return whether the destination can begin a move.
+
+    Its message waits as long as it is down.
+    """
+    host = migration.dest_compute
+    if migration.status not in ('accepted', 'pre-migrating') or host is None:
+        return True
+    try:
+        service = objects.Service.get_by_compute_host(
+            nova_context.get_admin_context(), host
+        )
+    except nova_exception.ComputeHostNotFound:
+        return True
+    return bool(servicegroup.API().service_is_up(service))
 
 
 def describe(
@@ -215,7 +240,7 @@ def _find_moves(host: str, *, at_start: bool) -> list[tuple[Any, Any]]:
     return [
         (migration, instances[migration.instance_uuid])
         for migration in migrations.values()
-        if migration.instance_uuid in instances
+        if migration.instance_uuid in instances and _is_last(migration)
     ]
 
 
@@ -257,15 +282,14 @@ def _read_ended(host: str, *, at_start: bool) -> list[Any]:
     unfinished = _read_instances(newest, task_state=list(_TASKS))
     if at_start:
         unfinished += _read_instances(newest, vm_state=vm_states.RESIZED)
-    return [
-        newest[instance.uuid]
-        for instance in unfinished
-        if _is_last(newest[instance.uuid])
-    ]
+    return [newest[instance.uuid] for instance in unfinished]
 
 
 def _is_last(migration: Any) -> bool:
-    """Return whether an instance has not moved again, maybe elsewhere."""
+    """Return whether an instance has not begun another move, maybe elsewhere.
+
+    What is left of an earlier one must not be done to a later one.
+    """
     moves = objects.MigrationList.get_by_filters(
         nova_context.get_admin_context(),
         {'instance_uuid': migration.instance_uuid},

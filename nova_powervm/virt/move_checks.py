@@ -15,6 +15,7 @@
 from typing import Any
 
 from nova.compute import rpcapi
+from nova.virt import configdrive
 
 from nova_powervm import exception
 from nova_powervm.instance import moves
@@ -24,6 +25,7 @@ from nova_powervm.virt import driver_base
 from nova_powervm.virt import errors
 from nova_powervm.virt import instance_moves
 from nova_powervm.virt import translation
+from nova_powervm.virt import vifs
 from nova_powervm.virt.unsupported import build_requests
 
 #: What the source sends to the destination, and what that answers.
@@ -126,6 +128,8 @@ class MoveChecks(builds.Builds):
         running = self._services()
         running.resizes.check_target(target)
         running.resizes.check_absent(target)
+        running.disks.check(config_drive=configdrive.required_by(instance))
+        running.network.connect(vifs.ports(instance.get_network_info()))
 
 
 def _describe_target(instance: Any, flavor: Any) -> instance_spec.InstanceSpec:

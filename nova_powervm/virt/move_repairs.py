@@ -12,7 +12,6 @@
 
 """Brings LPARs back to what Nova records: in reverts and after failures."""
 
-import contextlib
 import dataclasses
 from collections.abc import Callable
 from collections.abc import Sequence
@@ -27,6 +26,8 @@ from nova_powervm.virt import builds
 from nova_powervm.virt import driver_base
 from nova_powervm.virt import instance_moves
 from nova_powervm.virt import instance_ports
+from nova_powervm.virt import instance_records
+from nova_powervm.virt import move_records
 from nova_powervm.virt import translation
 
 LOG = logging.getLogger(__name__)
@@ -50,13 +51,30 @@ class MoveRepairs(builds.Builds):
     ) -> None:
         """Restart an LPAR, after repairing or building it if necessary.
 
+        After a move that failed, Nova leaves the server in ERROR on one of
+        the hosts, with the slots that are allocated to it there. Its flavor
+        may be the other one.
+
         :param restart: Restarts or starts the LPAR.
         :raises exception.PartitionNotFound: There is none, and nothing to
             build it from.
         """
-        self._repair_lpar(
-            context, instance, network_info, block_device_info, requests
-        )
+        has_failed = instance_moves.has_failed(instance)
+        if has_failed:
+            if instance.flavor.root_gb:
+                # Nothing can be reverted any more.
+                instance.system_metadata.setdefault(
+                    GROWTH_KEY, str(instance.flavor.root_gb)
+                )
+            self._restore(
+                context,
+                instance,
+                network_info,
+                block_device_info,
+                requests,
+                keeps_swap=False,
+            )
+        self._grow_root(instance)
         try:
             restart()
         except exception.PartitionNotFound:
@@ -64,50 +82,92 @@ class MoveRepairs(builds.Builds):
                 context, instance, block_device_info, requests
             )
             restart()
+        if has_failed:
+            self._forget_move(instance, requests)
 
-    def _repair_lpar(
+    def _forget_move(
+        self, instance: Any, requests: Sequence[accelerators.Request]
+    ) -> None:
+        """Drop the context of a failed move that has left nothing to repair.
+
+        Keep it as long as the flavor asks for more than is allocated.
+        """
+        if move_records.is_moving(instance):
+            return
+        try:
+            self._services().claims.stored_claims(
+                instance.uuid,
+                dict(instance.flavor.extra_specs or {}),
+                instance_records.stored_slots(instance.resources),
+                requests,
+            )
+        except exception.ClaimFailed as error:
+            LOG.warning(
+                'The flavor of the server is not that of its devices after '
+                'the move that failed: %s. Resize the server again.',
+                error,
+                instance=instance,
+            )
+            return
+        instance.drop_migration_context()
+
+    def _restore(
         self,
         context: Any,
         instance: Any,
         network_info: Any,
         block_device_info: Any,
-        requests: Sequence[accelerators.Request],
+        requests: Sequence[accelerators.Request] = (),
+        *,
+        keeps_swap: bool,
+        power_on: bool = False,
     ) -> None:
-        """Make the LPAR what Nova records, after a move that failed.
+        """Make the LPAR what Nova records, or build it if it is not whole.
 
-        Nova leaves the server in ERROR on one of the hosts, with the slots
-        that are allocated to it there. Its flavor may be the other one.
+        :param keeps_swap: Whether the swap disk is known to be as it should.
         """
-        self._grow_root(instance)
-        if not instance_moves.has_failed(instance):
-            return
         if self._lacks_disks(instance):
             self._build_recorded(
-                context, instance, block_device_info, requests
+                context,
+                instance,
+                block_device_info,
+                requests,
+                power_on=power_on,
             )
             return
-        # If there is no LPAR, its caller builds it.
-        with contextlib.suppress(exception.PartitionNotFound):
-            self._put_back(
+        self._services().resizes.put_back(
+            translation.describe_instance(
                 instance,
-                network_info,
-                block_device_info,
-                power_on=False,
-                keeps_swap=False,
-            )
+                extra_specs=translation.required_specs(instance),
+                moved_slots=instance_moves.moved_slots(
+                    instance, self._nodename()
+                ),
+                requests=requests,
+                ports=instance_ports.describe_ports(
+                    instance, network_info, self._nodename()
+                ),
+                blanks=translation.blank_disks(block_device_info),
+                power_on=power_on,
+            ),
+            keeps_swap=keeps_swap,
+        )
 
     def _lacks_disks(self, instance: Any) -> bool:
-        """Return whether an LPAR has lost a disk that is in the pool.
+        """Return whether an LPAR with disks in the pool is not whole.
 
-        A move that failed while it removed the LPAR leaves one without disks.
-        One that is not off is the instance's, whatever it has.
+        A step that ended in the middle leaves none, or one without disks. One
+        that is not off is the instance's, whatever it has.
         """
-        lpar = driver_base.lpar_of(instance)
-        found = self._services().partitions.find(lpar)
-        if found is None or self._services().power.is_running(found):
-            return False
         names = {known.stored.name for known in self._kept_disks(instance)}
-        return not names <= set(self._services().disks.attached(lpar))
+        if not names:
+            return False
+        running = self._services()
+        lpar = running.partitions.find(driver_base.lpar_of(instance))
+        if lpar is None:
+            return True
+        return not running.power.is_running(lpar) and not (
+            names <= set(running.disks.attached(lpar.uuid))
+        )
 
     def _build_recorded(
         self,
@@ -115,6 +175,8 @@ class MoveRepairs(builds.Builds):
         instance: Any,
         block_device_info: Any,
         requests: Sequence[accelerators.Request],
+        *,
+        power_on: bool = False,
     ) -> None:
         """Build an LPAR for an instance of this host from Nova's records.
 
@@ -141,7 +203,7 @@ class MoveRepairs(builds.Builds):
             block_device_info,
             requests,
             keeps_disks=True,
-            power_on=False,
+            power_on=power_on,
         )
         build = dataclasses.replace(
             build,
@@ -151,29 +213,6 @@ class MoveRepairs(builds.Builds):
         with self._services().network.hold_resources(build.known_ports):
             self._services().lifecycle.spawn(build)
         accelerator_requests.record_slots(instance, requests)
-
-    def _put_back(
-        self,
-        instance: Any,
-        network_info: Any,
-        block_device_info: Any,
-        *,
-        power_on: bool,
-        keeps_swap: bool,
-    ) -> None:
-        self._services().resizes.put_back(
-            translation.describe_instance(
-                instance,
-                extra_specs=translation.required_specs(instance),
-                moved_slots=instance_moves.moved_slots(instance),
-                ports=instance_ports.describe_ports(
-                    instance, network_info, self._nodename()
-                ),
-                blanks=translation.blank_disks(block_device_info),
-                power_on=power_on,
-            ),
-            keeps_swap=keeps_swap,
-        )
 
     def _record_growth(self, instance: Any) -> None:
         """Record that the root disk is to grow to the flavor's size.

@@ -30,8 +30,10 @@ from oslo_log import log as logging
 
 from nova_powervm import exception
 from nova_powervm.ops import instance_spec
+from nova_powervm.virt import driver_base
 from nova_powervm.virt import errors
 from nova_powervm.virt import instance_moves
+from nova_powervm.virt import instance_ports
 from nova_powervm.virt import move_checks
 from nova_powervm.virt import move_repairs
 from nova_powervm.virt import port_records
@@ -120,12 +122,17 @@ class Moves(move_checks.MoveChecks, move_repairs.MoveRepairs):
         resizes = self._services().resizes
         try:
             resizes.stop(source, timeout, drops_swap=drops_swap)
-        except exception.PowerVMError:
-            with contextlib.suppress(exception.PowerVMError):
+        except Exception as error:
+            try:
                 resizes.undo_stop(
                     dataclasses.replace(source, power_on=is_running),
                     drops_swap=drops_swap,
                 )
+            except exception.PowerVMError as second:
+                raise exception.MoveRefused(
+                    reason=f'{_reason(error)}. Its guest may be off now, '
+                    f'because it could not be started again: {second}'
+                ) from error
             raise
 
     def finish_migration(
@@ -153,7 +160,11 @@ class Moves(move_checks.MoveChecks, move_repairs.MoveRepairs):
         with _errors_out():
             if instance_moves.is_within_host(migration):
                 self._finish_within_host(
-                    instance, allocations, block_device_info, power_on
+                    instance,
+                    allocations,
+                    network_info,
+                    block_device_info,
+                    power_on,
                 )
             else:
                 self._build_moved(
@@ -169,6 +180,7 @@ class Moves(move_checks.MoveChecks, move_repairs.MoveRepairs):
         self,
         instance: Any,
         allocations: Any,
+        network_info: Any,
         block_device_info: Any,
         power_on: bool,
     ) -> None:
@@ -176,7 +188,12 @@ class Moves(move_checks.MoveChecks, move_repairs.MoveRepairs):
             translation.describe_instance(
                 instance,
                 allocations=allocations,
-                moved_slots=instance_moves.moved_slots(instance),
+                moved_slots=instance_moves.moved_slots(
+                    instance, self._nodename()
+                ),
+                ports=instance_ports.describe_ports(
+                    instance, network_info, self._nodename()
+                ),
                 blanks=translation.blank_disks(block_device_info),
                 power_on=power_on,
             ),
@@ -250,22 +267,38 @@ class Moves(move_checks.MoveChecks, move_repairs.MoveRepairs):
         destroys the side of the destination, and the source continues with
         what they have in common.
         """
-        if instance.task_state == task_states.RESIZE_REVERTING:
-            destroy_disks = False
-            if instance_moves.is_within_host(instance_moves.move_of(instance)):
-                LOG.info(
-                    'The LPAR stays for the revert of the resize.',
-                    instance=instance,
-                )
-                return
-        super().destroy(
-            context,
-            instance,
-            network_info,
-            block_device_info,
-            destroy_disks,
-            destroy_secrets,
-        )
+        if instance.task_state != task_states.RESIZE_REVERTING:
+            super().destroy(
+                context,
+                instance,
+                network_info,
+                block_device_info,
+                destroy_disks,
+                destroy_secrets,
+            )
+            return
+        self._reverting.add(instance.uuid)
+        try:
+            self._leave_destination(context, instance, network_info)
+        finally:
+            self._reverting.discard(instance.uuid)
+
+    def _leave_destination(
+        self, context: Any, instance: Any, network_info: Any
+    ) -> None:
+        """Stop an instance whose move is reverted, and remove a second LPAR.
+
+        Its guest has the disks of the source, and shuts down to leave them
+        whole.
+        """
+        with contextlib.suppress(exception.PartitionNotFound):
+            self._services().power.power_off(
+                driver_base.lpar_of(instance),
+                translation.shutdown_timeout(instance),
+            )
+        if instance_moves.is_within_host(instance_moves.move_of(instance)):
+            return
+        super().destroy(context, instance, network_info, destroy_disks=False)
 
     def finish_revert_migration(
         self,
@@ -286,12 +319,13 @@ class Moves(move_checks.MoveChecks, move_repairs.MoveRepairs):
             reboot tries again.
         """
         with _errors_out():
-            self._put_back(
+            self._restore(
+                context,
                 instance,
                 network_info,
                 block_device_info,
-                power_on=power_on,
                 keeps_swap=not instance_moves.changes_swap(instance),
+                power_on=power_on,
             )
 
 
@@ -315,4 +349,6 @@ def _errors_out() -> Iterator[None]:
     try:
         yield
     except exception.PowerVMError as error:
-        raise nova_exception.NovaException(str(error)) from error
+        raise nova_exception.NovaException(
+            f'{str(error).rstrip(".")}. Reboot the server hard to try again.'
+        ) from error

@@ -238,6 +238,18 @@ class LocalDisk:
         return True
 
     @errors.retried
+    def swap_fits(self, lpar: str, swap: storage.Disk | None) -> bool:
+        """Return whether the group has exactly this swap disk of an LPAR."""
+        group = self._groups.read()
+        found = group_contents.find(
+            group, storage.disk_name(lpar, storage.SWAP)
+        )
+        if swap is None or found is None:
+            return swap is found
+        size_gb = volume_groups.rounded(group, swap.size_gb)
+        return storage.is_same_size(found.capacity, size_gb)
+
+    @errors.retried
     def fit_swap(self, lpar: str, swap: storage.Disk | None) -> None:
         """Make sure that an LPAR has exactly this swap disk; see the protocol.
 

@@ -253,6 +253,12 @@ class SharedStoragePool:
         return True
 
     @errors.retried
+    def swap_fits(self, lpar: str, swap: storage.Disk | None) -> bool:
+        """Return whether the pool has exactly this swap disk of an LPAR."""
+        fitting, others = self._pool.sort_swaps(lpar, swap)
+        return not others and (swap is None) == (fitting is None)
+
+    @errors.retried
     def fit_swap(self, lpar: str, swap: storage.Disk | None) -> None:
         """Make sure that an LPAR has exactly this swap disk; see the protocol.
 

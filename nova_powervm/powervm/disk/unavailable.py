@@ -120,6 +120,10 @@ class NoDisks:
         """
         raise self._refusal()
 
+    def swap_fits(self, lpar: str, swap: storage.Disk | None) -> bool:
+        """Return whether there is to be no swap disk."""
+        return swap is None
+
     def fit_swap(self, lpar: str, swap: storage.Disk | None) -> None:
         """Refuse a swap disk; there is none to remove.
 
