@@ -223,3 +223,83 @@ class InterruptedMovesTest(test.TestCase):
             )
             self.assertEqual({place}, found.places)
             self.assertEqual(set(Side), found.ours)
+
+    def again(self, **changes):
+        """Make the record of a later move of the instance."""
+        objects.Migration(
+            self.context,
+            instance_uuid=self.instance.uuid,
+            migration_type='resize',
+            **changes,
+        ).create()
+
+    def test_confirmed_move_is_not_that_of_a_later_one_that_waits(self):
+        for first, later in (
+            ('host2', 'host2'),
+            ('host3', 'host3'),
+        ):
+            with self.subTest(first):
+                self.move(
+                    'confirmed',
+                    None,
+                    source_compute='host2',
+                    dest_compute=first,
+                    instance={'vm_state': 'resized'},
+                )
+                self.instance.host = later
+                self.instance.save()
+                self.assertEqual([Remedy.CONFIRM], self.end(at_start=True))
+                self.again(
+                    status='finished',
+                    source_compute=later,
+                    dest_compute=later,
+                )
+                self.start()
+                self.assertEqual([], self.end(at_start=True))
+                self.instance.destroy()
+
+    def test_claim_that_was_interrupted_is_not_taken_back_after_a_retry(self):
+        self.move('pre-migrating', None, source_compute='host2')
+        self.end()
+        self.again(
+            status='confirmed', source_compute='host2', dest_compute='host2'
+        )
+        self.now += LOST
+        self.assertEqual([], self.end())
+
+    def test_lpar_that_is_being_removed_is_waited_for(self):
+        self.move('finished', 'resize_reverting')
+        self.moves = interrupted_moves.InterruptedMoves(
+            None,
+            'host2',
+            lambda: self.now,
+            busy={self.instance.uuid}.__contains__,
+        )
+        self.end()
+        self.now += LOST
+        self.assertEqual([], self.end())
+
+    def test_destination_that_is_down_is_waited_for(self):
+        self.move(
+            'pre-migrating',
+            None,
+            source_compute='host2',
+            dest_compute='host3',
+        )
+        service = objects.Service(
+            self.context,
+            host='host3',
+            binary='nova-compute',
+            topic='compute',
+            forced_down=True,
+        )
+        service.create()
+        self.end()
+        self.now += LOST
+        self.assertEqual([], self.end())
+        service.forced_down = False
+        service.report_count = 1
+        service.save()
+        self.end()
+        self.now += LOST
+        self.assertEqual([Remedy.TAKE_BACK], self.end())
