@@ -13,10 +13,10 @@
 """A pool without free space."""
 
 import contextlib
-import urllib.parse
 
-from pypowervm import adapter as pvm_adapter
 from pypowervm.wrappers import storage
+
+from tests.cloud import host_rest
 
 #: The REST API rounds the free space of the pool.
 _SPARE_GB = 0.02
@@ -28,15 +28,7 @@ def filled(rest):
 
     :param rest: the REST API of a host that shares it.
     """
-    address = urllib.parse.urlsplit(rest.url)
-    session = pvm_adapter.Session(
-        address.hostname,
-        rest.username,
-        rest.password,
-        protocol='http',
-        port=address.port,
-    )
-    api = pvm_adapter.Adapter(session)
+    api = host_rest.log_on(rest)
     (pool,) = storage.SSP.get(api)
     (tier,) = storage.Tier.get(
         api, parent_type=storage.SSP.schema_type, parent_uuid=pool.uuid

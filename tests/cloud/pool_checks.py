@@ -21,8 +21,15 @@ from nova_powervm.instance import storage
 
 GPU = 'CUSTOM_GPU'
 
+#: The status of a server that has moved and waits for its confirmation.
+WAITING = 'VERIFY_RESIZE'
 #: Status of a server that has to be whole -> the state of its LPAR.
-_WHOLE = {'ACTIVE': 'running', 'SHUTOFF': 'not activated'}
+_WHOLE = {
+    'ACTIVE': 'running',
+    'SHUTOFF': 'not activated',
+    WAITING: 'running',
+}
+_OFF = 'not activated'
 
 _FOREIGN = {'novalink', 'database', 'archive', 'vios1'}
 _ROUNDING_GB = 0.01
@@ -63,6 +70,11 @@ class State:
         self.allocations = {
             found: site.cloud.allocations(found) for found in self.servers
         }
+        self.moves = site.moves()
+        self.held = {
+            server: site.cloud.allocations(move.uuid)
+            for server, move in self.moves.items()
+        }
         self.trees = {
             name: site.cloud.provider_tree(uuid)
             for name, uuid in site.cloud.compute_hosts.node_uuids().items()
@@ -91,23 +103,43 @@ class State:
 
     def gpus(self, host):
         """Return the DRC indexes of GPUs that servers have in Placement."""
+        return self._gpus(host, self.allocations)
+
+    def gpus_held(self, host):
+        """Return those that the moves of servers hold, by the servers."""
+        return self._gpus(host, self.held)
+
+    def _gpus(self, host, allocations):
         slots = {
             child.uuid: child.name.rsplit(' ', 1)[1]
             for child in self.trees[host]
             if GPU in child.inventories
         }
         found = collections.defaultdict(set)
-        for server, allocated in self.allocations.items():
+        for server, allocated in allocations.items():
             for provider, resources in allocated.items():
                 if GPU in resources and provider in slots:
                     found[server].add(slots[provider])
         return found
+
+    def has_source(self, server, host):
+        """Return whether a host is the one that a server is moving from.
+
+        Its LPAR there waits for a revert.
+        """
+        move = self.moves.get(server.id)
+        return bool(
+            server.status == WAITING
+            and move
+            and host == move.source_compute != move.dest_compute
+        )
 
     def faults(self):
         """Return what is wrong, in words."""
         return [
             *self._pool_faults(),
             *self._image_faults(),
+            *self._usage_faults(),
             *(fault for side in self.site.sides for fault in self._host(side)),
             *(
                 fault
@@ -148,6 +180,24 @@ class State:
             if known.state is pool_images.State.PARTIAL and has_all:
                 yield f'{unit["name"]} is incomplete'
 
+    def _usage_faults(self):
+        """Return what is in use without a server or a move that has it."""
+        used = collections.Counter()
+        for allocated in (*self.allocations.values(), *self.held.values()):
+            for provider, resources in allocated.items():
+                for resource_class, amount in resources.items():
+                    used[provider, resource_class] += amount
+        for provider in (
+            child for tree in self.trees.values() for child in tree
+        ):
+            for resource_class, amount in provider.usages.items():
+                known = used[provider.uuid, resource_class]
+                if amount != known:
+                    yield (
+                        f'{amount} {resource_class} of {provider.name} are in '
+                        f'use, {known} by servers and their moves'
+                    )
+
     def _host(self, side):
         """Return what is wrong with LPARs, mappings and slots of a host."""
         if not (side.is_up and side.has_power):
@@ -157,6 +207,12 @@ class State:
             server = self.servers.get(self.by_lpar.get(lpar))
             if server is None:
                 yield f'LPAR {found["name"]} of {side.name} has no server'
+            elif self.has_source(server, side.name):
+                if found['state'] != _OFF:
+                    yield (
+                        f'{server.id} has moved, and its LPAR on {side.name} '
+                        f'is {found["state"]}'
+                    )
             elif server.compute_host != side.name:
                 yield (
                     f'LPAR {found["name"]} is on {side.name}, its server on '
@@ -181,13 +237,20 @@ class State:
                     server
                     for lpar, server in self.by_lpar.items()
                     if storage.belongs_to(medium['name'], lpar)
-                    and self.servers[server].compute_host == side.name
+                    and self._may_be_on(self.servers[server], side.name)
                 ]
                 if not owner:
                     yield f'{medium["name"]} is on {side.name} for no server'
 
+    def _may_be_on(self, server, host):
+        return server.compute_host == host or self.has_source(server, host)
+
     def _slots(self, side, here):
         allocated = self.gpus(side.name)
+        held = self.gpus_held(side.name)
+        for found in self.servers.values():
+            if self.has_source(found, side.name):
+                allocated[found.id] = held[found.id]
         lpar_names = {found['name']: lpar for lpar, found in here.items()}
         owned = collections.defaultdict(set)
         for slot in self.system(side.name)['slots']:
@@ -200,15 +263,12 @@ class State:
                     f'{server} owns {sorted(indexes)} of {side.name}, and has '
                     f'{sorted(allocated.get(server, ()))} in Placement'
                 )
-        known = set().union(*allocated.values()) if allocated else set()
-        for child in self.trees[side.name]:
-            index = child.name.rsplit(' ', 1)[-1]
-            if child.usages.get(GPU) and index not in known:
-                yield f'{child.name} is used by no server'
 
     def _server(self, server):
         """Return what is wrong with a server that has to be whole."""
         state = _WHOLE.get(server.status)
+        if server.status == WAITING and self.site.expected[server.id].was_off:
+            state = _OFF
         side = self.site.side_of(server.compute_host)
         if server.task_state:
             yield f'{server.id} is {server.status}, {server.task_state}'
@@ -230,12 +290,13 @@ class State:
             if mapping['client'] == lpar['name']
             and storage.parse_unit_name(mapping['name'])
         }
-        named = {unit_name(server.id, role) for role in wanted.roles}
+        named = {unit_name(server.id, role) for role in wanted.flavor.roles}
         if mapped != named:
             yield f'{server.id} has the disks {sorted(mapped)}'
         indexes = self.gpus(side.name).get(server.id, set())
         owned = {slot['drc_index'] for slot in lpar['slots']}
-        if owned != indexes or len(indexes) != wanted.gpus:
+        has_number = len(indexes) == wanted.flavor.gpus or wanted.is_repaired
+        if owned != indexes or not has_number:
             yield (
                 f'LPAR of {server.id} has {sorted(owned)}, Placement '
                 f'{sorted(indexes)}'
@@ -245,7 +306,46 @@ class State:
             child.uuid for child in self.trees[elsewhere.name]
         }:
             yield f'{server.id} has allocations on {elsewhere.name}, too'
+        yield from self._sizes(server, lpar)
+        yield from self._source(server)
         yield from self._contents(server, must_exist=True)
+
+    def _sizes(self, server, lpar):
+        """Return which sizes are not those of the flavor."""
+        wanted = self.site.expected[server.id]
+        if server.flavor.original_name != wanted.name:
+            yield f'{server.id} is a {server.flavor.original_name}'
+        if lpar['memory'] != wanted.flavor.memory:
+            yield f'LPAR of {server.id} has {lpar["memory"]} MB'
+        sizes = {'root': wanted.disk, 'swap': wanted.flavor.swap / 1024}
+        if wanted.is_repaired:
+            return
+        for unit in self.pool['logical_units']:
+            for role, size in sizes.items():
+                if (
+                    unit['name'] == unit_name(server.id, role)
+                    and unit['capacity'] != size
+                ):
+                    yield f'{unit["name"]} has {unit["capacity"]} GB'
+
+    def _source(self, server):
+        """Return what is wrong with the LPAR to which a server may go back."""
+        move = self.moves.get(server.id)
+        if server.status != WAITING:
+            if move:
+                yield f'{server.id} is {server.status}, its move {move.status}'
+            return
+        if move is None or not self.has_source(server, move.source_compute):
+            return
+        lpar = self.partitions(move.source_compute).get(self.lpars[server.id])
+        held = self.gpus_held(move.source_compute).get(server.id, set())
+        if lpar is None:
+            yield f'{server.id} has no LPAR on {move.source_compute}'
+        elif {slot['drc_index'] for slot in lpar['slots']} != held:
+            yield (
+                f'LPAR of {server.id} on {move.source_compute} has '
+                f'{lpar["slots"]}, and its move {sorted(held)}'
+            )
 
     def _kept(self, server):
         """Return what is wrong with disks of a server that is not whole."""

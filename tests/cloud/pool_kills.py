@@ -34,6 +34,7 @@ import time
 import traceback
 
 from tests.cloud import pool_checks
+from tests.cloud import pool_servers
 from tests.cloud import pool_site
 
 #: For how many seconds a request is held. Nothing waits for its end.
@@ -102,7 +103,7 @@ class Operations:
         server = self._killing(
             self.first,
             point,
-            lambda: self.site.boot(pool_site.GPU, image, self.first),
+            lambda: self.site.boot(pool_servers.GPU, image, self.first),
         )
         found = self.site.await_task(server, _SECONDS)
         if found.status not in ('ACTIVE', 'ERROR'):
@@ -165,7 +166,7 @@ class Operations:
         return found.compute_host == self.second.name and not found.task_state
 
     def _make_server(self):
-        server = self.site.boot(pool_site.GPU, self.image, self.first)
+        server = self.site.boot(pool_servers.GPU, self.image, self.first)
         found = self.site.await_task(server, _SECONDS)
         if found.status != 'ACTIVE':
             raise RuntimeError(f'no server: {found.fault}')

@@ -22,6 +22,7 @@ import signal
 import subprocess
 import sys
 import time
+from unittest import mock
 
 import openstack.connection
 import openstack.exceptions
@@ -36,6 +37,7 @@ from nova_powervm.demo import stack as stack_lib
 from nova_powervm.demo import supervisor as supervisor_lib
 from nova_powervm.emulator import client
 from tests.cloud import pool_checks as checks
+from tests.cloud import pool_servers
 
 #: Nova's periodic tasks run often, so that each case is soon at rest. Nova
 #: accepts no fractions of seconds.
@@ -51,14 +53,15 @@ manager_interval = 5
 remove_unused_original_minimum_age_seconds = {min_age}
 """
 
+_MOVES = ('resize', 'migration')
+_MOVING = (
+    *('accepted', 'pre-migrating', 'migrating', 'post-migrating'),
+    *('finished', 'confirming', 'reverting'),
+)
+
 _POLL = 0.2
 _START_SECONDS = 120.0
 _IMAGE_BYTES = 256 * 1024
-
-PLAIN, BLANKS, GPU = 'plain', 'blanks', 'gpu'
-
-#: Name of the flavor -> GB of the ephemeral disk, MB of swap, GPUs.
-_FLAVORS = {PLAIN: (0, 0, 0), BLANKS: (1, 512, 0), GPU: (1, 512, 1)}
 
 
 @dataclasses.dataclass
@@ -80,30 +83,6 @@ class Side:
     def name(self):
         """The name of the host in Nova."""
         return self.compute.name
-
-
-@dataclasses.dataclass
-class Expected:
-    """What a server has to be.
-
-    :ivar flavor: its flavor's name.
-    :ivar contents: what its root disk has to contain.
-    :ivar was_whole: whether it was ever built, so that its disks exist.
-    """
-
-    flavor: str
-    contents: bytes = b''
-    was_whole: bool = False
-
-    @property
-    def roles(self):
-        """The roles of its disks."""
-        return {'root'} if self.flavor == PLAIN else {'root', 'eph0', 'swap'}
-
-    @property
-    def gpus(self):
-        """The number of its GPUs."""
-        return _FLAVORS[self.flavor][2]
 
 
 class Site:
@@ -161,24 +140,29 @@ class Site:
     def prepare(self):
         """Create a network and flavors, and start nova-computes anew."""
         self.network = self.cloud.create_network()
-        for name, (ephemeral, swap, gpus) in _FLAVORS.items():
-            flavor = self.api.compute.create_flavor(
-                name=name,
-                ram=512,
-                vcpus=1,
-                disk=1,
-                ephemeral=ephemeral,
-                swap=swap,
-            )
-            if gpus:
-                self.api.compute.create_flavor_extra_specs(
-                    flavor,
-                    server_steps.gpu_group(1, expected_providers.OWNER_NOVA),
-                )
+        for name, flavor in pool_servers.FLAVORS.items():
+            self._create_flavor(name, flavor)
         for side in self.sides:
             self.supervisor.kill(side.compute.service)
         for side in self.sides:
             self.start(side)
+
+    def _create_flavor(self, name, flavor):
+        created = self.api.compute.create_flavor(
+            name=name,
+            ram=flavor.memory,
+            vcpus=1,
+            disk=flavor.disk,
+            ephemeral=flavor.ephemeral,
+            swap=flavor.swap,
+        )
+        specs = {'group_policy': 'isolate'} if flavor.gpus > 1 else {}
+        for number in range(1, flavor.gpus + 1):
+            specs |= server_steps.gpu_group(
+                number, expected_providers.OWNER_NOVA
+            )
+        if specs:
+            self.api.compute.create_flavor_extra_specs(created, specs)
 
     def stop(self):
         """End what this object has started."""
@@ -221,7 +205,9 @@ class Site:
             config_drive=has_drive,
             **({} if side is None else {'host': side.name}),
         )
-        self.expected[found.id] = Expected(flavor, self.images[image])
+        self.expected[found.id] = pool_servers.Expected(
+            flavor, self.images[image]
+        )
         return found.id
 
     def server(self, server):
@@ -230,6 +216,20 @@ class Site:
             return self.api.compute.get_server(server)
         except openstack.exceptions.NotFoundException:
             return None
+
+    def moves(self):
+        """Return the moves in progress, by the servers."""
+        return {
+            found.server_id: found
+            for found in self.api.compute.migrations()
+            if found.migration_type in _MOVES and found.status in _MOVING
+        }
+
+    def last_move(self, server):
+        """Return the last move of a server, or None."""
+        found = self.api.compute.migrations(server_id=server)
+        moves = [one for one in found if one.migration_type in _MOVES]
+        return max(moves, key=lambda one: one.id, default=None)
 
     def delete(self, server):
         """Request that a server is deleted."""
@@ -350,15 +350,23 @@ def running(state_dir, min_age=86400):
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     made = stack_lib.make_state_dir(state_dir)
     with supervisor_lib.Supervisor(made / 'log') as supervisor:
-        stack = launcher.launch(
-            made, supervisor, launcher.Choices(hosts=2), _say
-        )
+        with mock.patch.dict(config.FILES, {config.NOVA: _nova}):
+            stack = launcher.launch(
+                made, supervisor, launcher.Choices(hosts=2), _say
+            )
         site = Site(stack, supervisor, min_age)
         try:
             site.prepare()
             yield site
         finally:
             site.stop()
+
+
+def _nova(stack):
+    """Return the configuration of Nova's API, with resizes in place."""
+    sections = config.nova(stack)
+    sections['DEFAULT'] |= {'allow_resize_to_same_host': True}
+    return sections
 
 
 def _cycles(side):

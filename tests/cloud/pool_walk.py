@@ -14,10 +14,11 @@
 
     python -m tests.cloud.pool_walk [--seed S] [--steps N] [--state-dir DIR]
 
-Servers are booted, deleted, stopped and started, guests write to their
-disks, nova-computes are killed, also in the middle of a boot, hosts lose
-their power and return, images become unused, and the pool is full. After
-each step, what :mod:`.pool_checks` states has to become true.
+Servers are booted, deleted, stopped and started, resized and migrated, which
+is confirmed or reverted, guests write to their disks, nova-computes are
+killed, also in the middle of a boot or a move, hosts lose their power and
+return, images become unused, and the pool is full. After each step, what
+:mod:`.pool_checks` states has to become true.
 The exit status is 1 if it does not.
 """
 
@@ -31,18 +32,17 @@ import traceback
 
 from tests.cloud import full_pool
 from tests.cloud import pool_checks
-from tests.cloud import pool_kills
 from tests.cloud import pool_site
+from tests.cloud import walk_moves
+from tests.cloud import walk_steps
 
-_SECONDS = 120.0
-_MAX_SERVERS = 6
-_IMAGES = 3
 #: An unused image is deleted after so many seconds.
 _MIN_AGE = 10
-_MISSED = 'not reached'
+#: With fewer servers, most steps would have nothing to do.
+_FEW_SERVERS = 3
 
 
-class Walk:
+class Walk(walk_moves.MoveSteps):
     """The steps; each returns a line about what it did.
 
     :param site: the cloud.
@@ -50,82 +50,45 @@ class Walk:
     """
 
     def __init__(self, site, generator):
-        self.site = site
-        self.random = generator
-        self.images = [site.make_image(generator) for _ in range(_IMAGES)]
-        self.kills = 0
+        super().__init__(site, generator)
         self.evacuated = 0
 
     def step(self):
         """Take a step, chosen at random of those that are possible."""
+        servers = self._servers()
+        states = {found.status for found in servers}
         steps = {
-            self.boot: 6,
-            self.kill: 2,
+            self.boot: 10 if len(servers) < _FEW_SERVERS else 4,
+            self.kill: 1,
             self.kill_in_boot: 3,
             self.forget_image: 1,
             self.fill_pool: 1,
             self.lose_host: 2,
         }
-        if self._servers():
+        if servers:
+            steps |= {self.delete: 2, self.kill_in_delete: 2}
+        if states & {*walk_moves.MOVABLE}:
             steps |= {
-                self.delete: 4,
                 self.stop_or_start: 2,
                 self.write: 3,
-                self.kill_in_delete: 2,
+                self.migrate: 4,
+                self.resize: 5,
+                self.refuse_resize: 1,
+                self.kill_in_move: 6,
             }
+        if pool_checks.WAITING in states:
+            steps |= {self.settle: 8, self.kill_in_end: 4}
         chosen = self.random.choices([*steps], [*steps.values()])[0]
         return f'{chosen.__name__} {chosen()}'
-
-    def _servers(self, *states):
-        """Return the servers in some states, or all, always in one order."""
-        found = self.site.api.compute.servers(all_projects=True)
-        return sorted(
-            (one for one in found if not states or one.status in states),
-            key=lambda one: int(one.name.rpartition('-')[2]),
-        )
-
-    def _any(self, *states):
-        found = self._servers(*states)
-        return self.random.choice(found) if found else None
-
-    def _side(self):
-        return self.random.choice(self.site.sides)
-
-    def _request_boot(self):
-        if len(self._servers()) >= _MAX_SERVERS:
-            self.delete()
-        flavor = self.random.choice(
-            [pool_site.PLAIN, pool_site.BLANKS, pool_site.GPU]
-        )
-        side = self._side()
-        server = self.site.boot(flavor, self.random.choice(self.images), side)
-        return server, f'{flavor} {server} on {side.name}', side
 
     def boot(self):
         """Boot a server."""
         server, text, _ = self._request_boot()
-        found = self.site.await_task(server, _SECONDS)
+        found = self.site.await_task(server, walk_steps.SECONDS)
         self._note(found)
         if found.status != 'ACTIVE':
             raise RuntimeError(f'{text}: {found.fault}')
         return text
-
-    def _note(self, found):
-        self.site.expected[found.id].was_whole = found.status == 'ACTIVE'
-
-    def delete(self):
-        """Delete a server."""
-        found = self._any()
-        self.site.delete(found.id)
-        self._await_deletion(found.id)
-        return found.id
-
-    def _await_deletion(self, server):
-        self.site.await_true(
-            f'{server} is deleted',
-            lambda: self.site.server(server) is None,
-            _SECONDS,
-        )
 
     def stop_or_start(self):
         """Stop a server that runs, or start one that does not."""
@@ -135,14 +98,14 @@ class Walk:
         api = self.site.api.compute
         is_active = found.status == 'ACTIVE'
         (api.stop_server if is_active else api.start_server)(found.id)
-        after = self.site.await_task(found.id, _SECONDS)
+        after = self.site.await_task(found.id, walk_steps.SECONDS)
         if after.status == found.status:
             raise RuntimeError(f'{found.id} is {after.status} still')
         return f'{found.id}: {found.status} -> {after.status}'
 
     def write(self):
         """Let a guest write to its disk."""
-        found = self._any('ACTIVE')
+        found = self._any('ACTIVE', pool_checks.WAITING)
         if found is None:
             return 'nothing'
         self.site.write(found.id, self.random)
@@ -151,12 +114,6 @@ class Walk:
     def kill(self):
         """Kill a nova-compute that is idle, and start it."""
         return self._restart(self._side())
-
-    def _restart(self, side):
-        self.site.kill(side)
-        self.site.start(side)
-        self.kills += 1
-        return side.name
 
     def kill_in_boot(self):
         """Kill a nova-compute at a random request of a boot."""
@@ -177,16 +134,14 @@ class Walk:
             server, text, side = self._request_boot()
             return server, text
 
-        point = pool_kills.Point(
-            '', label, number, self.random.choice(('before', 'after'))
-        )
+        point = self._point([label], number)
         for one in self.site.sides:
-            _hold(one, point)
+            walk_steps.hold(one, point)
         server, text = request()
         has_hit = self._kill_at_hold(side, lambda: self._is_built(server))
-        found = self.site.await_task(server, _SECONDS)
+        found = self.site.await_task(server, walk_steps.SECONDS)
         self._note(found)
-        if found.status == 'ERROR' and has_hit == _MISSED:
+        if found.status == 'ERROR' and has_hit == walk_steps.MISSED:
             raise RuntimeError(f'{text}: {found.fault}')
         return f'{text} {point}: {found.status}, {has_hit}'
 
@@ -194,28 +149,11 @@ class Walk:
         found = self.site.server(server)
         return found.status != 'BUILD' and not found.task_state
 
-    def _kill_at_hold(self, side, is_done):
-        """Kill a nova-compute when it is held, unless it ends before."""
-
-        def has_hit():
-            faults = side.control.faults()
-            return bool(faults and faults[0]['applied'])
-
-        self.site.await_true(
-            'the end or the request', lambda: has_hit() or is_done(), _SECONDS
-        )
-        hit = has_hit()
-        for one in self.site.sides:
-            one.control.clear_faults()
-        if hit:
-            self._restart(side)
-        return 'killed' if hit else _MISSED
-
     def kill_in_delete(self):
         """Kill a nova-compute at a random request of a deletion."""
         found = self._any()
         side = self.site.side_of(found.compute_host) or self._side()
-        label = self.random.choice(
+        point = self._point(
             [
                 'LogicalPartition.job',
                 'VirtualIOServer.update',
@@ -224,10 +162,7 @@ class Walk:
                 'LogicalPartition.delete',
             ]
         )
-        point = pool_kills.Point(
-            '', label, 1, self.random.choice(('before', 'after'))
-        )
-        _hold(side, point)
+        walk_steps.hold(side, point)
         self.site.delete(found.id)
         text = self._kill_at_hold(
             side, lambda: self.site.server(found.id) is None
@@ -237,7 +172,7 @@ class Walk:
 
     def forget_image(self):
         """Use another image instead of one; its copy is deleted in time."""
-        at = self.random.randrange(_IMAGES)
+        at = self.random.randrange(len(self.images))
         self.images[at] = self.site.make_image(self.random)
         return f'image {at}'
 
@@ -246,7 +181,7 @@ class Walk:
         side = self._side()
         with full_pool.filled(side.compute.host):
             server, text, _ = self._request_boot()
-            found = self.site.await_task(server, _SECONDS)
+            found = self.site.await_task(server, walk_steps.SECONDS)
         self._note(found)
         if found.status != 'ERROR':
             raise RuntimeError(f'{text} in a full pool is {found.status}')
@@ -260,12 +195,18 @@ class Walk:
     def lose_host(self):
         """Lose a host, evacuate or delete its servers, and regain it."""
         side = self._side()
+        # Nova can do nothing with it as long as one of its hosts is down.
+        done = [
+            self._settle(found) for found in self._servers(pool_checks.WAITING)
+        ]
         self.site.lose(side)
-        done = []
         for found in self._servers():
             if found.compute_host != side.name:
                 continue
-            if self.random.random() < 0.2:
+            is_too_large = self._free_gpus(self.site.other(side)) < len(
+                self._gpus_of(found)
+            )
+            if is_too_large or self.random.random() < 0.2:
                 self.site.delete(found.id)
                 done.append(f'deleted {found.id}')
             elif found.status in ('ACTIVE', 'SHUTOFF'):
@@ -285,19 +226,14 @@ class Walk:
         target = self.site.other(self.site.side_of(found.compute_host))
         with_kill = self.random.random() < 0.5
         if with_kill:
-            _hold(
+            walk_steps.hold(
                 target,
-                pool_kills.Point(
-                    '',
-                    self.random.choice(
-                        [
-                            'LogicalPartition.create',
-                            'VirtualIOServer.update',
-                            'ClientNetworkAdapter.create',
-                        ]
-                    ),
-                    1,
-                    self.random.choice(('before', 'after')),
+                self._point(
+                    [
+                        'LogicalPartition.create',
+                        'VirtualIOServer.update',
+                        'ClientNetworkAdapter.create',
+                    ]
                 ),
             )
         api.evacuate_server(found.id)
@@ -305,9 +241,11 @@ class Walk:
         if with_kill:
             self._kill_at_hold(target, is_there)
             if not is_there():
-                self.site.await_task(found.id, _SECONDS)
+                self.site.await_task(found.id, walk_steps.SECONDS)
                 api.evacuate_server(found.id)
-        self.site.await_true(f'{found.id} is evacuated', is_there, _SECONDS)
+        self.site.await_true(
+            f'{found.id} is evacuated', is_there, walk_steps.SECONDS
+        )
         self.evacuated += 1
         return f'{"kill and " if with_kill else ""}evacuate {found.id}'
 
@@ -320,25 +258,6 @@ class Walk:
             'the pool is empty', lambda: not pool_checks.units(control)
         )
         return 'and the pool is empty'
-
-    def _is_on(self, server, side):
-        def is_there():
-            found = self.site.server(server)
-            return found.compute_host == side.name and not found.task_state
-
-        return is_there
-
-
-def _hold(side, point):
-    """Let an emulator hold a request."""
-    side.control.add_fault(
-        method=point.method,
-        match=point.label,
-        nth=point.number,
-        phase=point.phase,
-        drop=True,
-        delay=pool_kills.HOLD_SECONDS,
-    )
 
 
 def take(site, number, step):

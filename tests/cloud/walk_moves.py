@@ -1,0 +1,345 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Steps of a random walk that move servers, and what an operator does then."""
+
+import dataclasses
+import typing
+
+from nova_powervm.instance import partition
+from tests.cloud import host_rest
+from tests.cloud import pool_checks
+from tests.cloud import pool_servers
+from tests.cloud import walk_steps
+
+_NOTHING = 'nothing'
+#: Statuses of servers that can move.
+MOVABLE = ('ACTIVE', 'SHUTOFF')
+#: A server that fails once more than this is reported.
+_REBOOTS = 2
+#: Statuses of a migration that nobody has to continue.
+_AT_REST = ('finished', 'confirmed', 'reverted', 'error', 'failed', 'done')
+
+#: What moves change on the source, on the destination, or within one host.
+_LABELS = (
+    'LogicalPartition.job',
+    'LogicalPartition.create',
+    'LogicalPartition.update',
+    'VirtualIOServer.update',
+    'ClientNetworkAdapter.create',
+    'LogicalUnit.create',
+    'LogicalUnit.delete',
+)
+#: What the end of a move changes.
+_END_LABELS = (
+    'LogicalPartition.job',
+    'LogicalPartition.delete',
+    'LogicalPartition.update',
+    'VirtualIOServer.update',
+    'LogicalUnit.update',
+    'LogicalUnit.delete',
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Request:
+    """A request to Nova about a move.
+
+    :ivar text: says what it is.
+    :ivar found: the server.
+    :ivar send: sends it.
+    :ivar name: the name of the flavor that the server gets.
+    :ivar labels: of the routes of REST requests that it leads to.
+    """
+
+    text: str
+    found: typing.Any
+    send: typing.Callable[[], None]
+    name: str
+    labels: tuple[str, ...] = _LABELS
+
+    @property
+    def is_end(self):
+        """Whether it ends a move."""
+        return self.labels is _END_LABELS
+
+
+class MoveSteps(walk_steps.Steps):
+    """Resizes, migrations, their confirmations and reverts."""
+
+    def migrate(self):
+        """Migrate a server to the other host."""
+        return self._take(self._choose_migration())
+
+    def resize(self):
+        """Resize a server, on its host or to the other one."""
+        return self._take(self._choose_resize())
+
+    def settle(self):
+        """Confirm or revert a move."""
+        return self._settle(self._any(pool_checks.WAITING))
+
+    def _settle(self, found):
+        return self._take(self._choose_end(found))
+
+    def _take(self, request):
+        """Send a request that has to succeed, and wait for its end."""
+        if request is None:
+            return _NOTHING
+        request.send()
+        self._await(request)
+        found = self._await_server(request.found.id)
+        wanted = MOVABLE if request.is_end else (pool_checks.WAITING,)
+        if found.status not in wanted:
+            raise RuntimeError(f'{request.text}: {self._words(found)}')
+        self._note_move(request, found)
+        return f'{request.text}: {found.status} on {found.compute_host}'
+
+    def _words(self, found):
+        """Return why a move has failed or was refused."""
+        fault = (found.fault or {}).get('message', '')
+        actions = self.site.cloud.last_action(self.site.cloud.server(found.id))
+        return f'{found.status}, {fault}, {actions}'
+
+    def refuse_resize(self):
+        """Resize a server to a flavor that its disks cannot have."""
+        choices = [
+            (found, name)
+            for found in self._servers(*MOVABLE)
+            for name, flavor in pool_servers.FLAVORS.items()
+            if not self._expected(found).flavor.can_become(flavor)
+        ]
+        if not choices:
+            return _NOTHING
+        found, name = self.random.choice(choices)
+        request = self._resize(found, name)
+        request.send()
+        self._await(request)
+        after = self._await_server(found.id)
+        if after.status != found.status:
+            raise RuntimeError(f'{request.text}: {self._words(after)}')
+        self._await_cycles()
+        return f'{request.text}: refused'
+
+    def kill_in_move(self):
+        """Kill a nova-compute at a random request of a move."""
+        choose = self.random.choice(
+            [self._choose_migration, self._choose_resize]
+        )
+        return self._kill_in(choose())
+
+    def kill_in_end(self):
+        """Kill a nova-compute in the middle of a confirmation or a revert."""
+        return self._kill_in(self._choose_end(self._any(pool_checks.WAITING)))
+
+    def _kill_in(self, request):
+        if request is None:
+            return _NOTHING
+        side = self._side()
+        point = self._point(request.labels)
+        walk_steps.hold(side, point)
+        request.send()
+        text = self._kill_at_hold(side, lambda: self._has_ended(request))
+        self._await(request)
+        done = self._recover(request)
+        return f'{request.text} {point} on {side.name}: {text}{done}'
+
+    def _choose_migration(self):
+        choices = [
+            found
+            for found in self._servers(*MOVABLE)
+            if len(self._gpus_of(found))
+            <= self._free_gpus(self.site.other(self._side_of(found)))
+        ]
+        if not choices:
+            return None
+        found = self.random.choice(choices)
+        return Request(
+            f'migrate {found.id}',
+            found,
+            lambda: self.site.api.compute.migrate_server(found.id),
+            self._expected(found).name,
+        )
+
+    def _choose_resize(self):
+        free = max(self._free_gpus(side) for side in self.site.sides)
+        choices = [
+            (found, name)
+            for found in self._servers(*MOVABLE)
+            for name, flavor in pool_servers.FLAVORS.items()
+            if flavor.gpus <= free
+            and name != self._expected(found).name
+            and self._expected(found).flavor.can_become(flavor)
+        ]
+        return self._resize(*self.random.choice(choices)) if choices else None
+
+    def _resize(self, found, name):
+        api = self.site.api.compute
+        flavor = api.find_flavor(name).id
+        return Request(
+            f'resize {found.id} to {name}',
+            found,
+            lambda: api.resize_server(found.id, flavor),
+            name,
+        )
+
+    def _choose_end(self, found):
+        return self._end(found, is_confirmed=self.random.random() < 0.5)
+
+    def _end(self, found, *, is_confirmed):
+        """Return the request that confirms or reverts a move."""
+        api, known = self.site.api.compute, self._expected(found)
+        if is_confirmed:
+            return Request(
+                f'confirm {found.id}',
+                found,
+                lambda: api.confirm_server_resize(found.id),
+                known.name,
+                _END_LABELS,
+            )
+        return Request(
+            f'revert {found.id}',
+            found,
+            lambda: api.revert_server_resize(found.id),
+            known.before,
+            _END_LABELS,
+        )
+
+    def _expected(self, found):
+        return self.site.expected[found.id]
+
+    def _side_of(self, found):
+        return self.site.side_of(found.compute_host)
+
+    def _gpus_of(self, found):
+        """Return the providers of a server's GPUs."""
+        allocations = self.site.cloud.allocations(found.id)
+        return [
+            provider
+            for provider, resources in allocations.items()
+            if pool_checks.GPU in resources
+        ]
+
+    def _has_ended(self, request):
+        found = self.site.server(request.found.id)
+        if found.task_state:
+            return False
+        return not request.is_end or found.status != pool_checks.WAITING
+
+    def _await(self, request):
+        """Wait until nobody continues a move any more."""
+        server = request.found.id
+
+        def is_at_rest():
+            move = self.site.last_move(server)
+            return move is None or move.status in _AT_REST
+
+        self._await_server(server)
+        self.site.await_true(
+            f'the move of {server} is at rest', is_at_rest, walk_steps.SECONDS
+        )
+
+    def _await_server(self, server):
+        return self.site.await_task(server, walk_steps.SECONDS)
+
+    def _await_cycles(self):
+        """Wait until claims that came to nothing are forgotten."""
+        for side in self.site.sides:
+            self.site.await_cycle(side)
+
+    def _note_move(self, request, found):
+        """Record what a server has to be after a move, or after its end."""
+        known = self._expected(found)
+        was_waiting = known.before is not None
+        if found.status == pool_checks.WAITING:
+            if not was_waiting:
+                known.before = known.name
+                known.was_off = request.found.status == 'SHUTOFF'
+        elif was_waiting:
+            known.before = None
+        known.name = found.flavor.original_name
+
+    def _recover(self, request):
+        """Do what an operator does after a move was interrupted.
+
+        :returns: what that was, in words.
+        """
+        done = []
+        found = self._await_server(request.found.id)
+        if request.is_end and found.status == pool_checks.WAITING:
+            # An end is asked for again, as the guide says.
+            done.append('again')
+            self._send_again(request)
+            found = self._await_server(found.id)
+        while found.status == 'ERROR' and len(done) <= _REBOOTS:
+            found = self._reboot(found, done)
+        self._note_move(request, found)
+        if found.status in MOVABLE:
+            done += self._clear_wrong_side(found)
+            if self._is_unexpectedly_off(found):
+                found = self._reboot(found, done)
+        self._await_cycles()
+        return ''.join(f', {word}' for word in (*done, found.status))
+
+    def _send_again(self, request):
+        request.send()
+        self.site.await_true(
+            f'{request.text} ends',
+            lambda: self._has_ended(request),
+            walk_steps.SECONDS,
+        )
+        self._await(request)
+
+    def _reboot(self, found, done):
+        """Reboot a server hard; return it afterwards."""
+        done.append(f'rebooted from {found.status}')
+        self._expected(found).is_repaired = True
+        self.site.api.compute.reboot_server(found.id, 'HARD')
+        return self._await_server(found.id)
+
+    def _is_unexpectedly_off(self, found):
+        lpar = self._lpar(self._side_of(found), found)
+        return (
+            found.status == 'ACTIVE'
+            and lpar is not None
+            and lpar['state'] != 'running'
+        )
+
+    def _lpar(self, side, found):
+        (system,) = side.control.state()['systems']
+        uuid = partition.lpar_uuid(found.id)
+        return next(
+            (one for one in system['partitions'] if one['uuid'] == uuid), None
+        )
+
+    def _clear_wrong_side(self, found):
+        """Remove the LPAR on the host that a server is not on, if any.
+
+        The driver has to have named it: if it has slots in the next cycle,
+        otherwise when nova-compute starts. The next start removes what is
+        left of it.
+        """
+        side = self.site.other(self._side_of(found))
+        lpar = self._lpar(side, found)
+        if lpar is None:
+            return []
+        if not lpar['slots']:
+            self._restart(side)
+        words = f'is on the wrong side: instance {found.id}'
+        log = self.site.stack.log / f'{side.compute.service}.log'
+        self.site.await_true(
+            f'{log} says that the LPAR of {found.id} {words}',
+            lambda: words in log.read_text(),
+        )
+        host_rest.remove_lpar(side.compute.host, partition.lpar_uuid(found.id))
+        self._restart(side)
+        return ['removed from the wrong side']
