@@ -19,6 +19,7 @@ networks are in :mod:`nova_powervm.ops.vif_interfaces`, those of storage in
 :mod:`nova_powervm.ops.disk_interfaces`.
 """
 
+from collections.abc import Callable
 from collections.abc import Collection
 from collections.abc import Iterable
 from collections.abc import Mapping
@@ -104,11 +105,17 @@ class Partitions(Protocol):
         :returns: The LPAR as the host reports it afterwards.
         """
 
-    def reshape(self, spec: partition.PartitionSpec) -> partition.Partition:
+    def reshape(
+        self,
+        spec: partition.PartitionSpec,
+        before_change: Callable[[], None],
+    ) -> partition.Partition:
         """Give a stopped LPAR the sizes and the slots of a spec.
 
         Its other attributes stay as they are.
 
+        :param before_change: Is called when only the change itself is left to
+            do, each time that it is tried.
         :returns: The LPAR as the host reports it afterwards.
         :raises exception.PartitionNotFound: There is no such LPAR.
         """

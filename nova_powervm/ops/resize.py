@@ -17,6 +17,8 @@ that LPAR, and never deletes it. In a move between hosts the LPAR of the source
 stays, stopped and with its slots, until the move is confirmed.
 """
 
+import functools
+from collections.abc import Callable
 from collections.abc import Sequence
 
 from oslo_log import log as logging
@@ -219,20 +221,25 @@ class ResizeOps:
         added = [c for c in claimed if c.drc_index not in lpar.slots]
         self._claims.check_allocated(instance.uuid, added)
         self._stop_hard(lpar)
-        self._claims.burn(instance.uuid, claimed)
-        return self._reshape(spec)
+        return self._reshape(
+            spec,
+            functools.partial(self._claims.burn, instance.uuid, claimed),
+        )
 
     def _stop_hard(self, lpar: partition.Partition) -> None:
         if removal.is_active(lpar):
             self._partitions.power_off(lpar, hard=True)
 
-    def _reshape(self, spec: partition.PartitionSpec) -> partition.Partition:
+    def _reshape(
+        self, spec: partition.PartitionSpec, burn: Callable[[], None]
+    ) -> partition.Partition:
         """Change a stopped LPAR, and verify that it is as specified.
 
+        :param burn: Burns the devices that the LPAR gets.
         :raises exception.DevicesDiffer: It is not.
         """
         try:
-            lpar = self._partitions.reshape(spec)
+            lpar = self._partitions.reshape(spec, burn)
         except exception.RestUnreachable:
             # The change may have been made although the answer was lost.
             found = self._partitions.find(spec.uuid)

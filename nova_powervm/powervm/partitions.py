@@ -14,6 +14,7 @@
 
 import contextlib
 import json
+from collections.abc import Callable
 from collections.abc import Collection
 from collections.abc import Iterable
 from collections.abc import Iterator
@@ -211,13 +212,19 @@ class RestPartitions:
             return _partition(lpar.update())
 
     @errors.retried_on_conflict
-    def reshape(self, spec: partition.PartitionSpec) -> partition.Partition:
+    def reshape(
+        self,
+        spec: partition.PartitionSpec,
+        before_change: Callable[[], None],
+    ) -> partition.Partition:
         """Give a stopped LPAR the sizes and the slots of a spec.
 
         What the spec does not name stays as it is, and so do a size and its
         limits if the size does not change. Slots that it does not name are
         freed. pypowervm's ``LPARBuilder.rebuild`` would replace all of it.
 
+        :param before_change: Is called when only the change itself is left to
+            do, each time that it is tried.
         :returns: The LPAR as the host reports it afterwards.
         :raises exception.PartitionNotFound: There is no such LPAR.
         """
@@ -230,6 +237,7 @@ class RestPartitions:
             _set_memory(lpar.mem_config, new.mem_config)
             _set_processors(lpar, new)
             self._set_slots(lpar, spec)
+            before_change()
             return _partition(lpar.update())
 
     def _set_slots(self, lpar: Any, spec: partition.PartitionSpec) -> None:
