@@ -11,8 +11,8 @@
 # under the License.
 """Nova's records of ports, and the marks that VIF drivers keep in them.
 
-A mark is an item of an instance's system metadata: the key is the mark, and
-the value is the host. An instance that was moved may have marks of several
+A mark is an item of an instance's system metadata: the key is the mark and the
+host, and the value is the host. An instance that moves has marks of several
 hosts.
 """
 
@@ -37,10 +37,19 @@ def _marks(instance: Any, host: str) -> frozenset[str]:
     if 'system_metadata' not in instance:
         return frozenset()
     return frozenset(
-        key
+        key.removesuffix(_of_host(host))
         for key, value in instance.system_metadata.items()
         if key.startswith(_PREFIX) and value == host
     )
+
+
+def _of_host(host: str) -> str:
+    """Return what the keys of a host's marks end with.
+
+    An instance that moves has the same marks on two hosts. Keys that earlier
+    versions wrote do not have it.
+    """
+    return f'@{host}'
 
 
 class NovaInstanceMarks:
@@ -73,7 +82,8 @@ class NovaInstanceMarks:
         try:
             new = set(marks) - set(self.read())
             if new:
-                self._write(dict.fromkeys(new, self._host))
+                suffix = _of_host(self._host)
+                self._write({mark + suffix: self._host for mark in new})
         except Exception as error:
             # Any error of Nova's database or RPC: a build must not fail
             # because of its clean-up.
@@ -141,7 +151,17 @@ class NovaPortRecords:
         """Remove a mark from all instances of this host."""
         for instance in self._instances('system_metadata'):
             if mark in _marks(instance, self._host):
-                _change(instance.uuid, lambda old: old.pop(mark, None))
+                _change(instance.uuid, self._without(mark))
+
+    def _without(self, mark: str) -> Callable[[dict[str, str]], None]:
+        """Return what removes a mark of this host from metadata."""
+
+        def remove(metadata: dict[str, str]) -> None:
+            for key in (mark, mark + _of_host(self._host)):
+                if metadata.get(key) == self._host:
+                    del metadata[key]
+
+        return remove
 
     def ports(self) -> Collection[network.Port]:
         """Return the ports of all instances of this host.

@@ -36,7 +36,7 @@ class VlanTestCase(networks.SharedTestCase):
     def marks(self, server):
         """Give the VLANs that Nova's record of a server is marked with."""
         return sorted(
-            int(key.rpartition(':')[2])
+            int(key.rpartition(':')[2].partition('@')[0])
             for key in self.instance(server).system_metadata
             if key.startswith('powervm_vlan:')
         )

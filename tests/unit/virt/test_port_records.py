@@ -113,6 +113,14 @@ class RecordTest(unittest.TestCase):
         self.assertEqual({OURS}, marks(self.last))
         self.assertEqual({OURS}, marks(self.loaded))
 
+    def test_moving_instance_has_same_mark_on_two_hosts(self):
+        for host in ('host1', 'host2'):
+            port_records.NovaInstanceMarks(self.loaded, host).add({OURS})
+
+        for host in ('host1', 'host2'):
+            found = port_records.NovaInstanceMarks(self.loaded, host).read()
+            self.assertEqual({OURS}, set(found))
+
     def test_add_keeps_metadata_written_by_others(self):
         port_records.NovaInstanceMarks(self.loaded, 'host1').add({OURS})
 
