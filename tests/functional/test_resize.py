@@ -204,3 +204,26 @@ class OneTimeUseResizeTest(
         self._run_periodics()
         self.assertEqual(old, self.owned(server))
         self.assert_burned(*old, *new)
+
+    def story_refused_resize_burns_nothing(self):
+        server = self.boot(base.gpu_groups(1), disk=1)
+        before = self.host_state()
+        burned = self.burned()
+        flavor = self.make_flavor(base.gpu_groups(1), ephemeral=1)
+        self.refuse_move(server, 'resize', flavorRef=flavor)
+        self.assertEqual(before, self.host_state())
+        # Nova keeps its claim on the slot until the next cycle, and a second
+        # attempt that gets the same slot sets the server to ERROR.
+        self.api.post_server_action(
+            server['id'], {'resize': {'flavorRef': flavor}}
+        )
+        server = self._wait_for_server_parameter(
+            server, {'status': 'ERROR', 'OS-EXT-STS:task_state': None}
+        )
+        self.assertIn('0 are available', self.fault(server))
+        self.assertEqual(before, self.host_state())
+        server = self.reboot_hard(server)
+        self.assertEqual(burned, self.burned())
+        self._run_periodics()
+        self.refuse_move(server, 'resize', flavorRef=flavor)
+        self.assertEqual(burned, self.burned())

@@ -258,7 +258,7 @@ class SimulationTest(one_time_use.OneTimeUseTestCase):
         return f'{server["id"]} {source} {fits}'
 
     def migrate_one(self):
-        """Request a cold migration, which is refused without any change."""
+        """Request a cold migration, which is refused: disks are local."""
         server = self._pick(self.servers.values())
         if server is None:
             return None

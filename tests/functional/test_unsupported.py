@@ -31,7 +31,6 @@ from nova.tests.functional.api import client
 from oslo_config import cfg
 
 from tests.functional import base
-from tests.functional import one_time_use
 
 CONF = cfg.CONF
 POLICY = (
@@ -350,12 +349,6 @@ class UnsupportedOperationsTest(UnsupportedTestCase):
         live = {'host': None, 'block_migration': 'auto'}
         return {
             'os-create-backup': (self.request_action, 'createBackup', backup),
-            'os-migrate-server:migrate': (self.request_action, 'migrate'),
-            'os-migrate-server:migrate:host': (
-                self.request_action,
-                'migrate',
-                here,
-            ),
             'os-migrate-server:migrate_live': (
                 self.request_action,
                 'os-migrateLive',
@@ -379,11 +372,6 @@ class UnsupportedOperationsTest(UnsupportedTestCase):
                 self.request_action,
                 'createImage',
                 {'name': 'copy'},
-            ),
-            'servers:resize': (
-                self.request_action,
-                'resize',
-                {'flavorRef': '1'},
             ),
             'servers:trigger_crash_dump': (
                 self.request_action,
@@ -452,120 +440,3 @@ class UnsupportedOperationsTest(UnsupportedTestCase):
                 self.server['id'], newest['request_id']
             )['events']
         return event
-
-
-class UnsupportedMovesTest(UnsupportedTestCase):
-    """Resize and cold migration, for which Nova claims resources.
-
-    The devices are for one-time use, and none may be burned.
-    """
-
-    inventory = one_time_use.ONE_TIME_USE_GPUS
-
-    def forget(self):
-        super().forget()
-        burned = {
-            (host, index)
-            for host in self.hosts
-            for index, provider in self.slot_providers(host).items()
-            for record in self._get_provider_inventory(
-                provider['uuid']
-            ).values()
-            if record['reserved']
-        }
-        self.assertEqual(
-            {('host1', i) for i in self.allocated_slots(self.server)}, burned
-        )
-
-    def setUp(self):
-        super().setUp()
-        self.flags(allow_resize_to_same_host=True)
-        self.flags(max_attempts=1, group='scheduler')
-
-    def resize(self, **extra_specs):
-        """Request a resize to a new flavor."""
-        self.flavors += 1
-        flavor = self._create_flavor(
-            id=2000 + self.flavors,
-            name=f'flavor{self.flavors}',
-            memory_mb=1024,
-            vcpu=1,
-            disk=0,
-            ephemeral=0,
-            extra_spec={**base.gpu_groups(1), **extra_specs},
-        )
-        self.request_action('resize', {'flavorRef': flavor})
-
-    def one_slot(self):
-        """Return extra specs that only one free slot satisfies."""
-        slot = next(
-            index
-            for index in self.slot_providers()
-            if index not in self.allocated_slots(self.server)
-        )
-        return {
-            f'trait1:CUSTOM_POWERVM_IOSLOT_DRC_INDEX_{slot:08X}': 'required'
-        }
-
-    def test_unsupported_moves_change_nothing(self):
-        self.tell_stories()
-
-    def story_resize_is_refused(self):
-        self.resize()
-
-        self.refused(
-            'resize', 'compute_resize_instance', 'a resize or cold migration'
-        )
-        self.assert_unchanged()
-        # Nova keeps its claim on the target until the next cycle.
-        self._run_periodics()
-
-    def story_resize_of_stopped_server_is_refused(self):
-        self._stop_server(self.server)
-        self.control().clear_journal()
-        before = self.server_state()
-
-        self.resize()
-
-        self.refused(
-            'resize', 'compute_resize_instance', 'a resize or cold migration'
-        )
-        self.assertEqual(before, self.server_state())
-        self.assertEqual('SHUTOFF', before['status'])
-        self._run_periodics()
-        self._start_server(self.server)
-
-    def story_repeated_resize_sets_error_until_hard_reboot(self):
-        specs = self.one_slot()
-        self.resize(**specs)
-        self.refused(
-            'resize', 'compute_resize_instance', 'a resize or cold migration'
-        )
-
-        self.resize(**specs)
-
-        self._wait_for_state_change(self.server, 'ERROR')
-        self.assertIn('0 are available', self.fault(self.server))
-        self.assert_unchanged(status='ERROR')
-        # How to recover.
-        self.api_fixture.api.post_server_action(
-            self.server['id'], {'reboot': {'type': 'HARD'}}
-        )
-        self._wait_for_state_change(self.server, 'ACTIVE')
-        self.assertEqual(self.before, self.server_state())
-        # The next cycle drops the claim, so the resize can be repeated.
-        self._run_periodics()
-        self.resize(**specs)
-        self.wait_for_failed_action('resize', 'compute_resize_instance')
-        self.assertEqual(self.before, self.server_state())
-        self._run_periodics()
-
-    def story_cold_migration_is_refused(self):
-        self.start_host('host2')
-
-        self.request_action('migrate')
-
-        self.refused(
-            'migrate', 'compute_resize_instance', 'a resize or cold migration'
-        )
-        self.assert_unchanged()
