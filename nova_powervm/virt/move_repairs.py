@@ -21,6 +21,7 @@ from oslo_log import log as logging
 
 from nova_powervm import exception
 from nova_powervm.devices import accelerators
+from nova_powervm.instance import storage
 from nova_powervm.virt import accelerator_requests
 from nova_powervm.virt import builds
 from nova_powervm.virt import driver_base
@@ -156,9 +157,14 @@ class MoveRepairs(builds.Builds):
         """Return whether an LPAR with disks in the pool is not whole.
 
         A step that ended in the middle leaves none, or one without disks. One
-        that is not off is the instance's, whatever it has.
+        that is not off is the instance's, whatever it has. The source of a
+        move has given up a swap disk whose size changes, and gets a new one.
         """
-        names = {known.stored.name for known in self._kept_disks(instance)}
+        names = {
+            known.stored.name
+            for known in self._kept_disks(instance)
+            if known.disk.role != storage.SWAP
+        }
         if not names:
             return False
         running = self._services()
