@@ -31,6 +31,7 @@ import time
 import traceback
 
 from tests.cloud import full_pool
+from tests.cloud import kill_points
 from tests.cloud import pool_checks
 from tests.cloud import pool_site
 from tests.cloud import walk_moves
@@ -136,7 +137,7 @@ class Walk(walk_moves.MoveSteps):
 
         point = self._point([label], number)
         for one in self.site.sides:
-            walk_steps.hold(one, point)
+            kill_points.hold(one.control, point)
         server, text = request()
         has_hit = self._kill_at_hold(side, lambda: self._is_built(server))
         found = self.site.await_task(server, walk_steps.SECONDS)
@@ -162,7 +163,7 @@ class Walk(walk_moves.MoveSteps):
                 'LogicalPartition.delete',
             ]
         )
-        walk_steps.hold(side, point)
+        kill_points.hold(side.control, point)
         self.site.delete(found.id)
         text = self._kill_at_hold(
             side, lambda: self.site.server(found.id) is None
@@ -226,8 +227,8 @@ class Walk(walk_moves.MoveSteps):
         target = self.site.other(self.site.side_of(found.compute_host))
         with_kill = self.random.random() < 0.5
         if with_kill:
-            walk_steps.hold(
-                target,
+            kill_points.hold(
+                target.control,
                 self._point(
                     [
                         'LogicalPartition.create',

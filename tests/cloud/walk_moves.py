@@ -17,6 +17,7 @@ import typing
 
 from nova_powervm.instance import partition
 from tests.cloud import host_rest
+from tests.cloud import kill_points
 from tests.cloud import pool_checks
 from tests.cloud import pool_servers
 from tests.cloud import walk_steps
@@ -135,18 +136,24 @@ class MoveSteps(walk_steps.Steps):
         choose = self.random.choice(
             [self._choose_migration, self._choose_resize]
         )
-        return self._kill_in(choose())
+        return self._kill_at_random(choose())
 
     def kill_in_end(self):
         """Kill a nova-compute in the middle of a confirmation or a revert."""
-        return self._kill_in(self._choose_end(self._any(pool_checks.WAITING)))
+        return self._kill_at_random(
+            self._choose_end(self._any(pool_checks.WAITING))
+        )
 
-    def _kill_in(self, request):
+    def _kill_at_random(self, request):
         if request is None:
             return _NOTHING
-        side = self._side()
-        point = self._point(request.labels)
-        walk_steps.hold(side, point)
+        return self._kill_in(
+            request, self._side(), self._point(request.labels)
+        )
+
+    def _kill_in(self, request, side, point):
+        """Kill a nova-compute at a request, and do what an operator does."""
+        kill_points.hold(side.control, point)
         request.send()
         text = self._kill_at_hold(side, lambda: self._has_ended(request))
         self._await(request)
@@ -162,7 +169,9 @@ class MoveSteps(walk_steps.Steps):
         ]
         if not choices:
             return None
-        found = self.random.choice(choices)
+        return self._migration(self.random.choice(choices))
+
+    def _migration(self, found):
         return Request(
             f'migrate {found.id}',
             found,

@@ -12,8 +12,8 @@
 
 """What the steps of a random walk have in common."""
 
+from tests.cloud import kill_points
 from tests.cloud import pool_checks
-from tests.cloud import pool_kills
 from tests.cloud import pool_servers
 
 SECONDS = 120.0
@@ -109,7 +109,7 @@ class Steps:
 
     def _point(self, labels, number=1):
         """Choose a request among those of some routes, by their labels."""
-        return pool_kills.Point(
+        return kill_points.Point(
             '',
             self.random.choice(labels),
             number,
@@ -129,15 +129,3 @@ class Steps:
         self.site.delete(found.id)
         self._await_deletion(found.id)
         return found.id
-
-
-def hold(side, point):
-    """Let an emulator hold a request."""
-    side.control.add_fault(
-        method=point.method,
-        match=point.label,
-        nth=point.number,
-        phase=point.phase,
-        drop=True,
-        delay=pool_kills.HOLD_SECONDS,
-    )

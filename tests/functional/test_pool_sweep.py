@@ -23,10 +23,7 @@ sample that ``NOVA_POWERVM_TEST_SEED`` chooses.
 """
 
 import hashlib
-import logging as python_logging
-import os
 import random
-import re
 
 from nova import context as nova_context
 from oslo_log import log as logging
@@ -34,24 +31,13 @@ from oslo_log import log as logging
 from nova_powervm.instance import pool_images
 from tests.functional import base
 from tests.functional import pool_sites
+from tests.functional import request_faults
 
 LOG = logging.getLogger(__name__)
 
-ALL = bool(os.environ.get('NOVA_POWERVM_TEST_ALL_REQUESTS'))
-SEED = int(
-    os.environ.get('NOVA_POWERVM_TEST_SEED') or random.randrange(10**6)  # noqa: S311
-)
+ALL = request_faults.ALL
+SEED = request_faults.SEED
 
-FAULTS = {
-    'error': {'status': 500},
-    'lost request': {'drop': True},
-    'lost answer': {'drop': True, 'phase': 'after'},
-    'expired session': {'status': 401},
-    'outdated ETag': {'status': 412},
-}
-#: Polls come at any time, and logons when a session has ended.
-_NOT_COUNTED = re.compile('/rest/api/(uom/Event|web/Logon)')
-_COUNTED = f'^(?!.*{_NOT_COUNTED.pattern})'
 #: In this many cases of a sweep, a second operation follows.
 _SECOND_IN = 5
 
@@ -60,10 +46,7 @@ class SweepTestCase(pool_sites.SiteTestCase):
     """Starts two hosts; the faults are those of the one that works."""
 
     def setUp(self):
-        if ALL:
-            # The log of a thousand boots is too long for a test's result.
-            python_logging.disable(python_logging.INFO)
-            self.addCleanup(python_logging.disable, python_logging.NOTSET)
+        request_faults.keep_log_short(self)
         super().setUp()
         self.start_both()
         # The next cleaning, not one ten minutes later, completes a deletion.
@@ -87,7 +70,9 @@ class SweepTestCase(pool_sites.SiteTestCase):
             self._second = chosen is not None or not index % _SECOND_IN
             case = f'{action}: {kind} at {number}, {request} (seed {SEED})'
             with self.subTest(case):
-                if not self.run_case(action, number, FAULTS[kind]):
+                if not self.run_case(
+                    action, number, request_faults.FAULTS[kind]
+                ):
                     unreached.append(case)
             if self._failed_steps:
                 # Other cases would meet what this one has left.
@@ -101,12 +86,7 @@ class SweepTestCase(pool_sites.SiteTestCase):
         # The first run creates the media repository.
         for _ in range(2 if ALL else 1):
             self.run_case(action)
-        return [
-            (number, request, kind)
-            for number, request in enumerate(self.requests, start=1)
-            for kind in FAULTS
-            if kind != 'outdated ETag' or not request.startswith('GET')
-        ]
+        return request_faults.cases(self.requests)
 
     def run_case(self, action, number=0, fault=None):
         """Run an action with a fault; return whether it was reached.
@@ -129,17 +109,15 @@ class SweepTestCase(pool_sites.SiteTestCase):
         control.clear_journal()
         number, fault = self._fault
         if fault:
-            control.add_fault(match=_COUNTED, nth=number, **fault)
+            control.add_fault(
+                match=request_faults.COUNTED, nth=number, **fault
+            )
         result = action()
         if fault:
             (found,) = control.faults()
             self._reached = bool(found['applied'])
         control.clear_faults()
-        self.requests = [
-            f'{record["method"]} {record["label"]}'
-            for record in control.journal()
-            if not _NOT_COUNTED.search(record['path'])
-        ]
+        self.requests = request_faults.counted(control)
         return result
 
     # Actions

@@ -1,0 +1,68 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""What sweeps over all requests have in common.
+
+A whole sweep runs if ``NOVA_POWERVM_TEST_ALL_REQUESTS`` is set, otherwise a
+sample that ``NOVA_POWERVM_TEST_SEED`` chooses.
+"""
+
+import logging as python_logging
+import os
+import random
+import re
+
+ALL = bool(os.environ.get('NOVA_POWERVM_TEST_ALL_REQUESTS'))
+SEED = int(
+    os.environ.get('NOVA_POWERVM_TEST_SEED') or random.randrange(10**6)  # noqa: S311
+)
+
+FAULTS = {
+    'error': {'status': 500},
+    'lost request': {'drop': True},
+    'lost answer': {'drop': True, 'phase': 'after'},
+    'expired session': {'status': 401},
+    'outdated ETag': {'status': 412},
+}
+#: Polls come at any time, and logons when a session has ended.
+_NOT_COUNTED = re.compile('/rest/api/(uom/Event|web/Logon)')
+#: Paths of the requests that faults are injected into.
+COUNTED = f'^(?!.*{_NOT_COUNTED.pattern})'
+
+
+def counted(control):
+    """Return method and label of the counted requests in a journal.
+
+    :param control: The control plane of a host.
+    """
+    return [
+        f'{record["method"]} {record["label"]}'
+        for record in control.journal()
+        if not _NOT_COUNTED.search(record['path'])
+    ]
+
+
+def cases(requests):
+    """Return number, request and fault of each case of some requests."""
+    return [
+        (number, request, kind)
+        for number, request in enumerate(requests, start=1)
+        for kind in FAULTS
+        if kind != 'outdated ETag' or not request.startswith('GET')
+    ]
+
+
+def keep_log_short(test):
+    """Keep the log of a test that is a whole sweep within its result."""
+    if ALL:
+        python_logging.disable(python_logging.INFO)
+        test.addCleanup(python_logging.disable, python_logging.NOTSET)

@@ -1,0 +1,449 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Each request of each step of each move fails.
+
+The sweep goes over every request that each host gets in a resize, in a cold
+migration, in their confirmation and in their revert. After each fault Nova,
+the driver, the user and the operator go on, and then the server runs with its
+disk and its devices on one host, and nothing is left that nobody owns.
+
+The whole sweep runs if ``NOVA_POWERVM_TEST_ALL_REQUESTS`` is set, and of it
+one of so many parts with ``NOVA_POWERVM_TEST_PART``, for example ``0/5``. The
+devices then differ from request to request. Otherwise a sample runs, which
+``NOVA_POWERVM_TEST_SEED`` chooses.
+"""
+
+import collections
+import dataclasses
+import difflib
+import itertools
+import os
+import random
+import re
+
+from nova import context as nova_context
+from nova import objects
+from oslo_log import log as logging
+
+from nova_powervm.instance import storage
+from tests.functional import move_sites
+from tests.functional import request_faults
+
+LOG = logging.getLogger(__name__)
+
+SEED = request_faults.SEED
+_PART, _PARTS = map(
+    int, os.environ.get('NOVA_POWERVM_TEST_PART', '0/1').split('/')
+)
+
+#: Devices before and after a resize; a migration keeps the former ones.
+DEVICES = (('', ''), ('g', 'gg'), ('o', 'o'), ('go', ''), ('', 'go'))
+STEPS = ('move', 'confirm', 'revert')
+
+_SMALL = {'swap': 512}
+_LARGE = {'memory_mb': 1024, 'vcpu': 2, 'disk': 2, 'swap': 1024}
+#: In one of so many cases the services are restarted, and Placement audited.
+_RESTART_IN = 4
+#: A request that gives an LPAR its slots.
+_GIVES_SLOTS = re.compile(r'(PUT|POST) LogicalPartition\.(create|update)')
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    """A step of a move, and where and how a request of it fails.
+
+    :ivar step: One of :data:`STEPS`.
+    :ivar devices: Those before and after the move.
+    :ivar host: The one whose request fails; empty if none does.
+    :ivar number: Which of its requests that is, counted from 1.
+    :ivar request: Method and label of the request.
+    :ivar fault: A key of :data:`.request_faults.FAULTS`.
+    """
+
+    step: str
+    devices: tuple[str, str]
+    host: str = ''
+    number: int = 0
+    request: str = ''
+    fault: str = ''
+
+    def __str__(self):
+        devices = ' to '.join(one or 'none' for one in self.devices)
+        return (
+            f'{self.step} with {devices}: {self.fault} at {self.number}, '
+            f'{self.request} of {self.host} (seed {SEED})'
+        )
+
+
+class MoveSweepTestCase(move_sites.MoveSiteTestCase):
+    """Runs the steps of one kind of move, each with its faults.
+
+    :cvar migrates: Whether servers are migrated instead of resized.
+    """
+
+    migrates = False
+
+    def setUp(self):
+        request_faults.keep_log_short(self)
+        super().setUp()
+        self._counter = itertools.count()
+        self._outcomes = collections.Counter()
+        # The first one writes the image to the pool.
+        self._begin(Case('move', DEVICES[0]))
+        self.forget()
+        self._nothing = self.whole_state()
+
+    # Cases
+
+    def sweep_all(self, step):
+        """Run all cases of a step, or one part of them."""
+        cases = [
+            case
+            for offset, devices in enumerate(DEVICES)
+            for index, case in enumerate(
+                self.cases(step, self.variant(devices))
+            )
+            if (index + offset) % _PARTS == _PART
+        ]
+        unreached = self.sweep(cases)
+        # What follows a step may come too late for its last request.
+        self.assertLess(len(unreached), 1 + len(cases) // 10, unreached)
+
+    def sweep(self, cases):
+        """Run cases; return those whose request was not reached."""
+        unreached = []
+        for case in cases:
+            with self.subTest(case):
+                if not self.run_case(case):
+                    unreached.append(str(case))
+        LOG.warning(
+            '%d cases, %s; not reached: %s',
+            len(cases),
+            dict(self._outcomes),
+            unreached,
+        )
+        return unreached
+
+    def cases(self, step, devices):
+        """Return the cases of a step, after running it without a fault."""
+        self.run_case(Case(step, devices))
+        return [
+            Case(step, devices, host, *found)
+            for host, requests in self.requests.items()
+            for found in request_faults.cases(requests)
+        ]
+
+    def variant(self, devices):
+        """Return the devices before and after a move of this kind."""
+        return (devices[0], devices[0] if self.migrates else devices[1])
+
+    def run_case(self, case):
+        """Run a case; return whether its request was reached."""
+        self._number = next(self._counter)
+        try:
+            server = self._begin(case)
+            if case.step != 'move':
+                server = self._move(server)
+                self.assertEqual('VERIFY_RESIZE', server['status'])
+            server = self._inject(case, lambda: self._perform(server))
+            self._outcomes[case.step, server['status']] += 1
+            self.assert_safe(server)
+            server = self._recover(server)
+            self.assert_whole(server)
+            self._delete_server(server)
+            self._run_periodics()
+            self.assert_nothing_left()
+        except Exception:
+            self._clear_by_force()
+            raise
+        self._release()
+        return self._reached
+
+    def _begin(self, case):
+        self.case = case
+        self._reached = False
+        server = self.boot_server(self.flavor(case.devices[0], **_SMALL))
+        self.root = self.write_to_root(server)
+        return server
+
+    def _perform(self, server):
+        step = self.case.step
+        if step == 'move':
+            return self._move(server)
+        return self.act(server, f'{step}Resize')
+
+    def _move(self, server):
+        if self.migrates:
+            return self.act(server, 'migrate')
+        flavor = self.flavor(self.case.devices[1], **_LARGE)
+        return self.act(server, 'resize', flavorRef=flavor)
+
+    def _inject(self, case, action):
+        """Run an action with the fault of a case; record its requests."""
+        for host in self.host_names:
+            self.control(host).clear_journal()
+        if case.host:
+            self.control(case.host).add_fault(
+                match=request_faults.COUNTED,
+                nth=case.number,
+                **request_faults.FAULTS[case.fault],
+            )
+        result = action()
+        for host in self.host_names:
+            for found in self.control(host).faults():
+                self._reached = bool(found['applied'])
+            self.control(host).clear_faults()
+        self.requests = {
+            host: request_faults.counted(self.control(host))
+            for host in self.host_names
+        }
+        return result
+
+    def _release(self):
+        """Forget a case, and release the devices that it has burned."""
+        self.forget()
+        self.givings.forget()
+        if self.burned_devices():
+            self.release_all()
+            self._run_periodics()
+
+    def _clear_by_force(self):
+        """Delete what a case has left that failed, as far as possible."""
+        self.delete_lpars()
+        self._restart()
+        self.forget()
+        for host in self.host_names:
+            self.delete_vlans(host)
+        for consumer in set().union(*self.consumers().values()):
+            self._delete_server_allocations(consumer)
+        self._release()
+        self._run_periodics()
+        self._nothing = self.whole_state()
+
+    # What follows a fault
+
+    def _recover(self, server):
+        """Do what Nova, the user and the operator do next."""
+        self._run_periodics()
+        if self._number % _RESTART_IN == 0:
+            self._restart()
+        self.assert_misplaced_named(server)
+        server = self.await_end(server)
+        if server['status'] == 'VERIFY_RESIZE':
+            end = 'confirm' if self._number % 2 else 'revert'
+            server = self.act(server, f'{end}Resize')
+        elif server['status'] == 'ERROR':
+            server = self.act(server, 'reboot', type='HARD')
+        if self.root_of(server)[0] != self._record(server['id']).root_gb:
+            self.assert_logged('could not be grown to')
+            server = self.act(server, 'reboot', type='HARD')
+        self._run_periodics()
+        self.assert_misplaced_named(server)
+        for host in self.misplaced(server):
+            self.delete_lpar(server['OS-EXT-SRV-ATTR:instance_name'], host)
+            self.delete_vlans(host)
+            # This removes the mappings of LPARs that are gone.
+            self._restart(host)
+        return server
+
+    def _restart(self, *hosts):
+        """Restart the nova-computes of hosts, or of all."""
+        for host in hosts or self.host_names:
+            self.restart_host(host)
+        self._run_periodics()
+
+    # Checks
+
+    def misplaced(self, server):
+        """Return the hosts where a server has an LPAR on the wrong side."""
+        move = objects.MigrationList.get_by_filters(
+            nova_context.get_admin_context(),
+            {'instance_uuid': server['id'], 'status': 'finished'},
+        )
+        if move:
+            return set()
+        return {*self.lpars_of(server)} - {self._record(server['id']).host}
+
+    def assert_logged(self, words):
+        """Verify that the log of a case has some words."""
+        self.assertTrue(words in self.logged(), f'not in the log: {words}')
+
+    def assert_misplaced_named(self, server):
+        """Verify that LPARs on the wrong side are named and keep their slots.
+
+        Call this after a cycle.
+        """
+        for host in self.misplaced(server):
+            lpar = self.lpars_of(server)[host]
+            slots = {int(slot['drc_index'], 16) for slot in lpar['slots']}
+            if slots:
+                self.assertIn(
+                    f'LPAR {lpar["name"]} ({self.lpar_uuid(server)}',
+                    self.logged(),
+                )
+            self.assertLessEqual(
+                {(host, index) for index in slots}, self.withheld()
+            )
+
+    def assert_safe(self, server):
+        """Verify what has to hold at any moment."""
+        running = [
+            host
+            for host, lpar in self.lpars_of(server).items()
+            if lpar['state'] != 'not activated'
+        ]
+        self.assertLessEqual(len(running), 1, running)
+        self.assertEqual(self.root, self.root_of(server)[1])
+        self.assert_burns()
+
+    def assert_burns(self):
+        """Verify that exactly those devices are burned that LPARs got."""
+        burned = self.burned_devices()
+        given = {
+            key
+            for key in self.given_slots()
+            if self.kinds[key] == move_sites.SCRATCH
+        }
+        self.assertEqual(set(), given - burned)
+        # Only the host knows whether a request that failed gave them.
+        if not _GIVES_SLOTS.match(self.case.request):
+            self.assertEqual(set(), burned - given)
+
+    def assert_whole(self, server):
+        """Verify a server that runs: its LPAR, disks and allocations."""
+        self.assertEqual('ACTIVE', server['status'], server.get('fault'))
+        record = objects.Instance.get_by_uuid(
+            nova_context.get_admin_context(), server['id']
+        )
+        host, uuid = record.host, server['id']
+        self.assertEqual({host}, {*self.lpars_of(server)})
+        lpar = self.lpar(server, host)
+        self.assertEqual(
+            ('running', record.memory_mb, record.vcpus),
+            (lpar.state, lpar.memory_mb, lpar.vcpus),
+        )
+        slots = {(host, index): {uuid} for index in lpar.slots}
+        self.assertEqual({host: {uuid}} | slots, self.consumers())
+        self.assertIn(
+            sorted(self.kinds[key] for key in slots),
+            [
+                sorted(move_sites.CLASSES[letter] for letter in devices)
+                for devices in self.case.devices
+            ],
+        )
+        self.assert_disks(record, server, host)
+        self.assertEqual(1, len(self.adapters(server, host)))
+        self.assert_burns()
+        self.assert_clean_audit()
+
+    def assert_disks(self, record, server, host):
+        """Verify disks, their sizes, contents and mappings."""
+        (swap,) = (
+            bdm.volume_size
+            for bdm in objects.BlockDeviceMappingList.get_by_instance_uuid(
+                nova_context.get_admin_context(), server['id']
+            )
+            if bdm.guest_format == 'swap'
+        )
+        disks = {
+            name: round(float(disk['capacity']) * 1024)
+            for name, disk in self.units_of_servers().items()
+        }
+        wanted = {
+            self.disk_name(server): record.root_gb * 1024,
+            self.disk_name(server, storage.SWAP): swap,
+        }
+        self.assertEqual(wanted, disks)
+        self.assertEqual(self.root, self.root_of(server)[1])
+        (medium,) = self.media(host)
+        self.assertEqual(
+            {host: sorted([*wanted, medium['name']])},
+            {
+                one: sorted(mapping['name'] for mapping in self.mappings(one))
+                for one in self.host_names
+                if self.mappings(one)
+            },
+        )
+
+    def assert_clean_audit(self):
+        """Verify in some of the cases that Nova's audit finds nothing."""
+        if self._number % _RESTART_IN == 0:
+            self.assertEqual((0, ''), self.audit())
+
+    def assert_nothing_left(self):
+        """Verify that a deleted server has left nothing but burns."""
+        self.assertEqual({}, self.consumers())
+        self.assertEqual(
+            [],
+            [*difflib.unified_diff(self._nothing, self.whole_state(), n=0)],
+        )
+        self.assert_burns()
+        self.assert_clean_audit()
+
+
+class LocalResize(MoveSweepTestCase):
+    """Resizes within a host with local disks."""
+
+    has_pool = False
+    host_names = ('host1',)
+
+
+class PoolResize(MoveSweepTestCase):
+    """Resizes within a host whose disks are in a pool."""
+
+    host_names = ('host1',)
+
+
+class Migration(MoveSweepTestCase):
+    """Migrates to another host without a change of the flavor."""
+
+    migrates = True
+
+
+if request_faults.ALL:
+
+    class WholeSweep:
+        """Sweeps over all steps of one kind of move."""
+
+        def test_fault_at_any_request_of_move(self):
+            self.sweep_all('move')
+
+        def test_fault_at_any_request_of_confirmation(self):
+            self.sweep_all('confirm')
+
+        def test_fault_at_any_request_of_revert(self):
+            self.sweep_all('revert')
+
+    class WholeLocalResizeTest(WholeSweep, LocalResize):
+        pass
+
+    class WholePoolResizeTest(WholeSweep, PoolResize):
+        pass
+
+    class WholeOtherHostResizeTest(WholeSweep, MoveSweepTestCase):
+        pass
+
+    class WholeMigrationTest(WholeSweep, Migration):
+        pass
+
+else:
+    _CHANCE = random.Random(SEED)  # noqa: S311
+    _KIND = _CHANCE.choice(
+        (LocalResize, PoolResize, MoveSweepTestCase, Migration)
+    )
+
+    class SampleTest(_KIND):
+        def test_fault_at_any_request_leaves_servers_whole(self):
+            step = _CHANCE.choice(STEPS)
+            cases = self.cases(step, self.variant(_CHANCE.choice(DEVICES)))
+            self.sweep(_CHANCE.sample(cases, 3))
