@@ -208,7 +208,8 @@ def _compare(arguments):
         pairs = zip(labels, (difference.first, difference.second), strict=True)
         for label, result in pairs:
             print(f'  {label}: {result.status}')
-            print(textwrap.indent(result.reason, '      '))
+            if result.reason:
+                print(textwrap.indent(result.reason, '      '))
         print(f'  cause: {difference.cause or "unknown"}')
     unknown = sum(not difference.cause for difference in differences)
     tests = {name for run in runs for name in run}
