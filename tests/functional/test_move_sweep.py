@@ -412,7 +412,7 @@ class Migration(MoveSweepTestCase):
 
 if request_faults.ALL:
 
-    class WholeSweep:
+    class WholeSweepMixin:
         """Sweeps over all steps of one kind of move."""
 
         def test_fault_at_any_request_of_move(self):
@@ -424,16 +424,16 @@ if request_faults.ALL:
         def test_fault_at_any_request_of_revert(self):
             self.sweep_all('revert')
 
-    class WholeLocalResizeTest(WholeSweep, LocalResize):
+    class WholeLocalResizeTest(WholeSweepMixin, LocalResize):
         pass
 
-    class WholePoolResizeTest(WholeSweep, PoolResize):
+    class WholePoolResizeTest(WholeSweepMixin, PoolResize):
         pass
 
-    class WholeOtherHostResizeTest(WholeSweep, MoveSweepTestCase):
+    class WholeOtherHostResizeTest(WholeSweepMixin, MoveSweepTestCase):
         pass
 
-    class WholeMigrationTest(WholeSweep, Migration):
+    class WholeMigrationTest(WholeSweepMixin, Migration):
         pass
 
 else:

@@ -90,7 +90,7 @@ class ReadTest(unittest.TestCase):
         self.assertEqual(results.FAILED, found['tempest.a.B.c'].status)
 
 
-class FileTest(unittest.TestCase):
+class FilesTest(unittest.TestCase):
     def test_loaded_results_are_those_saved(self):
         found = {'tempest.a.B.c': FAILED, 'tempest.a.B.d': PASSED}
         with tempfile.TemporaryDirectory() as directory:
