@@ -17,6 +17,7 @@ import copy
 import hashlib
 import io
 import os
+import random
 import sys
 import textwrap
 import time
@@ -56,6 +57,13 @@ IMAGE = b'\x01boot sector' + bytes(64 * 1024)
 
 #: Runs every test with the option of this name.
 SKIP_FREE_READS = bool(os.environ.get('NOVA_POWERVM_TEST_SKIP_FREE_READS'))
+
+#: Tells all stories of the classes that tell a sample of them.
+ALL_STORIES = bool(os.environ.get('NOVA_POWERVM_TEST_ALL_STORIES'))
+#: Chooses samples.
+SEED = int(
+    os.environ.get('NOVA_POWERVM_TEST_SEED') or random.randrange(10**6)  # noqa: S311
+)
 
 _ENDS = (
     'instance.create.end',
@@ -161,13 +169,19 @@ class PowerVMTestCase(
 
     # Stories
 
-    def tell_stories(self):
+    def tell_stories(self, sample=None):
         """Run the story_... methods of the class in order on one host.
 
         Starting services takes longer than most stories. Each story begins
         with what prepare() sets up.
+
+        :param sample: How many of them to run unless
+            ``NOVA_POWERVM_TEST_ALL_STORIES`` is set; None for all.
         """
         stories = [n for n in vars(type(self)) if n.startswith('story_')]
+        if sample and not ALL_STORIES:
+            chosen = random.Random(SEED).sample(stories, sample)  # noqa: S311
+            stories = [name for name in stories if name in chosen]
         self.assertTrue(stories)
         for name in stories:
             with self.subTest(name):
