@@ -25,6 +25,7 @@ from oslo_utils.fixture import uuidsentinel as uuids
 from nova_powervm import exception
 from nova_powervm.instance import lpar_state
 from nova_powervm.virt import driver
+from nova_powervm.virt import moves
 from nova_powervm.virt import unsupported
 
 
@@ -248,15 +249,17 @@ class UnsupportedMethodsTest(test.NoDBTestCase):
                 )
         self.assertIn('[DEFAULT]reboot_timeout', self.stdlog.logger.output)
 
-    def test_finish_migration_of_another_driver_is_not_rolled_back(self):
-        # Nova would show a server that has no disk here as ACTIVE.
-        error = self.assertRaises(
-            nova_exception.NovaException,
-            driver.PowerVMDriver(None).finish_migration,
-            *[None] * 11,
-        )
+    def test_missing_lpar_of_move_sets_server_to_error(self):
+        # Nova ignores InstanceNotFound, and rolls an InstanceFaultRollback
+        # back to a server that looks well.
+        def fail():
+            with moves._errors_out():
+                raise exception.PartitionNotFound(uuid='A')
 
-        self.assertNotIsInstance(error, nova_exception.InstanceFaultRollback)
+        error = self.assertRaises(nova_exception.NovaException, fail)
+
+        self.assertIs(nova_exception.NovaException, type(error))
+        self.assertIn('Reboot the server hard', str(error))
 
     def test_power_off_is_refused_for_unsupported_tasks(self):
         for state in (
