@@ -110,7 +110,7 @@ class InterruptedMovesTest(test_commands.CommandTestCase):
         self.useFixture(fixtures.MockPatchObject(owner, name, new=function))
 
     def test_interrupted_moves_end(self):
-        self.tell_stories(sample=4)
+        self.tell_stories(sample=2)
 
     # What interrupts a move
 

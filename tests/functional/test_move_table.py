@@ -67,7 +67,7 @@ class MoveTableTest(moving.MovingTestCase, pools.PoolTestCase):
         self._run_periodics()
 
     def test_operations_move_each_kind_of_device(self):
-        self.tell_stories(sample=5)
+        self.tell_stories(sample=2)
 
     # Rows
 

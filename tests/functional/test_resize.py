@@ -33,7 +33,7 @@ class ResizeTest(moving.MovingTestCase):
         self._run_periodics()
 
     def test_server_is_resized_within_host(self):
-        self.tell_stories(sample=7)
+        self.tell_stories(sample=3)
 
     def story_device_is_exchanged_and_back(self):
         server = self.boot(base.gpu_groups(1), disk=1)
