@@ -446,4 +446,4 @@ else:
         def test_fault_at_any_request_leaves_servers_whole(self):
             step = _CHANCE.choice(STEPS)
             cases = self.cases(step, self.variant(_CHANCE.choice(DEVICES)))
-            self.sweep(_CHANCE.sample(cases, 3))
+            self.sweep(_CHANCE.sample(cases, 2))

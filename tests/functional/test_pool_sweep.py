@@ -312,7 +312,7 @@ else:
             other = chance.choice(
                 ('cold_boot', 'cached_boot', 'delete', 'clean')
             )
-            for action, count in (('evacuate', 2), (other, 1)):
+            for action, count in (('evacuate', 1), (other, 1)):
                 self.sweep(
                     action, [chance.randrange(10**6) for _ in range(count)]
                 )
