@@ -168,6 +168,10 @@ class Walk(walk_moves.MoveSteps):
         text = self._kill_at_hold(
             side, lambda: self.site.server(found.id) is None
         )
+        if found.status == pool_checks.WAITING:
+            # Nova confirms first, and then forgets that it is deleting.
+            self.site.await_task(found.id, walk_steps.SECONDS)
+            self.site.delete(found.id)
         self._await_deletion(found.id)
         return f'{found.id} {point}: {text}'
 

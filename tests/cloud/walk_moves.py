@@ -30,24 +30,44 @@ _REBOOTS = 2
 #: Statuses of a migration that nobody has to continue.
 _AT_REST = ('finished', 'confirmed', 'reverted', 'error', 'failed', 'done')
 
-#: What moves change on the source, on the destination, or within one host.
-_LABELS = (
-    'LogicalPartition.job',
+
+@dataclasses.dataclass(frozen=True)
+class Labels:
+    """The routes of REST requests that change something, by their labels.
+
+    :ivar here: on the host that a server is on when Nova is asked.
+    :ivar there: on the other host.
+    """
+
+    here: tuple[str, ...]
+    there: tuple[str, ...]
+
+
+_BUILD = (
     'LogicalPartition.create',
-    'LogicalPartition.update',
     'VirtualIOServer.update',
     'ClientNetworkAdapter.create',
     'LogicalUnit.create',
-    'LogicalUnit.delete',
-)
-#: What the end of a move changes.
-_END_LABELS = (
     'LogicalPartition.job',
-    'LogicalPartition.delete',
-    'LogicalPartition.update',
-    'VirtualIOServer.update',
-    'LogicalUnit.update',
-    'LogicalUnit.delete',
+)
+_MIGRATE = Labels(('LogicalPartition.job',), _BUILD)
+_RESIZE = Labels(
+    (
+        'LogicalPartition.job',
+        'LogicalPartition.update',
+        'VirtualIOServer.update',
+        'LogicalUnit.delete',
+    ),
+    _BUILD,
+)
+_REMOVE = ('LogicalPartition.delete', 'VirtualIOServer.update')
+_CONFIRM = Labels(
+    ('LogicalUnit.update',),
+    (*_REMOVE, 'VolumeGroup.update', 'LogicalUnit.update'),
+)
+_REVERT = Labels(
+    (*_REMOVE, 'LogicalPartition.job', 'LogicalPartition.update'),
+    ('LogicalPartition.job', 'LogicalPartition.update'),
 )
 
 
@@ -58,20 +78,15 @@ class Request:
     :ivar text: says what it is.
     :ivar found: the server.
     :ivar send: sends it.
-    :ivar name: the name of the flavor that the server gets.
-    :ivar labels: of the routes of REST requests that it leads to.
+    :ivar labels: of the REST requests that it leads to.
+    :ivar is_end: whether it ends a move.
     """
 
     text: str
     found: typing.Any
     send: typing.Callable[[], None]
-    name: str
-    labels: tuple[str, ...] = _LABELS
-
-    @property
-    def is_end(self):
-        """Whether it ends a move."""
-        return self.labels is _END_LABELS
+    labels: Labels
+    is_end: bool = False
 
 
 class MoveSteps(walk_steps.Steps):
@@ -147,9 +162,14 @@ class MoveSteps(walk_steps.Steps):
     def _kill_at_random(self, request):
         if request is None:
             return _NOTHING
-        return self._kill_in(
-            request, self._side(), self._point(request.labels)
+        here = self._side_of(request.found)
+        side, labels = self.random.choice(
+            [
+                (here, request.labels.here),
+                (self.site.other(here), request.labels.there),
+            ]
         )
+        return self._kill_in(request, side, self._point(labels))
 
     def _kill_in(self, request, side, point):
         """Kill a nova-compute at a request, and do what an operator does."""
@@ -176,7 +196,7 @@ class MoveSteps(walk_steps.Steps):
             f'migrate {found.id}',
             found,
             lambda: self.site.api.compute.migrate_server(found.id),
-            self._expected(found).name,
+            _MIGRATE,
         )
 
     def _choose_resize(self):
@@ -198,7 +218,7 @@ class MoveSteps(walk_steps.Steps):
             f'resize {found.id} to {name}',
             found,
             lambda: api.resize_server(found.id, flavor),
-            name,
+            _RESIZE,
         )
 
     def _choose_end(self, found):
@@ -206,21 +226,21 @@ class MoveSteps(walk_steps.Steps):
 
     def _end(self, found, *, is_confirmed):
         """Return the request that confirms or reverts a move."""
-        api, known = self.site.api.compute, self._expected(found)
+        api = self.site.api.compute
         if is_confirmed:
             return Request(
                 f'confirm {found.id}',
                 found,
                 lambda: api.confirm_server_resize(found.id),
-                known.name,
-                _END_LABELS,
+                _CONFIRM,
+                is_end=True,
             )
         return Request(
             f'revert {found.id}',
             found,
             lambda: api.revert_server_resize(found.id),
-            known.before,
-            _END_LABELS,
+            _REVERT,
+            is_end=True,
         )
 
     def _expected(self, found):
@@ -247,14 +267,20 @@ class MoveSteps(walk_steps.Steps):
     def _await(self, request):
         """Wait until nobody continues a move any more."""
         server = request.found.id
-
-        def is_at_rest():
-            move = self.site.last_move(server)
-            return move is None or move.status in _AT_REST
-
-        self._await_server(server)
         self.site.await_true(
-            f'the move of {server} is at rest', is_at_rest, walk_steps.SECONDS
+            f'the move of {server} is at rest',
+            lambda: self._is_at_rest(server),
+            walk_steps.SECONDS,
+        )
+
+    def _is_at_rest(self, server):
+        """Return whether a server and its last move have ended together."""
+        found, move = self.site.server(server), self.site.last_move(server)
+        if found.task_state or move.status not in _AT_REST:
+            return False
+        is_waiting = found.status == pool_checks.WAITING
+        return found.status == 'ERROR' or is_waiting == (
+            move.status == 'finished'
         )
 
     def _await_server(self, server):
