@@ -276,7 +276,9 @@ class MoveSteps(walk_steps.Steps):
     def _is_at_rest(self, server):
         """Return whether a server and its last move have ended together."""
         found, move = self.site.server(server), self.site.last_move(server)
-        if found.task_state or move.status not in _AT_REST:
+        if found.task_state or move is None:
+            return not found.task_state
+        if move.status not in _AT_REST:
             return False
         is_waiting = found.status == pool_checks.WAITING
         return found.status == 'ERROR' or is_waiting == (
