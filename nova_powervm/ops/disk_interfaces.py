@@ -235,7 +235,7 @@ class Disks(Protocol):
         """
 
     def swap_fits(self, lpar: str, swap: storage.Disk | None) -> bool:
-        """Return whether an LPAR has a swap disk of this size, or none.
+        """Return whether an LPAR is connected to this swap disk, or has none.
 
         :param lpar: Upper-case PowerVM uuid.
         :param swap: The swap disk that it should have; None for none.

@@ -239,15 +239,16 @@ class LocalDisk:
 
     @errors.retried
     def swap_fits(self, lpar: str, swap: storage.Disk | None) -> bool:
-        """Return whether the group has exactly this swap disk of an LPAR."""
+        """Return whether an LPAR is connected to exactly this swap disk."""
+        name = storage.disk_name(lpar, storage.SWAP)
         group = self._groups.read()
-        found = group_contents.find(
-            group, storage.disk_name(lpar, storage.SWAP)
-        )
+        found = group_contents.find(group, name)
         if swap is None or found is None:
             return swap is found
         size_gb = volume_groups.rounded(group, swap.size_gb)
-        return storage.is_same_size(found.capacity, size_gb)
+        return storage.is_same_size(
+            found.capacity, size_gb
+        ) and name in self.attached(lpar)
 
     @errors.retried
     def fit_swap(self, lpar: str, swap: storage.Disk | None) -> None:

@@ -254,9 +254,11 @@ class SharedStoragePool:
 
     @errors.retried
     def swap_fits(self, lpar: str, swap: storage.Disk | None) -> bool:
-        """Return whether the pool has exactly this swap disk of an LPAR."""
+        """Return whether an LPAR is connected to exactly this swap disk."""
         fitting, others = self._pool.sort_swaps(lpar, swap)
-        return not others and (swap is None) == (fitting is None)
+        if fitting is None or others:
+            return swap is None and not others
+        return fitting.name in self.attached(lpar)
 
     @errors.retried
     def fit_swap(self, lpar: str, swap: storage.Disk | None) -> None:
