@@ -104,6 +104,9 @@ class MoveOperations(kill_operations.Operations):
         )
 
     def _make_movable(self):
+        # Until then, Nova counts the devices of the last server as taken.
+        for side in self.site.sides:
+            self.site.await_cycle(side)
         server = self._make_server()
         self.site.write(server)
         return self.site.server(server)
