@@ -30,21 +30,30 @@ from tests.property.simulation import host
 from tests.property.simulation import machine
 from tests.property.simulation import placement
 from tests.property.simulation import process
+from tests.property.simulation import records
 from tests.property.simulation import world
+
+_GPU = records.Wish((('CUSTOM_GPU', None),))
 
 
 class SimulationTest(unittest.TestCase):
-    def test_random_events_break_no_invariant(self):
+    def _run(self, simulated, examples):
         stateful.run_state_machine_as_test(
-            machine.Simulation,
+            simulated,
             settings=settings(
-                max_examples=30,
+                max_examples=examples,
                 stateful_step_count=40,
                 deadline=None,
                 # Longer runs outside the suite are random.
                 derandomize=True,
             ),
         )
+
+    def test_random_events_break_no_invariant(self):
+        self._run(machine.Simulation, 20)
+
+    def test_random_moves_break_no_invariant(self):
+        self._run(machine.MoveSimulation, 15)
 
 
 class SimulationRegressionTest(unittest.TestCase):
@@ -56,6 +65,7 @@ class SimulationRegressionTest(unittest.TestCase):
         self.addCleanup(directory.cleanup)
         self.enterContext(base_machine.quiet())
         self.world = world.World(directory.name)
+        self.enterContext(self.world.database.serving())
         self.node = self.world.nodes[0]
         self.addCleanup(self.node.crash)
         self.assertTrue(self.world.start(self.node))
@@ -77,9 +87,7 @@ class SimulationRegressionTest(unittest.TestCase):
         # After the creation of the LPAR all requests fail.
         for number in range(12):
             trouble = process.Trouble('rest', number, 'refused', times=99)
-            failed = self.world.boot(
-                self.node, (('CUSTOM_GPU', None),), trouble
-            )
+            failed = self.world.boot(self.node, _GPU, trouble)
             if failed.lpar in self.node.host.lpars:
                 break
         else:
@@ -119,7 +127,7 @@ class SimulationRegressionTest(unittest.TestCase):
             self.assertEqual(3, len(self.world.rows(self.node)))
 
     def test_release_of_withheld_provider_is_seen_in_next_cycle(self):
-        held = self.world.boot(self.node, (('CUSTOM_GPU', None),))
+        held = self.world.boot(self.node, _GPU)
         (index,) = self.world.allocated(held, self.node)
         other = self.world.rows(self.node)[-1]
         self.world.placement.reserve(other, 1)

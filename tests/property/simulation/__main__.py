@@ -21,6 +21,7 @@ from hypothesis import stateful
 from tests.property.simulation import machine
 from tests.property.simulation import run_statistics
 
+_MACHINES = (machine.Simulation, machine.MoveSimulation)
 #: Steps of one run at the most.
 _STEPS = 60
 
@@ -51,7 +52,7 @@ def _run(seed, steps, shrink):
     if shrink:
         phases.add(hypothesis.Phase.shrink)
     stateful.run_state_machine_as_test(
-        hypothesis.seed(seed)(machine.Simulation),
+        hypothesis.seed(seed)(_MACHINES[seed % len(_MACHINES)]),
         settings=hypothesis.settings(
             max_examples=max(1, min(100, steps // 30)),
             stateful_step_count=_STEPS,

@@ -50,10 +50,16 @@ def after_cycle(world, node):
                 node.name,
                 row,
             )
-    world.require(
-        node.compute.services.host.last_or_read().view == node.host.view(),
-        'the host was read',
-    )
+    snapshot = node.compute.services.host.last_or_read()
+    world.require(snapshot.view == node.host.view(), 'the host was read')
+    for each, instance in world.misplaced():
+        if each is node and node.host.slots_of(instance.lpar):
+            world.require(
+                instance.lpar in snapshot.misplaced,
+                'an LPAR on the wrong side is found',
+                node.name,
+                instance,
+            )
 
 
 def _check_offer(world, node, row, paragraph):

@@ -17,6 +17,7 @@ import dataclasses
 import functools
 import os
 
+from nova import context as nova_context
 from nova import exception as nova_exception
 
 from nova_powervm.devices import accelerators
@@ -25,11 +26,14 @@ from nova_powervm.instance import image
 from nova_powervm.instance import partition
 from nova_powervm.ops import instance_spec
 from nova_powervm.virt import instance_records
+from nova_powervm.virt import shared_storage
+from nova_powervm.virt import translation
 from tests.property.simulation import compute
 from tests.property.simulation import host
 from tests.property.simulation import inventory
 from tests.property.simulation import placement
 from tests.property.simulation import process
+from tests.property.simulation import records
 
 _BYTES = b'\x01boot sector' + bytes(1012)
 _ROOT = instance_spec.RootDisk(
@@ -80,17 +84,19 @@ class Node:
     :param name: Its name.
     :param number: Makes its uuids.
     :param directory: Where its files are.
-    :param before_create: See :class:`.host.Host`.
+    :param before_give: See :class:`.host.Host`; it gets the node first.
     """
 
-    def __init__(self, name, number, directory, before_create):
+    def __init__(self, name, number, directory, before_give):
         self.name = name
         self.root = placement.new_uuid(0xC0DE0000 + number)
-        self.host = host.Host(name, functools.partial(before_create, self))
+        self.host = host.Host(name, functools.partial(before_give, self))
         self.additions = os.path.join(directory, f'{name}-providers')
         _write_additions(self.additions, name)
         self.file = inventory.File(os.path.join(directory, f'{name}.yaml'))
         self.compute = None
+        # Seconds since the beginning.
+        self.clock = 0.0
         # Instances that were evacuated away and still have an LPAR here.
         self.evacuated = []
 
@@ -103,31 +109,53 @@ class Node:
 class Instance:
     """What Nova knows of an instance.
 
-    :param groups: Resource class and trait, or None, of each device.
+    :param number: Its number in Nova's database.
+    :param wish: What its flavor asks for.
     :param node: Where it is; None if nowhere.
-    :param state: 'active', 'error', 'deleting' or 'gone'.
+    :param state: 'active', 'resized', 'error', 'deleting' or 'gone'.
+    :param task: Its task state in a move.
+    :param is_stopped: Whether a user has stopped it.
     :param resources: What Nova stored with it.
-    :param moving: What it gets where it is being evacuated to.
     :param requests: Its accelerator requests.
+    :param old: What its flavor asked for before a move.
+    :param new: What its flavor asks for after it.
+    :param context: The migration context of its last move.
+    :param metadata: Its system metadata.
+    :param swap_mb: The size of the swap disk in Nova's block device mappings.
     """
 
     uuid: str
-    name: str
-    groups: tuple
+    number: int
+    wish: records.Wish
     node: Node | None = None
     state: str = 'error'
+    task: str | None = None
+    is_stopped: bool = False
     resources: object = None
-    moving: object = None
     requests: tuple = ()
+    old: records.Wish | None = None
+    new: records.Wish | None = None
+    context: object = None
+    metadata: dict = dataclasses.field(default_factory=dict)
+    swap_mb: int = 0
 
     @property
     def lpar(self):
         return partition.lpar_uuid(self.uuid)
 
     @property
-    def extra_specs(self):
+    def record(self):
+        return records.record_of(self)
+
+    def blank_disks(self):
+        """Describe its disks as Nova passes them to the driver."""
+        swap = {'device_name': None, 'swap_size': self.swap_mb}
+        return {'ephemerals': [], 'swap': swap if self.swap_mb else None}
+
+    def specs_of(self, wish):
+        """Return the extra specs of a flavor that it has or gets."""
         specs = {}
-        for number, (resource_class, trait) in enumerate(self.groups, 1):
+        for number, (resource_class, trait) in enumerate(wish.groups, 1):
             specs[f'resources{number}:{resource_class}'] = '1'
             specs[f'trait{number}:OWNER_NOVA'] = 'required'
             if trait:
@@ -136,38 +164,41 @@ class Instance:
             specs[accelerators.PROFILE] = 'fpga'
         return specs
 
-    def describe(self, resources=None, **rest):
+    def describe(self, **rest):
         """Describe it as an operation takes it."""
-        return instance_spec.InstanceSpec(
-            uuid=self.uuid,
-            name=self.name,
-            memory_mb=512,
-            vcpus=1,
-            extra_specs=self.extra_specs,
-            stored_slots=instance_records.stored_slots(
-                resources or self.resources
-            ),
+        return translation.describe_instance(
+            self.record,
+            extra_specs=translation.required_specs(self.record),
             requests=self.requests,
             **rest,
         )
 
-    def build(self, allocations, resources):
+    def build(self, allocations, resources, *, keeps_disks=False):
         """Describe it as spawn takes it."""
-        return self.describe(resources, allocations=allocations, root=_ROOT)
+        return translation.describe_instance(
+            self.record,
+            allocations=allocations,
+            stored_slots=instance_records.stored_slots(resources),
+            requests=self.requests,
+            root=None if keeps_disks else _ROOT,
+            blanks=translation.blank_disks(self.blank_disks()),
+            keeps_disks=keeps_disks,
+        )
 
 
 class Nova:
     """The manager, the scheduler and Nova's records.
 
     :param directory: Where the hosts' files are.
-    :param before_create: See :class:`.host.Host`; it gets the node first.
+    :param before_give: See :class:`.Node`.
     :param updated: Called with a node after each update that went well.
     """
 
-    def __init__(self, directory, before_create, updated):
+    def __init__(self, directory, before_give, updated):
         self.placement = placement.Placement()
+        self.database = records.Database(self)
         self.nodes = tuple(
-            Node(f'host{number}', number, directory, before_create)
+            Node(f'host{number}', number, directory, before_give)
             for number in (1, 2)
         )
         self.instances = []
@@ -176,33 +207,6 @@ class Nova:
         # Whose LPAR is being made, or started.
         self.served = None
         self._updated = updated
-
-    # Records, a port of the operations
-
-    def instances_of(self, lpars):
-        known = {i.lpar: i.uuid for i in self.instances}
-        return {lpar: known[lpar] for lpar in lpars if lpar in known}
-
-    def hosted(self, host):
-        return {
-            i.uuid
-            for i in self.instances
-            if i.node and i.node.name == host and i.state != 'gone'
-        }
-
-    def abandoned(self, lpars, host):
-        # The simulation has no records of migrations, so LPARs that
-        # interrupted evacuations left stay until somebody removes them.
-        return set()
-
-    def misplaced(self, lpars, host):
-        return {}
-
-    def holdings(self, lpars):
-        known = {i.lpar: i for i in self.instances}
-        return {
-            lpar: _providers(known[lpar]) for lpar in lpars if lpar in known
-        }
 
     # One step after the other
 
@@ -252,7 +256,7 @@ class Nova:
         """Start a process; say whether it runs and has updated Placement."""
         node.crash()
         try:
-            node.compute = compute.Compute(node, self.placement, self, trouble)
+            node.compute = compute.Compute(node, self.placement, trouble)
         except (process.Killed, *compute.EXPECTED):
             return False
         with self.troubled(node, node.compute.process.trouble):
@@ -270,14 +274,8 @@ class Nova:
                 continue
             if instance.state == 'deleting':
                 self._delete(instance)
-            elif instance.state == 'active':
-                with self.serving(instance):
-                    self.attempt(
-                        node,
-                        lambda i=instance: (
-                            node.compute.services.power.power_on(i.describe())
-                        ),
-                    )
+            elif instance.state in ('active', 'resized'):
+                self._init_instance(node, instance)
 
     def _first_cycle(self, node):
         if node.compute is None:
@@ -311,10 +309,26 @@ class Nova:
         return done
 
     def _resources(self, node):
+        """Return what instances and moves in progress have on a host."""
         return [
             i.resources
             for i in self.instances
             if i.node is node and i.state != 'gone'
+        ] + [
+            claimed
+            for migration in self.database.migrations
+            if not migration.is_ended
+            and migration.instance.context
+            and migration.instance.context.migration_id == migration.number
+            and (
+                migration.instance.state == 'resized'
+                or migration.instance.task
+            )
+            for end, claimed in (
+                (migration.source, migration.instance.context.old_resources),
+                (migration.target, migration.instance.context.new_resources),
+            )
+            if end is node
         ]
 
     def _remove_leftover_allocations(self, node):
@@ -324,15 +338,14 @@ class Nova:
 
     # Instances
 
-    def boot(self, node, groups, trouble=None, requests=()):
+    def boot(self, node, wish, trouble=None, requests=()):
         """Boot an instance on a host; None if Placement has no room."""
-        wanted = self.candidate(node, groups)
+        wanted = self.candidate(node, wish.groups)
         if wanted is None:
             return None
         number = len(self.instances) + 1
-        instance = Instance(
-            placement.new_uuid(number), f'instance-{number:08x}', groups
-        )
+        instance = Instance(placement.new_uuid(number), number, wish)
+        instance.swap_mb = wish.swap_mb
         instance.requests = requests
         self.instances.append(instance)
         self.placement.allocate(instance.uuid, wanted)
@@ -348,9 +361,7 @@ class Nova:
         instance.node = node
         built = False
         if self.attempt(node, lambda: self._claim(node, instance)):
-            built = self.attempt(
-                node, lambda: self._spawn(node, instance, instance.resources)
-            )
+            built = self.attempt(node, lambda: self._spawn(node, instance))
             if not built:
                 self.attempt(node, lambda: self._destroy(node, instance))
                 self.attempt(node, lambda: self._abort(node, instance))
@@ -369,15 +380,24 @@ class Nova:
         node.compute.tracker.release(instance.resources)
         self.update(node)
 
-    def _spawn(self, node, instance, resources):
+    def _spawn(self, node, instance, *, resources=None, keeps_disks=False):
         allocations = node.compute.allocations_of(instance.uuid)
         with self.serving(instance):
             node.compute.services.lifecycle.spawn(
-                instance.build(allocations, resources)
+                instance.build(
+                    allocations,
+                    resources or instance.resources,
+                    keeps_disks=keeps_disks,
+                )
             )
+        if node.host.store.is_shared:
+            identity = node.compute.server.pool.identity()
+            instance.metadata[shared_storage.POOL_KEY] = identity
 
     def _destroy(self, node, instance):
-        node.compute.services.lifecycle.destroy(instance.uuid)
+        node.compute.driver.destroy(
+            nova_context.get_admin_context(), instance.record, None
+        )
 
     def candidate(self, node, groups):
         """Find what Placement would allocate on a host; None for nothing."""
@@ -470,81 +490,58 @@ class Nova:
         with self.troubled(instance.node, trouble), self.serving(instance):
             return self.attempt(instance.node, work)
 
-    def resize(self, instance, node, trouble=None):
-        """Try to move an instance, or to resize it; the driver refuses.
-
-        What the target has claimed stays with it until its next cycle.
-
-        :returns: Whether Placement had room.
-        """
-        wanted = self.candidate(node, instance.groups)
-        if wanted is None:
-            return False
-        migration = placement.new_uuid(0x4D16 << 16 | len(self.instances))
-        self.placement.move(instance.uuid, migration)
-        self.placement.allocate(instance.uuid, wanted)
-
-        def claim():
-            allocations = node.compute.allocations_of(instance.uuid)
-            node.compute.tracker.claim(allocations)
-            self.update(node)
-
-        with self.troubled(node, trouble):
-            self.attempt(node, claim)
-        self.placement.free(instance.uuid)
-        self.placement.move(migration, instance.uuid)
-        return True
-
     def evacuate(self, instance, node, trouble=None):
         """Build an instance of a host that is down on another one."""
-        wanted = self.candidate(node, instance.groups)
+        wanted = self.candidate(node, instance.wish.groups)
         if wanted is None:
             return None
         self.placement.allocate(instance.uuid, wanted)
+        migration = self.database.add_migration(
+            instance, node, records.EVACUATION
+        )
         with self.troubled(node, trouble):
-            done = self._evacuate(instance, node)
+            done = self._evacuate(instance, node, migration)
         if done:
             instance.node.evacuated.append(instance)
-            instance.node, instance.resources = node, instance.moving
-            instance.state = 'active'
+            instance.node = node
+            instance.resources = instance.context.new_resources
+            instance.state, instance.context = 'active', None
+            migration.status = 'done'
         else:
-            instance.state = 'error'
+            instance.state, migration.status = 'error', 'failed'
             if node.compute is not None:
                 self._free(instance, node)
-        instance.moving = None
         return done
 
-    def _evacuate(self, instance, node):
+    def _evacuate(self, instance, node, migration):
         def claim():
             allocations = node.compute.allocations_of(instance.uuid)
-            instance.moving = node.compute.tracker.claim(allocations)
+            instance.context = records.context_of(
+                migration, node.compute.tracker.claim(allocations)
+            )
             self.update(node)
 
         def drop():
-            node.compute.tracker.release(instance.moving)
+            node.compute.tracker.release(instance.context.new_resources)
             self.update(node)
+
+        def spawn():
+            self._spawn(
+                node,
+                instance,
+                resources=instance.context.new_resources,
+                keeps_disks=node.host.store.is_shared,
+            )
 
         if not self.attempt(node, claim):
             return False
-        if self.attempt(
-            node, lambda: self._spawn(node, instance, instance.moving)
-        ):
+        if self.attempt(node, spawn):
             return True
         self.attempt(node, drop)
         return False
 
-    def _free(self, instance, node):
-        """Take an instance's allocations on one host away."""
+    def _free(self, consumer, node):
+        """Take a consumer's allocations on one host away."""
         mine = {node.root} | {r.uuid for r in self.placement.below(node.root)}
-        held = self.placement.allocations.get(instance.uuid, {})
-        self.placement.free(instance.uuid, mine & held.keys())
-
-
-def _providers(instance):
-    if instance.state == 'gone' or instance.node is None:
-        return {}
-    return {
-        uuid: provider
-        for resources in (instance.resources, instance.moving)
-        for uuid, provider in instance_records.stored_slots(resources).items()
-    }
+        held = self.placement.allocations.get(consumer.uuid, {})
+        self.placement.free(consumer.uuid, mine & held.keys())

@@ -42,6 +42,8 @@ from nova_powervm.ops import power
 from nova_powervm.ops import removal
 from nova_powervm.ops import resize
 from nova_powervm.virt import driver
+from nova_powervm.virt import instance_records
+from nova_powervm.virt import interrupted_moves
 from nova_powervm.virt import services
 from nova_powervm.virt.provider_tree import placement as virt_placement
 from nova_powervm.virt.provider_tree import provider_config as additions
@@ -98,11 +100,10 @@ class Compute:
 
     :param node: Where it runs, see :class:`.cloud.Node`.
     :param placement: The Placement.
-    :param records: Nova's records, a port of the operations.
     :param trouble: What comes between while it starts.
     """
 
-    def __init__(self, node, placement, records, trouble=None):
+    def __init__(self, node, placement, trouble=None):
         self.process = process.Process()
         self.process.expect(trouble)
         self.client = report.SchedulerReportClient(
@@ -116,10 +117,16 @@ class Compute:
         self._node = node
         # DRC index to the paragraph of what was in the slot.
         self.planned = {}
-        self.services = self._start(records)
+        self.services = self._start()
         self.driver._node = node.name
         self.driver._node_uuid = node.root
         self.driver._running = self.services
+        self.driver._interrupted_moves = interrupted_moves.InterruptedMoves(
+            self.driver.virtapi,
+            node.name,
+            clock=lambda: node.clock,
+            busy=self.driver._reverting.__contains__,
+        )
         self.tracker = Tracker(node.name, self.driver, self.client)
         self.tracker.provider_configs = provider_config.get_provider_configs(
             node.additions
@@ -128,15 +135,16 @@ class Compute:
             hypervisor_hostname=node.name, uuid=node.root
         )
 
-    def _start(self, records):
+    def _start(self):
         """Do what services.start does, on this host."""
-        services = self._assemble(records)
+        services = self._assemble()
         services.claims.check_inventory_conflicts(services.host.read())
         services.disks.prepare()
         return services
 
-    def _assemble(self, records):
+    def _assemble(self):
         server = self.server
+        records = instance_records.NovaRecords()
         self._inventory = inventory_file.InventoryFile(self._node.file.path)
         placement = virt_placement.ReportClientPlacement(self.driver.virtapi)
         reader = host.HostOps(

@@ -22,9 +22,8 @@ from nova_powervm import exception
 from nova_powervm.devices import host
 from nova_powervm.devices import slots
 from nova_powervm.instance import partition
-from nova_powervm.instance import storage
-from nova_powervm.ops import disk_interfaces
 from tests.property.simulation import placement
+from tests.property.simulation import storage
 
 SLOTS = (0x21010020, 0x21010021, 0x21010022)
 #: The slot that Cyborg manages, and what is in it; no file takes such cards.
@@ -71,18 +70,20 @@ class Host:
     """A host.
 
     :param name: Its name.
-    :param before_create: Called with the DRC indexes of a new LPAR.
+    :param before_give: Called with the uuid of an LPAR and the slots that it
+        is about to get.
     """
 
-    def __init__(self, name, before_create):
+    def __init__(self, name, before_give):
         self.name = name
         self.uuid = f'system-{name}'
         self.slots = {index: SlotState() for index in SLOTS}
         self.slots[OF_CYBORG] = SlotState(FPGA)
         self.lpars = {ARCHIVE: Lpar(ARCHIVE, 'archive', 'running')}
-        self.before_create = before_create
-        # Names of the root disks.
-        self.disks = set()
+        self.before_give = before_give
+        # LPAR uuid to the disks that it has connected.
+        self.mapped = {}
+        storage.Store().join(self)
         # Only nova-compute acts now.
         self.strict = True
         self._view = None
@@ -144,6 +145,7 @@ class Host:
                 self._refuse(f'{uuid} is given {index:X}: {state}')
             if state.owner not in (None, uuid):
                 self._refuse(f'{index:X} is of {state.owner}')
+        self.before_give(uuid, {*wanted} - self.slots_of(uuid))
         for index in wanted:
             self.slots[index].owner = uuid
         self.changed()
@@ -153,11 +155,6 @@ class Host:
         if self.strict:
             raise placement.Wrong(what)
         raise exception.RestError(action='request', reason=what)
-
-    def disks_of(self, uuid):
-        """Return the names of an LPAR's disks."""
-        stem = storage.stem(uuid)
-        return {name for name in self.disks if name.startswith(stem)}
 
     def change(self, index, **changes):
         """Change a slot, whoever owns it."""
@@ -176,10 +173,14 @@ class Host:
         """Start an LPAR; all its slots have to be usable."""
         if not all(self.slots[i].usable for i in self.slots_of(uuid)):
             raise exception.RestError(action='start', reason='a slot is lost')
+        if any(map(self.store.is_running, self.mapped.get(uuid, ()))) and (
+            self.lpars[uuid].state != 'running'
+        ):
+            raise placement.Wrong(f'{uuid} runs on two hosts')
         self.lpars[uuid].state = 'running'
 
 
-class RestServer:
+class RestServer(storage.DiskServer):
     """The REST server of a host, as one nova-compute uses it.
 
     :param machine: The host.
@@ -247,15 +248,36 @@ class RestServer:
     def _create(self, spec):
         if spec.uuid in self._lpars:
             raise placement.Wrong(f'{spec.uuid} is there already')
-        self._host.before_create(self._host, spec)
         self._host.give(spec.uuid, spec.drc_indexes)
         self._lpars[spec.uuid] = Lpar(spec.uuid, spec.name, spec=spec)
         return self._found(spec.uuid)
 
+    def reshape(self, spec, before_change):
+        if self.find(spec.uuid) is None:
+            raise exception.PartitionNotFound(uuid=spec.uuid)
+        before_change()
+
+        def work():
+            lpar = self._stopped(spec.uuid)
+            self._host.give(spec.uuid, spec.drc_indexes)
+            for index in self._host.slots_of(spec.uuid) - spec.drc_indexes:
+                self._host.slots[index].owner = None
+            self._host.changed()
+            lpar.spec = spec
+            return self._found(spec.uuid)
+
+        return self._ask(work)
+
+    def _stopped(self, uuid):
+        if uuid not in self._lpars:
+            raise exception.PartitionNotFound(uuid=uuid)
+        if self._lpars[uuid].state != 'not activated':
+            raise placement.Wrong(f'{uuid} runs, and is changed')
+        return self._lpars[uuid]
+
     def assign(self, uuid, assignments):
         def work():
-            if self._lpars[uuid].state != 'not activated':
-                raise placement.Wrong(f'{uuid} runs, and is given slots')
+            self._stopped(uuid)
             self._host.give(uuid, {slot.drc_index for slot in assignments})
             return self._found(uuid)
 
@@ -283,39 +305,3 @@ class RestServer:
 
     def restart(self, lpar, *, hard, timeout=0):
         self.power_on(lpar)
-
-    # Disks
-
-    image_formats = ('raw',)
-    pool = None
-
-    def capacity(self):
-        return self._ask(lambda: host.DiskCapacity(1000, 0, 0))
-
-    def prepare(self):
-        self._process.step()
-
-    def check(self, *, config_drive):
-        pass
-
-    def check_room(self, lpar, disks, medium_bytes):
-        self._process.step()
-
-    def make_root(self, lpar, disk, described, contents, source):
-        name = storage.disk_name(lpar, disk.role)
-        self._ask(lambda: self._host.disks.add(name))
-        return disk_interfaces.Stored(name, None)
-
-    def attach(self, lpar, stored):
-        self._ask(lambda: None)
-
-    def stems(self):
-        return {name[:14] for name in self._host.disks}
-
-    def remove_stems(self, stems):
-        gone = {name for name in self._host.disks if name[:14] in stems}
-        self._ask(lambda: self._host.disks.difference_update(gone))
-
-    def remove(self, lpar, *, delete=True):
-        gone = self._host.disks_of(lpar)
-        self._ask(lambda: self._host.disks.difference_update(gone))

@@ -34,6 +34,41 @@ _CHANGES = st.fixed_dictionaries(
 )
 
 
+class RepairRules(base_machine.BaseMachine):
+    """Rules that make devices usable again."""
+
+    @stateful.rule(
+        number=base_machine.NODES, once=st.booleans(), wait=st.booleans()
+    )
+    def repair(self, number, once, wait):
+        """Restore the slots and the file of a host."""
+        node = self.world.nodes[number]
+        for index in host.SLOTS:
+            state = node.host.slots[index]
+            node.host.change(index, card=host.GPU, reported=True, sriov=False)
+            if state.owner in (host.VIOS, host.ARCHIVE):
+                node.host.take(index, None)
+        node.file.write(inventory.Content().changed(inventory.GPU, once=once))
+        self.wait(node, wait)
+        self.done('repair')
+
+    @stateful.precondition(lambda self: self._burned())
+    @stateful.rule(data=st.data())
+    def clean(self, data):
+        """Release a burned device, as after a cleaning."""
+        node, row = base_machine.pick(data, self._burned())
+        self.release(node, row)
+        self.wait(node, data.draw(st.booleans()))
+        self.done('provider: clean')
+
+    def _burned(self):
+        return [
+            (node, row)
+            for node, row in self.rows()
+            if row.reserved and worlds.ONCE in row.traits
+        ]
+
+
 class ProviderRules(base_machine.BaseMachine):
     """Rules that change providers in Placement."""
 
@@ -52,23 +87,6 @@ class ProviderRules(base_machine.BaseMachine):
         if node.root in self.world.placement.rows:
             self.add_foreign(node)
         self.done('foreign providers')
-
-    def add_foreign(self, node):
-        record = {'total': 1, 'max_unit': 1, 'reserved': 0, 'min_unit': 1}
-        for owner in ('OWNER_CYBORG', 'OWNER_SOMEBODY'):
-            name = f'{node.name} {owner}'
-            if any(r.name == name for r in self.world.placement.rows.values()):
-                continue
-            row = placement.Row(
-                placement.new_uuid(next(self.numbers)),
-                name,
-                node.root,
-                {'CUSTOM_GPU': record | {'step_size': 1}},
-                frozenset({owner}),
-                frozenset({placement.new_uuid(0xA66)}),
-            )
-            self.world.placement.rows[row.uuid] = row
-            self.world.foreign[row.uuid] = row.state
 
     @stateful.precondition(lambda self: self.rows())
     @stateful.rule(
@@ -89,15 +107,6 @@ class ProviderRules(base_machine.BaseMachine):
         if done:
             self.wait(node, data.draw(st.booleans()))
             self.done(f'provider: {what}')
-
-    @stateful.precondition(lambda self: self._burned())
-    @stateful.rule(data=st.data())
-    def clean(self, data):
-        """Release a burned device, as after a cleaning."""
-        node, row = base_machine.pick(data, self._burned())
-        self.release(node, row)
-        self.wait(node, data.draw(st.booleans()))
-        self.done('provider: clean')
 
     @stateful.precondition(lambda self: self._without_twin())
     @stateful.rule(data=st.data())
@@ -138,13 +147,6 @@ class ProviderRules(base_machine.BaseMachine):
         self.world.set_aggregates[row.uuid] = row.aggregates
         return True
 
-    def _burned(self):
-        return [
-            (node, row)
-            for node, row in self.rows()
-            if row.reserved and worlds.ONCE in row.traits
-        ]
-
     @stateful.precondition(lambda self: self._deserted())
     @stateful.rule(data=st.data())
     def delete_service(self, data):
@@ -163,6 +165,11 @@ class ProviderRules(base_machine.BaseMachine):
             and not any(
                 i.node is node and i.state != 'gone'
                 for i in self.world.instances
+            )
+            and not any(
+                node in (migration.source, migration.target)
+                for migration in self.world.database.migrations
+                if not migration.is_ended
             )
         ]
 
@@ -230,18 +237,3 @@ class HostRules(base_machine.BaseMachine):
     def change_owner(self, number, index, owner):
         if self.world.nodes[number].host.take(index, owner):
             self.done('slot: owner')
-
-    @stateful.rule(
-        number=base_machine.NODES, once=st.booleans(), wait=st.booleans()
-    )
-    def repair(self, number, once, wait):
-        """Restore the slots and the file of a host."""
-        node = self.world.nodes[number]
-        for index in host.SLOTS:
-            state = node.host.slots[index]
-            node.host.change(index, card=host.GPU, reported=True, sriov=False)
-            if state.owner in (host.VIOS, host.ARCHIVE):
-                node.host.take(index, None)
-        node.file.write(inventory.Content().changed(inventory.GPU, once=once))
-        self.wait(node, wait)
-        self.done('repair')

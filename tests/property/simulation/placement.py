@@ -327,6 +327,23 @@ class Placement:
             },
         )
 
+    def _post_allocations(self, *, query, content):
+        for consumer in content:
+            self.free(consumer)
+        for consumer, held in content.items():
+            if held['allocations']:
+                self.allocate(
+                    consumer,
+                    {
+                        provider: given['resources']
+                        for provider, given in held['allocations'].items()
+                    },
+                )
+        return Answer(204)
+
+    def _put_allocations(self, consumer, *, query, content):
+        return self._post_allocations(query=query, content={consumer: content})
+
     def _delete_allocations(self, consumer, *, query, content):
         if consumer not in self.allocations:
             return Answer(404)

@@ -13,10 +13,13 @@
 """The expected state, kept without the driver: used, reserved, held."""
 
 import os_traits
+from nova.compute import task_states
 
 from nova_powervm.devices import names
-from tests.property.simulation import cloud
+from nova_powervm.virt import instance_records
+from tests.property.simulation import moves
 from tests.property.simulation import placement
+from tests.property.simulation import storage
 
 ONCE = os_traits.HW_PCI_ONE_TIME_USE
 
@@ -26,19 +29,21 @@ def slot_of(row):
     return names.slot_of_provider(row.name)
 
 
-class World(cloud.Nova):
+class World(moves.Moves):
     """Nova, with a record of what has to hold.
 
     :param directory: Directory of the hosts' files.
     """
 
     def __init__(self, directory):
-        super().__init__(directory, self._before_create, self._after_update)
+        super().__init__(directory, self._before_give, self._after_update)
         self.placement.before_raise = self._before_raise
         # Pairs of node and DRC index used since the last release.
         self.used = set()
         # Pairs burned since then, whether used or not.
         self.touched = set()
+        # Pairs released during this step, perhaps since the last update.
+        self.released = set()
         # Uuids of the providers that an operator has reserved.
         self.reserved = set()
         # Uuid to the traits that an operator has set, which go, and to the
@@ -66,16 +71,68 @@ class World(cloud.Nova):
         ]
 
     def allocated(self, instance, node):
-        """Return the DRC indexes that an instance was allocated on a node."""
-        held = self.placement.allocations.get(instance.uuid, {})
+        """Return the DRC indexes that an instance was allocated on a node.
+
+        What its moves hold there counts, too.
+        """
+        consumers = instance, *self.database.of(instance)
+        return self._allocated_to(consumers, instance, node)
+
+    def _allocated_to(self, consumers, instance, node):
+        held = {
+            uuid
+            for consumer in consumers
+            for uuid in self.placement.allocations.get(consumer.uuid, ())
+        }
         return {slot_of(r) for r in self.rows(node) if r.uuid in held} | {
             request.drc_index for request in instance.requests
         }
 
+    def recorded(self, instance):
+        """Return the DRC indexes that Nova records for an instance.
+
+        Its claim records none if Placement did not answer then.
+        """
+        if instance.resources is None:
+            return self._allocated_to([instance], instance, instance.node)
+        stored = instance_records.stored_slots(instance.resources)
+        return {provider.drc_index for provider in stored.values()} | {
+            request.drc_index for request in instance.requests
+        }
+
+    def misplaced(self):
+        """Return each LPAR on the wrong side, after its host."""
+        return [
+            (node, instance)
+            for node in self.nodes
+            for instance in self.instances
+            if instance.lpar in node.host.lpars
+            and instance.state != 'gone'
+            and instance.node not in (None, node)
+            and not any(
+                node in (migration.source, migration.target)
+                for migration in self.database.of(instance)
+                if not migration.is_ended
+            )
+        ]
+
+    def share_disks(self):
+        """Let all hosts have their disks in one pool."""
+        pool = storage.Store(is_shared=True)
+        for node in self.nodes:
+            pool.join(node.host)
+
     # Records of changes
 
-    def _before_create(self, node, machine, spec):
-        for index in spec.drc_indexes:
+    def _before_give(self, node, uuid, indexes):
+        (instance,) = (i for i in self.instances if i.lpar == uuid)
+        self.require(
+            indexes <= self.allocated(instance, node),
+            'an LPAR gets what is allocated to its instance',
+            instance,
+            indexes,
+        )
+        for index in indexes:
             rows = [r for r in self.rows(node) if slot_of(r) == index]
             if node.compute.is_once(index):
                 self.require(
@@ -122,7 +179,11 @@ class World(cloud.Nova):
     def _after_update(self, node):
         for row in self.rows(node):
             index = slot_of(row)
-            if node.compute.is_once(index) and self._has_instance(node, index):
+            if (
+                node.compute.is_once(index)
+                and self._has_instance(node, index)
+                and (row.reserved or (node.name, index) not in self.released)
+            ):
                 self.used.add((node.name, index))
 
     def forget(self, row):
@@ -140,8 +201,8 @@ class World(cloud.Nova):
 
     def delete_service(self, node):
         """Delete a compute service and its providers, as Nova does."""
-        for instance in self.instances:
-            self._free(instance, node)
+        for consumer in (*self.instances, *self.database.migrations):
+            self._free(consumer, node)
         for row in [*self.placement.below(node.root)]:
             self.foreign.pop(row.uuid, None)
             self.forget(row)
@@ -225,9 +286,15 @@ class World(cloud.Nova):
             )
 
     def _check_lpars(self, node):
+        wrong = self.misplaced()
         for instance in self.instances:
             owned = node.host.slots_of(instance.lpar)
-            if instance.state == 'active' and instance.node is node:
+            # In a revert Nova gives allocations back before the slots.
+            if (
+                instance.state in ('active', 'resized')
+                and instance.task != task_states.RESIZE_REVERTING
+                and (node, instance) not in wrong
+            ):
                 self.require(
                     owned <= self.allocated(instance, node),
                     'an instance has only what it was allocated',

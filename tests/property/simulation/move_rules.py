@@ -1,0 +1,362 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Rules of resizes and cold migrations, and of what repairs them."""
+
+from hypothesis import stateful
+from hypothesis import strategies as st
+
+from nova_powervm.instance import storage
+from nova_powervm.virt import interrupted_moves
+from tests.property.simulation import base_machine
+from tests.property.simulation import instance_rules
+from tests.property.simulation import records
+from tests.property.simulation import world as worlds
+
+_SIZES = {
+    'memory_mb': st.sampled_from((512, 1024)),
+    'root_gb': st.sampled_from((1, 2, 3)),
+    'swap_mb': st.sampled_from((0, 0, 512, 1024)),
+}
+_HOW_MANY = st.sampled_from((0, 1, 1, 2))
+
+
+class MoveRules(instance_rules.InstanceRules):
+    """Rules that move instances between hosts and within them."""
+
+    @stateful.precondition(lambda self: self.movable())
+    @stateful.rule(
+        data=st.data(),
+        number=base_machine.NODES,
+        count=_HOW_MANY,
+        sizes=st.fixed_dictionaries({}, optional=_SIZES),
+        at_source=base_machine.TROUBLE,
+        at_target=base_machine.TROUBLE,
+    )
+    def resize(self, data, number, count, sizes, at_source, at_target):
+        """Resize an instance within its host, or on its way to another."""
+        instance = base_machine.pick(data, self.movable())
+        node = self.world.nodes[number]
+        groups = tuple(self._group(data, node) for _ in range(count))
+        wish = records.Wish(
+            groups, **{'root_gb': instance.wish.root_gb, **sizes}
+        )
+        self._move(instance, node, wish, at_source, at_target)
+
+    @stateful.precondition(lambda self: self.movable())
+    @stateful.rule(
+        data=st.data(),
+        at_source=base_machine.TROUBLE,
+        at_target=base_machine.TROUBLE,
+    )
+    def migrate(self, data, at_source, at_target):
+        """Migrate an instance to the other host as it is."""
+        instance = base_machine.pick(data, self.movable())
+        (node,) = (n for n in self.world.nodes if n is not instance.node)
+        self._move(instance, node, instance.wish, at_source, at_target)
+
+    @stateful.precondition(lambda self: self.running())
+    @stateful.rule(
+        data=st.data(),
+        number=base_machine.NODES,
+        then=st.sampled_from((None, None, 'confirm', 'revert')),
+        trouble=base_machine.TROUBLE,
+    )
+    def move_one(self, data, number, then, trouble):
+        """Move an instance without trouble, and perhaps end that with some.
+
+        Without this, few moves would come so far.
+        """
+        if not self.movable():
+            self.boot_one(data=data)
+        if not self.movable():
+            return
+        instance = base_machine.pick(data, self.movable())
+        node = self.world.nodes[number]
+        self._move(instance, node, instance.wish, None, None)
+        if then == 'confirm' and instance in self._to_confirm():
+            self._confirm(instance, trouble)
+        if then == 'revert' and instance in self._to_revert():
+            self._revert(instance, trouble, None)
+
+    def _move(self, instance, node, wish, at_source, at_target):
+        source = instance.node
+        if node.compute is None:
+            return
+        name = 'resize' if node is source else 'migrate'
+        troubles = [
+            (each, self.trouble(each, trouble))
+            for each, trouble in {source: at_source, node: at_target}.items()
+        ]
+        before = self._root_gb(instance)
+        lpar = self._lpar(source, instance)
+        done = self.world.resize(instance, node, wish, troubles)
+        if done is None:
+            return
+        met = [trouble for _, trouble in troubles if trouble and trouble.done]
+        self.world.require(
+            self._root_gb(instance) == before,
+            'a root disk grows in the confirm only',
+            instance,
+        )
+        self.world.require(
+            done or met or not self.world.move_of(instance).has_left,
+            'a move that was not refused goes well',
+            instance,
+            self.world.failure,
+        )
+        if done:
+            self._check_moved(instance, source, lpar, met)
+        elif instance.state == 'active' and not instance.task and not met:
+            self.world.require(
+                self._lpar(source, instance) == lpar,
+                'a refused move changes nothing',
+                instance,
+            )
+        self.done(f'{name} {_result(instance)}', node, *met)
+
+    def _check_moved(self, instance, source, before, met):
+        self.check_exact(instance, *met, is_resized=True)
+        if source is instance.node:
+            return
+        # Somebody may have taken slots from it before.
+        self.world.require(
+            self._lpar(source, instance) == ('not activated', *before[1:])
+            and before[-1] <= self.world.allocated(instance, source),
+            'the LPAR of the source keeps what the move holds',
+            instance,
+        )
+
+    def _lpar(self, node, instance):
+        """Return state, sizes and slots of an instance's LPAR."""
+        lpar = node.host.lpars[instance.lpar]
+        return lpar.state, lpar.spec, node.host.slots_of(instance.lpar)
+
+    def _root_gb(self, instance):
+        """Return the size of the root disk of an instance.
+
+        A deletion that failed may have left none.
+        """
+        disks = instance.node.host.store.of(instance.lpar)
+        roots = [disks[role] for role in disks if storage.is_root(role)]
+        self.world.require(
+            len(roots) <= 1, 'an instance has one root disk', instance, disks
+        )
+        return roots[0] if roots else None
+
+    @stateful.precondition(lambda self: self._to_confirm())
+    @stateful.rule(data=st.data(), trouble=base_machine.TROUBLE)
+    def confirm(self, data, trouble):
+        self._confirm(base_machine.pick(data, self._to_confirm()), trouble)
+
+    def _confirm(self, instance, trouble):
+        source = self.world.move_of(instance).source
+        trouble = self.trouble(source, trouble)
+        done = self.world.confirm(instance, trouble)
+        is_well = trouble is None or not trouble.done
+        if done:
+            self.check_exact(instance, trouble, is_resized=True)
+        if is_well:
+            # Nova itself may fail to update Placement afterwards.
+            self.world.require(
+                source is instance.node
+                or instance.lpar not in source.host.lpars,
+                'a confirmed move leaves no LPAR on the source',
+                instance,
+            )
+            self.world.require(
+                self._root_gb(instance) in (None, instance.wish.root_gb),
+                'a confirmed root disk has the size of the flavor',
+                instance,
+            )
+        self.done(f'confirm {_result(instance)}', source, trouble)
+
+    @stateful.precondition(lambda self: self._to_revert())
+    @stateful.rule(
+        data=st.data(),
+        at_source=base_machine.TROUBLE,
+        at_target=base_machine.TROUBLE,
+    )
+    def revert(self, data, at_source, at_target):
+        instance = base_machine.pick(data, self._to_revert())
+        self._revert(instance, at_source, at_target)
+
+    def _revert(self, instance, at_source, at_target):
+        migration = self.world.move_of(instance)
+        source, target = migration.source, migration.target
+        troubles = [
+            (each, self.trouble(each, trouble))
+            for each, trouble in {source: at_source, target: at_target}.items()
+        ]
+        before, old = self._root_gb(instance), instance.old
+        lpar = source.host.lpars.get(instance.lpar)
+        done = self.world.revert(instance, troubles)
+        met = [trouble for _, trouble in troubles if trouble and trouble.done]
+        self.world.require(
+            self._root_gb(instance) == before,
+            'a revert keeps the root disk',
+            instance,
+        )
+        if done:
+            self.world.require(
+                instance.wish is old and instance.node is source,
+                'a revert restores the flavor',
+            )
+            self.world.require(
+                source.host.lpars[instance.lpar] is lpar,
+                'a revert keeps the LPAR of the source',
+                instance,
+            )
+            self.check_exact(instance, *met, is_resized=True)
+            self.world.require(
+                source is target or instance.lpar not in target.host.lpars,
+                'a reverted move leaves no LPAR on the destination',
+                instance,
+            )
+        self.done(f'revert {_result(instance)}', target, *met)
+
+    def _to_confirm(self):
+        """Return the instances that wait for a confirm or a revert."""
+        return [
+            instance
+            for instance in self.world.instances
+            if instance.state == 'resized'
+            and self.world.move_of(instance).status == 'finished'
+            and self.world.move_of(instance).source.compute
+        ]
+
+    def _to_revert(self):
+        return [i for i in self._to_confirm() if i.node.compute]
+
+    @stateful.precondition(lambda self: self._failed())
+    @stateful.rule(data=st.data(), trouble=base_machine.TROUBLE)
+    def recover(self, data, trouble):
+        """Reboot an instance in ERROR hard."""
+        instance = base_machine.pick(data, self._failed())
+        trouble = self.trouble(instance.node, trouble)
+        is_possible = self._is_recoverable(instance)
+        done = self.world.recover(instance, trouble)
+        if done:
+            self.check_exact(instance, trouble)
+        self.world.require(
+            done or (trouble and trouble.done) or not is_possible,
+            'a hard reboot recovers',
+            instance,
+            self.world.failure,
+        )
+        self.done(f'recover {_result(instance)}', instance.node, trouble)
+
+    def _is_recoverable(self, instance):
+        """Return whether nothing outside of Nova prevents a hard reboot."""
+        machine, lpar = instance.node.host, instance.lpar
+        wanted = self.world.recorded(instance)
+        held = self.world.placement.allocations.get(instance.uuid, ())
+        return (
+            self.world.move_of(instance) is not None
+            and not self._is_used_elsewhere(instance)
+            and self._root_gb(instance) is not None
+            and (machine.store.is_shared or lpar in machine.lpars)
+            and machine.slots_of(lpar)
+            <= self.world.allocated(instance, instance.node)
+            and {
+                worlds.slot_of(row)
+                for row in self.world.rows(instance.node)
+                if row.uuid in held
+            }
+            == wanted
+            and all(
+                machine.slots[index].usable
+                and machine.slots[index].owner in (None, lpar)
+                for index in wanted
+            )
+        )
+
+    def _is_used_elsewhere(self, instance):
+        return any(
+            instance.lpar in node.host.lpars
+            and node.host.lpars[instance.lpar].state == 'running'
+            for node in self.world.nodes
+            if node is not instance.node
+        )
+
+    def _failed(self):
+        return [
+            instance
+            for instance in self.world.instances
+            if instance.state == 'error'
+            and instance.node
+            and instance.node.compute
+            and not instance.requests
+        ]
+
+    @stateful.precondition(lambda self: self._stuck())
+    @stateful.rule(data=st.data())
+    def reset_state(self, data):
+        """End the task of an instance whose nova-compute was killed."""
+        self.world.reset_state(base_machine.pick(data, self._stuck()))
+        self.done('reset state')
+
+    def _stuck(self):
+        return [
+            instance
+            for instance in self.world.instances
+            if (instance.state == 'active' and instance.task)
+            or (
+                instance.state == 'resized'
+                and self.world.move_of(instance).status != 'finished'
+            )
+        ]
+
+    @stateful.precondition(lambda self: self._stuck() and self.running())
+    @stateful.rule(data=st.data(), trouble=base_machine.TROUBLE)
+    def wait_for_message(self, data, trouble):
+        """Let so much time pass that messages of moves count as lost."""
+        node = base_machine.pick(data, self.running())
+        self.must_cycle(node)
+        node.clock += interrupted_moves.LOST_SECONDS
+        trouble = self.trouble(node, trouble)
+        with self.world.troubled(node, trouble):
+            self.world.cycle(node)
+        self.done('wait for a message', node, trouble)
+
+    @stateful.precondition(lambda self: self._misplaced())
+    @stateful.rule(data=st.data())
+    def remove_misplaced(self, data):
+        """Remove an LPAR on the wrong side, as the guide says."""
+        node, instance = base_machine.pick(data, self._misplaced())
+        for index in node.host.slots_of(instance.lpar):
+            node.host.slots[index].owner = None
+        del node.host.lpars[instance.lpar]
+        node.host.mapped.pop(instance.lpar, None)
+        node.host.changed()
+        self.done('remove an LPAR on the wrong side', node)
+
+    def _misplaced(self):
+        """Return the LPARs on the wrong side of instances that are well."""
+        return [
+            (node, instance)
+            for node, instance in self.world.misplaced()
+            if instance.state == 'active'
+            and instance.lpar in instance.node.host.lpars
+        ]
+
+    @stateful.precondition(lambda self: self.world.left_allocations())
+    @stateful.rule()
+    def audit(self):
+        """Free what moves of deleted instances have left in Placement."""
+        for migration in self.world.left_allocations():
+            self.world.placement.free(migration.uuid)
+        self.done('audit')
+
+
+def _result(instance):
+    return f'to {instance.state}' + (' with a task' if instance.task else '')
