@@ -1,0 +1,264 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Changes of LPARs in resizes, on an emulated host."""
+
+import types
+
+from pypowervm.wrappers import logical_partition
+
+from nova_powervm import exception
+from nova_powervm.instance import partition
+from nova_powervm.powervm import partitions
+from tests.emulator import base
+
+#: What a flavor says nothing about.
+BY_HAND = {
+    'uncapped_weight': 77,
+    'max_io_slots': 99,
+    'avail_priority': 33,
+    'processor_compatibility': 'POWER8',
+}
+
+
+class ReshapeTestCase(base.EmulatorTestCase):
+    """One stopped LPAR with a GPU, of 2 GiB and 2 virtual processors."""
+
+    def setUp(self):
+        super().setUp()
+        self.partitions = partitions.RestPartitions(
+            self.adapter, types.SimpleNamespace(wrapper=self.system())
+        )
+        self.uuid = self.make().uuid.upper()
+
+    def make(self):
+        return self.create(slots=base.GPUS[:1], **BY_HAND)
+
+    def spec(self, slots=base.GPUS[:1], **sizes):
+        """Specify the LPAR, which has these sizes unless others are given."""
+        return partition.PartitionSpec(
+            uuid=self.uuid,
+            name='vm1',
+            slots=tuple(map(partition.SlotAssignment, slots)),
+            **{'memory_mb': 2048, 'vcpus': 2, 'proc_units': 0.5} | sizes,
+        )
+
+    def reshape(self, *slots, before_change=lambda: None, **sizes):
+        """Change the LPAR; return what the method returns."""
+        return self.partitions.reshape(
+            self.spec(slots, **sizes), before_change
+        )
+
+    def document(self):
+        """Return the text of each element of the LPAR by its place."""
+        found = {}
+        _collect(self.read(self.uuid).entry.element, '', found)
+        return found
+
+    def changes(self, *slots, **sizes):
+        """Change the LPAR; return the names of the elements that changed."""
+        before = self.document()
+        self.reshape(*slots, **sizes)
+        after = self.document()
+        return {
+            place.rpartition('/')[2].partition('[')[0]
+            for place in before.keys() | after.keys()
+            if before.get(place) != after.get(place)
+        }
+
+
+def _collect(element, place, found):
+    children = list(element)
+    found[place] = None if children else element.text
+    seen = {}
+    for child in children:
+        number = seen[child.tag] = seen.get(child.tag, 0) + 1
+        _collect(child, f'{place}/{child.tag}[{number}]', found)
+
+
+class AttributesTest(ReshapeTestCase):
+    def test_unchanged_spec_changes_nothing(self):
+        self.assertEqual(set(), self.changes(base.GPUS[0]))
+
+    def test_other_memory_changes_amounts_of_memory_only(self):
+        changed = self.changes(base.GPUS[0], memory_mb=4096)
+
+        self.assertLess(
+            {'DesiredMemory', 'MaximumMemory', 'MinimumMemory'}, changed
+        )
+        self.assertEqual(
+            set(), {name for name in changed if 'Memory' not in name}
+        )
+
+    def test_other_processors_change_amounts_of_processors_only(self):
+        changed = self.changes(base.GPUS[0], vcpus=4, proc_units=1.0)
+
+        self.assertLess(
+            {'DesiredProcessingUnits', 'DesiredVirtualProcessors'}, changed
+        )
+        self.assertEqual(
+            set(),
+            {
+                name
+                for name in changed
+                if not name.endswith(('Units', 'Processors'))
+            },
+        )
+
+    def test_attributes_outside_of_flavors_stay(self):
+        self.reshape(base.NVME, memory_mb=4096, vcpus=4, proc_units=1.0)
+
+        after = self.read(self.uuid)
+        shared = after.proc_config.shared_proc_cfg
+        self.assertEqual(77, shared.uncapped_weight)
+        self.assertEqual(99, after.io_config.max_virtual_slots)
+        self.assertEqual(33, after.avail_priority)
+        self.assertEqual('POWER8', after.pending_proc_compat_mode)
+
+    def test_limits_that_somebody_set_stay_with_the_size(self):
+        lpar = self.read(self.uuid)
+        lpar.mem_config.max = 32768
+        lpar.proc_config.shared_proc_cfg.max_virtual = 16
+        lpar.update()
+
+        self.reshape(memory_mb=2048)
+
+        after = self.read(self.uuid)
+        self.assertEqual(32768, after.mem_config.max)
+        self.assertEqual(16, after.proc_config.shared_proc_cfg.max_virtual)
+
+    def test_limits_follow_changed_sizes(self):
+        self.reshape(memory_mb=16384, vcpus=8, proc_units=2.0)
+
+        after = self.read(self.uuid)
+        self.assertEqual(16384, after.mem_config.desired)
+        self.assertGreaterEqual(after.mem_config.max, 16384)
+        shared = after.proc_config.shared_proc_cfg
+        self.assertEqual(
+            (8, 2.0), (shared.desired_virtual, shared.desired_units)
+        )
+        self.assertGreaterEqual(shared.max_virtual, 8)
+
+    def test_dedicated_processors_become_shared_if_sizes_differ(self):
+        lpar = self.read(self.uuid)
+        lpar.proc_config = self.build('vm2', dedicated_proc=True).proc_config
+        lpar.update()
+
+        found = self.reshape()
+
+        self.assertEqual((2, 0.5), (found.vcpus, found.proc_units))
+        self.assertFalse(self.read(self.uuid).proc_config.has_dedicated)
+
+    def test_impossible_sizes_are_refused(self):
+        with self.assertRaises(exception.RestError):
+            self.reshape(vcpus=1, proc_units=2.0)
+
+        self.assertEqual(2, self.partitions.find(self.uuid).vcpus)
+
+
+class SlotsTest(ReshapeTestCase):
+    def make(self):
+        return self.create(slots=base.GPUS[:2], required=False)
+
+    def test_slots_are_exchanged_in_one_request(self):
+        self.control.clear_journal()
+
+        found = self.reshape(base.GPUS[1], base.NVME)
+
+        self.assertEqual({base.GPUS[1]: True, base.NVME: True}, found.slots)
+        self.assertEqual(found, self.partitions.find(self.uuid))
+        self.assertIsNone(self.slot(base.GPUS[0]).part_uuid)
+        self.assertEqual(
+            1, self.control.journal_counts()['POST LogicalPartition.update']
+        )
+
+    def test_lpar_loses_all_slots(self):
+        self.assertEqual({}, self.reshape().slots)
+
+    def test_slot_of_another_lpar_changes_nothing(self):
+        before = self.document()
+
+        with self.assertRaises(exception.RestError):
+            self.reshape(base.FOREIGN_SLOT, memory_mb=4096)
+
+        self.assertEqual(before, self.document())
+
+    def test_unknown_lpar_is_not_found(self):
+        self.partitions.delete(self.uuid)
+        calls = []
+
+        with self.assertRaises(exception.PartitionNotFound):
+            self.reshape(before_change=lambda: calls.append(1))
+
+        self.assertEqual([], calls)
+
+
+class FaultsTest(ReshapeTestCase):
+    """What is called before each try, and what becomes of the tries."""
+
+    def setUp(self):
+        super().setUp()
+        self.tries = []
+
+    def fail(self, **fault):
+        self.control.add_fault(
+            method='POST', match='LogicalPartition.update', nth=1, **fault
+        )
+
+    def change(self, **sizes):
+        return self.reshape(
+            base.NVME, before_change=lambda: self.tries.append(1), **sizes
+        )
+
+    def test_conflict_is_tried_again_with_present_document(self):
+        self.fail(status=412)
+
+        found = self.change(memory_mb=4096)
+
+        self.assertEqual(4096, found.memory_mb)
+        self.assertEqual({base.NVME: True}, found.slots)
+        self.assertEqual([1, 1], self.tries)
+
+    def test_lost_answer_leads_to_the_same_lpar(self):
+        self.fail(drop=True, phase='after')
+
+        found = self.change(memory_mb=4096)
+
+        self.assertEqual(4096, found.memory_mb)
+        self.assertEqual({base.NVME: True}, found.slots)
+
+    def test_refusal_is_not_tried_again(self):
+        self.fail(status=500)
+        before = self.document()
+
+        with self.assertRaises(exception.RestError):
+            self.change()
+
+        self.assertEqual([1], self.tries)
+        self.assertEqual(before, self.document())
+
+    def test_failing_last_step_leaves_lpar_unchanged(self):
+        before = self.document()
+
+        def refuse():
+            raise exception.ClaimFailed(instance='it', reason='not burned')
+
+        with self.assertRaises(exception.ClaimFailed):
+            self.reshape(base.NVME, before_change=refuse)
+
+        self.assertEqual(before, self.document())
+
+    def test_read_wrapper_has_what_the_host_reports(self):
+        found = self.change()
+
+        self.assertIsInstance(found.handle, logical_partition.LPAR)
+        self.assertEqual('not activated', found.state)
