@@ -89,7 +89,7 @@ class AttributesTest(ReshapeTestCase):
     def test_unchanged_spec_changes_nothing(self):
         self.assertEqual(set(), self.changes(base.GPUS[0]))
 
-    def test_other_memory_changes_amounts_of_memory_only(self):
+    def test_new_memory_changes_amounts_of_memory_only(self):
         changed = self.changes(base.GPUS[0], memory_mb=4096)
 
         self.assertLess(
@@ -99,7 +99,7 @@ class AttributesTest(ReshapeTestCase):
             set(), {name for name in changed if 'Memory' not in name}
         )
 
-    def test_other_processors_change_amounts_of_processors_only(self):
+    def test_new_processors_change_amounts_of_processors_only(self):
         changed = self.changes(base.GPUS[0], vcpus=4, proc_units=1.0)
 
         self.assertLess(
