@@ -17,6 +17,8 @@ It is not deleted here: whether the server is well on its host is for the
 operator to see.
 """
 
+import time
+from collections.abc import Callable
 from collections.abc import Mapping
 
 from oslo_log import log as logging
@@ -28,15 +30,19 @@ from nova_powervm.ops import interfaces
 
 LOG = logging.getLogger(__name__)
 
+#: Seconds between two searches among all LPARs.
+SEARCH_SECONDS = 600
+
 
 class MisplacedLpars:
     """Logs each LPAR on the wrong side once, as long as it is there.
 
-    Those without slots are found by the first report only.
+    Those that own slots are found at once, others within ten minutes.
 
     :param partitions: The host's LPARs.
     :param records: Nova's records of instances.
     :param nodename: The name of this host, as in ``instance.host``.
+    :param clock: Returns monotonic seconds.
     """
 
     def __init__(
@@ -44,11 +50,14 @@ class MisplacedLpars:
         partitions: interfaces.Partitions,
         records: interfaces.Records,
         nodename: str,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._partitions = partitions
         self._records = records
         self._nodename = nodename
-        self._has_seen_all = False
+        self._clock = clock
+        self._searched_at: float | None = None
+        self._without_slots: Mapping[str, ownership.Misplaced] = {}
         self._logged: Mapping[str, ownership.Misplaced] = {}
 
     def report(self, snapshot: host.Snapshot) -> None:
@@ -60,11 +69,8 @@ class MisplacedLpars:
         :param snapshot: The last reading of the host.
         :raises exception.PowerVMError: The host refused or did not answer.
         """
-        found = dict(snapshot.misplaced)
-        if not self._has_seen_all:
-            found |= self._records.misplaced(
-                self._partitions.names(), self._nodename
-            )
+        self._search()
+        found = {**self._without_slots, **snapshot.misplaced}
         still_logged = {}
         for lpar, misplaced in sorted(found.items()):
             if self._logged.get(lpar) == misplaced or self._log(
@@ -72,7 +78,18 @@ class MisplacedLpars:
             ):
                 still_logged[lpar] = misplaced
         self._logged = still_logged
-        self._has_seen_all = True
+
+    def _search(self) -> None:
+        now = self._clock()
+        if (
+            self._searched_at is not None
+            and now - self._searched_at < SEARCH_SECONDS
+        ):
+            return
+        self._without_slots = self._records.misplaced(
+            self._partitions.names(), self._nodename
+        )
+        self._searched_at = now
 
     def _log(self, uuid: str, misplaced: ownership.Misplaced) -> bool:
         """Log an LPAR; return whether it is there.

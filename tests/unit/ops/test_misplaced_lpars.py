@@ -45,8 +45,9 @@ class Host:
 class MisplacedLparsTest(unittest.TestCase):
     def setUp(self):
         self.host = Host(values.lpar())
+        self.now = 50
         self.watch = misplaced_lpars.MisplacedLpars(
-            self.host, self.host, 'host1'
+            self.host, self.host, 'host1', lambda: self.now
         )
 
     def report(self, *owners):
@@ -90,9 +91,15 @@ class MisplacedLparsTest(unittest.TestCase):
         self.lines()
         self.assert_silent()
 
-    def test_later_report_looks_at_owners_of_slots_only(self):
+    def test_search_for_lpars_without_slots_is_repeated_every_ten_minutes(
+        self,
+    ):
         self.assert_silent()
         self.host.elsewhere = {values.LPAR: ELSEWHERE}
+        self.now += misplaced_lpars.SEARCH_SECONDS - 1
+        self.assert_silent()
+        self.now += 1
+        self.lines()
         self.assert_silent()
 
     def test_lpar_that_a_move_has_deleted_meanwhile_is_not_logged(self):
