@@ -28,6 +28,7 @@ from nova.compute import task_states
 from nova.compute import vm_states
 from nova.objects import fields
 from oslo_log import log as logging
+from oslo_utils import timeutils
 
 from nova_powervm.instance import interrupted_move
 from nova_powervm.instance.interrupted_move import Side
@@ -79,6 +80,8 @@ class InterruptedMoves:
         self._dead: dict[int, _State] = {}
         # By the id of a migration: since when it has been in a state.
         self._seen: dict[int, tuple[_State, float]] = {}
+        # When left allocations were looked for.
+        self._freed_at = clock()
 
     def end(self, *, at_start: bool) -> None:
         """Find the moves that nobody continues, and resolve each.
@@ -97,14 +100,16 @@ class InterruptedMoves:
             row = self._find_row(migration, instance, at_start=at_start)
             if row:
                 self._resolve(migration, row)
-        if at_start:
-            self._free_left_allocations()
+        if at_start or self._clock() - self._freed_at >= LOST_SECONDS:
+            self._freed_at = self._clock()
+            self._free_left_allocations(at_start=at_start)
 
-    def _free_left_allocations(self) -> None:
+    def _free_left_allocations(self, *, at_start: bool) -> None:
         """Free what the last moves from this host have left in Placement.
 
         Nova ends a migration before it gives back or deletes its allocations,
-        and deletes an instance that moves without them.
+        and deletes an instance that moves without them. Later it may be about
+        to do so.
         """
         for migration in [
             *_read_migrations(self._host, _ENDED, _RECENT),
@@ -112,20 +117,20 @@ class InterruptedMoves:
                 self._host, _ENDED + move_records.MOVING, _RECENT, 'only'
             ),
         ]:
-            if migration.source_compute == self._host:
+            if migration.source_compute == self._host and (
+                at_start or _has_rested(migration)
+            ):
                 self._free(migration)
 
     def _free(self, migration: Any) -> None:
         uuid = migration.instance_uuid
         try:
-            self._remedies.free_allocations(
-                migration, next(iter(_read_instances([uuid])), None)
-            )
+            self._remedies.free_allocations(migration, _find_instance(uuid))
         except Exception:
             LOG.exception(
                 'Allocations of the migration %(migration)s of instance '
-                '%(instance)s could not be freed; the next start of '
-                'nova-compute tries again.',
+                '%(instance)s could not be freed; this is tried again '
+                'in ten minutes.',
                 {'migration': migration.uuid, 'instance': uuid},
             )
 
@@ -177,6 +182,12 @@ class InterruptedMoves:
             )
         else:
             self._dead.pop(migration.id, None)
+
+
+def _has_rested(migration: Any) -> bool:
+    """Return whether Nova has not changed a migration for a while."""
+    changed = migration.updated_at or migration.created_at
+    return bool(timeutils.is_older_than(changed, LOST_SECONDS))
 
 
 def _can_begin(migration: Any) -> bool:
@@ -309,6 +320,14 @@ def _read_instances(uuids: Iterable[str], **filters: Any) -> list[Any]:
             expected_attrs=[],
         )
     )
+
+
+def _find_instance(uuid: str) -> Any:
+    """Read an instance; return None if it is deleted."""
+    try:
+        return _read_instance(uuid)
+    except nova_exception.InstanceNotFound:
+        return None
 
 
 def _read_instance(uuid: str) -> Any:

@@ -98,7 +98,8 @@ class MoveRemedies:
         """Free what a migration that is over still holds of its source.
 
         :param migration: A migration from this host.
-        :param instance: Its instance; None if that is deleted.
+        :param instance: Its instance with resources and migration context;
+            None if that is deleted.
         :raises nova.exception.NovaException: Placement did not answer.
         """
         context = nova_context.get_admin_context()
@@ -117,8 +118,8 @@ class MoveRemedies:
         if (
             instance
             and instance.host == self._host
-            and held.keys().isdisjoint(
-                self._allocations(context, instance.uuid)
+            and _belong_to_instance(
+                held, self._allocations(context, instance.uuid), instance
             )
         ):
             self._return_allocations(context, migration, instance)
@@ -264,11 +265,41 @@ def _is_over(migration: Any, instance: Any) -> bool:
     """Return whether nobody needs the allocations of a migration any more."""
     if instance is None or migration.status == 'confirmed':
         return True
-    is_idle = (
+    return (
         instance.task_state is None and instance.vm_state != vm_states.RESIZED
     )
-    # In place, the records do not tell which allocations are the right ones.
-    return is_idle and migration.source_compute != migration.dest_compute
+
+
+def _belong_to_instance(
+    held: Mapping[str, Any], own: Mapping[str, Any], instance: Any
+) -> bool:
+    """Return whether a migration holds what its instance should have.
+
+    After a move in place both have allocations of this host: then the slots
+    that Nova recorded with the instance decide.
+
+    :param held: Allocations of the migration by provider.
+    :param own: Those of the instance.
+    :param instance: An instance of this host.
+    """
+    if held.keys().isdisjoint(own):
+        return True
+    wanted = _slot_providers(instance.resources)
+    known = wanted | _moving_providers(instance.migration_context)
+    return held.keys() & known == wanted != own.keys() & known
+
+
+def _moving_providers(context: Any) -> set[str]:
+    """Return the slot providers of both sides of a migration context."""
+    if context is None:
+        return set()
+    return _slot_providers(context.old_resources) | _slot_providers(
+        context.new_resources
+    )
+
+
+def _slot_providers(resources: Any) -> set[str]:
+    return {resource.provider_uuid for resource in resources or ()}
 
 
 def _set_status(migration: Any, status: str) -> None:

@@ -90,6 +90,22 @@ class ResizeTest(moving.MovingTestCase):
         self.assertEqual(set(), self.owned(server))
         self.assertEqual('running', self.lpar(server).state)
 
+    def story_revert_that_fails_at_once_frees_the_old_device_in_the_end(self):
+        server = self.boot(base.gpu_groups(1), disk=1)
+        server = self.resize(server, base.gpu_groups(1))
+        migration, new = self.migration_uuid(server), self.owned(server)
+        self.control('host1').add_fault(
+            match='LogicalPartition.read', status=500
+        )
+        self.revert(server, 'ERROR')
+        self.control('host1').clear_faults()
+        server = self.reboot_hard(server)
+        self.assertEqual(1, len(self.slots_of(migration)))
+        self.restart_host()
+        self.assertEqual(set(), self.slots_of(migration))
+        self.assertEqual(new, self.slots_of(server['id']))
+        self.assertEqual(new, self.owned(server))
+
     def story_stopped_server_is_resized_and_stays_stopped(self):
         server = self._stop_server(self.boot(base.gpu_groups(1), disk=1))
         server = self.resize(server, base.gpu_groups(1), memory_mb=1024)

@@ -13,11 +13,15 @@
 
 """When a move counts as interrupted, by Nova's records."""
 
+import datetime
+
 import fixtures
 from nova import context as nova_context
 from nova import exception as nova_exception
 from nova import objects
 from nova import test
+from oslo_utils import fixture as timeutils_fixture
+from oslo_utils import timeutils
 from oslo_utils import uuidutils
 
 from nova_powervm.instance.interrupted_move import Remedy
@@ -191,6 +195,26 @@ class InterruptedMovesTest(test.TestCase):
         self.move('finished', None, source_compute='host2')
         self.end(at_start=True)
         self.move('error', None, source_compute='host2')
+        self.end()
+        self.assertEqual([], self.freed)
+
+    def test_allocations_of_moves_at_rest_are_freed_every_ten_minutes(self):
+        self.move('error', None, source_compute='host2')
+        freed = [(self.migration.uuid, self.instance.uuid)]
+        later = timeutils.utcnow() + datetime.timedelta(seconds=LOST + 1)
+        self.useFixture(timeutils_fixture.TimeFixture(later))
+        self.now += LOST - 1
+        self.end()
+        self.assertEqual([], self.freed)
+        self.now += 1
+        self.end()
+        self.assertEqual(freed, self.freed)
+        self.end()
+        self.assertEqual(freed, self.freed)
+
+    def test_allocations_of_moves_that_just_ended_are_left_to_nova(self):
+        self.move('error', None, source_compute='host2')
+        self.now += LOST
         self.end()
         self.assertEqual([], self.freed)
 
