@@ -29,6 +29,10 @@ case $VENV in
     *) VENV=$PWD/$VENV ;;
 esac
 
+# Tests, services and commands are many processes. Without byte code on the
+# disk each of them compiles OpenStack anew, which takes it seconds.
+unset PYTHONDONTWRITEBYTECODE
+
 make_venv() {
     # Two scripts that start together must not both install. The lock is on
     # the directory itself, so no file is left behind.
