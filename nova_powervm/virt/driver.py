@@ -322,7 +322,7 @@ class PowerVMDriver(moves.Moves, unsupported.Unsupported):
         """Return the uptime of the management partition, as Nova shows it."""
         seconds = self._services().host.uptime()
         if not seconds:
-            # Nova's API handles this without an error in the log.
+            # Nova's API then shows none; nova-compute logs a traceback.
             raise NotImplementedError()
         return translation.uptime(seconds)
 

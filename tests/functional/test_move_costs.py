@@ -29,6 +29,13 @@ from tests.functional import one_time_use
 from tests.functional import pools
 from tests.functional import requests_seen
 
+#: Polls, what the event of an earlier step may lead to, and what a process
+#: reads once.
+_NOT_COUNTED = (
+    'Event.feed',
+    'LogicalPartition.feed',
+    'LogicalPartition.job_template',
+)
 _STOP = _START = ['LogicalPartition.job', 'Job.delete']
 _HOST = 'ManagedSystem.read'
 _LPAR = 'LogicalPartition.read'
@@ -88,8 +95,7 @@ class MoveCostTestCase(moving.MovingTestCase):
     def measure(self, work, *arguments, **options):
         """Do something; return its requests to each host and to Placement.
 
-        Polls for events are not counted, nor the template of jobs, which a
-        process reads once.
+        Leave out what does not belong to it.
         """
         self.recorder.take()
         for host in self.hosts:
@@ -99,8 +105,7 @@ class MoveCostTestCase(moving.MovingTestCase):
             host: [
                 record['label']
                 for record in self.control(host).journal()
-                if record['label']
-                not in ('Event.feed', 'LogicalPartition.job_template')
+                if record['label'] not in _NOT_COUNTED
             ]
             for host in self.hosts
         }
