@@ -163,6 +163,16 @@ class SwapTest(SizesTestCase):
             if mapping['name'] != self.stored[1].name
         ]
 
+    def test_swap_disk_fits_if_size_and_mapping_do(self):
+        for swap, fits in ((SWAP, True), (LARGER_SWAP, False), (None, False)):
+            with self.subTest(swap):
+                self.assertIs(fits, self.disks.swap_fits(self.lpar, swap))
+        self.disks._mappings.detach(self.lpar, self.stored[1].name)
+        self.assertFalse(self.disks.swap_fits(self.lpar, SWAP))
+        self.disks.fit_swap(self.lpar, None)
+        self.assertTrue(self.disks.swap_fits(self.lpar, None))
+        self.assertFalse(self.disks.swap_fits(self.lpar, SWAP))
+
     def test_swap_disk_of_right_size_stays_as_it_is(self):
         self.control.clear_journal()
         before = self.control.state()
