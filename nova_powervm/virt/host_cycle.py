@@ -1,0 +1,218 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""What nova-compute does once a minute: read the host, publish, clean up."""
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import nova.conf
+from nova import exception as nova_exception
+from nova.virt import node as virt_node
+from oslo_log import log as logging
+
+from nova_powervm import exception
+from nova_powervm.ops import host as host_ops
+from nova_powervm.virt import driver_base
+from nova_powervm.virt import errors
+from nova_powervm.virt import interrupted_evacuations
+from nova_powervm.virt import interrupted_moves
+from nova_powervm.virt import services
+from nova_powervm.virt import translation
+from nova_powervm.virt.provider_tree import writing
+
+CONF = nova.conf.CONF
+LOG = logging.getLogger(__name__)
+
+
+@errors.translate_errors
+class HostCycle(driver_base.DriverBase):
+    """The two steps of a cycle of Nova's resource tracker."""
+
+    def _local_uuid(self) -> str:
+        """Return Nova's uuid of this node, reading it once.
+
+        Do not call this in init_host: reading may write a new uuid, and Nova
+        checks afterwards that an existing service has not lost its uuid.
+        """
+        if self._node_uuid is None:
+            self._node_uuid = str(virt_node.get_local_node_uuid())
+        return self._node_uuid
+
+    def get_available_resource(self, nodename: str) -> dict[str, Any]:
+        """Read the host, and the inventory file if it has changed.
+
+        This does all REST requests and file reads of a cycle, because Nova
+        does not hold its lock here.
+        """
+        # Even if the first cycle fails, a later one must not remove orphan
+        # disks: builds may be in progress then.
+        is_first_cycle, self._is_first_cycle = self._is_first_cycle, False
+        running = self._services()
+        # Not before: while nova-compute starts, Nova resumes guests one after
+        # another, and would take a stop event for those that are still off.
+        running.listen()
+        running.provider_tree.recover_deleted(self._local_uuid())
+        if is_first_cycle:
+            self._give_up_evacuations(running)
+        self._end_interrupted_moves(at_start=is_first_cycle)
+        self._remove_leftovers(running, with_orphans=is_first_cycle)
+        running.network.clean_up()
+        self._deferred_starts.retry(self._nodename())
+        running.inventory.refresh()
+        snapshot = running.host.read()
+        self._report_misplaced(running, snapshot)
+        return {
+            'uuid': self._local_uuid(),
+            **translation.available_resource(snapshot, nodename),
+        }
+
+    def _give_up_evacuations(self, running: services.Services) -> None:
+        """Give up evacuations to this host, without failing the cycle."""
+        interrupted = interrupted_evacuations.InterruptedEvacuations(
+            self.virtapi, running.removal.note_leftover
+        )
+        try:
+            interrupted.give_up(self._nodename(), self._local_uuid())
+        except Exception:
+            LOG.exception(
+                'Interrupted evacuations could not be given up; the next '
+                'start of nova-compute tries again.'
+            )
+
+    def _end_interrupted_moves(self, *, at_start: bool) -> None:
+        """End moves that nobody continues, without failing the cycle."""
+        if self._interrupted_moves is None:
+            self._interrupted_moves = interrupted_moves.InterruptedMoves(
+                self.virtapi,
+                self._nodename(),
+                busy=self._reverting.__contains__,
+            )
+        try:
+            self._interrupted_moves.end(at_start=at_start)
+        except Exception:
+            LOG.exception(
+                'Interrupted moves could not be looked for. Those that '
+                'nova-compute was killed in are found by its next start.'
+            )
+
+    def _report_misplaced(
+        self, running: services.Services, snapshot: host_ops.Snapshot
+    ) -> None:
+        """Report LPARs on the wrong side, without failing the cycle."""
+        try:
+            running.misplaced.report(snapshot)
+        except Exception:
+            LOG.exception(
+                'LPARs on the wrong side could not be reported; the next '
+                'cycle tries again.'
+            )
+
+    def _remove_leftovers(
+        self, running: services.Services, *, with_orphans: bool
+    ) -> None:
+        """Remove the remains of failed builds, without failing the cycle.
+
+        :param with_orphans: Whether this is the first cycle. At that time no
+            build is in progress, because nova-compute accepts no requests
+            yet, and Nova has verified the identity of the host.
+        """
+        hosted = functools.partial(running.records.hosted, self._nodename())
+        jobs: list[tuple[str, Callable[[], None]]] = [
+            (
+                'LPARs',
+                functools.partial(running.removal.remove_leftovers, hosted),
+            )
+        ]
+        if with_orphans:
+            jobs += [
+                (
+                    'disks',
+                    functools.partial(
+                        running.removal.remove_orphan_disks, hosted
+                    ),
+                ),
+                (
+                    'evacuations',
+                    functools.partial(
+                        running.removal.remove_abandoned,
+                        functools.partial(
+                            running.records.abandoned, host=self._nodename()
+                        ),
+                    ),
+                ),
+                # Of servers that were deleted while their host was down.
+                ('shared disks', running.pool_orphans.remove),
+            ]
+        for what, job in jobs:
+            try:
+                job()
+            except exception.PowerVMError as error:
+                LOG.warning(
+                    'Remaining %s of builds could not be removed: %s',
+                    what,
+                    error,
+                )
+            except Exception:
+                # Nova's database may fail, too; devices must be managed
+                # nevertheless.
+                LOG.exception(
+                    'Remaining %s of builds could not be removed', what
+                )
+
+    def update_provider_tree(
+        self, provider_tree: Any, nodename: str, allocations: Any = None
+    ) -> None:
+        """Publish the host's resources and one provider for each slot.
+
+        Use the last reading of the host instead of asking it, because Nova
+        holds its lock here.
+
+        :raises nova.exception.InvalidConfiguration: Placement did not report
+            what has changed. In a running service this is the only error
+            that Nova logs without a traceback.
+        """
+        self._refused_rebuilds.restore_allocations()
+        running = self._services()
+        snapshot = running.host.last_or_read()
+        self._update_root(provider_tree, nodename, snapshot)
+        try:
+            running.provider_tree.update(provider_tree, nodename, snapshot)
+        except exception.PlacementUnanswered as error:
+            if not running.claims.published.is_complete:
+                # InvalidConfiguration would stop a starting service.
+                raise
+            raise nova_exception.InvalidConfiguration(str(error)) from error
+
+    def _update_root(
+        self, provider_tree: Any, nodename: str, snapshot: host_ops.Snapshot
+    ) -> None:
+        """Publish the processors, memory and disk of the host."""
+        view, disk = snapshot.view, snapshot.disk
+        disk_reserved = self._get_reserved_host_disk_gb_from_config()
+        present = provider_tree.data(nodename).inventory
+        inventory = writing.root_inventory(
+            {
+                writing.VCPU: writing.RootResource(
+                    view.vcpus, CONF.reserved_host_cpus
+                ),
+                writing.MEMORY_MB: writing.RootResource(
+                    view.memory_mb, CONF.reserved_host_memory_mb
+                ),
+                writing.DISK_GB: writing.RootResource(
+                    disk.total_gb, disk.reserved_gb + disk_reserved
+                ),
+            },
+            self._get_allocation_ratios(present),
+        )
+        provider_tree.update_inventory(nodename, inventory)
