@@ -19,6 +19,7 @@ operator to see.
 
 import time
 from collections.abc import Callable
+from collections.abc import Collection
 from collections.abc import Mapping
 
 from oslo_log import log as logging
@@ -69,7 +70,7 @@ class MisplacedLpars:
         :param snapshot: The last reading of the host.
         :raises exception.PowerVMError: The host refused or did not answer.
         """
-        self._search()
+        self._search(snapshot.misplaced)
         found = {**self._without_slots, **snapshot.misplaced}
         still_logged = {}
         for lpar, misplaced in sorted(found.items()):
@@ -79,7 +80,8 @@ class MisplacedLpars:
                 still_logged[lpar] = misplaced
         self._logged = still_logged
 
-    def _search(self) -> None:
+    def _search(self, known: Collection[str]) -> None:
+        """Search among all LPARs but those that are known."""
         now = self._clock()
         if (
             self._searched_at is not None
@@ -87,17 +89,19 @@ class MisplacedLpars:
         ):
             return
         self._without_slots = self._records.misplaced(
-            self._partitions.names(), self._nodename
+            self._partitions.names().keys() - known, self._nodename
         )
         self._searched_at = now
 
     def _log(self, uuid: str, misplaced: ownership.Misplaced) -> bool:
-        """Log an LPAR; return whether it is there.
+        """Log an LPAR; return whether it is still on the wrong side.
 
-        A move may have ended since the host was read: then its LPAR is gone.
+        Since it was found, a move may have removed it, or come back to it.
         """
         lpar = self._partitions.find(uuid)
-        if lpar is None:
+        if lpar is None or uuid not in self._records.misplaced(
+            [uuid], self._nodename
+        ):
             return False
         LOG.error(
             'LPAR %(name)s (%(uuid)s, %(state)s) is on the wrong side: '

@@ -27,7 +27,8 @@ class Host:
 
     def __init__(self, *lpars):
         self.lpars = {lpar.uuid: lpar for lpar in lpars}
-        self.elsewhere = {}
+        self.elsewhere = set()
+        self.owners = ()
         self.failing = False
 
     def names(self):
@@ -39,7 +40,11 @@ class Host:
         return self.lpars.get(uuid)
 
     def misplaced(self, lpars, host):
-        return {u: self.elsewhere[u] for u in lpars if u in self.elsewhere}
+        return {
+            uuid: ELSEWHERE
+            for uuid in lpars
+            if uuid in self.elsewhere or uuid in self.owners
+        }
 
 
 class MisplacedLparsTest(unittest.TestCase):
@@ -52,6 +57,7 @@ class MisplacedLparsTest(unittest.TestCase):
 
     def report(self, *owners):
         """Report with LPARs on the wrong side that own slots."""
+        self.host.owners = owners
         return self.watch.report(
             host.Snapshot(
                 values.view(),
@@ -87,7 +93,7 @@ class MisplacedLparsTest(unittest.TestCase):
         self.lines(values.LPAR)
 
     def test_first_report_finds_lpars_without_slots(self):
-        self.host.elsewhere = {values.LPAR: ELSEWHERE}
+        self.host.elsewhere = {values.LPAR}
         self.lines()
         self.assert_silent()
 
@@ -95,7 +101,7 @@ class MisplacedLparsTest(unittest.TestCase):
         self,
     ):
         self.assert_silent()
-        self.host.elsewhere = {values.LPAR: ELSEWHERE}
+        self.host.elsewhere = {values.LPAR}
         self.now += misplaced_lpars.SEARCH_SECONDS - 1
         self.assert_silent()
         self.now += 1
@@ -105,8 +111,16 @@ class MisplacedLparsTest(unittest.TestCase):
     def test_lpar_that_a_move_has_deleted_meanwhile_is_not_logged(self):
         self.assert_silent(values.OTHER_LPAR)
 
+    def test_lpar_that_its_instance_came_back_to_is_not_logged(self):
+        self.now += misplaced_lpars.SEARCH_SECONDS
+        self.host.elsewhere = {values.LPAR}
+        self.host.failing = True
+        self.assertRaises(ValueError, self.report)
+        self.host.failing, self.host.elsewhere = False, set()
+        self.assert_silent()
+
     def test_report_that_failed_is_repeated(self):
-        self.host.elsewhere = {values.LPAR: ELSEWHERE}
+        self.host.elsewhere = {values.LPAR}
         self.host.failing = True
         self.assertRaises(ValueError, self.report)
         self.host.failing = False
