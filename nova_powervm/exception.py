@@ -443,6 +443,17 @@ class DiskInUse(PowerVMError):
     )
 
 
+class DiskNotConnected(PowerVMError):
+    """The root disk of an LPAR that is to start is not connected to it."""
+
+    code = 'powervm.disk.disconnected'
+    elsewhere = False
+    message = (
+        'Disk {name} is not connected to LPAR {lpar}, so a guest could not '
+        'start. Reboot the server hard: that connects its disks.'
+    )
+
+
 class PortRefused(PowerVMError):
     """A port cannot be connected."""
 

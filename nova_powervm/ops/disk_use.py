@@ -19,6 +19,7 @@ from collections.abc import Collection
 from collections.abc import Iterable
 
 from nova_powervm import exception
+from nova_powervm.instance import storage
 from nova_powervm.ops import disk_interfaces
 
 
@@ -32,7 +33,7 @@ def check_unused(disks: Iterable[disk_interfaces.PoolDisk]) -> None:
             raise exception.DiskInUse(name=known.stored.name)
 
 
-def check_start(disks: disk_interfaces.Disks, lpar: str) -> None:
+def check_still_unused(disks: disk_interfaces.Disks, lpar: str) -> None:
     """Refuse to start an LPAR whose disks another one uses.
 
     Ask the pool, if the disks are in one, just before the start.
@@ -42,6 +43,25 @@ def check_start(disks: disk_interfaces.Disks, lpar: str) -> None:
     """
     if disks.pool is not None:
         check_unused(disks.pool.disks(lpar))
+
+
+def check_start(disks: disk_interfaces.Disks, lpar: str) -> None:
+    """Refuse to start an LPAR that another one uses the disks of, or without.
+
+    A move that was interrupted may have disconnected them.
+
+    :param lpar: Upper-case PowerVM uuid of an LPAR that is off.
+    :raises exception.DiskInUse: A running LPAR uses one of its disks.
+    :raises exception.DiskNotConnected: Its root disk is in the pool, and not
+        connected to it.
+    """
+    if disks.pool is None:
+        return
+    found = disks.pool.disks(lpar)
+    check_unused(found)
+    roots = {k.stored.name for k in found if storage.is_root(k.disk.role)}
+    for name in sorted(roots.difference(disks.attached(lpar))):
+        raise exception.DiskNotConnected(name=name, lpar=lpar)
 
 
 def only(

@@ -150,7 +150,7 @@ class LifecycleOps:
         if instance.power_on:
             if instance.keeps_disks:
                 # Plugging may have waited for minutes.
-                disk_use.check_start(self._disks, lpar.uuid)
+                disk_use.check_still_unused(self._disks, lpar.uuid)
             self._partitions.power_on(lpar)
             LOG.info(
                 'Started LPAR %s.',

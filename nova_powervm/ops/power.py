@@ -86,6 +86,7 @@ class PowerOps:
             slots.
         :raises exception.ClaimFailed: A missing slot cannot be assigned.
         :raises exception.DiskInUse: Another LPAR uses one of its disks.
+        :raises exception.DiskNotConnected: Its root disk is not connected.
         :raises exception.PortRefused: A missing adapter cannot be created.
         :raises exception.PortsUnknown: Neutron did not report its ports.
         """
@@ -219,6 +220,7 @@ class PowerOps:
         :raises exception.SlotsDiffer: It has an additional slot.
         :raises exception.ClaimFailed: A missing slot cannot be assigned.
         :raises exception.DiskInUse: Another LPAR uses one of its disks.
+        :raises exception.DiskNotConnected: Its root disk is not connected.
         :raises exception.PortRefused: A missing adapter cannot be created.
         :raises exception.PortsUnknown: Neutron did not report its ports.
         """

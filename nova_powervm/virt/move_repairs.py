@@ -62,11 +62,7 @@ class MoveRepairs(builds.Builds):
         """
         has_failed = instance_moves.has_failed(instance)
         if has_failed:
-            if instance.flavor.root_gb:
-                # Nothing can be reverted any more.
-                instance.system_metadata.setdefault(
-                    GROWTH_KEY, str(instance.flavor.root_gb)
-                )
+            self._record_size(instance)
             self._restore(
                 context,
                 instance,
@@ -75,14 +71,12 @@ class MoveRepairs(builds.Builds):
                 requests,
                 keeps_swap=False,
             )
-        self._grow_root(instance)
-        try:
-            restart()
-        except exception.PartitionNotFound:
+        elif self._lacks_disks(instance):
             self._build_recorded(
                 context, instance, block_device_info, requests
             )
-            restart()
+        self._grow_root(instance)
+        restart()
         if has_failed:
             self._forget_move(instance, requests)
 
@@ -160,20 +154,18 @@ class MoveRepairs(builds.Builds):
         that is not off is the instance's, whatever it has. The source of a
         move has given up a swap disk whose size changes, and gets a new one.
         """
+        running = self._services()
+        lpar = running.partitions.find(driver_base.lpar_of(instance))
+        if lpar and running.power.is_running(lpar):
+            return False
         names = {
             known.stored.name
             for known in self._kept_disks(instance)
             if known.disk.role != storage.SWAP
         }
-        if not names:
-            return False
-        running = self._services()
-        lpar = running.partitions.find(driver_base.lpar_of(instance))
         if lpar is None:
-            return True
-        return not running.power.is_running(lpar) and not (
-            names <= set(running.disks.attached(lpar.uuid))
-        )
+            return bool(names)
+        return not names <= set(running.disks.attached(lpar.uuid))
 
     def _build_recorded(
         self,
@@ -188,7 +180,9 @@ class MoveRepairs(builds.Builds):
 
         :raises exception.PartitionNotFound: Its disks are not in a pool, and
             nothing else is left of it.
+        :raises exception.ClaimFailed: It has slots of another host.
         """
+        self._check_slots_of_host(instance)
         if not self._kept_disks(instance):
             raise exception.PartitionNotFound(
                 uuid=driver_base.lpar_of(instance)
@@ -220,6 +214,22 @@ class MoveRepairs(builds.Builds):
             self._services().lifecycle.spawn(build)
         accelerator_requests.record_slots(instance, requests)
 
+    def _check_slots_of_host(self, instance: Any) -> None:
+        """Refuse slots of another host, which may have the same numbers.
+
+        If its message cannot be sent to the destination, Nova gives the
+        allocations back to the source, but leaves the instance on the
+        destination.
+        """
+        stored = instance_records.stored_slots(instance.resources)
+        if stored.keys() - self._services().claims.published.providers.keys():
+            raise exception.ClaimFailed(
+                instance=instance.uuid,
+                reason='Nova has recorded the instance on this host, but its '
+                'slots are those of another host, which its move came from. '
+                'See "If a move fails" in the guide to moves',
+            )
+
     def _record_growth(self, instance: Any) -> None:
         """Record that the root disk is to grow to the flavor's size.
 
@@ -229,6 +239,13 @@ class MoveRepairs(builds.Builds):
         old, new = instance.old_flavor, instance.flavor
         if old is None or new.root_gb > old.root_gb:
             instance.system_metadata[GROWTH_KEY] = str(new.root_gb)
+
+    def _record_size(self, instance: Any) -> None:
+        """Record the root disk's size after a move that cannot be reverted."""
+        if instance.flavor.root_gb:
+            instance.system_metadata.setdefault(
+                GROWTH_KEY, str(instance.flavor.root_gb)
+            )
 
     def _grow_root(self, instance: Any) -> None:
         """Grow a root disk as recorded; leave the record if this fails."""

@@ -13,6 +13,9 @@
 
 import base64
 
+import fixtures
+from nova.compute import rpcapi
+
 from tests.functional import base
 from tests.functional import moving
 from tests.functional import one_time_use
@@ -226,6 +229,39 @@ class PoolMoveTest(PoolMoveTestCase):
         self.assertEqual('running', self.lpar(server, 'host2').state)
         self.assertEqual(3, len(self.mapped(server, 'host2')))
         self.assertEqual(WRITTEN, self.bytes_of(server))
+
+    def story_server_without_its_disk_is_not_started_but_rebooted_hard(self):
+        server = self._stop_server(self.boot_on_first(swap=512))
+        mapped = self.mapped(server, 'host1')
+        services = self.computes['host1'].manager.driver._services()
+        services.disks.remove(self.lpar_uuid(server), delete=False)
+        self.api.post_server_action(server['id'], {'os-start': None})
+        event = self._wait_for_action('start', server, 'Error')
+        self.assertIn('Reboot the server hard', event['details'])
+        self.assertEqual('not activated', self.lpar(server).state)
+        server = self.reboot_hard(server)
+        self.assertEqual('running', self.lpar(server).state)
+        self.assertEqual(mapped, self.mapped(server, 'host1'))
+        self.assertEqual(WRITTEN, self.bytes_of(server, 'host1'))
+
+    def story_server_that_never_left_is_recorded_at_home_again(self):
+        server = self.boot_on_first()
+        (old,) = self.owned(server)
+        with fixtures.MockPatchObject(
+            rpcapi.ComputeAPI, 'finish_resize', side_effect=RuntimeError
+        ):
+            server = self.migrate(server, expected='ERROR')
+        self.assertEqual('host2', server['OS-EXT-SRV-ATTR:host'])
+        server = self.reboot_hard(server, 'ERROR')
+        self.assertIn('are those of another host', self.fault(server))
+        self.assertIsNone(self.lpar(server, 'host2'))
+        self.restart_host('host1')
+        server = self.reboot_hard(server)
+        self.assertEqual('host1', server['OS-EXT-SRV-ATTR:host'])
+        self.assertEqual('running', self.lpar(server).state)
+        self.assertEqual({old}, self.owned(server))
+        self.assertEqual({old}, self.slots_of(server['id']))
+        self.assertEqual(WRITTEN, self.bytes_of(server, 'host1'))
 
     def story_hard_reboot_builds_missing_lpar(self):
         server = self.boot_on_first()
