@@ -42,8 +42,10 @@ class Remedy(enum.StrEnum):
     FAIL_REVERT = 'fail revert'
     #: The server waits for its user's decision, as it should.
     AWAIT_DECISION = 'await decision'
-    #: The same, but its record has the slots of the source already.
-    UNDO_REVERT = 'undo revert'
+    #: The destination removes the server once more, and the revert goes on.
+    REPEAT_REVERT = 'repeat revert'
+    #: The source takes the server back, as it should.
+    FINISH_REVERT = 'finish revert'
     #: The server is confirmed.
     CONFIRM = 'confirm'
 
@@ -176,13 +178,13 @@ AWAITED = (
         _DESTINATION,
         Remedy.FAIL_UNFINISHED,
     ),
-    # revert_resize; it may also have been killed, or the remedy itself.
+    # revert_resize; it may also have been killed.
     _row(
         'finished reverting',
         'resize_reverting',
         _DESTINATION,
         _DESTINATION,
-        Remedy.AWAIT_DECISION,
+        Remedy.REPEAT_REVERT,
     ),
     # finish_revert_resize.
     _row(
@@ -190,7 +192,7 @@ AWAITED = (
         'resize_reverting',
         _SOURCE,
         _DESTINATION,
-        Remedy.UNDO_REVERT,
+        Remedy.FINISH_REVERT,
     ),
 )
 

@@ -49,7 +49,12 @@ _TASKS = (
     task_states.RESIZE_REVERTING,
 )
 #: Statuses of moves that are over and may have left something.
-_ENDED = (move_records.REVERTED, 'error', 'confirmed')
+_ENDED = (
+    move_records.REVERTED,
+    'error',
+    move_records.FAILED,
+    'confirmed',
+)
 #: What must not change for a move to count as interrupted.
 _State = tuple[str, str | None, str | None]
 
@@ -100,9 +105,32 @@ class InterruptedMoves:
             row = self._find_row(migration, instance, at_start=at_start)
             if row:
                 self._resolve(migration, row)
+        self._release_claims(at_start=at_start)
         if at_start or self._clock() - self._freed_at >= LOST_SECONDS:
             self._freed_at = self._clock()
             self._free_left_allocations(at_start=at_start)
+
+    def _release_claims(self, *, at_start: bool) -> None:
+        """Let Nova's resource tracker forget failed moves.
+
+        Of one within this host, the LPAR has the slots of one side, which are
+        allocated to it; those of the other are free. Of one that is not the
+        last of its instance, the tracker would count slots of the last.
+        """
+        failed = _read_migrations(self._host, ('error',), _RECENT)
+        resting = {
+            instance.uuid
+            for instance in _read_instances(m.instance_uuid for m in failed)
+            if instance.task_state is None
+            and instance.vm_state != vm_states.RESIZED
+        }
+        for migration in failed:
+            is_within = migration.source_compute == migration.dest_compute
+            if (is_within and migration.instance_uuid in resting) or (
+                at_start and not _is_last(migration)
+            ):
+                migration.status = move_records.FAILED
+                migration.save()
 
     def _free_left_allocations(self, *, at_start: bool) -> None:
         """Free what the last moves from this host have left in Placement.
@@ -125,7 +153,9 @@ class InterruptedMoves:
     def _free(self, migration: Any) -> None:
         uuid = migration.instance_uuid
         try:
-            self._remedies.free_allocations(migration, _find_instance(uuid))
+            instance = _find_instance(uuid)
+            self._remedies.free_allocations(migration, instance)
+            self._remedies.take_home(migration, instance)
         except Exception:
             LOG.exception(
                 'Allocations of the migration %(migration)s of instance '
@@ -182,6 +212,7 @@ class InterruptedMoves:
             )
         else:
             self._dead.pop(migration.id, None)
+            self._seen.pop(migration.id, None)
 
 
 def _has_rested(migration: Any) -> bool:

@@ -37,6 +37,10 @@ MOVING = (
 #: The status that a revert has from the moment when the destination has given
 #: up its claim. The source has yet to take the instance back.
 REVERTED = 'reverted'
+#: The status of a failed move that has left no claims. Nova's resource tracker
+#: counts the slots of both sides of one in status 'error', as long as the
+#: instance has a migration context: builds that get one of them would fail.
+FAILED = 'failed'
 #: Further statuses of live migrations in progress.
 _MOVING_LIVE = ('queued', 'preparing', 'running')
 

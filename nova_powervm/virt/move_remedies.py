@@ -18,7 +18,9 @@ from typing import Any
 
 from nova import context as nova_context
 from nova import exception as nova_exception
+from nova import objects
 from nova.compute import power_state
+from nova.compute import rpcapi
 from nova.compute import utils as compute_utils
 from nova.compute import vm_states
 from nova.network import neutron
@@ -26,6 +28,7 @@ from oslo_log import log as logging
 
 from nova_powervm.instance import interrupted_move
 from nova_powervm.instance.interrupted_move import Remedy
+from nova_powervm.virt import move_records
 
 LOG = logging.getLogger(__name__)
 
@@ -61,7 +64,8 @@ class MoveRemedies:
             Remedy.FAIL_UNFINISHED: self._fail_unfinished,
             Remedy.FAIL_REVERT: self._fail_revert,
             Remedy.AWAIT_DECISION: self._await_decision,
-            Remedy.UNDO_REVERT: self._undo_revert,
+            Remedy.REPEAT_REVERT: self._repeat_revert,
+            Remedy.FINISH_REVERT: self._finish_revert,
             Remedy.CONFIRM: self._confirm,
         }
 
@@ -118,13 +122,51 @@ class MoveRemedies:
         if (
             instance
             and instance.host == self._host
+            and migration.status != 'confirmed'
             and _belong_to_instance(
-                held, self._allocations(context, instance.uuid), instance
+                held,
+                self._allocations(context, instance.uuid),
+                migration,
+                instance,
             )
         ):
             self._return_allocations(context, migration, instance)
         else:
             self._delete_allocations(context, migration)
+
+    def take_home(self, migration: Any, instance: Any) -> None:
+        """Record an instance on this host again, if it has never left.
+
+        If Nova cannot send its message to the destination, it gives the
+        allocations back, but has recorded the instance there.
+
+        :param migration: A migration from this host that is over.
+        :param instance: Its instance; None if that is deleted.
+        :raises nova.exception.NovaException: Placement did not answer.
+        """
+        context = nova_context.get_admin_context()
+        if not _is_stranded(migration, instance):
+            return
+        source, destination = (
+            objects.ComputeNode.get_first_node_by_host_for_old_compat(
+                context, host
+            )
+            for host in (migration.source_compute, migration.dest_compute)
+        )
+        held = self._allocations(context, instance.uuid)
+        if source.uuid not in held or destination.uuid in held:
+            return
+        LOG.warning(
+            'The instance is recorded on host %(destination)s, to which its '
+            'move has not begun, but has its allocations here: recording it '
+            'here again. Reboot it hard.',
+            {'destination': instance.host},
+            instance=instance,
+        )
+        instance.host = migration.source_compute
+        instance.node = migration.source_node
+        instance.compute_id = source.id
+        instance.save(expected_task_state=[None])
 
     def _take_back(
         self,
@@ -136,7 +178,7 @@ class MoveRemedies:
         instance.task_state = None
         instance.save(expected_task_state=list(row.tasks))
         self._return_allocations(context, migration, instance)
-        _set_status(migration, 'error')
+        _set_status(migration, move_records.FAILED)
 
     def _fail(
         self,
@@ -196,16 +238,31 @@ class MoveRemedies:
         instance.task_state = None
         instance.save(expected_task_state=list(row.tasks))
 
-    def _undo_revert(
+    def _repeat_revert(
         self,
         context: Any,
         migration: Any,
         instance: Any,
         row: interrupted_move.Row,
     ) -> None:
-        instance.apply_migration_context()
-        instance.save(expected_task_state=list(row.tasks))
-        self._await_decision(context, migration, instance, row)
+        """Send Nova's message to this host again.
+
+        Nobody may confirm the move instead: the LPAR may be gone.
+        """
+        rpcapi.ComputeAPI().revert_resize(
+            context, instance, migration, self._host, None
+        )
+
+    def _finish_revert(
+        self,
+        context: Any,
+        migration: Any,
+        instance: Any,
+        row: interrupted_move.Row,
+    ) -> None:
+        rpcapi.ComputeAPI().finish_revert_resize(
+            context, instance, migration, self._host, None
+        )
 
     def _confirm(
         self,
@@ -256,7 +313,8 @@ _WORDS = {
     Remedy.FAIL_UNFINISHED: 'the server is in ERROR; reboot it hard',
     Remedy.FAIL_REVERT: 'the server is in ERROR on the source; reboot it hard',
     Remedy.AWAIT_DECISION: 'confirm or revert it again',
-    Remedy.UNDO_REVERT: 'revert it again',
+    Remedy.REPEAT_REVERT: 'the revert is repeated',
+    Remedy.FINISH_REVERT: 'the revert is continued',
     Remedy.CONFIRM: 'the server is confirmed',
 }
 
@@ -270,23 +328,41 @@ def _is_over(migration: Any, instance: Any) -> bool:
     )
 
 
+def _is_stranded(migration: Any, instance: Any) -> bool:
+    """Return whether an instance may wrongly be on the destination."""
+    return (
+        instance is not None
+        and migration.status == 'error'
+        and migration.source_compute != migration.dest_compute
+        and instance.host == migration.dest_compute
+        and instance.task_state is None
+        and instance.vm_state == vm_states.ERROR
+    )
+
+
 def _belong_to_instance(
-    held: Mapping[str, Any], own: Mapping[str, Any], instance: Any
+    held: Mapping[str, Any],
+    own: Mapping[str, Any],
+    migration: Any,
+    instance: Any,
 ) -> bool:
     """Return whether a migration holds what its instance should have.
 
     After a move in place both have allocations of this host: then the slots
-    that Nova recorded with the instance decide.
+    decide that Nova recorded with the instance, or else its flavor.
 
     :param held: Allocations of the migration by provider.
     :param own: Those of the instance.
+    :param migration: A move that was not confirmed.
     :param instance: An instance of this host.
     """
     if held.keys().isdisjoint(own):
         return True
     wanted = _slot_providers(instance.resources)
     known = wanted | _moving_providers(instance.migration_context)
-    return held.keys() & known == wanted != own.keys() & known
+    if held.keys() & known != own.keys() & known:
+        return held.keys() & known == wanted
+    return bool(instance.instance_type_id == migration.old_instance_type_id)
 
 
 def _moving_providers(context: Any) -> set[str]:

@@ -311,6 +311,11 @@ class MoveSweepTestCase(move_sites.MoveSiteTestCase):
             if lpar['state'] != 'not activated'
         ]
         self.assertLessEqual(len(running), 1, running)
+        for host in running:
+            self.assertIn(
+                self.disk_name(server),
+                {mapping['name'] for mapping in self.mappings(host)},
+            )
         self.assertEqual(self.root, self.root_of(server)[1])
         self.assert_burns()
 
@@ -349,10 +354,23 @@ class MoveSweepTestCase(move_sites.MoveSiteTestCase):
                 for devices in self.case.devices
             ],
         )
+        self.assertEqual(slots.keys(), self.tracked())
         self.assert_disks(record, server, host)
         self.assertEqual(1, len(self.adapters(server, host)))
         self.assert_burns()
         self.assert_clean_audit()
+
+    def tracked(self):
+        """Return the slots that Nova's resource trackers count as taken."""
+        return {
+            (host, int(found.identifier, 16))
+            for host in self.host_names
+            for classes in self.computes[
+                host
+            ].manager.rt.assigned_resources.values()
+            for resources in classes.values()
+            for found in resources
+        }
 
     def assert_disks(self, record, server, host):
         """Verify disks, their sizes, contents and mappings."""

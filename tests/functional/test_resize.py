@@ -11,6 +11,9 @@
 # under the License.
 """Servers are resized on the host where they are."""
 
+import fixtures
+from nova.scheduler.client import report
+
 from tests.functional import base
 from tests.functional import moving
 from tests.functional import one_time_use
@@ -105,6 +108,52 @@ class ResizeTest(moving.MovingTestCase):
         self.assertEqual(set(), self.slots_of(migration))
         self.assertEqual(new, self.slots_of(server['id']))
         self.assertEqual(new, self.owned(server))
+
+    def story_failed_revert_keeps_no_device_from_others(self):
+        server = self.boot(base.gpu_groups(1), disk=1)
+        server = self.resize(server, base.gpu_groups(1))
+        (new,) = self.owned(server)
+        self.control('host1').plan_job('PowerOn', 'HSCL0000 No.')
+        server = self.revert(server, 'ERROR')
+        (old,) = self.owned(server)
+        self._run_periodics()
+        free = self.slot_providers().keys() - {old}
+        others = [self.boot(base.gpu_groups(1)) for _ in free]
+        self.assertEqual(
+            free, set().union(*(self.owned(other) for other in others))
+        )
+        self.assertIn(new, free)
+
+    def story_allocations_that_placement_kept_back_are_returned(self):
+        server = self.boot({}, disk=1, memory_mb=512)
+        before = self._get_allocations_by_server_uuid(server['id'])
+        move = report.SchedulerReportClient.move_allocations
+        with fixtures.MockPatchObject(
+            report.SchedulerReportClient,
+            'move_allocations',
+            new=lambda client, context, consumer, target: (
+                target != server['id']
+                and move(client, context, consumer, target)
+            ),
+        ):
+            self.refuse_move(
+                server,
+                'resize',
+                flavorRef=self.make_flavor(
+                    base.gpu_groups(1), memory_mb=1024, ephemeral=1
+                ),
+            )
+        self.assertEqual(1, len(self.slots_of(server['id'])))
+        self.restart_host()
+        after = self._get_allocations_by_server_uuid(server['id'])
+        self.assertEqual(
+            [found['resources'] for found in before.values()],
+            [found['resources'] for found in after.values()],
+        )
+        self.assertEqual(
+            {},
+            self._get_allocations_by_server_uuid(self.migration_uuid(server)),
+        )
 
     def story_stopped_server_is_resized_and_stays_stopped(self):
         server = self._stop_server(self.boot(base.gpu_groups(1), disk=1))

@@ -326,6 +326,7 @@ class MoveRules(instance_rules.InstanceRules):
         trouble = self.trouble(node, trouble)
         with self.world.troubled(node, trouble):
             self.world.cycle(node)
+            self.world.deliver()
         self.done('wait for a message', node, trouble)
 
     @stateful.precondition(lambda self: self._misplaced())

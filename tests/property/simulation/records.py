@@ -238,6 +238,8 @@ class Database:
     def __init__(self, nova):
         self._nova = nova
         self.migrations = []
+        # Messages that hosts have sent to themselves: the step, its instance.
+        self.messages = []
 
     def add_migration(self, instance, target, kind):
         number = len(self.migrations) + 1
@@ -343,6 +345,12 @@ class Database:
                 type(error).__name__, str(error), ['traceback']
             ) from error
         return json.loads(json.dumps(answer))
+
+    def revert_resize(self, context, instance, migration, host, spec):
+        self.messages.append(('revert_resize', instance.uuid))
+
+    def finish_revert_resize(self, context, instance, migration, host, spec):
+        self.messages.append(('finish_revert_resize', instance.uuid))
 
     # Neutron: no instance has a port
 

@@ -114,14 +114,14 @@ class InterruptedMoveTest(unittest.TestCase):
             'resize_reverting',
             DESTINATION,
             DESTINATION,
-            Remedy.AWAIT_DECISION,
+            Remedy.REPEAT_REVERT,
         ),
         (
             'reverted',
             'resize_reverting',
             SOURCE,
             DESTINATION,
-            Remedy.UNDO_REVERT,
+            Remedy.FINISH_REVERT,
         ),
     )
     @ddt.unpack

@@ -15,6 +15,7 @@
 
 import datetime
 
+import ddt
 import fixtures
 from nova import context as nova_context
 from nova import exception as nova_exception
@@ -32,6 +33,7 @@ from nova_powervm.virt import move_remedies
 LOST = interrupted_moves.LOST_SECONDS
 
 
+@ddt.ddt
 class InterruptedMovesTest(test.TestCase):
     def setUp(self):
         super().setUp()
@@ -62,6 +64,9 @@ class InterruptedMovesTest(test.TestCase):
     def free_allocations(self, migration, instance):
         """Stand in for the remedies."""
         self.freed.append((migration.uuid, instance and instance.uuid))
+
+    def take_home(self, migration, instance):
+        """Stand in for the remedies."""
 
     def move(self, status, task, **changes):
         """Make the records of a move to this host."""
@@ -119,7 +124,17 @@ class InterruptedMovesTest(test.TestCase):
         self.migration.save()
         self.assertEqual([], self.end())
         self.now += LOST
-        self.assertEqual([Remedy.AWAIT_DECISION], self.end())
+        self.assertEqual([Remedy.REPEAT_REVERT], self.end())
+
+    def test_message_that_was_sent_again_is_awaited_anew(self):
+        self.move('reverting', 'resize_reverting')
+        self.end()
+        self.now += LOST
+        self.assertEqual([Remedy.REPEAT_REVERT], self.end())
+        self.now += 1
+        self.assertEqual([], self.end())
+        self.now += LOST
+        self.assertEqual([Remedy.REPEAT_REVERT], self.end())
 
     def test_step_in_progress_is_interrupted_only_at_start(self):
         self.move('post-migrating', 'resize_finish')
@@ -199,7 +214,7 @@ class InterruptedMovesTest(test.TestCase):
         self.assertEqual([], self.freed)
 
     def test_allocations_of_moves_at_rest_are_freed_every_ten_minutes(self):
-        self.move('error', None, source_compute='host2')
+        self.move_away()
         freed = [(self.migration.uuid, self.instance.uuid)]
         later = timeutils.utcnow() + datetime.timedelta(seconds=LOST + 1)
         self.useFixture(timeutils_fixture.TimeFixture(later))
@@ -213,10 +228,56 @@ class InterruptedMovesTest(test.TestCase):
         self.assertEqual(freed, self.freed)
 
     def test_allocations_of_moves_that_just_ended_are_left_to_nova(self):
-        self.move('error', None, source_compute='host2')
+        self.move_away()
         self.now += LOST
         self.end()
         self.assertEqual([], self.freed)
+
+    def move_away(self):
+        """Make the records of a move from this host that has failed."""
+        self.move('error', None, source_compute='host2', dest_compute='host3')
+
+    def test_tracker_forgets_failed_move_before_another_at_start(self):
+        self.move_away()
+        last = objects.Migration(
+            self.context,
+            instance_uuid=self.instance.uuid,
+            status='error',
+            migration_type='migration',
+            source_compute='host1',
+            dest_compute='host3',
+        )
+        last.create()
+        for at_start, expected in ((False, 'error'), (True, 'failed')):
+            self.end(at_start=at_start)
+            found = objects.Migration.get_by_id(
+                self.context, self.migration.id
+            )
+            self.assertEqual(expected, found.status)
+        found = objects.Migration.get_by_id(self.context, last.id)
+        self.assertEqual('error', found.status)
+
+    @ddt.data(
+        ('error', None, 'active', 'host2', 'failed'),
+        ('error', None, 'error', 'host2', 'failed'),
+        ('error', 'rebooting_hard', 'error', 'host2', 'error'),
+        ('error', None, 'active', 'host3', 'error'),
+        ('finished', None, 'resized', 'host2', 'finished'),
+    )
+    @ddt.unpack
+    def test_tracker_forgets_failed_moves_in_place(
+        self, status, task, vm_state, destination, expected
+    ):
+        self.move(
+            status,
+            task,
+            source_compute='host2',
+            dest_compute=destination,
+            instance={'vm_state': vm_state},
+        )
+        self.end()
+        found = objects.Migration.get_by_id(self.context, self.migration.id)
+        self.assertEqual(expected, found.status)
 
     def test_failed_move_of_the_past_is_left_alone(self):
         self.move('error', None)
