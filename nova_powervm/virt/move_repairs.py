@@ -155,6 +155,8 @@ class MoveRepairs(builds.Builds):
         move has given up a swap disk whose size changes, and gets a new one.
         """
         running = self._services()
+        if running.disks.pool is None:
+            return False
         lpar = running.partitions.find(driver_base.lpar_of(instance))
         if lpar and running.power.is_running(lpar):
             return False

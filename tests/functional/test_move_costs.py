@@ -74,13 +74,14 @@ ARRIVE = [
 ]
 CLEAN_TARGET = [_UNITS, _LPAR, *_STOP, *_REMOVE]
 RETURN = [
-    _UNITS,
     _LPAR,
+    _UNITS,
     'VirtualIOServer.feed',
     _LPAR,
     _HOST,
     *_START_CHECKED,
     _UNITS,
+    'VirtualIOServer.feed',
     *_START,
 ]
 
