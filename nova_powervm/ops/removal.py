@@ -214,8 +214,9 @@ class RemovalOps:
         stems -= set(map(storage.stem, lpars.union(self._partitions.names())))
         if stems:
             LOG.warning(
-                'Removing the disks %(stems)s: interrupted builds left them, '
-                'and they belong to no instance of this host.',
+                'Removing the disks and media %(stems)s of this host alone: '
+                'interrupted builds or moves left them, and they belong to no '
+                'instance of this host.',
                 {'stems': ', '.join(f'{stem}*' for stem in sorted(stems))},
             )
             self._disks.remove_stems(stems)

@@ -940,7 +940,7 @@ class LeftoverDiskTest(DiskTestCase):
 
         self.assertEqual([], self.disks())
         self.assertIn(
-            f'Removing the disks {storage.stem(lpar)}*',
+            f'Removing the disks and media {storage.stem(lpar)}*',
             self.stdlog.logger.output,
         )
         instance.host = 'host1'
