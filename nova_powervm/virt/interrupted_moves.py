@@ -32,6 +32,7 @@ from oslo_utils import timeutils
 
 from nova_powervm.instance import interrupted_move
 from nova_powervm.instance.interrupted_move import Side
+from nova_powervm.virt import move_leftovers
 from nova_powervm.virt import move_records
 from nova_powervm.virt import move_remedies
 
@@ -78,6 +79,7 @@ class InterruptedMoves:
     ) -> None:
         self._busy = busy
         self._remedies = move_remedies.MoveRemedies(virtapi, host)
+        self._leftovers = move_leftovers.MoveLeftovers(virtapi, host)
         self._host = host
         self._clock = clock
         # By the id of a migration: its state at the start of nova-compute, if
@@ -154,8 +156,8 @@ class InterruptedMoves:
         uuid = migration.instance_uuid
         try:
             instance = _find_instance(uuid)
-            self._remedies.free_allocations(migration, instance)
-            self._remedies.take_home(migration, instance)
+            self._leftovers.free_allocations(migration, instance)
+            self._leftovers.take_home(migration, instance)
         except Exception:
             LOG.exception(
                 'Allocations of the migration %(migration)s of instance '

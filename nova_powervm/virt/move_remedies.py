@@ -18,7 +18,6 @@ from typing import Any
 
 from nova import context as nova_context
 from nova import exception as nova_exception
-from nova import objects
 from nova.compute import power_state
 from nova.compute import rpcapi
 from nova.compute import utils as compute_utils
@@ -28,6 +27,7 @@ from oslo_log import log as logging
 
 from nova_powervm.instance import interrupted_move
 from nova_powervm.instance.interrupted_move import Remedy
+from nova_powervm.virt import move_allocations
 from nova_powervm.virt import move_records
 
 LOG = logging.getLogger(__name__)
@@ -53,7 +53,7 @@ class MoveRemedies:
     """
 
     def __init__(self, virtapi: Any, host: str) -> None:
-        self._virtapi = virtapi
+        self._allocations = move_allocations.MoveAllocations(virtapi)
         self._host = host
         self._network = neutron.API()
         self._by_remedy: Mapping[
@@ -98,76 +98,6 @@ class MoveRemedies:
         context = nova_context.get_admin_context()
         self._by_remedy[row.remedy](context, migration, instance, row)
 
-    def free_allocations(self, migration: Any, instance: Any) -> None:
-        """Free what a migration that is over still holds of its source.
-
-        :param migration: A migration from this host.
-        :param instance: Its instance with resources and migration context;
-            None if that is deleted.
-        :raises nova.exception.NovaException: Placement did not answer.
-        """
-        context = nova_context.get_admin_context()
-        held = self._allocations(context, migration.uuid)
-        if not held or not _is_over(migration, instance):
-            return
-        LOG.warning(
-            'Migration %(migration)s of instance %(instance)s is over '
-            '(%(status)s), but holds allocations of this host: freeing them.',
-            {
-                'migration': migration.uuid,
-                'instance': migration.instance_uuid,
-                'status': migration.status,
-            },
-        )
-        if (
-            instance
-            and instance.host == self._host
-            and migration.status != 'confirmed'
-            and _belong_to_instance(
-                held,
-                self._allocations(context, instance.uuid),
-                migration,
-                instance,
-            )
-        ):
-            self._return_allocations(context, migration, instance)
-        else:
-            self._delete_allocations(context, migration)
-
-    def take_home(self, migration: Any, instance: Any) -> None:
-        """Record an instance on this host again, if it has never left.
-
-        If Nova cannot send its message to the destination, it gives the
-        allocations back, but has recorded the instance there.
-
-        :param migration: A migration from this host that is over.
-        :param instance: Its instance; None if that is deleted.
-        :raises nova.exception.NovaException: Placement did not answer.
-        """
-        context = nova_context.get_admin_context()
-        if not _is_stranded(migration, instance):
-            return
-        source, destination = (
-            objects.ComputeNode.get_first_node_by_host_for_old_compat(
-                context, host
-            )
-            for host in (migration.source_compute, migration.dest_compute)
-        )
-        held = self._allocations(context, instance.uuid)
-        if source.uuid not in held or destination.uuid in held:
-            return
-        LOG.warning(
-            'The instance is recorded on host %(destination)s, to which its '
-            'move has not begun, but has its allocations here: recording it '
-            'here again. Reboot it hard.',
-            {'destination': instance.host},
-            instance=instance,
-        )
-        instance.host = migration.source_compute
-        instance.node = migration.source_node
-        instance.compute_id = source.id
-        instance.save(expected_task_state=[None])
-
     def _take_back(
         self,
         context: Any,
@@ -177,7 +107,7 @@ class MoveRemedies:
     ) -> None:
         instance.task_state = None
         instance.save(expected_task_state=list(row.tasks))
-        self._return_allocations(context, migration, instance)
+        self._allocations.give_back(context, migration, instance)
         _set_status(migration, move_records.FAILED)
 
     def _fail(
@@ -191,7 +121,7 @@ class MoveRemedies:
 
         But keep the new flavor: the allocations on this host are for it.
         """
-        self._delete_allocations(context, migration)
+        self._allocations.delete(context, migration)
         _set_status(migration, 'error')
         _set_error(context, instance, row, _FAULT, self._host)
 
@@ -216,7 +146,7 @@ class MoveRemedies:
         row: interrupted_move.Row,
     ) -> None:
         """Do what Nova does if the source cannot finish a revert."""
-        self._return_allocations(context, migration, instance)
+        self._allocations.give_back(context, migration, instance)
         back = migration.obj_clone()
         back.dest_compute = migration.source_compute
         self._network.migrate_instance_finish(context, instance, back, None)
@@ -272,39 +202,12 @@ class MoveRemedies:
         row: interrupted_move.Row,
     ) -> None:
         """Do what Nova does once the source has given up its claim."""
-        self._delete_allocations(context, migration)
+        self._allocations.delete(context, migration)
         instance.drop_migration_context()
         _forget_flavors(instance)
         is_off = instance.power_state == power_state.SHUTDOWN
         instance.vm_state = vm_states.STOPPED if is_off else vm_states.ACTIVE
         instance.save(expected_task_state=list(row.tasks))
-
-    def _return_allocations(
-        self, context: Any, migration: Any, instance: Any
-    ) -> None:
-        """Give the instance what the migration holds of the source."""
-        if self._allocations(
-            context, migration.uuid
-        ) and not self._virtapi.reportclient.move_allocations(
-            context, migration.uuid, instance.uuid
-        ):
-            raise nova_exception.AllocationMoveFailed(
-                source_consumer=migration.uuid,
-                target_consumer=instance.uuid,
-                error='Placement refused',
-            )
-
-    def _allocations(self, context: Any, consumer: str) -> Any:
-        """Return the allocations of a consumer by provider."""
-        return self._virtapi.reportclient.get_allocs_for_consumer(
-            context, consumer
-        )['allocations']
-
-    def _delete_allocations(self, context: Any, migration: Any) -> None:
-        """Free what the migration holds of the source."""
-        self._virtapi.reportclient.delete_allocation_for_instance(
-            context, migration.uuid, consumer_type='migration', force=False
-        )
 
 
 _WORDS = {
@@ -317,65 +220,6 @@ _WORDS = {
     Remedy.FINISH_REVERT: 'the revert is continued',
     Remedy.CONFIRM: 'the server is confirmed',
 }
-
-
-def _is_over(migration: Any, instance: Any) -> bool:
-    """Return whether nobody needs the allocations of a migration any more."""
-    if instance is None or migration.status == 'confirmed':
-        return True
-    return (
-        instance.task_state is None and instance.vm_state != vm_states.RESIZED
-    )
-
-
-def _is_stranded(migration: Any, instance: Any) -> bool:
-    """Return whether an instance may wrongly be on the destination."""
-    return (
-        instance is not None
-        and migration.status == 'error'
-        and migration.source_compute != migration.dest_compute
-        and instance.host == migration.dest_compute
-        and instance.task_state is None
-        and instance.vm_state == vm_states.ERROR
-    )
-
-
-def _belong_to_instance(
-    held: Mapping[str, Any],
-    own: Mapping[str, Any],
-    migration: Any,
-    instance: Any,
-) -> bool:
-    """Return whether a migration holds what its instance should have.
-
-    After a move in place both have allocations of this host: then the slots
-    decide that Nova recorded with the instance, or else its flavor.
-
-    :param held: Allocations of the migration by provider.
-    :param own: Those of the instance.
-    :param migration: A move that was not confirmed.
-    :param instance: An instance of this host.
-    """
-    if held.keys().isdisjoint(own):
-        return True
-    wanted = _slot_providers(instance.resources)
-    known = wanted | _moving_providers(instance.migration_context)
-    if held.keys() & known != own.keys() & known:
-        return held.keys() & known == wanted
-    return bool(instance.instance_type_id == migration.old_instance_type_id)
-
-
-def _moving_providers(context: Any) -> set[str]:
-    """Return the slot providers of both sides of a migration context."""
-    if context is None:
-        return set()
-    return _slot_providers(context.old_resources) | _slot_providers(
-        context.new_resources
-    )
-
-
-def _slot_providers(resources: Any) -> set[str]:
-    return {resource.provider_uuid for resource in resources or ()}
 
 
 def _set_status(migration: Any, status: str) -> None:

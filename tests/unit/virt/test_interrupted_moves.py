@@ -28,6 +28,7 @@ from oslo_utils import uuidutils
 from nova_powervm.instance.interrupted_move import Remedy
 from nova_powervm.instance.interrupted_move import Side
 from nova_powervm.virt import interrupted_moves
+from nova_powervm.virt import move_leftovers
 from nova_powervm.virt import move_remedies
 
 LOST = interrupted_moves.LOST_SECONDS
@@ -42,11 +43,13 @@ class InterruptedMovesTest(test.TestCase):
         self.failure = None
         self.applied = []
         self.freed = []
-        self.useFixture(
-            fixtures.MockPatchObject(
-                move_remedies, 'MoveRemedies', lambda *_: self
+        for module, name in (
+            (move_leftovers, 'MoveLeftovers'),
+            (move_remedies, 'MoveRemedies'),
+        ):
+            self.useFixture(
+                fixtures.MockPatchObject(module, name, lambda *_: self)
             )
-        )
         self.start()
 
     def start(self):
