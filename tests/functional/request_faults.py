@@ -33,10 +33,14 @@ FAULTS = {
     'expired session': {'status': 401},
     'outdated ETag': {'status': 412},
 }
+#: nova-compute is killed before the host handles the request, or afterwards.
+KILLS = ('killed before', 'killed after')
+#: Whether whole sweeps have these in place of the faults.
+KILLING = bool(os.environ.get('NOVA_POWERVM_TEST_KILLS'))
 #: Polls come at any time, and logons when a session has ended.
-_NOT_COUNTED = re.compile('/rest/api/(uom/Event|web/Logon)')
+NOT_COUNTED = re.compile('/rest/api/(uom/Event|web/Logon)')
 #: Paths of the requests that faults are injected into.
-COUNTED = f'^(?!.*{_NOT_COUNTED.pattern})'
+COUNTED = f'^(?!.*{NOT_COUNTED.pattern})'
 
 
 def counted(control):
@@ -47,7 +51,7 @@ def counted(control):
     return [
         f'{record["method"]} {record["label"]}'
         for record in control.journal()
-        if not _NOT_COUNTED.search(record['path'])
+        if not NOT_COUNTED.search(record['path'])
     ]
 
 
@@ -58,6 +62,19 @@ def cases(requests):
         for number, request in enumerate(requests, start=1)
         for kind in FAULTS
         if kind != 'outdated ETag' or not request.startswith('GET')
+    ]
+
+
+def kills(requests):
+    """Return number, request and kind of kill for each of some requests.
+
+    One that changes nothing need not be waited for.
+    """
+    return [
+        (number, request, kind)
+        for number, request in enumerate(requests, start=1)
+        for kind in KILLS
+        if kind == 'killed before' or not request.startswith('GET')
     ]
 
 

@@ -18,9 +18,7 @@ the allocations are Nova's.
 """
 
 import contextlib
-import sys
 import threading
-import time
 
 import fixtures
 from nova import context as nova_context
@@ -30,56 +28,11 @@ from nova.scheduler.client import report
 
 from nova_powervm.virt import driver
 from nova_powervm.virt import interrupted_moves
+from tests.functional import killed_threads
 from tests.functional import one_time_use
 from tests.functional import test_commands
 
 INDEX = one_time_use.INDEX
-
-
-class Killed(BaseException):
-    """Ends a thread like the end of the process: nothing handles it."""
-
-
-class Threads:
-    """Knows which threads have been killed, so that they write no more."""
-
-    def __init__(self):
-        self._killed = set()
-
-    def kill(self):
-        """End the current thread."""
-        self._killed.add(threading.get_ident())
-        raise Killed
-
-    def revive(self):
-        """Let Nova use the threads again, once their steps have ended."""
-        for ident in self._killed:
-            wait_for_step(ident)
-        self._killed.clear()
-
-    def guard(self, write):
-        """Return a function that killed threads do not reach."""
-
-        def guarded(*args, **options):
-            if threading.get_ident() in self._killed:
-                raise Killed
-            return write(*args, **options)
-
-        return guarded
-
-
-def wait_for_step(ident):
-    """Wait until a thread of nova-compute has nothing to do."""
-    for _ in range(600):
-        frame = sys._current_frames().get(ident)
-        while frame and not frame.f_code.co_filename.endswith(
-            'nova/compute/manager.py'
-        ):
-            frame = frame.f_back
-        if frame is None:
-            return
-        time.sleep(0.1)
-    raise AssertionError('the step has no end')
 
 
 class InterruptedMovesTest(test_commands.CommandTestCase):
@@ -94,16 +47,8 @@ class InterruptedMovesTest(test_commands.CommandTestCase):
             'finish_revert_migration',
         ):
             self.replace(driver.PowerVMDriver, step, lambda *_, **__: None)
-        self.threads = Threads()
-        client = report.SchedulerReportClient
-        for owner, name in (
-            (objects.Instance, 'save'),
-            (objects.Migration, 'save'),
-            (client, 'put'),
-            (client, 'post'),
-            (client, 'delete'),
-        ):
-            self.replace(owner, name, self.threads.guard(getattr(owner, name)))
+        self.threads = killed_threads.Threads()
+        self.useFixture(self.threads)
 
     def replace(self, owner, name, function):
         """Replace a function for the rest of the test."""
@@ -151,7 +96,7 @@ class InterruptedMovesTest(test_commands.CommandTestCase):
         with fixtures.MockPatchObject(rpcapi.ComputeAPI, message, new=lose):
             yield
             self.assertTrue(sent.wait(60))
-            wait_for_step(senders[0])
+            killed_threads.wait_for_step(senders[0])
 
     # The server and its move
 

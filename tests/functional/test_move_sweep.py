@@ -17,7 +17,8 @@ migration, in their confirmation and in their revert. After each fault Nova,
 the driver, the user and the operator go on, and then the server runs with its
 disk and its devices on one host, and nothing is left that nobody owns.
 
-The whole sweep runs if ``NOVA_POWERVM_TEST_ALL_REQUESTS`` is set, and of it
+The whole sweep runs if ``NOVA_POWERVM_TEST_ALL_REQUESTS`` is set (with
+``NOVA_POWERVM_TEST_KILLS``, that of kills of nova-compute), and of it
 one of so many parts with ``NOVA_POWERVM_TEST_PART``, for example ``0/5``. The
 devices then differ from request to request. Otherwise a sample runs, which
 ``NOVA_POWERVM_TEST_SEED`` chooses.
@@ -31,11 +32,14 @@ import os
 import random
 import re
 
+import fixtures
 from nova import context as nova_context
 from nova import objects
 from oslo_log import log as logging
 
 from nova_powervm.instance import storage
+from nova_powervm.virt import interrupted_moves
+from tests.functional import killed_threads
 from tests.functional import move_sites
 from tests.functional import request_faults
 
@@ -95,7 +99,15 @@ class MoveSweepTestCase(move_sites.MoveSiteTestCase):
 
     def setUp(self):
         request_faults.keep_log_short(self)
+        self.threads = self.useFixture(killed_threads.Threads())
+        self.kills = self.useFixture(
+            killed_threads.RequestKills(
+                self.threads, request_faults.NOT_COUNTED.pattern
+            )
+        )
         super().setUp()
+        # What a killed nova-compute is asked is never answered.
+        self.flags(rpc_response_timeout=10)
         self._counter = itertools.count()
         self._outcomes = collections.Counter()
         # The first one writes the image to the pool.
@@ -143,8 +155,18 @@ class MoveSweepTestCase(move_sites.MoveSiteTestCase):
         return [
             Case(step, devices, host, *found)
             for host, requests in self.requests.items()
-            for found in request_faults.cases(requests)
+            for found in self._faults(requests)
         ]
+
+    def _faults(self, requests):
+        """Return number, request and fault; in a sample also of kills."""
+        if not request_faults.ALL:
+            return request_faults.cases(requests) + request_faults.kills(
+                requests
+            )
+        if request_faults.KILLING:
+            return request_faults.kills(requests)
+        return request_faults.cases(requests)
 
     def variant(self, devices):
         """Return the devices before and after a move of this kind."""
@@ -158,7 +180,7 @@ class MoveSweepTestCase(move_sites.MoveSiteTestCase):
             if case.step != 'move':
                 server = self._move(server)
                 self.assertEqual('VERIFY_RESIZE', server['status'])
-            server = self._inject(case, lambda: self._perform(server))
+            server = self._inject(case, server)
             self._outcomes[case.step, server['status']] += 1
             self.assert_safe(server)
             server = self._recover(server)
@@ -179,29 +201,38 @@ class MoveSweepTestCase(move_sites.MoveSiteTestCase):
         self.root = self.write_to_root(server)
         return server
 
-    def _perform(self, server):
+    def _ask(self, server):
         step = self.case.step
         if step == 'move':
-            return self._move(server)
-        return self.act(server, f'{step}Resize')
+            self._ask_to_move(server)
+        else:
+            self.ask(server, f'{step}Resize')
+
+    def _ask_to_move(self, server):
+        if self.migrates:
+            self.ask(server, 'migrate')
+        else:
+            flavor = self.flavor(self.case.devices[1], **_LARGE)
+            self.ask(server, 'resize', flavorRef=flavor)
 
     def _move(self, server):
-        if self.migrates:
-            return self.act(server, 'migrate')
-        flavor = self.flavor(self.case.devices[1], **_LARGE)
-        return self.act(server, 'resize', flavorRef=flavor)
+        self._ask_to_move(server)
+        return self.await_end(server)
 
-    def _inject(self, case, action):
-        """Run an action with the fault of a case; record its requests."""
+    def _inject(self, case, server):
+        """Take the step of a case with its fault; record its requests."""
         for host in self.host_names:
             self.control(host).clear_journal()
+        if case.fault in request_faults.KILLS:
+            return self._kill(case, server)
         if case.host:
             self.control(case.host).add_fault(
                 match=request_faults.COUNTED,
                 nth=case.number,
                 **request_faults.FAULTS[case.fault],
             )
-        result = action()
+        self._ask(server)
+        server = self.await_end(server)
         for host in self.host_names:
             for found in self.control(host).faults():
                 self._reached = bool(found['applied'])
@@ -210,7 +241,32 @@ class MoveSweepTestCase(move_sites.MoveSiteTestCase):
             host: request_faults.counted(self.control(host))
             for host in self.host_names
         }
-        return result
+        return server
+
+    def _kill(self, case, server):
+        """Kill nova-compute in a step, start it again, and let it go on."""
+        self.kills.arm(
+            self.hosts[case.host].emulator.url,
+            case.number,
+            after=case.fault == 'killed after',
+        )
+        self._ask(server)
+        while not self.kills.killed.wait(0.1):
+            if self._is_at_rest(server['id']):
+                break
+        self._reached = self.kills.killed.is_set()
+        self.kills.disarm()
+        if self._reached:
+            self.threads.revive()
+            self.restart_host(case.host)
+            self._lose_messages()
+            self.forget_events(server)
+        return self.await_end(server)
+
+    def _lose_messages(self):
+        """Let each host take the messages of moves for lost."""
+        with fixtures.MockPatchObject(interrupted_moves, 'LOST_SECONDS', 0):
+            self._run_periodics()
 
     def _release(self):
         """Forget a case, and release the devices that it has burned."""
@@ -245,7 +301,7 @@ class MoveSweepTestCase(move_sites.MoveSiteTestCase):
         if server['status'] == 'VERIFY_RESIZE':
             end = 'confirm' if self._number % 2 else 'revert'
             server = self.act(server, f'{end}Resize')
-        elif server['status'] == 'ERROR':
+        elif server['status'] == 'ERROR' or self._is_off(server):
             server = self.act(server, 'reboot', type='HARD')
         if self.root_of(server)[0] != self._record(server['id']).root_gb:
             self.assert_logged('could not be grown to')
@@ -261,6 +317,11 @@ class MoveSweepTestCase(move_sites.MoveSiteTestCase):
             # This removes the mappings of LPARs that are gone.
             self._restart(host)
         return server
+
+    def _is_off(self, server):
+        """Return whether a kill has left an active server without a guest."""
+        lpar = self.lpar(server, self._record(server['id']).host)
+        return lpar is None or lpar.state == 'not activated'
 
     def _restart(self, *hosts):
         """Restart the nova-computes of hosts, or of all."""

@@ -1,0 +1,141 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Threads of nova-compute that end as if the process had been killed."""
+
+import re
+import sys
+import threading
+import time
+
+import fixtures
+from nova import objects
+from nova.scheduler.client import report
+from pypowervm import adapter
+
+
+class Killed(BaseException):
+    """Ends a thread like the end of the process: nothing handles it."""
+
+
+class Threads(fixtures.Fixture):
+    """Knows which threads have been killed, so that they write no more."""
+
+    def _setUp(self):
+        self._killed = set()
+        client = report.SchedulerReportClient
+        for owner, name in (
+            (objects.Instance, 'save'),
+            (objects.Migration, 'save'),
+            (client, 'put'),
+            (client, 'post'),
+            (client, 'delete'),
+            (adapter.Session, 'request'),
+        ):
+            self.useFixture(
+                fixtures.MockPatchObject(
+                    owner, name, new=self.guard(getattr(owner, name))
+                )
+            )
+
+    def kill(self):
+        """End the current thread."""
+        self._killed.add(threading.get_ident())
+        raise Killed
+
+    def revive(self):
+        """Let Nova use the threads again, once their steps have ended."""
+        for ident in self._killed:
+            wait_for_step(ident)
+        self._killed.clear()
+
+    def guard(self, write):
+        """Return a function that killed threads do not reach."""
+
+        def guarded(*args, **options):
+            if threading.get_ident() in self._killed:
+                raise Killed
+            return write(*args, **options)
+
+        return guarded
+
+
+def wait_for_step(ident):
+    """Wait until a thread of nova-compute has nothing to do."""
+    for _ in range(600):
+        frame = sys._current_frames().get(ident)
+        while frame and not frame.f_code.co_filename.endswith(
+            'nova/compute/manager.py'
+        ):
+            frame = frame.f_back
+        if frame is None:
+            return
+        time.sleep(0.1)
+    raise AssertionError('the step has no end')
+
+
+class RequestKills(fixtures.Fixture):
+    """Kills the thread that sends a request to a host.
+
+    :param threads: The fixture that ends threads.
+    :param not_counted: Paths of requests that are not counted.
+    """
+
+    def __init__(self, threads, not_counted):
+        self._threads = threads
+        self._not_counted = re.compile(not_counted)
+        self._lock = threading.Lock()
+        self.disarm()
+
+    def _setUp(self):
+        self._request = adapter.Session.request
+
+        def request(session, *args, **options):
+            return self._send(session, *args, **options)
+
+        self.useFixture(
+            fixtures.MockPatchObject(adapter.Session, 'request', new=request)
+        )
+
+    def arm(self, url, number, *, after):
+        """Kill the thread of a request.
+
+        :param url: The host's.
+        :param number: Which of its requests, counted from 1.
+        :param after: Whether the host handles the request.
+        """
+        with self._lock:
+            self._url, self._left, self._after = url, number, after
+            self.killed.clear()
+
+    def disarm(self):
+        self._url, self._left, self._after = '', 0, False
+        self.killed = threading.Event()
+
+    def _send(self, session, method, path, *args, **options):
+        with self._lock:
+            is_counted = session.dest == self._url and not (
+                self._not_counted.search(path)
+            )
+            self._left -= is_counted
+            is_last = is_counted and self._left == 0
+            after = self._after
+        if is_last and not after:
+            self._kill()
+        result = self._request(session, method, path, *args, **options)
+        if is_last:
+            self._kill()
+        return result
+
+    def _kill(self):
+        self.killed.set()
+        self._threads.kill()
