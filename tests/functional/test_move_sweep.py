@@ -99,13 +99,14 @@ class MoveSweepTestCase(move_sites.MoveSiteTestCase):
 
     def setUp(self):
         request_faults.keep_log_short(self)
+        super().setUp()
+        # Nova's fixtures replace some of the methods that these guard.
         self.threads = self.useFixture(killed_threads.Threads())
         self.kills = self.useFixture(
             killed_threads.RequestKills(
                 self.threads, request_faults.NOT_COUNTED.pattern
             )
         )
-        super().setUp()
         # What a killed nova-compute is asked is never answered.
         self.flags(rpc_response_timeout=10)
         self._counter = itertools.count()

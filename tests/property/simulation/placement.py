@@ -137,10 +137,13 @@ class Placement:
             for held in self.allocations.values()
         )
 
-    def allocate(self, consumer, wanted):
-        """Add to a consumer's allocations, as the scheduler does."""
-        for provider, amounts in wanted.items():
-            for name in amounts:
+    def allocate(self, consumer, wanted, moved=()):
+        """Add to a consumer's allocations, as the scheduler does.
+
+        :param moved: Providers of which another consumer gives up as much.
+        """
+        for provider in wanted.keys() - moved:
+            for name in wanted[provider]:
                 assert self.has_room(self.rows[provider], name)
         held = self.allocations.setdefault(consumer, {})
         for provider, amounts in wanted.items():
@@ -328,6 +331,11 @@ class Placement:
         )
 
     def _post_allocations(self, *, query, content):
+        moved = {
+            provider
+            for consumer in content
+            for provider in self.allocations.get(consumer, ())
+        }
         for consumer in content:
             self.free(consumer)
         for consumer, held in content.items():
@@ -338,6 +346,7 @@ class Placement:
                         provider: given['resources']
                         for provider, given in held['allocations'].items()
                     },
+                    moved,
                 )
         return Answer(204)
 

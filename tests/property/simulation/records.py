@@ -18,7 +18,9 @@ are replaced.
 
 import contextlib
 import dataclasses
+import datetime
 import json
+import types
 import zlib
 from unittest import mock
 
@@ -43,6 +45,8 @@ EVACUATION = fields.MigrationType.EVACUATION
 RESIZE = fields.MigrationType.RESIZE
 #: Statuses of migrations that Nova has ended.
 ENDED = ('confirmed', 'reverted', 'error', 'done', 'failed')
+#: An aware time, as Nova's database returns it.
+_LONG_AGO = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
 _VM_STATES = {
     'active': vm_states.ACTIVE,
     'error': vm_states.ERROR,
@@ -127,6 +131,9 @@ class Migration:
             status=self.status,
             migration_type=self.kind,
             cross_cell_move=False,
+            # Nova's steps are over when the driver sees them.
+            updated_at=_LONG_AGO,
+            created_at=_LONG_AGO,
             old_instance_type_id=old.number,
             new_instance_type_id=(instance.new or old).number,
         )
@@ -269,6 +276,11 @@ class Database:
             (objects.MigrationList, 'get_by_filters', self._migrations),
             (rpcapi, 'ComputeAPI', lambda: self),
             (neutron, 'API', lambda: self),
+            (
+                objects.ComputeNode,
+                'get_first_node_by_host_for_old_compat',
+                self._compute_node,
+            ),
             (objects.Service, 'get_by_compute_host', lambda _, host: host),
             (servicegroup, 'API', lambda: self),
             (action_events, 'record_failure', lambda *args: None),
@@ -322,6 +334,10 @@ class Database:
             and (migration.instance.state == 'gone')
             == (context.read_deleted == 'only')
         ]
+
+    def _compute_node(self, context, name):
+        (node,) = (n for n in self._nova.nodes if n.name == name)
+        return types.SimpleNamespace(id=1, uuid=node.root)
 
     def service_is_up(self, name):
         (node,) = (n for n in self._nova.nodes if n.name == name)
