@@ -24,19 +24,19 @@ class MoveAllocations:
     """
 
     def __init__(self, virtapi: Any) -> None:
-        self._client = virtapi.reportclient
+        self._virtapi = virtapi
 
     def of(self, context: Any, consumer: str) -> Any:
         """Return the allocations of a consumer by provider."""
-        return self._client.get_allocs_for_consumer(context, consumer)[
-            'allocations'
-        ]
+        return self._virtapi.reportclient.get_allocs_for_consumer(
+            context, consumer
+        )['allocations']
 
     def give_back(self, context: Any, migration: Any, instance: Any) -> None:
         """Give the instance what the migration holds of the source."""
         if self.of(
             context, migration.uuid
-        ) and not self._client.move_allocations(
+        ) and not self._virtapi.reportclient.move_allocations(
             context, migration.uuid, instance.uuid
         ):
             raise nova_exception.AllocationMoveFailed(
@@ -47,6 +47,6 @@ class MoveAllocations:
 
     def delete(self, context: Any, migration: Any) -> None:
         """Free what the migration holds of the source."""
-        self._client.delete_allocation_for_instance(
+        self._virtapi.reportclient.delete_allocation_for_instance(
             context, migration.uuid, consumer_type='migration', force=False
         )
