@@ -63,6 +63,7 @@ class MoveRepairs(builds.Builds):
         has_failed = instance_moves.has_failed(instance)
         if has_failed:
             self._record_size(instance)
+        if has_failed or self._lacks_disks(instance):
             self._restore(
                 context,
                 instance,
@@ -70,10 +71,6 @@ class MoveRepairs(builds.Builds):
                 block_device_info,
                 requests,
                 keeps_swap=False,
-            )
-        elif self._lacks_disks(instance):
-            self._build_recorded(
-                context, instance, block_device_info, requests
             )
         self._grow_root(instance)
         restart()
@@ -123,13 +120,10 @@ class MoveRepairs(builds.Builds):
         """
         if self._lacks_disks(instance):
             self._build_recorded(
-                context,
-                instance,
-                block_device_info,
-                requests,
-                power_on=power_on,
+                context, instance, block_device_info, requests
             )
-            return
+            # It has kept its swap disk, whatever its size.
+            keeps_swap = False
         self._services().resizes.put_back(
             translation.describe_instance(
                 instance,
@@ -175,8 +169,6 @@ class MoveRepairs(builds.Builds):
         instance: Any,
         block_device_info: Any,
         requests: Sequence[accelerators.Request],
-        *,
-        power_on: bool = False,
     ) -> None:
         """Build an LPAR for an instance of this host from Nova's records.
 
@@ -205,7 +197,7 @@ class MoveRepairs(builds.Builds):
             block_device_info,
             requests,
             keeps_disks=True,
-            power_on=power_on,
+            power_on=False,
         )
         build = dataclasses.replace(
             build,

@@ -263,6 +263,19 @@ class PoolMoveTest(PoolMoveTestCase):
         self.assertEqual({old}, self.slots_of(server['id']))
         self.assertEqual(WRITTEN, self.bytes_of(server, 'host1'))
 
+    def story_reverted_server_whose_lpar_is_gone_has_its_old_swap_disk(self):
+        server = self.boot_on_first(swap=512)
+        server = self.resize(server, base.gpu_groups(1), swap=1024)
+        services = self.computes['host1'].manager.driver._services()
+        services.lifecycle.destroy(server['id'], delete_disks=False)
+        self.assertIsNone(self.lpar(server, 'host1'))
+        server = self.revert(server)
+        self.assertEqual('running', self.lpar(server, 'host1').state)
+        swap = self.disks_of(server, 'host1')['swap']
+        self.assertEqual(0.5, float(swap['capacity']))
+        self.assertEqual(2, len(self.mapped(server, 'host1')))
+        self.assertEqual(WRITTEN, self.bytes_of(server, 'host1'))
+
     def story_hard_reboot_builds_missing_lpar(self):
         server = self.boot_on_first()
         owned = self.owned(server)
