@@ -244,6 +244,27 @@ class PoolMoveTest(PoolMoveTestCase):
         self.assertEqual(mapped, self.mapped(server, 'host1'))
         self.assertEqual(WRITTEN, self.bytes_of(server, 'host1'))
 
+    def story_hard_reboot_spares_an_lpar_whose_mappings_are_unknown(self):
+        server = self._stop_server(self.boot_on_first())
+        before = self.lpar(server)
+        services = self.computes['host1'].manager.driver._services()
+        services.disks.remove(self.lpar_uuid(server), delete=False)
+        servers = [
+            found['name']
+            for found in self.host_state('host1')['partitions']
+            if found['kind'] == 'VirtualIOServer'
+        ]
+        for name in servers:
+            self.control('host1').set_partition(name, state='not activated')
+        server = self.reboot_hard(server, 'ERROR')
+        self.assertIn('Virtual I/O Server', self.fault(server))
+        self.assertEqual(before, self.lpar(server))
+        for name in servers:
+            self.control('host1').set_partition(name, state='running')
+        server = self.reboot_hard(server)
+        self.assertEqual('running', self.lpar(server).state)
+        self.assertEqual(WRITTEN, self.bytes_of(server, 'host1'))
+
     def story_server_that_never_left_is_recorded_at_home_again(self):
         server = self.boot_on_first()
         (old,) = self.owned(server)

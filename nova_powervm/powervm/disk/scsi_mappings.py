@@ -27,6 +27,7 @@ from pypowervm.tasks import scsi_mapper
 from pypowervm.wrappers import base_partition as bp
 from pypowervm.wrappers import virtual_io_server
 
+from nova_powervm import exception
 from nova_powervm.instance import storage
 from nova_powervm.powervm import errors
 from nova_powervm.powervm import session
@@ -118,17 +119,27 @@ class ScsiMappings:
         """Return the names of the storage that is mapped to an LPAR.
 
         :param lpar: Upper-case PowerVM uuid.
+        :raises exception.RestError: None was found, but a server that does
+            not run may have some.
         """
-        with errors.translated(f'reading the storage of LPAR {lpar}'):
-            return {
-                storage.base_name(mapping.backing_storage.name or '')
-                for server in _VIOS.get(
-                    self._adapter, xag=[const.XAG.VIO_SMAP]
+        action = f'reading the storage of LPAR {lpar}'
+        with errors.translated(action):
+            servers = _VIOS.get(self._adapter, xag=[const.XAG.VIO_SMAP])
+        found = {
+            storage.base_name(mapping.backing_storage.name or '')
+            for server in servers
+            for mapping in server.scsi_mappings
+            if mapping.backing_storage is not None
+            and _is_mapped_to(mapping, lpar)
+        }
+        for server in servers:
+            if not found and server.state != bp.LPARState.RUNNING:
+                raise exception.RestError(
+                    action=action,
+                    reason=f'Virtual I/O Server {server.name} is '
+                    f'{server.state}',
                 )
-                for mapping in server.scsi_mappings
-                if mapping.backing_storage is not None
-                and _is_mapped_to(mapping, lpar)
-            }
+        return found
 
     def detach(self, lpar: str, name: str | None = None) -> set[str]:
         """Unmap storage of an LPAR on all servers, if there is any.

@@ -147,6 +147,17 @@ class AttachTest(pool_host.DiskTestCase):
         self.disks.attach(self.lpar, self.stored)
         self.assertEqual([], self.slots()['vios2'])
 
+    def test_mappings_of_server_that_does_not_run_are_in_doubt(self):
+        self.assertEqual(set(), self.disks.attached(self.lpar))
+        self.control.set_partition('vios2', state='not activated')
+        with self.assertRaisesRegex(exception.RestError, 'vios2 is not'):
+            self.disks.attached(self.lpar)
+        self.disks.attach(self.lpar, self.stored)
+        self.assertEqual(
+            {stored.name for stored in self.stored},
+            self.disks.attached(self.lpar),
+        )
+
     def test_attach_fails_without_running_server(self):
         for name in ('vios1', 'vios2'):
             self.control.set_partition(name, state='not activated')
