@@ -12,6 +12,7 @@
 
 """How an interrupted move is ended in Nova's records and in Placement."""
 
+import dataclasses
 from collections.abc import Callable
 from collections.abc import Mapping
 from typing import Any
@@ -42,6 +43,20 @@ _REVERT_FAULT = (
 )
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Interrupted:
+    """An interrupted move: its records, and the row that it fits."""
+
+    context: Any
+    migration: Any
+    instance: Any
+    row: interrupted_move.Row
+
+    def save(self) -> None:
+        """Save the instance, unless somebody continues the move."""
+        self.instance.save(expected_task_state=list(self.row.tasks))
+
+
 class MoveRemedies:
     """Changes the records of interrupted moves.
 
@@ -56,9 +71,7 @@ class MoveRemedies:
         self._allocations = move_allocations.MoveAllocations(virtapi)
         self._host = host
         self._network = neutron.API()
-        self._by_remedy: Mapping[
-            Remedy, Callable[[Any, Any, Any, interrupted_move.Row], None]
-        ] = {
+        self._by_remedy: Mapping[Remedy, Callable[[_Interrupted], None]] = {
             Remedy.TAKE_BACK: self._take_back,
             Remedy.FAIL: self._fail,
             Remedy.FAIL_UNFINISHED: self._fail_unfinished,
@@ -95,119 +108,80 @@ class MoveRemedies:
             },
             instance=instance,
         )
-        context = nova_context.get_admin_context()
-        self._by_remedy[row.remedy](context, migration, instance, row)
+        self._by_remedy[row.remedy](
+            _Interrupted(
+                nova_context.get_admin_context(), migration, instance, row
+            )
+        )
 
-    def _take_back(
-        self,
-        context: Any,
-        migration: Any,
-        instance: Any,
-        row: interrupted_move.Row,
-    ) -> None:
-        instance.task_state = None
-        instance.save(expected_task_state=list(row.tasks))
-        self._allocations.give_back(context, migration, instance)
-        _set_status(migration, move_records.FAILED)
+    def _take_back(self, move: _Interrupted) -> None:
+        move.instance.task_state = None
+        move.save()
+        self._allocations.give_back(
+            move.context, move.migration, move.instance
+        )
+        _set_status(move.migration, move_records.FAILED)
 
-    def _fail(
-        self,
-        context: Any,
-        migration: Any,
-        instance: Any,
-        row: interrupted_move.Row,
-    ) -> None:
+    def _fail(self, move: _Interrupted) -> None:
         """Do what Nova does if the destination cannot finish a move.
 
         But keep the new flavor: the allocations on this host are for it.
         """
-        self._allocations.delete(context, migration)
-        _set_status(migration, 'error')
-        _set_error(context, instance, row, _FAULT, self._host)
+        self._allocations.delete(move.context, move.migration)
+        _set_status(move.migration, 'error')
+        _set_error(move, _FAULT, self._host)
 
-    def _fail_unfinished(
-        self,
-        context: Any,
-        migration: Any,
-        instance: Any,
-        row: interrupted_move.Row,
-    ) -> None:
+    def _fail_unfinished(self, move: _Interrupted) -> None:
         self._network.migrate_instance_finish(
-            context, instance, migration, None
+            move.context, move.instance, move.migration, None
         )
-        instance.apply_migration_context()
-        self._fail(context, migration, instance, row)
+        move.instance.apply_migration_context()
+        self._fail(move)
 
-    def _fail_revert(
-        self,
-        context: Any,
-        migration: Any,
-        instance: Any,
-        row: interrupted_move.Row,
-    ) -> None:
+    def _fail_revert(self, move: _Interrupted) -> None:
         """Do what Nova does if the source cannot finish a revert."""
-        self._allocations.give_back(context, migration, instance)
-        back = migration.obj_clone()
-        back.dest_compute = migration.source_compute
-        self._network.migrate_instance_finish(context, instance, back, None)
-        _forget_flavors(instance)
-        _set_error(
-            context, instance, row, _REVERT_FAULT, migration.dest_compute
+        self._allocations.give_back(
+            move.context, move.migration, move.instance
         )
-        _set_status(migration, 'error')
+        back = move.migration.obj_clone()
+        back.dest_compute = move.migration.source_compute
+        self._network.migrate_instance_finish(
+            move.context, move.instance, back, None
+        )
+        _forget_flavors(move.instance)
+        _set_error(move, _REVERT_FAULT, move.migration.dest_compute)
+        _set_status(move.migration, 'error')
 
-    def _await_decision(
-        self,
-        context: Any,
-        migration: Any,
-        instance: Any,
-        row: interrupted_move.Row,
-    ) -> None:
-        _set_status(migration, 'finished')
-        instance.vm_state = vm_states.RESIZED
-        instance.task_state = None
-        instance.save(expected_task_state=list(row.tasks))
+    def _await_decision(self, move: _Interrupted) -> None:
+        _set_status(move.migration, 'finished')
+        move.instance.vm_state = vm_states.RESIZED
+        move.instance.task_state = None
+        move.save()
 
-    def _repeat_revert(
-        self,
-        context: Any,
-        migration: Any,
-        instance: Any,
-        row: interrupted_move.Row,
-    ) -> None:
+    def _repeat_revert(self, move: _Interrupted) -> None:
         """Send Nova's message to this host again.
 
         Nobody may confirm the move instead: the LPAR may be gone.
         """
         rpcapi.ComputeAPI().revert_resize(
-            context, instance, migration, self._host, None
+            move.context, move.instance, move.migration, self._host, None
         )
 
-    def _finish_revert(
-        self,
-        context: Any,
-        migration: Any,
-        instance: Any,
-        row: interrupted_move.Row,
-    ) -> None:
+    def _finish_revert(self, move: _Interrupted) -> None:
         rpcapi.ComputeAPI().finish_revert_resize(
-            context, instance, migration, self._host, None
+            move.context, move.instance, move.migration, self._host, None
         )
 
-    def _confirm(
-        self,
-        context: Any,
-        migration: Any,
-        instance: Any,
-        row: interrupted_move.Row,
-    ) -> None:
+    def _confirm(self, move: _Interrupted) -> None:
         """Do what Nova does once the source has given up its claim."""
-        self._allocations.delete(context, migration)
-        instance.drop_migration_context()
-        _forget_flavors(instance)
-        is_off = instance.power_state == power_state.SHUTDOWN
-        instance.vm_state = vm_states.STOPPED if is_off else vm_states.ACTIVE
-        instance.save(expected_task_state=list(row.tasks))
+        self._allocations.delete(move.context, move.migration)
+        move.instance.drop_migration_context()
+        _forget_flavors(move.instance)
+        is_off = move.instance.power_state == power_state.SHUTDOWN
+        move.instance.vm_state = (
+            vm_states.STOPPED if is_off else vm_states.ACTIVE
+        )
+        move.save()
 
 
 _WORDS = {
@@ -227,19 +201,15 @@ def _set_status(migration: Any, status: str) -> None:
     migration.save()
 
 
-def _set_error(
-    context: Any,
-    instance: Any,
-    row: interrupted_move.Row,
-    words: str,
-    host: str,
-) -> None:
+def _set_error(move: _Interrupted, words: str, host: str) -> None:
     """Let the user see what to do."""
-    instance.vm_state = vm_states.ERROR
-    instance.task_state = None
-    instance.save(expected_task_state=list(row.tasks))
+    move.instance.vm_state = vm_states.ERROR
+    move.instance.task_state = None
+    move.save()
     compute_utils.add_instance_fault_from_exc(
-        context, instance, nova_exception.NovaException(words % {'host': host})
+        move.context,
+        move.instance,
+        nova_exception.NovaException(words % {'host': host}),
     )
 
 
