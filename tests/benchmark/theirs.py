@@ -12,10 +12,6 @@
 
 """Nova's own PCI devices in Placement, over its fake libvirt."""
 
-import os
-import sys
-
-import fixtures
 import nova.tests.functional  # noqa: F401  patches first
 from nova.compute import pci_placement_translator
 from nova.pci import manager
@@ -42,13 +38,7 @@ class Theirs(
     PCI_ALIAS = (jsonutils.dumps(_IDS | {'name': 'device'}),)
 
     def setUp(self):
-        paste = os.path.join(sys.prefix, 'etc', 'nova', 'api-paste.ini')
-        self.flags(api_paste_config=paste, group='wsgi')
-        self.useFixture(
-            fixtures.MockPatchObject(
-                base.NOVA_FIXTURES, 'ReaderWriterLock', base.ReadersFirst
-            )
-        )
+        base.prepare_nova(self)
         super().setUp()
         self.flags(group='filter_scheduler', pci_in_placement=True)
         self.api.microversion = '2.93'

@@ -137,6 +137,20 @@ class ReadersFirst(NOVA_FIXTURES.ReaderWriterLock):
         return False
 
 
+def prepare_nova(case):
+    """Let the functional tests of an installed Nova run, before their setUp().
+
+    :param case: One of Nova's test cases.
+    """
+    paste = os.path.join(sys.prefix, 'etc', 'nova', 'api-paste.ini')
+    case.flags(api_paste_config=paste, group='wsgi')
+    case.useFixture(
+        fixtures.MockPatchObject(
+            NOVA_FIXTURES, 'ReaderWriterLock', ReadersFirst
+        )
+    )
+
+
 class PowerVMTestCase(
     integrated_helpers.ProviderUsageBaseTestCase,
     integrated_helpers.InstanceHelperMixin,
@@ -147,13 +161,7 @@ class PowerVMTestCase(
     inventory = GPUS
 
     def setUp(self):
-        paste = os.path.join(sys.prefix, 'etc', 'nova', 'api-paste.ini')
-        self.flags(api_paste_config=paste, group='wsgi')
-        self.useFixture(
-            fixtures.MockPatchObject(
-                NOVA_FIXTURES, 'ReaderWriterLock', ReadersFirst
-            )
-        )
+        prepare_nova(self)
         super().setUp()
         # Nova counts the instances of failed builds.
         self.flags(instances=-1, group='quota')

@@ -15,8 +15,6 @@
 The tables of the page on load are made of these, with what each is for.
 """
 
-import os
-import sys
 from unittest import mock
 
 import fixtures
@@ -209,13 +207,7 @@ class LibvirtMoveCostTest(libvirt_base.ServersTestBase):
     microversion = 'latest'
 
     def setUp(self):
-        paste = os.path.join(sys.prefix, 'etc', 'nova', 'api-paste.ini')
-        self.flags(api_paste_config=paste, group='wsgi')
-        self.useFixture(
-            fixtures.MockPatchObject(
-                base.NOVA_FIXTURES, 'ReaderWriterLock', base.ReadersFirst
-            )
-        )
+        base.prepare_nova(self)
         super().setUp()
         self.recorder = self.useFixture(
             requests_seen.Recorder(self.placement.fixture)
