@@ -122,8 +122,6 @@ class MoveRepairs(builds.Builds):
             self._build_recorded(
                 context, instance, block_device_info, requests
             )
-            # It has kept its swap disk, whatever its size.
-            keeps_swap = False
         self._services().resizes.put_back(
             translation.describe_instance(
                 instance,

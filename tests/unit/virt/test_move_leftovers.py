@@ -117,14 +117,15 @@ class FreeAllocationsTest(unittest.TestCase):
                     ),
                 )
 
-    def test_source_gets_back_what_its_instance_lacks(self):
+    @ddt.data(instance(OLD), instance(flavor=2))
+    def test_source_gets_back_what_its_instance_lacks(self, found):
         self.assertEqual(
             'given back',
             self.free(
                 {THERE},
                 {HERE, OLD},
                 migration(destination='host2'),
-                instance(OLD),
+                found,
             ),
         )
 
