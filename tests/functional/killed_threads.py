@@ -12,6 +12,7 @@
 
 """Threads of nova-compute that end as if the process had been killed."""
 
+import gc
 import re
 import sys
 import threading
@@ -72,7 +73,7 @@ class Threads(fixtures.Fixture):
 def wait_for_step(ident):
     """Wait until a thread of nova-compute has nothing to do."""
     for _ in range(600):
-        frame = sys._current_frames().get(ident)
+        frame = _frame_of(ident)
         while frame and not frame.f_code.co_filename.endswith(
             'nova/compute/manager.py'
         ):
@@ -81,6 +82,19 @@ def wait_for_step(ident):
             return
         time.sleep(0.1)
     raise AssertionError('the step has no end')
+
+
+def _frame_of(ident):
+    """Return the frame of a thread; None if it has ended.
+
+    The interpreter holds a lock of its own meanwhile: a garbage collection
+    that lets another thread run could wait for it for ever.
+    """
+    gc.disable()
+    try:
+        return sys._current_frames().get(ident)
+    finally:
+        gc.enable()
 
 
 class RequestKills(fixtures.Fixture):
