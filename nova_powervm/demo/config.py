@@ -136,6 +136,7 @@ def nova(stack: stack_lib.Stack) -> Sections:
             'scheduler': {'discover_hosts_in_cells_interval': 1},
         }
     (compute,) = stack.computes
+    sections['DEFAULT'] |= {'allow_resize_to_same_host': True}
     return _with_compute(sections, compute)
 
 

@@ -44,6 +44,15 @@ class ConfigFilesTest(unittest.TestCase):
                 self.assertIn('DEFAULT', render(samples.a_stack_with_cyborg()))
                 _parsed(render)
 
+    def test_cloud_of_one_host_resizes_in_place(self):
+        option = 'allow_resize_to_same_host'
+        one, two = (
+            config.nova(stack)['DEFAULT']
+            for stack in (samples.a_stack(), samples.a_stack_with_two_hosts())
+        )
+        self.assertIs(True, one[option])
+        self.assertNotIn(option, two)
+
     def test_nova_conf_has_driver_and_host(self):
         nova = _parsed(config.nova)
 
