@@ -140,3 +140,4 @@ def _set_error(context: Any, instance: Any, host: str) -> None:
     instance.vm_state = vm_states.ERROR
     instance.task_state = None
     instance.save()
+    instance.drop_migration_context()

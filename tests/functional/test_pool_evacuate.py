@@ -417,6 +417,7 @@ class KilledDestinationTest(PoolEvacuateTestCase):
         self.restart_host('host2')
 
         self.assertIn('ended during the evacuation', self.fault(server))
+        self.assertIsNone(self.instance(server).migration_context)
         self.assertEqual(before, self.allocated(server))
         self.assertIsNone(self.lpar(server, 'host2'))
         self.assertEqual([], self.vios('host2')['scsi_mappings'])
