@@ -33,10 +33,17 @@ class DiskSizes:
 def refused_disk_changes(old: DiskSizes, new: DiskSizes) -> Iterator[str]:
     """Yield what cannot be done to the disks, in words.
 
-    A root disk can only grow, because its contents would be cut off. Nova does
-    not change its records of ephemeral disks in a resize.
+    A root disk can only grow, because its contents would be cut off. Its name
+    says for ever whether Placement counts it (:func:`.storage.is_counted`).
+    Nova does not change its records of ephemeral disks in a resize.
     """
-    if new.root_gb < old.root_gb:
+    if new.root_gb and not old.root_gb:
+        yield (
+            'the root disk has the size of its image, because the present '
+            'flavor has a disk of 0 GB, so it cannot be resized to '
+            f'{new.root_gb} GB: choose a flavor with a disk of 0 GB'
+        )
+    elif new.root_gb < old.root_gb:
         yield (
             f'the root disk of {old.root_gb} GB cannot shrink to '
             f'{new.root_gb} GB'
