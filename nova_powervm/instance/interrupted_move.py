@@ -46,6 +46,8 @@ class Remedy(enum.StrEnum):
     REPEAT_REVERT = 'repeat revert'
     #: The source takes the server back, as it should.
     FINISH_REVERT = 'finish revert'
+    #: The source is cleaned once more, and the confirmation goes on.
+    REPEAT_CONFIRM = 'repeat confirm'
     #: The server is confirmed.
     CONFIRM = 'confirm'
 
@@ -146,8 +148,7 @@ STARTED = (
         _DESTINATION,
         Remedy.AWAIT_DECISION,
     ),
-    # Killed in confirm_resize, before or after the claim was dropped.
-    _row('confirming', '-', _SOURCE, _DESTINATION, Remedy.AWAIT_DECISION),
+    # Killed in confirm_resize, after the claim was dropped.
     _row(
         'confirmed',
         '-',
@@ -178,6 +179,8 @@ AWAITED = (
         _DESTINATION,
         Remedy.FAIL_UNFINISHED,
     ),
+    # confirm_resize; it may also have been killed.
+    _row('confirming', '-', _SOURCE, _DESTINATION, Remedy.REPEAT_CONFIRM),
     # revert_resize; it may also have been killed.
     _row(
         'finished reverting',

@@ -15,6 +15,7 @@
 What is done about each is a table in :mod:`.instance.interrupted_move`.
 """
 
+import functools
 import time
 from collections.abc import Callable
 from collections.abc import Iterable
@@ -119,7 +120,7 @@ class InterruptedMoves:
         allocated to it; those of the other are free. Of one that is not the
         last of its instance, the tracker would count slots of the last.
         """
-        failed = _read_migrations(self._host, ('error',), _RECENT)
+        failed = _read_last(self._host, ('error',))
         resting = {
             instance.uuid
             for instance in _read_instances(m.instance_uuid for m in failed)
@@ -142,22 +143,23 @@ class InterruptedMoves:
         to do so.
         """
         for migration in [
-            *_read_migrations(self._host, _ENDED, _RECENT),
-            *_read_migrations(
-                self._host, _ENDED + move_records.MOVING, _RECENT, 'only'
+            *_read_last(self._host, _ENDED, end='source_compute'),
+            *_read_last(
+                self._host,
+                _ENDED + move_records.MOVING,
+                end='source_compute',
+                read_deleted='only',
             ),
         ]:
-            if migration.source_compute == self._host and (
-                at_start or _has_rested(migration)
-            ):
+            if at_start or _has_rested(migration):
                 self._free(migration)
 
     def _free(self, migration: Any) -> None:
         uuid = migration.instance_uuid
         try:
-            instance = _find_instance(uuid)
-            self._leftovers.free_allocations(migration, instance)
-            self._leftovers.take_home(migration, instance)
+            self._leftovers.clear(
+                migration, functools.partial(_find_instance, uuid)
+            )
         except Exception:
             LOG.exception(
                 'Allocations of the migration %(migration)s of instance '
@@ -219,8 +221,9 @@ class InterruptedMoves:
 
 def _has_rested(migration: Any) -> bool:
     """Return whether Nova has not changed a migration for a while."""
-    changed = migration.updated_at or migration.created_at
-    return bool(timeutils.is_older_than(changed, LOST_SECONDS))
+    return bool(
+        timeutils.is_older_than(_changed_at(migration)[0], LOST_SECONDS)
+    )
 
 
 def _can_begin(migration: Any) -> bool:
@@ -288,26 +291,53 @@ def _find_moves(host: str, *, at_start: bool) -> list[tuple[Any, Any]]:
     ]
 
 
+def _read_last(
+    host: str,
+    statuses: tuple[str, ...],
+    end: str = 'host',
+    read_deleted: str = 'no',
+) -> list[Any]:
+    """Read those resizes and cold migrations of a host that changed last.
+
+    :param end: 'source_compute' for moves from the host only.
+    :param read_deleted: 'only' for those of deleted instances.
+    """
+    found = _read_migrations(
+        host,
+        statuses,
+        end,
+        read_deleted,
+        limit=_RECENT,
+        sort_keys=['updated_at', 'id'],
+        sort_dirs=['desc', 'desc'],
+    )
+    return sorted(found, key=_changed_at, reverse=True)[:_RECENT]
+
+
+def _changed_at(migration: Any) -> tuple[Any, int]:
+    return migration.updated_at or migration.created_at, migration.id
+
+
 def _read_migrations(
     host: str,
     statuses: tuple[str, ...],
-    limit: int | None = None,
+    end: str = 'host',
     read_deleted: str = 'no',
+    **order: Any,
 ) -> list[Any]:
     """Read resizes and cold migrations from or to a host.
 
-    :param limit: How many to read, of those that changed last; None for all.
-    :param read_deleted: 'only' for those of deleted instances.
+    :param order: Which of each type, and how many.
     """
-    order = {'sort_keys': ['updated_at', 'id'], 'sort_dirs': ['desc', 'desc']}
     return [
         migration
+        for kind in _TYPES
         for migration in objects.MigrationList.get_by_filters(
             nova_context.get_admin_context(read_deleted=read_deleted),
-            {'host': host, 'status': list(statuses)},
-            **(order | {'limit': limit} if limit else {}),
+            {end: host, 'status': list(statuses), 'migration_type': kind},
+            **order,
         )
-        if migration.migration_type in _TYPES and not migration.cross_cell_move
+        if not migration.cross_cell_move
     ]
 
 
@@ -319,7 +349,7 @@ def _read_ended(host: str, *, at_start: bool) -> list[Any]:
     newest = {
         migration.instance_uuid: migration
         for migration in sorted(
-            _read_migrations(host, _ENDED, _RECENT),
+            _read_last(host, _ENDED),
             key=lambda migration: migration.id,
         )
     }

@@ -12,6 +12,7 @@
 
 """What moves that are over have left in Placement and in Nova's records."""
 
+from collections.abc import Callable
 from collections.abc import Mapping
 from typing import Any
 
@@ -36,17 +37,31 @@ class MoveLeftovers:
         self._allocations = move_allocations.MoveAllocations(virtapi)
         self._host = host
 
-    def free_allocations(self, migration: Any, instance: Any) -> None:
-        """Free what a migration that is over still holds of its source.
+    def clear(self, migration: Any, find_instance: Callable[[], Any]) -> None:
+        """Free the allocations of a move, and record its instance here.
 
-        :param migration: A migration from this host.
-        :param instance: Its instance with resources and migration context;
-            None if that is deleted.
-        :raises nova.exception.NovaException: Placement did not answer.
+        :param migration: A migration from this host that is over, or whose
+            instance is deleted.
+        :param find_instance: Returns the instance with resources and
+            migration context; None if it is deleted.
+        :raises nova.exception.NovaException: Nova or Placement did not answer.
         """
+        held = self._allocations.of(
+            nova_context.get_admin_context(), migration.uuid
+        )
+        if not held and migration.status != 'error':
+            return
+        instance = find_instance()
+        if held:
+            self._free_allocations(migration, instance, held)
+        self._take_home(migration, instance)
+
+    def _free_allocations(
+        self, migration: Any, instance: Any, held: Mapping[str, Any]
+    ) -> None:
+        """Free what a migration that is over still holds of its source."""
         context = nova_context.get_admin_context()
-        held = self._allocations.of(context, migration.uuid)
-        if not held or not _is_over(migration, instance):
+        if not _is_over(migration, instance):
             return
         LOG.warning(
             'Migration %(migration)s of instance %(instance)s is over '
@@ -72,15 +87,11 @@ class MoveLeftovers:
         else:
             self._allocations.delete(context, migration)
 
-    def take_home(self, migration: Any, instance: Any) -> None:
+    def _take_home(self, migration: Any, instance: Any) -> None:
         """Record an instance on this host again, if it has never left.
 
         If Nova cannot send its message to the destination, it gives the
         allocations back, but has recorded the instance there.
-
-        :param migration: A migration from this host that is over.
-        :param instance: Its instance; None if that is deleted.
-        :raises nova.exception.NovaException: Placement did not answer.
         """
         context = nova_context.get_admin_context()
         if not _is_stranded(migration, instance):

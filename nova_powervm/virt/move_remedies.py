@@ -79,6 +79,7 @@ class MoveRemedies:
             Remedy.AWAIT_DECISION: self._await_decision,
             Remedy.REPEAT_REVERT: self._repeat_revert,
             Remedy.FINISH_REVERT: self._finish_revert,
+            Remedy.REPEAT_CONFIRM: self._repeat_confirm,
             Remedy.CONFIRM: self._confirm,
         }
 
@@ -172,6 +173,16 @@ class MoveRemedies:
             move.context, move.instance, move.migration, self._host, None
         )
 
+    def _repeat_confirm(self, move: _Interrupted) -> None:
+        """Send Nova's message to this host again.
+
+        Nobody may revert the move instead: the LPAR of the source may be gone,
+        and the root disk may have grown.
+        """
+        rpcapi.ComputeAPI().confirm_resize(
+            move.context, move.instance, move.migration, self._host
+        )
+
     def _confirm(self, move: _Interrupted) -> None:
         """Do what Nova does once the source has given up its claim."""
         self._allocations.delete(move.context, move.migration)
@@ -189,9 +200,10 @@ _WORDS = {
     Remedy.FAIL: 'the server is in ERROR; reboot it hard',
     Remedy.FAIL_UNFINISHED: 'the server is in ERROR; reboot it hard',
     Remedy.FAIL_REVERT: 'the server is in ERROR on the source; reboot it hard',
-    Remedy.AWAIT_DECISION: 'confirm or revert it again',
+    Remedy.AWAIT_DECISION: 'confirm or revert it',
     Remedy.REPEAT_REVERT: 'the revert is repeated',
     Remedy.FINISH_REVERT: 'the revert is continued',
+    Remedy.REPEAT_CONFIRM: 'the confirmation is repeated',
     Remedy.CONFIRM: 'the server is confirmed',
 }
 

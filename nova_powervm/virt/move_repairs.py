@@ -139,6 +139,11 @@ class MoveRepairs(builds.Builds):
             keeps_swap=keeps_swap,
         )
 
+    def _is_running(self, instance: Any) -> bool:
+        running = self._services()
+        lpar = running.partitions.find(driver_base.lpar_of(instance))
+        return lpar is not None and running.power.is_running(lpar)
+
     def _lacks_disks(self, instance: Any) -> bool:
         """Return whether an LPAR with disks in the pool is not whole.
 

@@ -241,7 +241,7 @@ class Moves(move_checks.MoveChecks, move_repairs.MoveRepairs):
         if not is_deleting:
             # Before what can fail.
             self._record_growth(instance)
-        with _errors_out():
+        with self._is_leaving(instance), _errors_out():
             if not instance_moves.is_within_host(migration):
                 self._services().lifecycle.destroy(
                     instance.uuid, delete_disks=False
@@ -249,8 +249,8 @@ class Moves(move_checks.MoveChecks, move_repairs.MoveRepairs):
                 self._services().network.release_unused(
                     port_records.NovaInstanceMarks(instance, self._nodename())
                 )
-        if not is_deleting:
-            self._grow_root(instance)
+            if not is_deleting:
+                self._grow_root(instance)
 
     def destroy(
         self,
@@ -277,11 +277,17 @@ class Moves(move_checks.MoveChecks, move_repairs.MoveRepairs):
                 destroy_secrets,
             )
             return
-        self._reverting.add(instance.uuid)
-        try:
+        with self._is_leaving(instance), _errors_out():
             self._leave_destination(context, instance, network_info)
+
+    @contextlib.contextmanager
+    def _is_leaving(self, instance: Any) -> Iterator[None]:
+        """Do not take the end of a move for interrupted meanwhile."""
+        self._leaving.add(instance.uuid)
+        try:
+            yield
         finally:
-            self._reverting.discard(instance.uuid)
+            self._leaving.discard(instance.uuid)
 
     def _leave_destination(
         self, context: Any, instance: Any, network_info: Any
@@ -313,12 +319,18 @@ class Moves(move_checks.MoveChecks, move_repairs.MoveRepairs):
         """Give the LPAR its former slots, sizes and swap disk, and start it.
 
         Nova also calls this while nova-compute starts, for an instance that
-        it was about to move when it was killed.
+        it was about to move when it was killed. If its guest still runs, the
+        move has not touched it.
 
         :raises nova.exception.NovaException: The server goes to ERROR. A hard
             reboot tries again.
         """
         with _errors_out():
+            if (
+                instance.task_state == task_states.RESIZE_MIGRATING
+                and self._is_running(instance)
+            ):
+                return
             self._restore(
                 context,
                 instance,

@@ -171,6 +171,11 @@ class InterruptedMovesTest(test_commands.CommandTestCase):
         self._confirm_resize(server)
         self.assert_state(server, 'ACTIVE', 'host2', 'confirmed')
 
+    def assert_confirmed(self, server):
+        """Assert that a confirmation goes on."""
+        self._wait_for_state_change(server, 'ACTIVE')
+        self.assert_state(server, 'ACTIVE', 'host2', 'confirmed')
+
     def assert_reverts(self, server):
         """Assert that a revert goes on."""
         self._wait_for_state_change(server, 'ACTIVE')
@@ -234,7 +239,9 @@ class InterruptedMovesTest(test_commands.CommandTestCase):
         with self.killed(driver.PowerVMDriver, 'confirm_migration'):
             self.confirm(server)
         self.restart_host('host1')
-        self.assert_confirms(server)
+        self.assertEqual('confirming', self.migration(server).status)
+        self.cycle('host1')
+        self.assert_confirmed(server)
 
     def story_source_killed_once_the_claim_was_dropped(self):
         server = self.migrated()
@@ -324,6 +331,15 @@ class InterruptedMovesTest(test_commands.CommandTestCase):
         self.assertEqual('post-migrating', self.migration(server).status)
         self.cycle('host2')
         self.assert_error(server, 'host2')
+
+    def story_message_of_confirmation_is_lost(self):
+        server = self.migrated()
+        with self.lost('confirm_resize'):
+            self.confirm(server)
+        self.cycle('host2')
+        self.assertEqual('confirming', self.migration(server).status)
+        self.cycle('host1')
+        self.assert_confirmed(server)
 
     def story_message_of_revert_is_lost(self):
         server = self.migrated()

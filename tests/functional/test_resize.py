@@ -11,10 +11,14 @@
 # under the License.
 """Servers are resized on the host where they are."""
 
+import threading
+
 import fixtures
 from nova.scheduler.client import report
 
+from nova_powervm.ops import resize
 from tests.functional import base
+from tests.functional import killed_threads
 from tests.functional import moving
 from tests.functional import one_time_use
 
@@ -101,6 +105,7 @@ class ResizeTest(moving.MovingTestCase):
             match='LogicalPartition.read', status=500
         )
         self.revert(server, 'ERROR')
+        self.assertIn('Reboot the server hard', self.fault(server))
         self.control('host1').clear_faults()
         server = self.reboot_hard(server)
         self.assertEqual(1, len(self.slots_of(migration)))
@@ -108,6 +113,32 @@ class ResizeTest(moving.MovingTestCase):
         self.assertEqual(set(), self.slots_of(migration))
         self.assertEqual(new, self.slots_of(server['id']))
         self.assertEqual(new, self.owned(server))
+
+    def story_guest_that_a_killed_resize_has_not_stopped_runs_on(self):
+        server = self.boot(base.gpu_groups(1), disk=1)
+        before = self.document(server)
+        threads = self.useFixture(killed_threads.Threads())
+        killed = threading.Event()
+
+        def die(*_, **__):
+            killed.set()
+            threads.kill()
+
+        with fixtures.MockPatchObject(resize.ResizeOps, 'stop', new=die):
+            self.api.post_server_action(
+                server['id'],
+                {'resize': {'flavorRef': self.make_flavor(memory_mb=1024)}},
+            )
+            self.assertTrue(killed.wait(60))
+            threads.revive()
+        self.control('host1').clear_journal()
+        # The LPAR's share of processors is not that of the flavor any more.
+        self.restart_host(proc_units_factor=0.5)
+        server = self.api.get_server(server['id'])
+        self.assertEqual('ACTIVE', server['status'])
+        self.assertIsNone(server['OS-EXT-STS:task_state'])
+        self.assertEqual(before, self.document(server))
+        self.assertNotIn('PowerOff', str(self.control('host1').journal()))
 
     def story_failed_revert_keeps_no_device_from_others(self):
         server = self.boot(base.gpu_groups(1), disk=1)
@@ -205,6 +236,16 @@ class ResizeTest(moving.MovingTestCase):
         self.assertIn('root disk of 2 GB cannot shrink to 1 GB', reason)
         self.assertEqual(before, self.host_state())
         self._run_periodics()
+
+    def story_root_disk_of_image_size_gets_no_other_size(self):
+        # Nova's API refuses the reverse.
+        server = self.boot({}, disk=0)
+        before = self.host_state()
+        reason = self.refuse_move(
+            server, 'resize', flavorRef=self.make_flavor(disk=1)
+        )
+        self.assertIn('has the size of its image', reason)
+        self.assertEqual(before, self.host_state())
 
     def story_missing_space_is_refused(self):
         server = self.boot({}, disk=1)

@@ -362,6 +362,9 @@ class Database:
             ) from error
         return json.loads(json.dumps(answer))
 
+    def confirm_resize(self, context, instance, migration, host):
+        self.messages.append(('confirm_resize', instance.uuid))
+
     def revert_resize(self, context, instance, migration, host, spec):
         self.messages.append(('revert_resize', instance.uuid))
 

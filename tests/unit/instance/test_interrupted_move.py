@@ -86,7 +86,6 @@ class InterruptedMoveTest(unittest.TestCase):
             Remedy.AWAIT_DECISION,
         ),
         # The source, killed in confirm_resize or finish_revert_resize.
-        ('confirming', None, SOURCE, DESTINATION, Remedy.AWAIT_DECISION),
         ('confirmed', None, SOURCE, DESTINATION, Remedy.CONFIRM),
         ('reverted', 'resize_reverting', SOURCE, SOURCE, Remedy.FAIL_REVERT),
     )
@@ -109,6 +108,7 @@ class InterruptedMoveTest(unittest.TestCase):
             DESTINATION,
             Remedy.FAIL_UNFINISHED,
         ),
+        ('confirming', None, SOURCE, DESTINATION, Remedy.REPEAT_CONFIRM),
         (
             'reverting',
             'resize_reverting',

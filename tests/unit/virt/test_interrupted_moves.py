@@ -64,12 +64,10 @@ class InterruptedMovesTest(test.TestCase):
             raise self.failure
         self.applied.append(row.remedy)
 
-    def free_allocations(self, migration, instance):
-        """Stand in for the remedies."""
+    def clear(self, migration, find_instance):
+        """Stand in for what clears up after moves."""
+        instance = find_instance()
         self.freed.append((migration.uuid, instance and instance.uuid))
-
-    def take_home(self, migration, instance):
-        """Stand in for the remedies."""
 
     def move(self, status, task, **changes):
         """Make the records of a move to this host."""
@@ -215,6 +213,35 @@ class InterruptedMovesTest(test.TestCase):
         self.move('error', None, source_compute='host2')
         self.end()
         self.assertEqual([], self.freed)
+
+    def test_other_migrations_do_not_hide_moves_from_this_host(self):
+        self.useFixture(
+            fixtures.MockPatchObject(interrupted_moves, '_RECENT', 1)
+        )
+        self.move_away()
+        freed = (self.migration.uuid, self.instance.uuid)
+        self.move(
+            'error',
+            None,
+            source_compute='host2',
+            migration_type='live-migration',
+        )
+        self.move('error', None, source_compute='host1')
+        self.end(at_start=True)
+        self.assertEqual([freed], self.freed)
+
+    def test_moves_of_both_types_count_as_one(self):
+        self.useFixture(
+            fixtures.MockPatchObject(interrupted_moves, '_RECENT', 1)
+        )
+        self.move('confirmed', None, source_compute='host2')
+        self.move(
+            'confirmed', None, source_compute='host2', migration_type='resize'
+        )
+        self.end(at_start=True)
+        self.assertEqual(
+            [(self.migration.uuid, self.instance.uuid)], self.freed
+        )
 
     def test_allocations_of_moves_at_rest_are_freed_every_ten_minutes(self):
         self.move_away()

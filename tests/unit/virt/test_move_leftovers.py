@@ -87,7 +87,7 @@ class FreeAllocationsTest(unittest.TestCase):
             move_allocations, 'MoveAllocations', lambda _: allocations
         ):
             leftovers = move_leftovers.MoveLeftovers(None, 'host1')
-        leftovers.free_allocations(move, found)
+        leftovers.clear(move, lambda: found)
         return allocations.done
 
     @ddt.data(
