@@ -73,28 +73,37 @@ class Threads(fixtures.Fixture):
 def wait_for_step(ident):
     """Wait until a thread of nova-compute has nothing to do."""
     for _ in range(600):
-        frame = _frame_of(ident)
-        while frame and not frame.f_code.co_filename.endswith(
-            'nova/compute/manager.py'
-        ):
-            frame = frame.f_back
-        if frame is None:
+        if ident not in _busy_threads():
             return
         time.sleep(0.1)
     raise AssertionError('the step has no end')
 
 
-def _frame_of(ident):
-    """Return the frame of a thread; None if it has ended.
+def are_idle():
+    """Return whether no other thread of nova-compute has anything to do."""
+    return _busy_threads() <= {threading.get_ident()}
+
+
+def _busy_threads():
+    """Return the threads that run methods of nova-compute.
 
     The interpreter holds a lock of its own meanwhile: a garbage collection
     that lets another thread run could wait for it for ever.
     """
     gc.disable()
     try:
-        return sys._current_frames().get(ident)
+        frames = sys._current_frames()
     finally:
         gc.enable()
+    return {ident for ident, frame in frames.items() if _is_in_step(frame)}
+
+
+def _is_in_step(frame):
+    while frame:
+        if frame.f_code.co_filename.endswith('nova/compute/manager.py'):
+            return True
+        frame = frame.f_back
+    return False
 
 
 class RequestKills(fixtures.Fixture):

@@ -260,8 +260,8 @@ class MoveSweepTestCase(move_sites.MoveSiteTestCase):
         if self._reached:
             self.threads.revive()
             self.restart_host(case.host)
-            self.forget_events(server)
             self._lose_messages()
+            self.forget_events(server)
         return self.await_end(server)
 
     def _lose_messages(self):
