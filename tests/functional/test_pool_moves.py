@@ -14,8 +14,11 @@
 import base64
 
 import fixtures
+from nova import context as nova_context
 from nova.compute import rpcapi
 
+from nova_powervm.ops import lifecycle
+from nova_powervm.virt import interrupted_moves
 from tests.functional import base
 from tests.functional import moving
 from tests.functional import one_time_use
@@ -319,6 +322,26 @@ class PoolMoveTest(PoolMoveTestCase):
         server = self.reboot_hard(server)
         self.assertEqual(3.0, self.disks_of(server)['root']['capacity'])
         self.assertEqual('running', self.lpar(server, 'host2').state)
+
+    def story_slow_end_of_a_move_is_not_repeated(self):
+        destroy = lifecycle.LifecycleOps.destroy
+        for end, host in ((self.confirm, 'host1'), (self.revert, 'host2')):
+            server = self.migrate(self.boot_on_first())
+
+            def cycle_and_destroy(*args, host=host, **options):
+                self.computes[host].manager.update_available_resource(
+                    nova_context.get_admin_context()
+                )
+                return destroy(*args, **options)
+
+            with (
+                fixtures.MockPatchObject(
+                    lifecycle.LifecycleOps, 'destroy', new=cycle_and_destroy
+                ),
+                fixtures.MockPatchObject(interrupted_moves, 'LOST_SECONDS', 0),
+            ):
+                end(server)
+        self.assertNotIn('was interrupted', self.logged())
 
     def document(self, server, host='host1'):
         """Return what a host reports of a server's LPAR."""
