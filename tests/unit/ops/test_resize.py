@@ -177,6 +177,14 @@ class FinishTest(unittest.TestCase):
 
         self.assertEqual(CHANGE, host.done)
 
+    def test_slot_that_the_lpar_has_is_not_checked_again(self):
+        host = Host()
+        host.lpar = host.made(512, NEW)
+
+        operations(host).finish(INSTANCE, keeps_swap=True)
+
+        self.assertEqual('verify []', host.done[0])
+
     def test_slot_of_somebody_else_stops_before_burn(self):
         host = Host()
         host.fails_at = 'slots'
@@ -331,6 +339,13 @@ class StopTest(unittest.TestCase):
         host.lpar = None
 
         with self.assertRaises(exception.PartitionNotFound):
+            operations(host).check_source(INSTANCE)
+
+    def test_source_with_slot_of_somebody_else_is_refused(self):
+        host = Host()
+        host.fails_at = 'slots'
+
+        with self.assertRaises(exception.RestError):
             operations(host).check_source(INSTANCE)
 
     def test_source_in_unknown_state_is_refused(self):

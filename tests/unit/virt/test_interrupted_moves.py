@@ -206,6 +206,12 @@ class InterruptedMovesTest(test.TestCase):
         self.end(at_start=True)
         self.assertEqual([(self.migration.uuid, None)], self.freed)
 
+    def test_allocations_of_deleted_instances_elsewhere_stay(self):
+        self.move('reverting', 'resize_reverting')
+        self.instance.destroy()
+        self.end(at_start=True)
+        self.assertEqual([], self.freed)
+
     def test_allocations_of_other_moves_stay(self):
         self.move('error', None)
         self.move('finished', None, source_compute='host2')

@@ -81,13 +81,16 @@ EXCHANGED = ((OLD,), (NEW,))
 @ddt.ddt
 class FreeAllocationsTest(unittest.TestCase):
     def free(self, own, held, move, found):
-        """Return what becomes of what a migration holds."""
+        """Return what becomes of what a migration holds.
+
+        :param found: The instance, or a function that reads it.
+        """
         allocations = Allocations(own, held)
         with mock.patch.object(
             move_allocations, 'MoveAllocations', lambda _: allocations
         ):
             leftovers = move_leftovers.MoveLeftovers(None, 'host1')
-        leftovers.clear(move, lambda: found)
+        leftovers.clear(move, found if callable(found) else lambda: found)
         return allocations.done
 
     @ddt.data(
@@ -158,6 +161,11 @@ class FreeAllocationsTest(unittest.TestCase):
     def test_instance_that_moves_keeps_both(self, changes):
         self.assertIsNone(
             self.free({HERE}, {HERE}, migration(), instance(**changes))
+        )
+
+    def test_instance_of_confirmed_move_that_holds_nothing_is_not_read(self):
+        self.assertIsNone(
+            self.free({HERE}, set(), migration('confirmed'), self.fail)
         )
 
     def test_move_that_holds_nothing_changes_nothing(self):
