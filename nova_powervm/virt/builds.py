@@ -278,10 +278,15 @@ class Builds(shared_storage.SharedStorage):
         false or another host has the disks by now, and each VLAN that the
         driver added for it and that is no longer used.
         """
+        self._remove(
+            instance,
+            delete_disks=destroy_disks and self._may_delete_disks(instance),
+        )
+
+    def _remove(self, instance: Any, *, delete_disks: bool) -> None:
         self._deferred_starts.forget(instance)
         self._services().lifecycle.destroy(
-            instance.uuid,
-            delete_disks=destroy_disks and self._may_delete_disks(instance),
+            instance.uuid, delete_disks=delete_disks
         )
         self._services().network.release_unused(
             port_records.NovaInstanceMarks(instance, self._nodename())

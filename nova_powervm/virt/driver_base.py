@@ -55,9 +55,8 @@ class DriverBase(driver.ComputeDriver):
         self._node_uuid: str | None = None
         self._running: services.Services | None = None
         self._is_first_cycle = True
-        # Uuids of the instances that the end of a move is removing from this
-        # host.
-        self._leaving: set[str] = set()
+        # Uuids of the instances that a revert is removing from this host.
+        self._reverting: set[str] = set()
         self._interrupted_moves: interrupted_moves.InterruptedMoves | None = (
             None
         )

@@ -96,7 +96,7 @@ class HostCycle(driver_base.DriverBase):
             self._interrupted_moves = interrupted_moves.InterruptedMoves(
                 self.virtapi,
                 self._nodename(),
-                busy=self._leaving.__contains__,
+                busy=self._reverting.__contains__,
             )
         try:
             self._interrupted_moves.end(at_start=at_start)

@@ -18,22 +18,24 @@ What is done about each is a table in :mod:`.instance.interrupted_move`.
 import functools
 import time
 from collections.abc import Callable
-from collections.abc import Iterable
 from typing import Any
 
+import oslo_messaging
+from nova import baserpc
 from nova import context as nova_context
 from nova import exception as nova_exception
 from nova import objects
 from nova import servicegroup
-from nova.compute import task_states
+from nova.compute import rpcapi
 from nova.compute import vm_states
-from nova.objects import fields
+from oslo_concurrency import lockutils
 from oslo_log import log as logging
 from oslo_utils import timeutils
 
 from nova_powervm.instance import interrupted_move
 from nova_powervm.instance.interrupted_move import Side
 from nova_powervm.virt import move_leftovers
+from nova_powervm.virt import move_queries
 from nova_powervm.virt import move_records
 from nova_powervm.virt import move_remedies
 
@@ -41,22 +43,6 @@ LOG = logging.getLogger(__name__)
 
 #: Seconds after which a message that has not arrived is lost.
 LOST_SECONDS = 600
-#: How many of the moves that ended last are looked at.
-_RECENT = 20
-
-_TYPES = (fields.MigrationType.RESIZE, fields.MigrationType.MIGRATION)
-_TASKS = (
-    task_states.RESIZE_MIGRATED,
-    task_states.RESIZE_FINISH,
-    task_states.RESIZE_REVERTING,
-)
-#: Statuses of moves that are over and may have left something.
-_ENDED = (
-    move_records.REVERTED,
-    'error',
-    move_records.FAILED,
-    'confirmed',
-)
 #: What must not change for a move to count as interrupted.
 _State = tuple[str, str | None, str | None]
 
@@ -69,6 +55,7 @@ class InterruptedMoves:
     :param clock: Returns monotonic seconds.
     :param busy: Whether this process is removing the LPAR of an instance,
         which may take longer than a message.
+    :param answers: Whether this host takes up the messages that it gets.
     """
 
     def __init__(
@@ -77,8 +64,10 @@ class InterruptedMoves:
         host: str,
         clock: Callable[[], float] = time.monotonic,
         busy: Callable[[str], bool] = lambda uuid: False,
+        answers: Callable[[], bool] | None = None,
     ) -> None:
         self._busy = busy
+        self._answers = answers or functools.partial(_takes_messages, host)
         self._remedies = move_remedies.MoveRemedies(virtapi, host)
         self._leftovers = move_leftovers.MoveLeftovers(virtapi, host)
         self._host = host
@@ -88,6 +77,8 @@ class InterruptedMoves:
         self._dead: dict[int, _State] = {}
         # By the id of a migration: since when it has been in a state.
         self._seen: dict[int, tuple[_State, float]] = {}
+        # Ids of migrations whose message is lost, unless it has just come.
+        self._lost: set[int] = set()
         # When left allocations were looked for.
         self._freed_at = clock()
 
@@ -100,10 +91,11 @@ class InterruptedMoves:
             requests yet.
         :raises nova.exception.NovaException: Nova's database failed.
         """
-        found = _find_moves(self._host, at_start=at_start)
+        found = move_queries.find_moves(self._host, at_start=at_start)
         ids = {migration.id for migration, _ in found}
         self._seen = {k: v for k, v in self._seen.items() if k in ids}
         self._dead = {k: v for k, v in self._dead.items() if k in ids}
+        self._lost &= self._seen.keys()
         for migration, instance in found:
             row = self._find_row(migration, instance, at_start=at_start)
             if row:
@@ -120,17 +112,19 @@ class InterruptedMoves:
         allocated to it; those of the other are free. Of one that is not the
         last of its instance, the tracker would count slots of the last.
         """
-        failed = _read_last(self._host, ('error',))
+        failed = move_queries.read_last(self._host, ('error',))
         resting = {
             instance.uuid
-            for instance in _read_instances(m.instance_uuid for m in failed)
+            for instance in move_queries.read_instances(
+                m.instance_uuid for m in failed
+            )
             if instance.task_state is None
             and instance.vm_state != vm_states.RESIZED
         }
         for migration in failed:
             is_within = migration.source_compute == migration.dest_compute
             if (is_within and migration.instance_uuid in resting) or (
-                at_start and not _is_last(migration)
+                at_start and not move_queries.is_last(migration)
             ):
                 migration.status = move_records.FAILED
                 migration.save()
@@ -143,10 +137,12 @@ class InterruptedMoves:
         to do so.
         """
         for migration in [
-            *_read_last(self._host, _ENDED, end='source_compute'),
-            *_read_last(
+            *move_queries.read_last(
+                self._host, move_queries.ENDED, end='source_compute'
+            ),
+            *move_queries.read_last(
                 self._host,
-                _ENDED + move_records.MOVING,
+                move_queries.ENDED + move_records.MOVING,
                 end='source_compute',
                 read_deleted='only',
             ),
@@ -158,7 +154,7 @@ class InterruptedMoves:
         uuid = migration.instance_uuid
         try:
             self._leftovers.clear(
-                migration, functools.partial(_find_instance, uuid)
+                migration, functools.partial(move_queries.find_instance, uuid)
             )
         except Exception:
             LOG.exception(
@@ -183,11 +179,26 @@ class InterruptedMoves:
         if self._busy(migration.instance_uuid) or not _can_begin(migration):
             self._seen.pop(migration.id, None)
             return None
-        if self._watch(migration.id, state) < LOST_SECONDS:
-            return None
-        return interrupted_move.find_remedy(
+        awaited = interrupted_move.find_remedy(
             situation, interrupted_move.AWAITED
         )
+        is_late = self._watch(migration.id, state) >= LOST_SECONDS
+        if awaited and is_late and self._is_lost(migration.id):
+            return awaited
+        return None
+
+    def _is_lost(self, migration: int) -> bool:
+        """Return whether the message about a move is lost, and not just late.
+
+        Messages come in their order: one that was sent before another that
+        this host has answered was taken up, or is lost. What it starts may
+        have yet to begin, so only the next cycle may act.
+        """
+        if migration in self._lost:
+            return True
+        if self._answers():
+            self._lost.add(migration)
+        return False
 
     def _watch(self, migration: int, state: _State) -> float:
         """Return for how many seconds a move has been seen in a state.
@@ -199,14 +210,18 @@ class InterruptedMoves:
         before, since = self._seen.get(migration, (None, now))
         if before != state:
             since = now
+            self._lost.discard(migration)
         self._seen[migration] = (state, since)
         return now - since
 
     def _resolve(self, migration: Any, row: interrupted_move.Row) -> None:
         uuid = migration.instance_uuid
         try:
-            self._remedies.apply(migration, _read_instance(uuid), row)
-        except nova_exception.UnexpectedTaskStateError:
+            self._apply(migration.id, uuid, row)
+        except (
+            nova_exception.UnexpectedTaskStateError,
+            lockutils.AcquireLockFailedException,
+        ):
             LOG.info('The move of instance %s continues after all.', uuid)
         except Exception:
             LOG.exception(
@@ -218,11 +233,44 @@ class InterruptedMoves:
             self._dead.pop(migration.id, None)
             self._seen.pop(migration.id, None)
 
+    def _apply(self, move: int, uuid: str, row: interrupted_move.Row) -> None:
+        """Apply a remedy, unless the move has changed since it was read.
+
+        Nova holds the lock of that name while it confirms a move, and would
+        set a server to ERROR that is confirmed twice.
+
+        :raises oslo_concurrency.lockutils.AcquireLockFailedException: Nova is
+            at the instance.
+        """
+        with lockutils.lock(uuid, blocking=False):
+            migration = objects.Migration.get_by_id(
+                nova_context.get_admin_context(), move
+            )
+            instance = move_queries.read_instance(uuid)
+            if row.fits(describe(migration, instance, self._host)):
+                self._remedies.apply(migration, instance, row)
+
+
+def _takes_messages(host: str) -> bool:
+    """Return whether a host has taken up its earlier messages.
+
+    Nova sends the steps of moves to two topics of nova-compute.
+    """
+    context = nova_context.get_admin_context()
+    try:
+        for topic in (rpcapi.RPC_TOPIC, rpcapi.RPC_TOPIC_ALT):
+            baserpc.BaseAPI(topic).get_backdoor_port(context, host)
+    except oslo_messaging.MessagingTimeout:
+        return False
+    return True
+
 
 def _has_rested(migration: Any) -> bool:
     """Return whether Nova has not changed a migration for a while."""
     return bool(
-        timeutils.is_older_than(_changed_at(migration)[0], LOST_SECONDS)
+        timeutils.is_older_than(
+            move_queries.changed_at(migration)[0], LOST_SECONDS
+        )
     )
 
 
@@ -265,145 +313,4 @@ def describe(
         awaits_decision=instance.vm_state == vm_states.RESIZED,
         ours=frozenset(side for side, name in ends.items() if name == host),
         places=frozenset(places),
-    )
-
-
-def _find_moves(host: str, *, at_start: bool) -> list[tuple[Any, Any]]:
-    """Find the migrations of a host that may be interrupted.
-
-    Most have just begun, or wait for the user.
-
-    :returns: Each with its instance.
-    """
-    migrations = {
-        migration.id: migration
-        for migration in [
-            *_read_migrations(host, move_records.MOVING),
-            *_read_ended(host, at_start=at_start),
-        ]
-    }
-    moving = [migration.instance_uuid for migration in migrations.values()]
-    instances = {found.uuid: found for found in _read_instances(moving)}
-    return [
-        (migration, instances[migration.instance_uuid])
-        for migration in migrations.values()
-        if migration.instance_uuid in instances and _is_last(migration)
-    ]
-
-
-def _read_last(
-    host: str,
-    statuses: tuple[str, ...],
-    end: str = 'host',
-    read_deleted: str = 'no',
-) -> list[Any]:
-    """Read those resizes and cold migrations of a host that changed last.
-
-    :param end: 'source_compute' for moves from the host only.
-    :param read_deleted: 'only' for those of deleted instances.
-    """
-    found = _read_migrations(
-        host,
-        statuses,
-        end,
-        read_deleted,
-        limit=_RECENT,
-        sort_keys=['updated_at', 'id'],
-        sort_dirs=['desc', 'desc'],
-    )
-    return sorted(found, key=_changed_at, reverse=True)[:_RECENT]
-
-
-def _changed_at(migration: Any) -> tuple[Any, int]:
-    return migration.updated_at or migration.created_at, migration.id
-
-
-def _read_migrations(
-    host: str,
-    statuses: tuple[str, ...],
-    end: str = 'host',
-    read_deleted: str = 'no',
-    **order: Any,
-) -> list[Any]:
-    """Read resizes and cold migrations from or to a host.
-
-    :param order: Which of each type, and how many.
-    """
-    return [
-        migration
-        for kind in _TYPES
-        for migration in objects.MigrationList.get_by_filters(
-            nova_context.get_admin_context(read_deleted=read_deleted),
-            {end: host, 'status': list(statuses), 'migration_type': kind},
-            **order,
-        )
-        if not migration.cross_cell_move
-    ]
-
-
-def _read_ended(host: str, *, at_start: bool) -> list[Any]:
-    """Read the migrations that are over, unlike their instances' tasks.
-
-    Nova writes a migration and its instance one after the other.
-    """
-    newest = {
-        migration.instance_uuid: migration
-        for migration in sorted(
-            _read_last(host, _ENDED),
-            key=lambda migration: migration.id,
-        )
-    }
-    unfinished = _read_instances(newest, task_state=list(_TASKS))
-    if at_start:
-        unfinished += _read_instances(newest, vm_state=vm_states.RESIZED)
-    return [newest[instance.uuid] for instance in unfinished]
-
-
-def _is_last(migration: Any) -> bool:
-    """Return whether an instance has not begun another move, maybe elsewhere.
-
-    What is left of an earlier one must not be done to a later one.
-    """
-    moves = objects.MigrationList.get_by_filters(
-        nova_context.get_admin_context(),
-        {'instance_uuid': migration.instance_uuid},
-    )
-    return all(other.id <= migration.id for other in moves)
-
-
-def _read_instances(uuids: Iterable[str], **filters: Any) -> list[Any]:
-    """Read the existing ones among instances, without further tables."""
-    wanted = sorted(set(uuids))
-    if not wanted:
-        return []
-    return list(
-        objects.InstanceList.get_by_filters(
-            nova_context.get_admin_context(),
-            {'uuid': wanted, 'deleted': False, **filters},
-            expected_attrs=[],
-        )
-    )
-
-
-def _find_instance(uuid: str) -> Any:
-    """Read an instance; return None if it is deleted."""
-    try:
-        return _read_instance(uuid)
-    except nova_exception.InstanceNotFound:
-        return None
-
-
-def _read_instance(uuid: str) -> Any:
-    return objects.Instance.get_by_uuid(
-        nova_context.get_admin_context(),
-        uuid,
-        expected_attrs=[
-            'flavor',
-            'migration_context',
-            'numa_topology',
-            'pci_devices',
-            'pci_requests',
-            'resources',
-            'system_metadata',
-        ],
     )

@@ -36,10 +36,16 @@ from nova_powervm.virt import instance_moves
 from nova_powervm.virt import instance_ports
 from nova_powervm.virt import move_checks
 from nova_powervm.virt import move_repairs
-from nova_powervm.virt import port_records
 from nova_powervm.virt import translation
 
 LOG = logging.getLogger(__name__)
+
+_TRY_AGAIN = 'Reboot the server hard to try again'
+_NOT_CLEANED = 'Reboot the server hard: it stays on the host that it moved to'
+_NOT_REVERTED = (
+    'Reboot the server hard: it keeps its new flavor and host, and is not '
+    'reverted'
+)
 
 
 @errors.translate_errors
@@ -241,16 +247,11 @@ class Moves(move_checks.MoveChecks, move_repairs.MoveRepairs):
         if not is_deleting:
             # Before what can fail.
             self._record_growth(instance)
-        with self._is_leaving(instance), _errors_out():
+        with _errors_out(_NOT_CLEANED):
             if not instance_moves.is_within_host(migration):
-                self._services().lifecycle.destroy(
-                    instance.uuid, delete_disks=False
-                )
-                self._services().network.release_unused(
-                    port_records.NovaInstanceMarks(instance, self._nodename())
-                )
-            if not is_deleting:
-                self._grow_root(instance)
+                self._remove(instance, delete_disks=False)
+        if not is_deleting:
+            self._grow_root(instance)
 
     def destroy(
         self,
@@ -277,21 +278,14 @@ class Moves(move_checks.MoveChecks, move_repairs.MoveRepairs):
                 destroy_secrets,
             )
             return
-        with self._is_leaving(instance), _errors_out():
-            self._leave_destination(context, instance, network_info)
-
-    @contextlib.contextmanager
-    def _is_leaving(self, instance: Any) -> Iterator[None]:
-        """Do not take the end of a move for interrupted meanwhile."""
-        self._leaving.add(instance.uuid)
+        self._reverting.add(instance.uuid)
         try:
-            yield
+            with _errors_out(_NOT_REVERTED):
+                self._leave_destination(instance)
         finally:
-            self._leaving.discard(instance.uuid)
+            self._reverting.discard(instance.uuid)
 
-    def _leave_destination(
-        self, context: Any, instance: Any, network_info: Any
-    ) -> None:
+    def _leave_destination(self, instance: Any) -> None:
         """Stop an instance whose move is reverted, and remove a second LPAR.
 
         Its guest has the disks of the source, and shuts down to leave them
@@ -304,7 +298,7 @@ class Moves(move_checks.MoveChecks, move_repairs.MoveRepairs):
             )
         if instance_moves.is_within_host(instance_moves.move_of(instance)):
             return
-        super().destroy(context, instance, network_info, destroy_disks=False)
+        self._remove(instance, delete_disks=False)
 
     def finish_revert_migration(
         self,
@@ -319,8 +313,8 @@ class Moves(move_checks.MoveChecks, move_repairs.MoveRepairs):
         """Give the LPAR its former slots, sizes and swap disk, and start it.
 
         Nova also calls this while nova-compute starts, for an instance that
-        it was about to move when it was killed. If its guest still runs, the
-        move has not touched it.
+        it was about to move when it was killed. Leave a guest alone that the
+        move has not stopped.
 
         :raises nova.exception.NovaException: The server goes to ERROR. A hard
             reboot tries again.
@@ -352,7 +346,7 @@ def _reason(error: Exception) -> str:
 
 
 @contextlib.contextmanager
-def _errors_out() -> Iterator[None]:
+def _errors_out(advice: str = _TRY_AGAIN) -> Iterator[None]:
     """Raise what makes Nova set the server to ERROR, with a reason.
 
     Nova would ignore InstanceNotFound, and take an InstanceFaultRollback or a
@@ -362,5 +356,5 @@ def _errors_out() -> Iterator[None]:
         yield
     except exception.PowerVMError as error:
         raise nova_exception.NovaException(
-            f'{str(error).rstrip(".")}. Reboot the server hard to try again.'
+            f'{str(error).rstrip(".")}. {advice}.'
         ) from error

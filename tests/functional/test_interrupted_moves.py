@@ -128,11 +128,15 @@ class InterruptedMovesTest(test_commands.CommandTestCase):
         return found
 
     def cycle(self, host):
-        """Let a host take every awaited message for lost."""
+        """Let a host take every awaited message for lost.
+
+        In the first cycle it finds out that it takes up messages.
+        """
         with fixtures.MockPatchObject(interrupted_moves, 'LOST_SECONDS', 0):
-            self.computes[host].manager.update_available_resource(
-                nova_context.get_admin_context()
-            )
+            for _ in range(2):
+                self.computes[host].manager.update_available_resource(
+                    nova_context.get_admin_context()
+                )
 
     def assert_state(self, server, status, host, migration):
         """Assert what Nova and Placement say after a move."""

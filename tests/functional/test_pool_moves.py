@@ -12,10 +12,12 @@
 """Servers move between hosts that share a storage pool."""
 
 import base64
+import contextlib
 
 import fixtures
 from nova import context as nova_context
 from nova.compute import rpcapi
+from nova.network import neutron
 
 from nova_powervm.ops import lifecycle
 from nova_powervm.virt import interrupted_moves
@@ -225,6 +227,7 @@ class PoolMoveTest(PoolMoveTestCase):
                 match='LogicalPartition.delete', status=500
             )
         server = self.revert(server, 'ERROR')
+        self.assertIn('is not reverted', self.fault(server))
         self.assertEqual([], self.vios('host2')['scsi_mappings'])
         self.assertIsNotNone(self.lpar(server, 'host2'))
         server = self.reboot_hard(server)
@@ -324,24 +327,36 @@ class PoolMoveTest(PoolMoveTestCase):
         self.assertEqual('running', self.lpar(server, 'host2').state)
 
     def story_slow_end_of_a_move_is_not_repeated(self):
-        destroy = lifecycle.LifecycleOps.destroy
-        for end, host in ((self.confirm, 'host1'), (self.revert, 'host2')):
-            server = self.migrate(self.boot_on_first())
+        for end, host, owner, name in (
+            (self.confirm, 'host1', lifecycle.LifecycleOps, 'destroy'),
+            (self.confirm, 'host1', neutron.API, 'setup_networks_on_host'),
+            (self.revert, 'host2', lifecycle.LifecycleOps, 'destroy'),
+        ):
+            with self.subTest(end=end.__name__, name=name):
+                server = self.migrate(self.boot_on_first())
+                with self.cycles_within(host, owner, name):
+                    end(server)
+                self.assertNotIn('was interrupted', self.logged())
+                self._delete_server(server)
+                self._run_periodics()
 
-            def cycle_and_destroy(*args, host=host, **options):
+    @contextlib.contextmanager
+    def cycles_within(self, host, owner, name):
+        """Let a host take messages for lost during calls of a function."""
+        function = getattr(owner, name)
+
+        def cycle_and_go_on(*args, **options):
+            for _ in range(2):
                 self.computes[host].manager.update_available_resource(
                     nova_context.get_admin_context()
                 )
-                return destroy(*args, **options)
+            return function(*args, **options)
 
-            with (
-                fixtures.MockPatchObject(
-                    lifecycle.LifecycleOps, 'destroy', new=cycle_and_destroy
-                ),
-                fixtures.MockPatchObject(interrupted_moves, 'LOST_SECONDS', 0),
-            ):
-                end(server)
-        self.assertNotIn('was interrupted', self.logged())
+        with (
+            fixtures.MockPatchObject(owner, name, new=cycle_and_go_on),
+            fixtures.MockPatchObject(interrupted_moves, 'LOST_SECONDS', 0),
+        ):
+            yield
 
     def document(self, server, host='host1'):
         """Return what a host reports of a server's LPAR."""

@@ -125,7 +125,8 @@ class Compute:
             self.driver.virtapi,
             node.name,
             clock=lambda: node.clock,
-            busy=self.driver._leaving.__contains__,
+            busy=self.driver._reverting.__contains__,
+            answers=lambda: True,
         )
         self.tracker = Tracker(node.name, self.driver, self.client)
         self.tracker.provider_configs = provider_config.get_provider_configs(

@@ -326,6 +326,8 @@ class MoveRules(instance_rules.InstanceRules):
         trouble = self.trouble(node, trouble)
         with self.world.troubled(node, trouble):
             self.world.cycle(node)
+            # The first one finds out that the node takes up messages.
+            self.world.cycle(node)
             self.world.deliver()
         self.done('wait for a message', node, trouble)
 

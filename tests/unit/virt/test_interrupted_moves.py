@@ -14,6 +14,7 @@
 """When a move counts as interrupted, by Nova's records."""
 
 import datetime
+from unittest import mock
 
 import ddt
 import fixtures
@@ -29,6 +30,7 @@ from nova_powervm.instance.interrupted_move import Remedy
 from nova_powervm.instance.interrupted_move import Side
 from nova_powervm.virt import interrupted_moves
 from nova_powervm.virt import move_leftovers
+from nova_powervm.virt import move_queries
 from nova_powervm.virt import move_remedies
 
 LOST = interrupted_moves.LOST_SECONDS
@@ -40,6 +42,7 @@ class InterruptedMovesTest(test.TestCase):
         super().setUp()
         self.context = nova_context.get_admin_context()
         self.now = 1000
+        self.answers = True
         self.failure = None
         self.applied = []
         self.freed = []
@@ -55,7 +58,7 @@ class InterruptedMovesTest(test.TestCase):
     def start(self):
         """Start nova-compute of the destination."""
         self.moves = interrupted_moves.InterruptedMoves(
-            None, 'host2', lambda: self.now
+            None, 'host2', lambda: self.now, answers=lambda: self.answers
         )
 
     def apply(self, migration, instance, row):
@@ -102,12 +105,18 @@ class InterruptedMovesTest(test.TestCase):
         self.moves.end(at_start=at_start)
         return self.applied
 
+    def end_late(self):
+        """Let a message be late; return the remedies of two cycles."""
+        self.now += LOST
+        return self.end() + self.end()
+
     def test_message_is_awaited_for_ten_minutes(self):
         self.move('post-migrating', 'resize_migrated')
         self.assertEqual([], self.end(at_start=True))
         self.now += LOST - 1
         self.assertEqual([], self.end())
         self.now += 1
+        self.assertEqual([], self.end())
         self.assertEqual([Remedy.FAIL_UNFINISHED], self.end())
 
     def test_restart_awaits_the_message_anew(self):
@@ -124,24 +133,54 @@ class InterruptedMovesTest(test.TestCase):
         self.migration.status = 'reverting'
         self.migration.save()
         self.assertEqual([], self.end())
+        self.assertEqual([Remedy.REPEAT_REVERT], self.end_late())
+
+    def test_message_is_late_while_the_host_takes_up_none(self):
+        self.move('confirming', None, source_compute='host2')
+        self.answers = False
+        self.end()
+        self.assertEqual([], self.end_late())
+        self.answers = True
+        self.assertEqual([], self.end())
+        self.assertEqual([Remedy.REPEAT_CONFIRM], self.end())
+
+    def test_message_that_arrives_after_the_answer_is_not_lost(self):
+        self.move('confirming', None, source_compute='host2')
+        self.end()
         self.now += LOST
-        self.assertEqual([Remedy.REPEAT_REVERT], self.end())
+        self.assertEqual([], self.end())
+        self.migration.status = 'confirmed'
+        self.migration.save()
+        self.assertEqual([], self.end())
+
+    def test_move_that_changes_before_its_remedy_is_left_alone(self):
+        self.move('confirming', None, source_compute='host2')
+        find = move_queries.find_moves
+
+        def find_too_early(*args, **options):
+            found = find(*args, **options)
+            self.migration.status = 'confirmed'
+            self.migration.save()
+            return found
+
+        self.end()
+        self.now += LOST
+        self.end()
+        with mock.patch.object(move_queries, 'find_moves', find_too_early):
+            self.assertEqual([], self.end())
 
     def test_message_that_was_sent_again_is_awaited_anew(self):
         self.move('reverting', 'resize_reverting')
         self.end()
-        self.now += LOST
-        self.assertEqual([Remedy.REPEAT_REVERT], self.end())
+        self.assertEqual([Remedy.REPEAT_REVERT], self.end_late())
         self.now += 1
         self.assertEqual([], self.end())
-        self.now += LOST
-        self.assertEqual([Remedy.REPEAT_REVERT], self.end())
+        self.assertEqual([Remedy.REPEAT_REVERT], self.end_late())
 
     def test_step_in_progress_is_interrupted_only_at_start(self):
         self.move('post-migrating', 'resize_finish')
         self.assertEqual([], self.end())
-        self.now += LOST
-        self.assertEqual([], self.end())
+        self.assertEqual([], self.end_late())
         self.start()
         self.assertEqual([Remedy.FAIL], self.end(at_start=True))
 
@@ -172,7 +211,7 @@ class InterruptedMovesTest(test.TestCase):
         self.failure = nova_exception.UnexpectedTaskStateError(
             instance_uuid='it', expected='it', actual='it'
         )
-        self.assertEqual([], self.end())
+        self.assertEqual([], self.end() + self.end())
         self.assertIn('continues after all', self.stdlog.logger.output)
 
     def test_unrelated_moves_are_left_alone(self):
@@ -221,9 +260,7 @@ class InterruptedMovesTest(test.TestCase):
         self.assertEqual([], self.freed)
 
     def test_other_migrations_do_not_hide_moves_from_this_host(self):
-        self.useFixture(
-            fixtures.MockPatchObject(interrupted_moves, '_RECENT', 1)
-        )
+        self.useFixture(fixtures.MockPatchObject(move_queries, '_RECENT', 1))
         self.move_away()
         freed = (self.migration.uuid, self.instance.uuid)
         self.move(
@@ -237,9 +274,7 @@ class InterruptedMovesTest(test.TestCase):
         self.assertEqual([freed], self.freed)
 
     def test_moves_of_both_types_count_as_one(self):
-        self.useFixture(
-            fixtures.MockPatchObject(interrupted_moves, '_RECENT', 1)
-        )
+        self.useFixture(fixtures.MockPatchObject(move_queries, '_RECENT', 1))
         self.move('confirmed', None, source_compute='host2')
         self.move(
             'confirmed', None, source_compute='host2', migration_type='resize'
@@ -385,8 +420,7 @@ class InterruptedMovesTest(test.TestCase):
         self.again(
             status='confirmed', source_compute='host2', dest_compute='host2'
         )
-        self.now += LOST
-        self.assertEqual([], self.end())
+        self.assertEqual([], self.end_late())
 
     def test_lpar_that_is_being_removed_is_waited_for(self):
         self.move('finished', 'resize_reverting')
@@ -395,10 +429,10 @@ class InterruptedMovesTest(test.TestCase):
             'host2',
             lambda: self.now,
             busy={self.instance.uuid}.__contains__,
+            answers=lambda: True,
         )
         self.end()
-        self.now += LOST
-        self.assertEqual([], self.end())
+        self.assertEqual([], self.end_late())
 
     def test_destination_that_is_down_is_waited_for(self):
         self.move(
@@ -416,11 +450,9 @@ class InterruptedMovesTest(test.TestCase):
         )
         service.create()
         self.end()
-        self.now += LOST
-        self.assertEqual([], self.end())
+        self.assertEqual([], self.end_late())
         service.forced_down = False
         service.report_count = 1
         service.save()
         self.end()
-        self.now += LOST
-        self.assertEqual([Remedy.TAKE_BACK], self.end())
+        self.assertEqual([Remedy.TAKE_BACK], self.end_late())
