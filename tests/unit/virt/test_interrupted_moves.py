@@ -259,7 +259,7 @@ class InterruptedMovesTest(test.TestCase):
         self.end()
         self.assertEqual([], self.freed)
 
-    def test_other_migrations_do_not_hide_moves_from_this_host(self):
+    def test_moves_from_this_host_are_found_behind_other_migrations(self):
         self.useFixture(fixtures.MockPatchObject(move_queries, '_RECENT', 1))
         self.move_away()
         freed = (self.migration.uuid, self.instance.uuid)
