@@ -42,6 +42,7 @@ def cache_between_tests():
     # than Python keeps otherwise.
     re._MAXCACHE = 20_000
     _keep_statements()
+    _keep_aliases()
     _keep_connections()
     _keep_checked_schemas()
     _share_controllers()
@@ -61,6 +62,22 @@ def _keep_statements():
     sqlalchemy.create_engine = functools.partial(
         sqlalchemy.create_engine, execution_options={'compiled_cache': {}}
     )
+
+
+def _keep_aliases():
+    """Name each alias of a table once.
+
+    Placement does so in each query, and sqlalchemy copies all columns then.
+    """
+    make = sqlalchemy.alias
+    make_once = functools.cache(make)
+
+    def make_or_find(selectable, name=None, **options):
+        if name and isinstance(selectable, sqlalchemy.Table) and not options:
+            return make_once(selectable, name)
+        return make(selectable, name, **options)
+
+    sqlalchemy.alias = make_or_find
 
 
 def _keep_connections():
