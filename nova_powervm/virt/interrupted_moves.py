@@ -55,7 +55,7 @@ class InterruptedMoves:
     :param clock: Returns monotonic seconds.
     :param busy: Whether this process is removing the LPAR of an instance,
         which may take longer than a message.
-    :param answers: Whether this host takes up the messages that it gets.
+    :param answers: Whether a host takes up the messages that it gets.
     """
 
     def __init__(
@@ -64,10 +64,10 @@ class InterruptedMoves:
         host: str,
         clock: Callable[[], float] = time.monotonic,
         busy: Callable[[str], bool] = lambda uuid: False,
-        answers: Callable[[], bool] | None = None,
+        answers: Callable[[str], bool] | None = None,
     ) -> None:
         self._busy = busy
-        self._answers = answers or functools.partial(_takes_messages, host)
+        self._answers = answers or _takes_messages
         self._remedies = move_remedies.MoveRemedies(virtapi, host)
         self._leftovers = move_leftovers.MoveLeftovers(virtapi, host)
         self._host = host
@@ -183,21 +183,24 @@ class InterruptedMoves:
             situation, interrupted_move.AWAITED
         )
         is_late = self._watch(migration.id, state) >= LOST_SECONDS
-        if awaited and is_late and self._is_lost(migration.id):
+        if awaited and is_late and self._is_lost(migration):
             return awaited
         return None
 
-    def _is_lost(self, migration: int) -> bool:
+    def _is_lost(self, migration: Any) -> bool:
         """Return whether the message about a move is lost, and not just late.
 
         Messages come in their order: one that was sent before another that
-        this host has answered was taken up, or is lost. What it starts may
+        its host has answered was taken up, or is lost. What it starts may
         have yet to begin, so only the next cycle may act.
         """
-        if migration in self._lost:
+        if migration.id in self._lost:
             return True
-        if self._answers():
-            self._lost.add(migration)
+        hosts = {self._host}
+        if _is_beginning(migration) and migration.dest_compute:
+            hosts.add(migration.dest_compute)
+        if all(map(self._answers, hosts)):
+            self._lost.add(migration.id)
         return False
 
     def _watch(self, migration: int, state: _State) -> float:
@@ -274,13 +277,18 @@ def _has_rested(migration: Any) -> bool:
     )
 
 
+def _is_beginning(migration: Any) -> bool:
+    """Return whether the destination has the next step of a move."""
+    return migration.status in ('accepted', 'pre-migrating')
+
+
 def _can_begin(migration: Any) -> bool:
     """Return whether the destination can begin a move.
 
     Its message waits as long as it is down.
     """
     host = migration.dest_compute
-    if migration.status not in ('accepted', 'pre-migrating') or host is None:
+    if not _is_beginning(migration) or host is None:
         return True
     try:
         service = objects.Service.get_by_compute_host(

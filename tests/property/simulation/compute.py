@@ -126,7 +126,7 @@ class Compute:
             node.name,
             clock=lambda: node.clock,
             busy=self.driver._reverting.__contains__,
-            answers=lambda: True,
+            answers=lambda host: True,
         )
         self.tracker = Tracker(node.name, self.driver, self.client)
         self.tracker.provider_configs = provider_config.get_provider_configs(

@@ -42,7 +42,7 @@ class InterruptedMovesTest(test.TestCase):
         super().setUp()
         self.context = nova_context.get_admin_context()
         self.now = 1000
-        self.answers = True
+        self.answers = {'host1', 'host2', 'host3'}
         self.failure = None
         self.applied = []
         self.freed = []
@@ -58,7 +58,7 @@ class InterruptedMovesTest(test.TestCase):
     def start(self):
         """Start nova-compute of the destination."""
         self.moves = interrupted_moves.InterruptedMoves(
-            None, 'host2', lambda: self.now, answers=lambda: self.answers
+            None, 'host2', lambda: self.now, answers=self.answers.__contains__
         )
 
     def apply(self, migration, instance, row):
@@ -137,12 +137,25 @@ class InterruptedMovesTest(test.TestCase):
 
     def test_message_is_late_while_the_host_takes_up_none(self):
         self.move('confirming', None, source_compute='host2')
-        self.answers = False
+        self.answers.remove('host2')
         self.end()
         self.assertEqual([], self.end_late())
-        self.answers = True
+        self.answers.add('host2')
         self.assertEqual([], self.end())
         self.assertEqual([Remedy.REPEAT_CONFIRM], self.end())
+
+    def test_message_to_the_other_host_is_late_while_that_takes_up_none(self):
+        self.move(
+            'pre-migrating',
+            None,
+            source_compute='host2',
+            dest_compute='host1',
+        )
+        self.answers.remove('host1')
+        self.end()
+        self.assertEqual([], self.end_late())
+        self.answers.add('host1')
+        self.assertEqual([Remedy.TAKE_BACK], self.end() + self.end())
 
     def test_message_that_arrives_after_the_answer_is_not_lost(self):
         self.move('confirming', None, source_compute='host2')
@@ -429,7 +442,7 @@ class InterruptedMovesTest(test.TestCase):
             'host2',
             lambda: self.now,
             busy={self.instance.uuid}.__contains__,
-            answers=lambda: True,
+            answers=self.answers.__contains__,
         )
         self.end()
         self.assertEqual([], self.end_late())
