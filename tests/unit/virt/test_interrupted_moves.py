@@ -135,6 +135,18 @@ class InterruptedMovesTest(test.TestCase):
         self.assertEqual([], self.end())
         self.assertEqual([Remedy.REPEAT_REVERT], self.end_late())
 
+    def test_changed_move_needs_another_answer(self):
+        self.move('finished', 'resize_reverting')
+        self.end()
+        self.now += LOST
+        self.assertEqual([], self.end())
+        self.migration.status = 'reverting'
+        self.migration.save()
+        self.end()
+        self.now += LOST
+        self.assertEqual([], self.end())
+        self.assertEqual([Remedy.REPEAT_REVERT], self.end())
+
     def test_message_is_late_while_the_host_takes_up_none(self):
         self.move('confirming', None, source_compute='host2')
         self.answers.remove('host2')
@@ -188,7 +200,9 @@ class InterruptedMovesTest(test.TestCase):
         self.assertEqual([Remedy.REPEAT_REVERT], self.end_late())
         self.now += 1
         self.assertEqual([], self.end())
-        self.assertEqual([Remedy.REPEAT_REVERT], self.end_late())
+        self.now += LOST
+        self.assertEqual([], self.end())
+        self.assertEqual([Remedy.REPEAT_REVERT], self.end())
 
     def test_step_in_progress_is_interrupted_only_at_start(self):
         self.move('post-migrating', 'resize_finish')
