@@ -15,6 +15,7 @@
 What is done about each is a table in :mod:`.instance.interrupted_move`.
 """
 
+import dataclasses
 import functools
 import time
 from collections.abc import Callable
@@ -47,6 +48,20 @@ LOST_SECONDS = 600
 _State = tuple[str, str | None, str | None]
 
 
+@dataclasses.dataclass(slots=True)
+class _Wait:
+    """A move that waits for a message.
+
+    :ivar state: The move's.
+    :ivar since: When it was first seen in this state, in seconds.
+    :ivar is_answered: Whether its host has answered a later message.
+    """
+
+    state: _State
+    since: float
+    is_answered: bool = False
+
+
 class InterruptedMoves:
     """Ends the moves of a host that nobody continues.
 
@@ -75,10 +90,8 @@ class InterruptedMoves:
         # By the id of a migration: its state at the start of nova-compute, if
         # it was interrupted then.
         self._dead: dict[int, _State] = {}
-        # By the id of a migration: since when it has been in a state.
-        self._seen: dict[int, tuple[_State, float]] = {}
-        # Ids of migrations whose message is lost, unless it has just come.
-        self._lost: set[int] = set()
+        # By the id of a migration.
+        self._seen: dict[int, _Wait] = {}
         # When left allocations were looked for.
         self._freed_at = clock()
 
@@ -95,7 +108,6 @@ class InterruptedMoves:
         ids = {migration.id for migration, _ in found}
         self._seen = {k: v for k, v in self._seen.items() if k in ids}
         self._dead = {k: v for k, v in self._dead.items() if k in ids}
-        self._lost &= self._seen.keys()
         for migration, instance in found:
             row = self._find_row(migration, instance, at_start=at_start)
             if row:
@@ -176,46 +188,39 @@ class InterruptedMoves:
             self._dead[migration.id] = state
         if started and self._dead.get(migration.id) == state:
             return started
-        if self._busy(migration.instance_uuid) or not _can_begin(migration):
-            self._seen.pop(migration.id, None)
-            return None
         awaited = interrupted_move.find_remedy(
             situation, interrupted_move.AWAITED
         )
-        is_late = self._watch(migration.id, state) >= LOST_SECONDS
-        if awaited and is_late and self._is_lost(migration):
-            return awaited
-        return None
+        if (
+            awaited is None
+            or self._busy(migration.instance_uuid)
+            or not _can_begin(migration)
+        ):
+            self._seen.pop(migration.id, None)
+            return None
+        return awaited if self._is_lost(migration, state) else None
 
-    def _is_lost(self, migration: Any) -> bool:
+    def _is_lost(self, migration: Any, state: _State) -> bool:
         """Return whether the message about a move is lost, and not just late.
+
+        Only while this process runs can a message arrive. Therefore the times
+        in Nova's records, which other hosts write, do not count.
 
         Messages come in their order: one that was sent before another that
         its host has answered was taken up, or is lost. What it starts may
         have yet to begin, so only the next cycle may act.
         """
-        if migration.id in self._lost:
+        wait = self._seen.get(migration.id)
+        if wait is None or wait.state != state:
+            wait = self._seen[migration.id] = _Wait(state, self._clock())
+        if wait.is_answered:
             return True
-        hosts = {self._host}
-        if _is_beginning(migration) and migration.dest_compute:
-            hosts.add(migration.dest_compute)
-        if all(map(self._answers, hosts)):
-            self._lost.add(migration.id)
+        if self._clock() - wait.since >= LOST_SECONDS:
+            hosts = {self._host}
+            if _is_beginning(migration) and migration.dest_compute:
+                hosts.add(migration.dest_compute)
+            wait.is_answered = all(map(self._answers, hosts))
         return False
-
-    def _watch(self, migration: int, state: _State) -> float:
-        """Return for how many seconds a move has been seen in a state.
-
-        Only while this process runs can a message arrive. Therefore the times
-        in Nova's records, which other hosts write, do not count.
-        """
-        now = self._clock()
-        before, since = self._seen.get(migration, (None, now))
-        if before != state:
-            since = now
-            self._lost.discard(migration)
-        self._seen[migration] = (state, since)
-        return now - since
 
     def _resolve(self, migration: Any, row: interrupted_move.Row) -> None:
         uuid = migration.instance_uuid

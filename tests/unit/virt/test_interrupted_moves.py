@@ -135,6 +135,16 @@ class InterruptedMovesTest(test.TestCase):
         self.assertEqual([], self.end())
         self.assertEqual([Remedy.REPEAT_REVERT], self.end_late())
 
+    def test_move_that_returns_to_a_state_is_awaited_anew(self):
+        self.move('finished', 'resize_reverting')
+        self.end()
+        for task in (None, 'resize_reverting'):
+            self.now += LOST
+            self.instance.task_state = task
+            self.instance.save()
+            self.assertEqual([], self.end())
+        self.assertEqual([], self.end())
+
     def test_changed_move_needs_another_answer(self):
         self.move('finished', 'resize_reverting')
         self.end()
