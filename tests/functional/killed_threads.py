@@ -109,6 +109,7 @@ def _is_in_step(frame):
 class RequestKills(fixtures.Fixture):
     """Kills the thread that sends a request to a host.
 
+    :ivar request: Method and path of the last request that was killed.
     :param threads: The fixture that ends threads.
     :param not_counted: Paths of requests that are not counted.
     """
@@ -117,6 +118,7 @@ class RequestKills(fixtures.Fixture):
         self._threads = threads
         self._not_counted = re.compile(not_counted)
         self._lock = threading.Lock()
+        self.request = ''
         self.disarm()
 
     def _setUp(self):
@@ -138,6 +140,7 @@ class RequestKills(fixtures.Fixture):
         """
         with self._lock:
             self._url, self._left, self._after = url, number, after
+            self.request = ''
             self.killed.clear()
 
     def disarm(self):
@@ -152,6 +155,8 @@ class RequestKills(fixtures.Fixture):
             self._left -= is_counted
             is_last = is_counted and self._left == 0
             after = self._after
+        if is_last:
+            self.request = f'{method} {path}'
         if is_last and not after:
             self._kill()
         result = self._request(session, method, path, *args, **options)
