@@ -251,8 +251,8 @@ class InterruptedMoves:
             at the instance.
         """
         with lockutils.lock(uuid, blocking=False):
-            migration = objects.Migration.get_by_id(
-                nova_context.get_admin_context(), move
+            migration = objects.Migration.get_by_id_and_instance(
+                nova_context.get_admin_context(), move, uuid
             )
             instance = move_queries.read_instance(uuid)
             if row.fits(describe(migration, instance, self._host)):

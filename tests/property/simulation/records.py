@@ -387,6 +387,7 @@ def _is_wanted(migration, filters):
     statuses = filters.get('status', migration.status)
     return (
         filters.get('instance_uuid') in (None, migration.instance.uuid)
+        and filters.get('source_compute') in (None, migration.source.name)
         and filters.get('dest_compute') in (None, migration.target.name)
         and filters.get('migration_type') in (None, migration.kind)
         and filters.get('host')
