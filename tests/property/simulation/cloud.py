@@ -318,6 +318,8 @@ class Nova:
             claimed
             for migration in self.database.migrations
             if not migration.is_ended
+            # Nova's query of those in progress leaves these out.
+            and migration.status not in ('confirmed', 'reverted', 'failed')
             and migration.instance.context
             and migration.instance.context.migration_id == migration.number
             and (
