@@ -12,6 +12,8 @@
 
 """Rules of resizes and cold migrations, and of what repairs them."""
 
+import dataclasses
+
 from hypothesis import stateful
 from hypothesis import strategies as st
 
@@ -81,8 +83,12 @@ class MoveRules(instance_rules.InstanceRules):
         if not self.movable():
             return
         instance = base_machine.pick(data, self.movable())
-        node = self.world.nodes[number]
-        self._move(instance, node, instance.wish, None, None)
+        node, wish = self.world.nodes[number], instance.wish
+        if node is instance.node:
+            wish = dataclasses.replace(
+                wish, memory_mb=512 if wish.memory_mb > 512 else 1024
+            )
+        self._move(instance, node, wish, None, None)
         if then == 'confirm' and instance in self._to_confirm():
             self._confirm(instance, trouble)
         if then == 'revert' and instance in self._to_revert():
@@ -90,7 +96,8 @@ class MoveRules(instance_rules.InstanceRules):
 
     def _move(self, instance, node, wish, at_source, at_target):
         source = instance.node
-        if node.compute is None:
+        # Nova's API refuses a resize to the same flavor.
+        if node.compute is None or (node is source and wish == instance.wish):
             return
         name = 'resize' if node is source else 'migrate'
         troubles = [
