@@ -82,7 +82,8 @@ class InterruptedMoves:
         answers: Callable[[str], bool] | None = None,
     ) -> None:
         self._busy = busy
-        self._answers = answers or _takes_messages
+        self._ask = answers or _takes_messages
+        self._answers = self._ask
         self._remedies = move_remedies.MoveRemedies(virtapi, host)
         self._leftovers = move_leftovers.MoveLeftovers(virtapi, host)
         self._host = host
@@ -104,6 +105,8 @@ class InterruptedMoves:
             requests yet.
         :raises nova.exception.NovaException: Nova's database failed.
         """
+        # A host that does not answer is waited for once in a cycle.
+        self._answers = functools.cache(self._ask)
         found = move_queries.find_moves(self._host, at_start=at_start)
         ids = {migration.id for migration, _ in found}
         self._seen = {k: v for k, v in self._seen.items() if k in ids}

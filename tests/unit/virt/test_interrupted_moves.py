@@ -179,6 +179,19 @@ class InterruptedMovesTest(test.TestCase):
         self.answers.add('host1')
         self.assertEqual([Remedy.TAKE_BACK], self.end() + self.end())
 
+    def test_host_is_asked_once_in_a_cycle(self):
+        asked = []
+        self.moves = interrupted_moves.InterruptedMoves(
+            None, 'host2', lambda: self.now, answers=asked.append
+        )
+        for _ in range(2):
+            self.move('confirming', None, source_compute='host2')
+        self.end()
+        for times in (1, 2):
+            self.now += LOST
+            self.end()
+            self.assertEqual(['host2'] * times, asked)
+
     def test_message_that_arrives_after_the_answer_is_not_lost(self):
         self.move('confirming', None, source_compute='host2')
         self.end()
