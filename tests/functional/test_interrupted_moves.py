@@ -21,6 +21,7 @@ import contextlib
 import threading
 
 import fixtures
+from nova import baserpc
 from nova import context as nova_context
 from nova import objects
 from nova.compute import rpcapi
@@ -362,6 +363,31 @@ class InterruptedMovesTest(test_commands.CommandTestCase):
         self.assertEqual('reverted', self.migration(server).status)
         self.cycle('host1')
         self.assert_reverts(server)
+
+    def story_messages_of_a_host_that_does_not_answer_are_not_lost(self):
+        server = self.migrated()
+        with self.lost('confirm_resize'):
+            self.confirm(server)
+        self.flags(rpc_response_timeout=1)
+        sent = []
+        with (
+            fixtures.MockPatchObject(
+                baserpc.BaseRPCAPI,
+                'get_backdoor_port',
+                new=lambda *_: self.threads.kill(),
+            ),
+            fixtures.MockPatchObject(
+                rpcapi.ComputeAPI,
+                'confirm_resize',
+                new=lambda *_, **__: sent.append(server),
+            ),
+        ):
+            self.cycle('host1')
+        self.assertEqual([], sent)
+        self.threads.revive()
+        self.flags(rpc_response_timeout=60)
+        self.cycle('host1')
+        self.assert_confirmed(server)
 
     def story_messages_are_awaited(self):
         server = self.boot_on_first()

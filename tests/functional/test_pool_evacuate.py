@@ -486,6 +486,12 @@ class KilledDestinationTest(PoolEvacuateTestCase):
         instance.compute_id = source.id
         instance.vm_state = vm_states.ACTIVE
         instance.task_state = task_states.REBUILD_SPAWNING
+        instance.migration_context = objects.MigrationContext(
+            instance_uuid=instance.uuid,
+            migration_id=migration.id,
+            old_resources=None,
+            new_resources=instance.resources,
+        )
         instance.save()
         migration.status = 'pre-migrating'
         migration.save()

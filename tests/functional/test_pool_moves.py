@@ -321,6 +321,7 @@ class PoolMoveTest(PoolMoveTestCase):
                 match='LogicalPartition.delete', status=500
             )
         server = self.confirm(server, 'ERROR', result='Error')
+        self.assertIn('stays on the host that it moved to', self.fault(server))
         self.assertEqual(1.0, self.disks_of(server)['root']['capacity'])
         server = self.reboot_hard(server)
         self.assertEqual(3.0, self.disks_of(server)['root']['capacity'])
