@@ -317,9 +317,9 @@ class Nova:
         ] + [
             claimed
             for migration in self.database.migrations
-            if not migration.is_ended
-            # Nova's query of those in progress leaves these out.
-            and migration.status not in ('confirmed', 'reverted', 'failed')
+            # Nova leaves out a revert that has yet to reach its source.
+            if migration.status not in records.ENDED
+            and migration.instance.state != 'gone'
             and migration.instance.context
             and migration.instance.context.migration_id == migration.number
             and (
