@@ -219,13 +219,23 @@ class MoveRepairs(builds.Builds):
         destination.
         """
         stored = instance_records.stored_slots(instance.resources)
-        if stored.keys() - self._services().claims.published.providers.keys():
-            raise exception.ClaimFailed(
-                instance=instance.uuid,
-                reason='Nova has recorded the instance on this host, but its '
-                'slots are those of another host, which its move came from. '
-                'See "If a move fails" in the guide to moves',
+        published = self._services().claims.published
+        if stored.keys() <= published.providers.keys():
+            return
+        if not published.is_complete:
+            reason = (
+                'this host has not updated Placement since nova-compute was '
+                'started, so it does not know whether the slots of the '
+                'instance are its own. Reboot the server hard again in a '
+                'minute; if it fails again, the log of nova-compute says why'
             )
+        else:
+            reason = (
+                'Nova has recorded the instance on this host, but its slots '
+                'are those of another host, which its move came from. See "If '
+                'a move fails" in the guide to moves'
+            )
+        raise exception.ClaimFailed(instance=instance.uuid, reason=reason)
 
     def _record_growth(self, instance: Any) -> None:
         """Record that the root disk is to grow to the flavor's size.

@@ -19,6 +19,7 @@ from nova import context as nova_context
 from nova.compute import rpcapi
 from nova.network import neutron
 
+from nova_powervm.ops import claims
 from nova_powervm.ops import lifecycle
 from nova_powervm.virt import interrupted_moves
 from tests.functional import base
@@ -312,6 +313,21 @@ class PoolMoveTest(PoolMoveTestCase):
         self.assertEqual(owned, self.owned(server))
         self.assertEqual('running', self.lpar(server).state)
         self.assertEqual(WRITTEN, self.bytes_of(server, 'host1'))
+
+    def story_missing_lpar_is_not_built_before_slots_are_published(self):
+        server = self.boot_on_first()
+        services = self.computes['host1'].manager.driver._services()
+        services.lifecycle.destroy(server['id'], delete_disks=False)
+        with fixtures.MockPatchObject(
+            services.claims,
+            'published',
+            new=claims.PublishedSlots(is_complete=False),
+        ):
+            server = self.reboot_hard(server, 'ERROR')
+        self.assertIn('hard again in a minute', self.fault(server))
+        self.assertIsNone(self.lpar(server))
+        server = self.reboot_hard(server)
+        self.assertEqual('running', self.lpar(server).state)
 
     def story_disk_grows_at_hard_reboot_if_confirm_fails(self):
         server = self.boot_on_first()
