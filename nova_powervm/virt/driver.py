@@ -21,7 +21,6 @@ import nova.conf
 from nova import context as nova_context
 from nova import exception as nova_exception
 from nova.compute import task_states
-from nova.compute import vm_states
 from nova.virt import driver
 from nova.virt import event as virtevent
 from nova.virt import hardware
@@ -38,15 +37,13 @@ from nova_powervm.virt import host_cycle
 from nova_powervm.virt import instance_ports
 from nova_powervm.virt import live_migration
 from nova_powervm.virt import moves
-from nova_powervm.virt import port_records
+from nova_powervm.virt import network_adapters
 from nova_powervm.virt import services
 from nova_powervm.virt import translation
 from nova_powervm.virt import unsupported
-from nova_powervm.virt import vifs
 from nova_powervm.virt.provider_tree import free_provider_reads
 from nova_powervm.virt.provider_tree import provider_config
 from nova_powervm.virt.unsupported import guest_stops
-from nova_powervm.virt.unsupported import messages
 
 CONF = nova.conf.CONF
 LOG = logging.getLogger(__name__)
@@ -59,7 +56,10 @@ _REBOOT_EVENT = 'powervm_reboot'
 
 @errors.translate_errors
 class PowerVMDriver(
-    moves.Moves, host_cycle.HostCycle, unsupported.Unsupported
+    moves.Moves,
+    host_cycle.HostCycle,
+    network_adapters.NetworkAdapters,
+    unsupported.Unsupported,
 ):
     """Runs instances as LPARs of one PowerVM (NovaLink) host.
 
@@ -420,105 +420,3 @@ class PowerVMDriver(
                 translation.describe_instance(instance)
             )
         )
-
-    # Networks
-
-    def plug_vifs(self, instance: Any, network_info: Any) -> None:
-        """Create the adapters that the instance's LPAR lacks.
-
-        Remove none, which a start or reboot does. Log missing slots, which
-        can be assigned only to a stopped LPAR. Nova calls this for every
-        instance while nova-compute starts, so log errors instead of raising
-        them: one instance must not stop the service. Nova passes its cache,
-        so Neutron decides whether an adapter has to be created.
-        """
-        try:
-            ports = instance_ports.describe_ports(
-                instance, network_info, self._nodename()
-            )
-            if ports:
-                with self._limit_waits_at_start():
-                    self._services().network.add_missing_adapters(
-                        _lpar(instance), ports
-                    )
-            self._services().attached_slots.log_missing(
-                translation.describe_instance(instance)
-            )
-        except exception.PowerVMError as error:
-            LOG.error(
-                'The network adapters cannot be checked: %s',
-                error,
-                instance=instance,
-            )
-        except Exception:
-            # An error of one instance would stop the service: see above.
-            LOG.exception(
-                'The network adapters cannot be checked', instance=instance
-            )
-
-    def unplug_vifs(self, instance: Any, network_info: Any) -> None:
-        """Remove the adapters of ports from the instance's LPAR."""
-        self._services().network.detach(
-            _lpar(instance), vifs.ports(network_info)
-        )
-
-    def network_binding_host_id(self, context: Any, instance: Any) -> Any:
-        """Return the host that ports of the instance are bound to.
-
-        Nova calls this first when it attaches a port to a server. The user
-        sees a refusal by this method, but not one by attach_interface.
-
-        :raises nova.exception.AttachInterfaceNotSupported: The instance is
-            running and cannot get an adapter in this state.
-        """
-        if instance.vm_state == vm_states.ACTIVE:
-            obstacle = self._services().partitions.obstacle(_lpar(instance))
-            if obstacle:
-                raise nova_exception.AttachInterfaceNotSupported(
-                    messages.log_refusal(
-                        'attaching a port to this running server',
-                        instance,
-                        f'{obstacle.rstrip(".")}. Stop it first',
-                    )
-                )
-        return super().network_binding_host_id(context, instance)
-
-    def attach_interface(
-        self, context: Any, instance: Any, image_meta: Any, vif: Any
-    ) -> None:
-        """Connect one more port; a running instance needs RMC for it.
-
-        :raises nova.exception.InterfaceAttachFailed: The host refused.
-        """
-        try:
-            self._services().network.attach(
-                _lpar(instance),
-                vifs.port(vif),
-                port_records.NovaInstanceMarks(instance, self._nodename()),
-            )
-        except exception.PowerVMError as error:
-            LOG.error(
-                'Port %(port)s cannot be attached: %(error)s',
-                {'port': vif['id'], 'error': error},
-                instance=instance,
-            )
-            raise nova_exception.InterfaceAttachFailed(
-                instance_uuid=instance.uuid
-            ) from error
-
-    def detach_interface(self, context: Any, instance: Any, vif: Any) -> None:
-        """Disconnect a port if it is connected.
-
-        :raises nova.exception.InterfaceDetachFailed: The host refused.
-        """
-        try:
-            self._services().network.detach(_lpar(instance), [vifs.port(vif)])
-        except exception.PowerVMError as error:
-            LOG.error(
-                'Port %(port)s cannot be detached: %(error)s',
-                {'port': vif['id'], 'error': error},
-                instance=instance,
-            )
-            raise nova_exception.InterfaceDetachFailed(
-                instance_uuid=instance.uuid
-            ) from error

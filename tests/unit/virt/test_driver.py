@@ -26,6 +26,7 @@ from nova_powervm import exception
 from nova_powervm.instance import lpar_state
 from nova_powervm.virt import driver
 from nova_powervm.virt import moves
+from nova_powervm.virt import network_adapters
 from nova_powervm.virt import unsupported
 
 
@@ -86,7 +87,9 @@ class DriverTest(test.NoDBTestCase):
         instance = objects.Instance(uuid=uuids.instance)
         instance.power_state = power_state.RUNNING
         with mock.patch.object(
-            driver.instance_ports, 'describe_ports', return_value='ports'
+            network_adapters.instance_ports,
+            'describe_ports',
+            return_value='ports',
         ):
             for _ in range(9):
                 asked.plug_vifs(instance, [])
@@ -166,7 +169,10 @@ class DriverTest(test.NoDBTestCase):
             declared,
         )
         for method in ('attach_interface', 'detach_interface'):
-            self.assertIn(method, vars(driver.PowerVMDriver))
+            self.assertIn(
+                getattr(driver.PowerVMDriver, method),
+                vars(network_adapters.NetworkAdapters).values(),
+            )
 
 
 class UnsupportedMethodsTest(test.NoDBTestCase):

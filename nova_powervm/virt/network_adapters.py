@@ -1,0 +1,139 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Connects the ports of instances to their LPARs, as Nova asks for it."""
+
+from typing import Any
+
+from nova import exception as nova_exception
+from nova.compute import vm_states
+from oslo_log import log as logging
+
+from nova_powervm import exception
+from nova_powervm.virt import driver_base
+from nova_powervm.virt import errors
+from nova_powervm.virt import instance_ports
+from nova_powervm.virt import port_records
+from nova_powervm.virt import translation
+from nova_powervm.virt import vifs
+from nova_powervm.virt.unsupported import messages
+
+LOG = logging.getLogger(__name__)
+
+
+@errors.translate_errors
+class NetworkAdapters(driver_base.DriverBase):
+    """Creates and removes network adapters of LPARs."""
+
+    def plug_vifs(self, instance: Any, network_info: Any) -> None:
+        """Create the adapters that the instance's LPAR lacks.
+
+        Remove none, which a start or reboot does. Log missing slots, which
+        can be assigned only to a stopped LPAR. Nova calls this for every
+        instance while nova-compute starts, so log errors instead of raising
+        them: one instance must not stop the service. Nova passes its cache,
+        so Neutron decides whether an adapter has to be created.
+        """
+        try:
+            ports = instance_ports.describe_ports(
+                instance, network_info, self._nodename()
+            )
+            if ports:
+                with self._limit_waits_at_start():
+                    self._services().network.add_missing_adapters(
+                        driver_base.lpar_of(instance), ports
+                    )
+            self._services().attached_slots.log_missing(
+                translation.describe_instance(instance)
+            )
+        except exception.PowerVMError as error:
+            LOG.error(
+                'The network adapters cannot be checked: %s',
+                error,
+                instance=instance,
+            )
+        except Exception:
+            # An error of one instance would stop the service: see above.
+            LOG.exception(
+                'The network adapters cannot be checked', instance=instance
+            )
+
+    def unplug_vifs(self, instance: Any, network_info: Any) -> None:
+        """Remove the adapters of ports from the instance's LPAR."""
+        self._services().network.detach(
+            driver_base.lpar_of(instance), vifs.ports(network_info)
+        )
+
+    def network_binding_host_id(self, context: Any, instance: Any) -> Any:
+        """Return the host that ports of the instance are bound to.
+
+        Nova calls this first when it attaches a port to a server. The user
+        sees a refusal by this method, but not one by attach_interface.
+
+        :raises nova.exception.AttachInterfaceNotSupported: The instance is
+            running and cannot get an adapter in this state.
+        """
+        if instance.vm_state == vm_states.ACTIVE:
+            obstacle = self._services().partitions.obstacle(
+                driver_base.lpar_of(instance)
+            )
+            if obstacle:
+                raise nova_exception.AttachInterfaceNotSupported(
+                    messages.log_refusal(
+                        'attaching a port to this running server',
+                        instance,
+                        f'{obstacle.rstrip(".")}. Stop it first',
+                    )
+                )
+        return super().network_binding_host_id(context, instance)
+
+    def attach_interface(
+        self, context: Any, instance: Any, image_meta: Any, vif: Any
+    ) -> None:
+        """Connect one more port; a running instance needs RMC for it.
+
+        :raises nova.exception.InterfaceAttachFailed: The host refused.
+        """
+        try:
+            self._services().network.attach(
+                driver_base.lpar_of(instance),
+                vifs.port(vif),
+                port_records.NovaInstanceMarks(instance, self._nodename()),
+            )
+        except exception.PowerVMError as error:
+            LOG.error(
+                'Port %(port)s cannot be attached: %(error)s',
+                {'port': vif['id'], 'error': error},
+                instance=instance,
+            )
+            raise nova_exception.InterfaceAttachFailed(
+                instance_uuid=instance.uuid
+            ) from error
+
+    def detach_interface(self, context: Any, instance: Any, vif: Any) -> None:
+        """Disconnect a port if it is connected.
+
+        :raises nova.exception.InterfaceDetachFailed: The host refused.
+        """
+        try:
+            self._services().network.detach(
+                driver_base.lpar_of(instance), [vifs.port(vif)]
+            )
+        except exception.PowerVMError as error:
+            LOG.error(
+                'Port %(port)s cannot be detached: %(error)s',
+                {'port': vif['id'], 'error': error},
+                instance=instance,
+            )
+            raise nova_exception.InterfaceDetachFailed(
+                instance_uuid=instance.uuid
+            ) from error
