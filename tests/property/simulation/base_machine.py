@@ -237,7 +237,6 @@ class BaseMachine(stateful.RuleBasedStateMachine):
             if trouble and trouble.done:
                 run_statistics.TOTALS.fault(trouble)
         run_statistics.TOTALS.rule(rule)
-        self.world.released.clear()
         self.world.check()
 
 

@@ -26,6 +26,7 @@ def after_cycle(world, node):
     :param world: The :class:`.world.World`.
     :param node: Node of the host.
     """
+    world.after_undisturbed_update(node)
     for row in world.rows(node):
         index = worlds.slot_of(row)
         held = world.placement.holders(row.uuid)

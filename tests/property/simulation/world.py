@@ -42,7 +42,7 @@ class World(moves.Moves):
         self.used = set()
         # Pairs burned since then, whether used or not.
         self.touched = set()
-        # Pairs released during this step, perhaps since the last update.
+        # Pairs released since the last update that was not disturbed.
         self.released = set()
         # Uuids of the providers that an operator has reserved.
         self.reserved = set()
@@ -185,6 +185,11 @@ class World(moves.Moves):
                 and (row.reserved or (node.name, index) not in self.released)
             ):
                 self.used.add((node.name, index))
+
+    def after_undisturbed_update(self, node):
+        """Expect the update to have burned again what was released in use."""
+        self.released -= {(node.name, slot_of(r)) for r in self.rows(node)}
+        self._after_update(node)
 
     def forget(self, row):
         """Note that a provider was deleted, with everything set on it.
