@@ -160,11 +160,7 @@ class Builds(shared_storage.SharedStorage):
                     block_device_info,
                 )
             elif not keeps_disks:
-                LOG.warning(
-                    'This host does not see the disks of the instance: the '
-                    'root disk is made anew from the image, and others empty.',
-                    instance=instance,
-                )
+                _warn_of_new_disks(instance)
         raise NotImplementedError()
 
     def _check_rebuild(
@@ -326,3 +322,11 @@ def _config_drive(
         )
 
     return make
+
+
+def _warn_of_new_disks(instance: Any) -> None:
+    LOG.warning(
+        'This host does not see the disks of the instance: the root disk is '
+        'made anew from the image, and others empty.',
+        instance=instance,
+    )
