@@ -34,6 +34,8 @@ class Remedy(enum.StrEnum):
 
     #: The server stays on its source, as it was.
     TAKE_BACK = 'take back'
+    #: The same, but in ERROR until a hard reboot.
+    FAIL_AT_SOURCE = 'fail at source'
     #: The server is in ERROR on its destination until a hard reboot.
     FAIL = 'fail'
     #: The same, but Nova has not yet given it its ports and slots there.
@@ -171,6 +173,10 @@ AWAITED = (
         _SOURCE,
         Remedy.TAKE_BACK,
     ),
+    # resize_instance, which came after a restart of nova-compute: as the start
+    # clears the task that the step expects, the step fails, and Nova leaves
+    # the task that it has set. Only another start would end that.
+    _row('error', 'resize_migrating', _SOURCE, _SOURCE, Remedy.FAIL_AT_SOURCE),
     # finish_resize.
     _row(
         'post-migrating error',

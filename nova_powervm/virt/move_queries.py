@@ -29,6 +29,7 @@ _RECENT = 20
 
 _TYPES = (fields.MigrationType.RESIZE, fields.MigrationType.MIGRATION)
 _TASKS = (
+    task_states.RESIZE_MIGRATING,
     task_states.RESIZE_MIGRATED,
     task_states.RESIZE_FINISH,
     task_states.RESIZE_REVERTING,

@@ -37,6 +37,10 @@ _FAULT = (
     'The move of the server to host %(host)s was interrupted. Reboot the '
     'server hard: it is built there'
 )
+_SOURCE_FAULT = (
+    'The move of the server to host %(host)s was interrupted. Reboot the '
+    'server hard: it stays on its host, with its flavor and devices'
+)
 _REVERT_FAULT = (
     'The revert of the move of the server to host %(host)s was interrupted. '
     'Reboot the server hard: it has its old flavor and devices again'
@@ -73,6 +77,7 @@ class MoveRemedies:
         self._network = neutron.API()
         self._by_remedy: Mapping[Remedy, Callable[[_Interrupted], None]] = {
             Remedy.TAKE_BACK: self._take_back,
+            Remedy.FAIL_AT_SOURCE: self._fail_at_source,
             Remedy.FAIL: self._fail,
             Remedy.FAIL_UNFINISHED: self._fail_unfinished,
             Remedy.FAIL_REVERT: self._fail_revert,
@@ -121,6 +126,13 @@ class MoveRemedies:
         self._allocations.give_back(
             move.context, move.migration, move.instance
         )
+        _set_status(move.migration, move_records.FAILED)
+
+    def _fail_at_source(self, move: _Interrupted) -> None:
+        self._allocations.give_back(
+            move.context, move.migration, move.instance
+        )
+        _set_error(move, _SOURCE_FAULT, move.migration.dest_compute)
         _set_status(move.migration, move_records.FAILED)
 
     def _fail(self, move: _Interrupted) -> None:
@@ -197,6 +209,9 @@ class MoveRemedies:
 
 _WORDS = {
     Remedy.TAKE_BACK: 'the server stays on the source',
+    Remedy.FAIL_AT_SOURCE: (
+        'the server is in ERROR on the source; reboot it hard'
+    ),
     Remedy.FAIL: 'the server is in ERROR; reboot it hard',
     Remedy.FAIL_UNFINISHED: 'the server is in ERROR; reboot it hard',
     Remedy.FAIL_REVERT: 'the server is in ERROR on the source; reboot it hard',

@@ -18,7 +18,9 @@ the allocations are Nova's.
 """
 
 import contextlib
+import functools
 import threading
+from concurrent import futures
 
 import fixtures
 from nova import baserpc
@@ -98,6 +100,20 @@ class InterruptedMovesTest(test_commands.CommandTestCase):
             yield
             self.assertTrue(sent.wait(60))
             killed_threads.wait_for_step(senders[0])
+
+    @contextlib.contextmanager
+    def late(self, message):
+        """Hold a message between two hosts back until the context ends."""
+        original = getattr(rpcapi.ComputeAPI, message)
+        held = futures.Future()
+
+        def hold(*args, **options):
+            held.set_result(functools.partial(original, *args, **options))
+
+        with fixtures.MockPatchObject(rpcapi.ComputeAPI, message, new=hold):
+            yield held
+            send = held.result(60)
+        send()
 
     # The server and its move
 
@@ -327,6 +343,26 @@ class InterruptedMovesTest(test_commands.CommandTestCase):
         self.assertEqual('pre-migrating', self.migration(server).status)
         self.cycle('host1')
         self.assert_state(server, 'ACTIVE', 'host1', 'failed')
+
+    def story_message_to_restarted_source_is_late(self):
+        server = self.boot_on_first()
+        with self.late('resize_instance') as held:
+            self.migrate(server)
+            held.result(60)
+            self.restart_host('host1')
+        server = self._wait_for_server_parameter(server, {'status': 'ERROR'})
+        # Nova has ended the move, but not the task.
+        self._wait_for_migration_status(server, ['error'])
+        for host in ('host2', 'host1'):
+            self.assertEqual(
+                'resize_migrating', self.instance(server).task_state
+            )
+            self.cycle(host)
+        self.assert_state(server, 'ERROR', 'host1', 'failed')
+        self.assertIn('it stays on its host', self.fault(server))
+        self.assertEqual('running', self.lpar(server).state)
+        self.api.post_server_action(server['id'], {'reboot': {'type': 'HARD'}})
+        self._wait_for_state_change(server, 'ACTIVE')
 
     def story_message_to_destination_is_lost(self):
         server = self.boot_on_first()

@@ -101,6 +101,7 @@ class InterruptedMoveTest(unittest.TestCase):
         ('accepted', 'resize_prep', SOURCE, SOURCE, Remedy.TAKE_BACK),
         ('pre-migrating', 'resize_prep', SOURCE, SOURCE, Remedy.TAKE_BACK),
         ('pre-migrating', None, SOURCE, SOURCE, Remedy.TAKE_BACK),
+        ('error', 'resize_migrating', SOURCE, SOURCE, Remedy.FAIL_AT_SOURCE),
         (
             'post-migrating',
             'resize_migrated',
