@@ -123,6 +123,7 @@ def _row(
 
 
 _SOURCE, _DESTINATION = Side
+_DELETING = 'deleting soft-deleting'
 
 #: Steps that were in progress: only while nova-compute starts is it certain
 #: that nobody is at them. Nova itself clears some task states before that.
@@ -153,7 +154,7 @@ STARTED = (
     # Killed in confirm_resize, after the claim was dropped.
     _row(
         'confirmed',
-        '-',
+        f'- {_DELETING}',
         _SOURCE,
         _DESTINATION,
         Remedy.CONFIRM,
@@ -185,8 +186,17 @@ AWAITED = (
         _DESTINATION,
         Remedy.FAIL_UNFINISHED,
     ),
-    # confirm_resize; it may also have been killed.
+    # confirm_resize; it may also have been killed. Nova also sends it before
+    # it deletes an instance; the deletion has to be requested again then.
     _row('confirming', '-', _SOURCE, _DESTINATION, Remedy.REPEAT_CONFIRM),
+    _row(
+        'finished confirming',
+        _DELETING,
+        _SOURCE,
+        _DESTINATION,
+        Remedy.REPEAT_CONFIRM,
+        awaits_decision=True,
+    ),
     # revert_resize; it may also have been killed.
     _row(
         'finished reverting',

@@ -204,6 +204,7 @@ class MoveRemedies:
         move.instance.vm_state = (
             vm_states.STOPPED if is_off else vm_states.ACTIVE
         )
+        move.instance.task_state = None
         move.save()
 
 

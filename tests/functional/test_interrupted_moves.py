@@ -28,6 +28,7 @@ from nova import context as nova_context
 from nova import objects
 from nova.compute import rpcapi
 from nova.scheduler.client import report
+from nova.tests.functional.api import client
 
 from nova_powervm.virt import driver
 from nova_powervm.virt import interrupted_moves
@@ -137,6 +138,14 @@ class InterruptedMovesTest(test_commands.CommandTestCase):
 
     def revert(self, server):
         self.api.post_server_action(server['id'], {'revertResize': None})
+
+    def refuse_deletion(self, server):
+        """Ask for a deletion; Nova waits for the source in vain."""
+        self.flags(rpc_response_timeout=1)
+        self.assertRaises(
+            client.OpenStackApiException, self.api.delete_server, server['id']
+        )
+        self.flags(rpc_response_timeout=60)
 
     def migration(self, server):
         (found,) = objects.MigrationList.get_by_filters(
@@ -272,6 +281,26 @@ class InterruptedMovesTest(test_commands.CommandTestCase):
             lambda migration: migration.status == 'confirmed',
         ):
             self.confirm(server)
+        self.restart_host('host1')
+        self.assert_state(server, 'ACTIVE', 'host2', 'confirmed')
+
+    def story_source_killed_while_it_confirms_for_a_deletion(self):
+        server = self.migrated()
+        with self.killed(driver.PowerVMDriver, 'confirm_migration'):
+            self.refuse_deletion(server)
+        self.restart_host('host1')
+        self.assertEqual('deleting', self.instance(server).task_state)
+        self.cycle('host1')
+        self.assert_confirmed(server)
+
+    def story_source_killed_once_a_deletion_has_dropped_the_claim(self):
+        server = self.migrated()
+        with self.killed(
+            objects.Migration,
+            'save',
+            lambda migration: migration.status == 'confirmed',
+        ):
+            self.refuse_deletion(server)
         self.restart_host('host1')
         self.assert_state(server, 'ACTIVE', 'host2', 'confirmed')
 

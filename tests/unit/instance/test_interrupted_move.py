@@ -87,6 +87,7 @@ class InterruptedMoveTest(unittest.TestCase):
         ),
         # The source, killed in confirm_resize or finish_revert_resize.
         ('confirmed', None, SOURCE, DESTINATION, Remedy.CONFIRM),
+        ('confirmed', 'deleting', SOURCE, DESTINATION, Remedy.CONFIRM),
         ('reverted', 'resize_reverting', SOURCE, SOURCE, Remedy.FAIL_REVERT),
     )
     @ddt.unpack
@@ -110,6 +111,14 @@ class InterruptedMoveTest(unittest.TestCase):
             Remedy.FAIL_UNFINISHED,
         ),
         ('confirming', None, SOURCE, DESTINATION, Remedy.REPEAT_CONFIRM),
+        (
+            'confirming',
+            'soft-deleting',
+            SOURCE,
+            DESTINATION,
+            Remedy.REPEAT_CONFIRM,
+        ),
+        ('finished', 'deleting', SOURCE, DESTINATION, Remedy.REPEAT_CONFIRM),
         (
             'reverting',
             'resize_reverting',
@@ -160,9 +169,21 @@ class InterruptedMoveTest(unittest.TestCase):
 
     def test_unrelated_tasks_are_left_alone(self):
         rows = interrupted_move.STARTED + interrupted_move.AWAITED
-        for status, task in itertools.product(STATUSES, TASKS[-2:]):
-            with self.subTest(status=status, task=task):
-                self.assertIsNone(remedy(rows, status, task, Side, Side))
+        for status in STATUSES:
+            with self.subTest(status=status):
+                self.assertIsNone(
+                    remedy(rows, status, 'rebooting_hard', Side, Side)
+                )
+
+    def test_deletion_without_a_confirmation_is_left_alone(self):
+        rows = interrupted_move.STARTED + interrupted_move.AWAITED
+        for status, awaits in itertools.product(STATUSES, (True, False)):
+            if awaits and status in {'finished', 'confirming', 'confirmed'}:
+                continue
+            with self.subTest(status=status, awaits=awaits):
+                self.assertIsNone(
+                    remedy(rows, status, 'deleting', Side, Side, awaits)
+                )
 
     def test_server_that_waits_for_its_user_is_left_alone(self):
         rows = interrupted_move.STARTED + interrupted_move.AWAITED
