@@ -202,6 +202,8 @@ class MoveSweepTestCase(move_sites.MoveSiteTestCase):
     def _begin(self, case):
         self.case = case
         self._reached = False
+        # The request that failed, unless nova-compute was killed in it.
+        self._hit = ''
         server = self.boot_server(self.flavor(case.devices[0], **_SMALL))
         self.root = self.write_to_root(server)
         return server
@@ -246,6 +248,8 @@ class MoveSweepTestCase(move_sites.MoveSiteTestCase):
             host: request_faults.counted(self.control(host))
             for host in self.host_names
         }
+        if self._reached:
+            self._hit = self.requests[case.host][case.number - 1]
         return server
 
     def _kill(self, case, server):
@@ -408,9 +412,9 @@ class MoveSweepTestCase(move_sites.MoveSiteTestCase):
             if self.kinds[key] == move_sites.SCRATCH
         }
         self.assertEqual(set(), given - burned)
-        # Only the host knows whether a request that failed gave them. In a
-        # kill it may be another one than in the step that was recorded.
-        requests = self.case.request, self.kills.request
+        # Only the host knows whether a request that failed gave them. It may
+        # be another one than in the step that was recorded.
+        requests = self.case.request, self._hit, self.kills.request
         if not any(map(_GIVES_SLOTS.match, requests)):
             self.assertEqual(set(), burned - given)
 
