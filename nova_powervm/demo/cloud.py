@@ -261,7 +261,8 @@ class Cloud:
         (last, *_) = self._compute(path)['instanceActions']
         events = self._compute(f'{path}/{last["request_id"]}')
         results = {
-            event['result'] for event in events['instanceAction']['events']
+            event['result'] or 'unfinished'
+            for event in events['instanceAction']['events']
         }
         return {'action': last['action'], 'results': sorted(results)}
 
