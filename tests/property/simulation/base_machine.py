@@ -22,6 +22,7 @@ from unittest import mock
 
 from hypothesis import stateful
 from hypothesis import strategies as st
+from nova import exception
 from nova import objects
 from oslo_utils import uuidutils
 
@@ -134,10 +135,22 @@ class BaseMachine(stateful.RuleBasedStateMachine):
         checks.after_cycle(self.world, node)
 
     def must_cycle(self, node):
+        went_well = self.world.cycle(node)
+        if not went_well and self._failed_on_gone_provider():
+            # Nova reads the whole tree anew only after five minutes.
+            node.compute.forget_providers()
+            went_well = self.world.cycle(node)
         self.world.require(
-            self.world.cycle(node),
-            'the next cycle mends it',
-            self.world.failure,
+            went_well, 'the next cycle mends it', self.world.failure
+        )
+
+    def _failed_on_gone_provider(self):
+        failure = self.world.failure
+        return (
+            isinstance(
+                failure, exception.ResourceProviderAggregateRetrievalFailed
+            )
+            and failure.kwargs['uuid'] not in self.world.placement.rows
         )
 
     def running(self):
