@@ -51,6 +51,8 @@ _KILL_IN = 3
 _KILL_SECONDS = 8.0
 #: What Nova says when another server was faster.
 _NO_HOST = 'No valid host'
+#: What it says when it could not free what a migration has held.
+_LEAKED = 'Failed to delete allocations'
 
 
 @dataclasses.dataclass(frozen=True)
@@ -83,6 +85,7 @@ class Storm(walk_moves.MoveSteps):
 
     def round(self):
         """Act on all servers; return what was done."""
+        self._reboot_those_in_error()
         found = self._servers()
         acts = [self._choose(one) for one in found]
         acts += [
@@ -107,6 +110,18 @@ class Storm(walk_moves.MoveSteps):
         for one in found:
             self._await_deletion(one.id)
         return 'all servers are deleted'
+
+    def _reboot_those_in_error(self):
+        """Reboot servers that Nova has set to ERROR after all.
+
+        It does that at the end of a confirmation, if another server's request
+        to Placement was faster.
+        """
+        for found in self._servers('ERROR'):
+            words = self._words(found)
+            self._require(_LEAKED in words, words)
+            self.outcomes['confirm', 'ERROR, rebooted'] += 1
+            self._reboot(found, [])
 
     def _plan_kill(self):
         if not self._with_kills or self.random.randrange(_KILL_IN):

@@ -362,8 +362,18 @@ class Nova:
     def _boot(self, node, instance):
         instance.node = node
         built = False
-        if self.attempt(node, lambda: self._claim(node, instance)):
-            built = self.attempt(node, lambda: self._spawn(node, instance))
+        # Nova reads them once, for its claim and for the driver.
+        allocations = []
+
+        def claim():
+            allocations.append(node.compute.allocations_of(instance.uuid))
+            instance.resources = node.compute.tracker.claim(*allocations)
+            self.update(node)
+
+        if self.attempt(node, claim):
+            built = self.attempt(
+                node, lambda: self._spawn(node, instance, *allocations)
+            )
             if not built:
                 self.attempt(node, lambda: self._destroy(node, instance))
                 self.attempt(node, lambda: self._abort(node, instance))
@@ -373,17 +383,13 @@ class Nova:
             instance.node = None
             self.placement.free(instance.uuid)
 
-    def _claim(self, node, instance):
-        allocations = node.compute.allocations_of(instance.uuid)
-        instance.resources = node.compute.tracker.claim(allocations)
-        self.update(node)
-
     def _abort(self, node, instance):
         node.compute.tracker.release(instance.resources)
         self.update(node)
 
-    def _spawn(self, node, instance, *, resources=None, keeps_disks=False):
-        allocations = node.compute.allocations_of(instance.uuid)
+    def _spawn(
+        self, node, instance, allocations, *, resources=None, keeps_disks=False
+    ):
         with self.serving(instance):
             node.compute.services.lifecycle.spawn(
                 instance.build(
@@ -516,10 +522,12 @@ class Nova:
         return done
 
     def _evacuate(self, instance, node, migration):
+        allocations = []
+
         def claim():
-            allocations = node.compute.allocations_of(instance.uuid)
+            allocations.append(node.compute.allocations_of(instance.uuid))
             instance.context = records.context_of(
-                migration, node.compute.tracker.claim(allocations)
+                migration, node.compute.tracker.claim(*allocations)
             )
             self.update(node)
 
@@ -531,6 +539,7 @@ class Nova:
             self._spawn(
                 node,
                 instance,
+                *allocations,
                 resources=instance.context.new_resources,
                 keeps_disks=node.host.store.is_shared,
             )
