@@ -244,9 +244,9 @@ class Moves(move_checks.MoveChecks, move_repairs.MoveRepairs):
             task_states.DELETING,
             task_states.SOFT_DELETING,
         )
-        if not is_deleting:
-            # Before what can fail.
-            self._record_growth(instance)
+        # Before what can fail. Nova may also forget that it is deleting the
+        # server; then a hard reboot grows the disk.
+        self._record_growth(instance)
         with _errors_out(_NOT_CLEANED):
             if not instance_moves.is_within_host(migration):
                 self._remove(instance, delete_disks=False)

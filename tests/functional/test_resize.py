@@ -14,6 +14,10 @@
 import threading
 
 import fixtures
+from nova import context as nova_context
+from nova import objects
+from nova.compute import rpcapi
+from nova.compute import task_states
 from nova.scheduler.client import report
 
 from nova_powervm.ops import resize
@@ -224,6 +228,28 @@ class ResizeTest(moving.MovingTestCase):
         self.assertIsNone(self.lpar(server))
         self.assertEqual([], self.disks())
         self.assertEqual(set(), self.slots_of(migration))
+
+    def story_hard_reboot_grows_disk_after_a_deletion_was_forgotten(self):
+        server = self.boot({}, disk=1)
+        server = self.resize(server, disk=2)
+        context = nova_context.get_admin_context()
+        record = objects.Instance.get_by_uuid(context, server['id'])
+        record.task_state = task_states.DELETING
+        record.save()
+        # As Nova's API does before it deletes a server.
+        rpcapi.ComputeAPI().confirm_resize(
+            context,
+            record,
+            objects.Migration.get_by_instance_and_status(
+                context, server['id'], 'finished'
+            ),
+            'host1',
+            cast=False,
+        )
+        self.assertEqual('ACTIVE', self.api.get_server(server['id'])['status'])
+        self.assertEqual([1.0], self.disk_sizes())
+        self.reboot_hard(server)
+        self.assertEqual([2.0], self.disk_sizes())
 
     def story_smaller_root_disk_is_refused(self):
         server = self.boot(base.gpu_groups(1), disk=1)
