@@ -16,7 +16,7 @@ import re
 from collections.abc import Iterable
 
 from nova_powervm import exception
-from nova_powervm.instance import shared_ethernet
+from nova_powervm.lpar import shared_ethernet
 
 _MAPPING = re.compile(
     r'(?P<network>[^:]+):(?P<switch>[^/]+?)(/(?P<pvid>\d{1,4}))?$'

@@ -21,7 +21,7 @@ from oslo_config import cfg
 
 from nova_powervm import exception
 from nova_powervm.conf import bridge_mappings
-from nova_powervm.instance import shared_ethernet
+from nova_powervm.lpar import shared_ethernet
 
 #: Default of ``rest_read_timeout``, in seconds.
 READ_TIMEOUT = 30

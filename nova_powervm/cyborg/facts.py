@@ -17,7 +17,7 @@ from collections.abc import Mapping
 
 from nova_powervm.devices import policy as policies
 from nova_powervm.devices import slots
-from nova_powervm.instance import partition
+from nova_powervm.lpar import partition
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

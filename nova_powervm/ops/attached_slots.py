@@ -21,7 +21,7 @@ from oslo_log import log as logging
 from nova_powervm import exception
 from nova_powervm.devices import claims
 from nova_powervm.devices import slots as host_slots
-from nova_powervm.instance import partition
+from nova_powervm.lpar import partition
 from nova_powervm.ops import claims as claim_ops
 from nova_powervm.ops import host as host_ops
 from nova_powervm.ops import instance_spec

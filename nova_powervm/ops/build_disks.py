@@ -25,8 +25,8 @@ from oslo_log import log as logging
 from oslo_utils import timeutils
 
 from nova_powervm import exception
-from nova_powervm.instance import image
-from nova_powervm.instance import storage
+from nova_powervm.lpar import image
+from nova_powervm.lpar import storage
 from nova_powervm.ops import disk_interfaces
 from nova_powervm.ops import disk_use
 from nova_powervm.ops import images as image_ops

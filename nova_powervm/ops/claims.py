@@ -28,7 +28,7 @@ from nova_powervm.devices import host
 from nova_powervm.devices import matching
 from nova_powervm.devices import one_time_use
 from nova_powervm.devices import slots
-from nova_powervm.instance import partition
+from nova_powervm.lpar import partition
 from nova_powervm.ops import burn
 from nova_powervm.ops import host as host_ops
 from nova_powervm.ops import interfaces

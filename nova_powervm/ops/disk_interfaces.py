@@ -24,8 +24,8 @@ from typing import Any
 from typing import Protocol
 
 from nova_powervm.devices import host
-from nova_powervm.instance import image
-from nova_powervm.instance import storage
+from nova_powervm.lpar import image
+from nova_powervm.lpar import storage
 
 
 class Source(Protocol):
@@ -127,7 +127,7 @@ class Disks(Protocol):
     def image_formats(self) -> Collection[str]:
         """The formats of images that disks can be made from.
 
-        See :data:`nova_powervm.instance.image.FORMATS`.
+        See :data:`nova_powervm.lpar.image.FORMATS`.
         """
 
     @property
@@ -265,7 +265,7 @@ class Disks(Protocol):
 
         Leave out what is in a pool: other hosts have disks there.
 
-        :returns: See :func:`nova_powervm.instance.storage.stem`.
+        :returns: See :func:`nova_powervm.lpar.storage.stem`.
         """
 
     def remove_stems(self, stems: Collection[str]) -> None:

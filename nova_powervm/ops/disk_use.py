@@ -19,7 +19,7 @@ from collections.abc import Collection
 from collections.abc import Iterable
 
 from nova_powervm import exception
-from nova_powervm.instance import storage
+from nova_powervm.lpar import storage
 from nova_powervm.ops import disk_interfaces
 
 

@@ -27,7 +27,7 @@ from oslo_log import log as logging
 from oslo_utils.imageutils import format_inspector
 
 from nova_powervm import exception
-from nova_powervm.instance import image
+from nova_powervm.lpar import image
 from nova_powervm.ops import disk_interfaces
 
 LOG = logging.getLogger(__name__)

@@ -22,10 +22,10 @@ from typing import Any
 from nova_powervm.devices import accelerators
 from nova_powervm.devices import claims
 from nova_powervm.devices import slots
-from nova_powervm.instance import image
-from nova_powervm.instance import network
-from nova_powervm.instance import partition
-from nova_powervm.instance import storage
+from nova_powervm.lpar import image
+from nova_powervm.lpar import network
+from nova_powervm.lpar import partition
+from nova_powervm.lpar import storage
 from nova_powervm.ops import disk_interfaces
 from nova_powervm.ops import network as network_ops
 

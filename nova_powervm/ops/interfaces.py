@@ -31,7 +31,7 @@ from nova_powervm.devices import host
 from nova_powervm.devices import ownership
 from nova_powervm.devices import policy as policies
 from nova_powervm.devices import slot_providers
-from nova_powervm.instance import partition
+from nova_powervm.lpar import partition
 
 
 class System(Protocol):

@@ -21,8 +21,8 @@ from oslo_log import log as logging
 from nova_powervm import exception
 from nova_powervm.devices import claims
 from nova_powervm.devices import slots
-from nova_powervm.instance import network
-from nova_powervm.instance import partition
+from nova_powervm.lpar import network
+from nova_powervm.lpar import partition
 from nova_powervm.ops import build_disks
 from nova_powervm.ops import claims as claim_ops
 from nova_powervm.ops import disk_interfaces

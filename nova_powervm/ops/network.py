@@ -26,9 +26,9 @@ from typing import TypeVar
 from oslo_log import log as logging
 
 from nova_powervm import exception
-from nova_powervm.instance import network
-from nova_powervm.instance import partition
-from nova_powervm.instance import port_adapters
+from nova_powervm.lpar import network
+from nova_powervm.lpar import partition
+from nova_powervm.lpar import port_adapters
 from nova_powervm.ops import interfaces
 from nova_powervm.ops import vif_interfaces
 

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 
 from nova_powervm.devices import claims
 from nova_powervm.devices import host
-from nova_powervm.instance import partition
+from nova_powervm.lpar import partition
 from nova_powervm.ops import claims as claim_ops
 from nova_powervm.ops import instance_spec
 

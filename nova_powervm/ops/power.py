@@ -20,8 +20,8 @@ from oslo_log import log as logging
 
 from nova_powervm import exception
 from nova_powervm.devices import slots as host_slots
-from nova_powervm.instance import lpar_state
-from nova_powervm.instance import partition
+from nova_powervm.lpar import lpar_state
+from nova_powervm.lpar import partition
 from nova_powervm.ops import attached_slots
 from nova_powervm.ops import disk_interfaces
 from nova_powervm.ops import disk_use

@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable
 
 from nova_powervm import exception
-from nova_powervm.instance import lpar_state
+from nova_powervm.lpar import lpar_state
 from nova_powervm.ops import interfaces
 
 #: Seconds to wait for the other states once one is known.

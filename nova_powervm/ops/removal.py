@@ -20,9 +20,9 @@ from collections.abc import Iterable
 from oslo_log import log as logging
 
 from nova_powervm import exception
-from nova_powervm.instance import lpar_state
-from nova_powervm.instance import partition
-from nova_powervm.instance import storage
+from nova_powervm.lpar import lpar_state
+from nova_powervm.lpar import partition
+from nova_powervm.lpar import storage
 from nova_powervm.ops import disk_interfaces
 from nova_powervm.ops import interfaces
 

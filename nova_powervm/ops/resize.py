@@ -26,8 +26,8 @@ from oslo_log import log as logging
 from nova_powervm import exception
 from nova_powervm.devices import claims
 from nova_powervm.devices import slots as host_slots
-from nova_powervm.instance import partition
-from nova_powervm.instance import storage
+from nova_powervm.lpar import partition
+from nova_powervm.lpar import storage
 from nova_powervm.ops import attached_slots
 from nova_powervm.ops import claims as claim_ops
 from nova_powervm.ops import disk_interfaces

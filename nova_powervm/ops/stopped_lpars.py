@@ -18,7 +18,7 @@ from collections.abc import Mapping
 
 from oslo_log import log as logging
 
-from nova_powervm.instance import lpar_state
+from nova_powervm.lpar import lpar_state
 from nova_powervm.ops import interfaces
 
 LOG = logging.getLogger(__name__)

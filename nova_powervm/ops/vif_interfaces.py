@@ -22,8 +22,8 @@ from collections.abc import Sequence
 from typing import Protocol
 from typing import TypeVar
 
-from nova_powervm.instance import network
-from nova_powervm.instance import partition
+from nova_powervm.lpar import network
+from nova_powervm.lpar import partition
 
 _C = TypeVar('_C', bound=network.Connection)
 _A = TypeVar('_A', bound=network.Adapter)

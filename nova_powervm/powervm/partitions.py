@@ -31,7 +31,7 @@ from pypowervm.wrappers import base_partition
 from pypowervm.wrappers import logical_partition
 
 from nova_powervm import exception
-from nova_powervm.instance import partition
+from nova_powervm.lpar import partition
 from nova_powervm.powervm import errors
 from nova_powervm.powervm import system
 

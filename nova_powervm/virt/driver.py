@@ -27,7 +27,7 @@ from nova.virt import hardware
 from oslo_log import log as logging
 
 from nova_powervm import exception
-from nova_powervm.instance import lpar_state
+from nova_powervm.lpar import lpar_state
 from nova_powervm.ops import instance_spec
 from nova_powervm.virt import accelerator_requests
 from nova_powervm.virt import action_events

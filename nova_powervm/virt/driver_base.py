@@ -22,7 +22,7 @@ from nova.virt import driver
 
 from nova_powervm import conf
 from nova_powervm import exception
-from nova_powervm.instance import partition
+from nova_powervm.lpar import partition
 from nova_powervm.virt import deferred_starts
 from nova_powervm.virt import errors
 from nova_powervm.virt import interrupted_moves

@@ -21,7 +21,7 @@ from nova import exception as nova_exception
 from nova.image import glance
 
 from nova_powervm import exception
-from nova_powervm.instance import image
+from nova_powervm.lpar import image
 from nova_powervm.ops import pipes
 
 #: Errors that another try cannot avoid; a broken connection raises any other.

@@ -20,7 +20,7 @@ from nova import objects
 from nova.compute import vm_states
 
 from nova_powervm.devices import claims
-from nova_powervm.instance import moves
+from nova_powervm.lpar import moves
 from nova_powervm.virt import instance_records
 
 

@@ -21,7 +21,7 @@ from nova.network import neutron
 from oslo_log import log as logging
 
 from nova_powervm import exception
-from nova_powervm.instance import network
+from nova_powervm.lpar import network
 from nova_powervm.ops import network as network_ops
 from nova_powervm.virt import port_records
 from nova_powervm.virt import vifs

@@ -25,7 +25,7 @@ from nova.objects import fields
 from nova_powervm.devices import claims
 from nova_powervm.devices import names
 from nova_powervm.devices import ownership
-from nova_powervm.instance import partition
+from nova_powervm.lpar import partition
 from nova_powervm.virt import move_records
 
 #: Statuses of evacuations that Nova has completed.

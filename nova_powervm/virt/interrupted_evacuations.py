@@ -23,7 +23,7 @@ from nova.compute import vm_states
 from nova.objects import fields
 from oslo_log import log as logging
 
-from nova_powervm.instance import partition
+from nova_powervm.lpar import partition
 
 LOG = logging.getLogger(__name__)
 

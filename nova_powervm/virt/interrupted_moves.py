@@ -12,7 +12,7 @@
 
 """Resizes and cold migrations that ended with nova-compute, or with a message.
 
-What is done about each is a table in :mod:`.instance.interrupted_move`.
+What is done about each is a table in :mod:`.lpar.interrupted_move`.
 """
 
 import dataclasses
@@ -33,8 +33,8 @@ from oslo_concurrency import lockutils
 from oslo_log import log as logging
 from oslo_utils import timeutils
 
-from nova_powervm.instance import interrupted_move
-from nova_powervm.instance.interrupted_move import Side
+from nova_powervm.lpar import interrupted_move
+from nova_powervm.lpar.interrupted_move import Side
 from nova_powervm.virt import move_leftovers
 from nova_powervm.virt import move_queries
 from nova_powervm.virt import move_records

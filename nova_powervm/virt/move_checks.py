@@ -18,7 +18,7 @@ from nova.compute import rpcapi
 from nova.virt import configdrive
 
 from nova_powervm import exception
-from nova_powervm.instance import moves
+from nova_powervm.lpar import moves
 from nova_powervm.ops import instance_spec
 from nova_powervm.virt import builds
 from nova_powervm.virt import driver_base

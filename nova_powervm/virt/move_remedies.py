@@ -26,8 +26,8 @@ from nova.compute import vm_states
 from nova.network import neutron
 from oslo_log import log as logging
 
-from nova_powervm.instance import interrupted_move
-from nova_powervm.instance.interrupted_move import Remedy
+from nova_powervm.lpar import interrupted_move
+from nova_powervm.lpar.interrupted_move import Remedy
 from nova_powervm.virt import move_allocations
 from nova_powervm.virt import move_records
 

@@ -21,7 +21,7 @@ from oslo_log import log as logging
 
 from nova_powervm import exception
 from nova_powervm.devices import accelerators
-from nova_powervm.instance import storage
+from nova_powervm.lpar import storage
 from nova_powervm.virt import accelerator_requests
 from nova_powervm.virt import builds
 from nova_powervm.virt import driver_base

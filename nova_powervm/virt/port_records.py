@@ -25,7 +25,7 @@ from nova import objects
 from nova.compute import task_states
 from oslo_log import log as logging
 
-from nova_powervm.instance import network
+from nova_powervm.lpar import network
 from nova_powervm.virt import vifs
 
 LOG = logging.getLogger(__name__)

@@ -25,7 +25,7 @@ from oslo_log import log as logging
 from oslo_utils import fileutils
 
 from nova_powervm import exception
-from nova_powervm.instance import image
+from nova_powervm.lpar import image
 from nova_powervm.ops import disk_interfaces
 from nova_powervm.ops import disk_use
 from nova_powervm.virt import driver_base

@@ -22,8 +22,8 @@ from nova.virt import driver
 from nova.virt import hardware
 from oslo_utils import timeutils
 
-from nova_powervm.instance import lpar_state
-from nova_powervm.instance import storage
+from nova_powervm.lpar import lpar_state
+from nova_powervm.lpar import storage
 from nova_powervm.ops import host as host_ops
 from nova_powervm.ops import instance_spec
 from nova_powervm.virt import images

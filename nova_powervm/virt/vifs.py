@@ -22,7 +22,7 @@ from nova import exception as nova_exception
 from oslo_log import log as logging
 
 from nova_powervm import exception
-from nova_powervm.instance import network
+from nova_powervm.lpar import network
 
 CONF = nova.conf.CONF
 LOG = logging.getLogger(__name__)

@@ -37,8 +37,8 @@ from glanceclient import client as glance_client
 
 from nova_powervm.conf import powervm as options
 from nova_powervm.emulator import worlds
-from nova_powervm.instance import image
-from nova_powervm.instance import storage
+from nova_powervm.lpar import image
+from nova_powervm.lpar import storage
 from nova_powervm.ops import images
 from nova_powervm.ops import pipes
 from nova_powervm.powervm import disk as disk_drivers

@@ -15,9 +15,9 @@
 import collections
 import hashlib
 
-from nova_powervm.instance import partition
-from nova_powervm.instance import pool_images
-from nova_powervm.instance import storage
+from nova_powervm.lpar import partition
+from nova_powervm.lpar import pool_images
+from nova_powervm.lpar import storage
 
 GPU = 'CUSTOM_GPU'
 

@@ -17,7 +17,7 @@ import typing
 
 from openstack import exceptions
 
-from nova_powervm.instance import partition
+from nova_powervm.lpar import partition
 from tests.cloud import host_rest
 from tests.cloud import kill_points
 from tests.cloud import pool_checks

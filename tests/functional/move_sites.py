@@ -26,7 +26,7 @@ from nova.cmd import manage
 from pypowervm.wrappers import logical_partition
 
 from nova_powervm.emulator.nouns.partition import ownership
-from nova_powervm.instance import storage
+from nova_powervm.lpar import storage
 from tests.emulator import base as rest_clients
 from tests.functional import base
 from tests.functional import killed_threads

@@ -16,9 +16,9 @@ import hashlib
 
 from nova_powervm.emulator import fixture
 from nova_powervm.emulator import worlds
-from nova_powervm.instance import partition
-from nova_powervm.instance import pool_images
-from nova_powervm.instance import storage
+from nova_powervm.lpar import partition
+from nova_powervm.lpar import pool_images
+from nova_powervm.lpar import storage
 from tests.functional import base
 
 POOL_GB = 100

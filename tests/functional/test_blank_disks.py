@@ -14,7 +14,7 @@
 
 import math
 
-from nova_powervm.instance import storage
+from nova_powervm.lpar import storage
 from tests.functional import images
 from tests.functional import test_disks
 

@@ -24,7 +24,7 @@ from nova.virt import driver as virt_driver
 from oslo_utils import uuidutils
 
 from nova_powervm.emulator import worlds
-from nova_powervm.instance import storage
+from nova_powervm.lpar import storage
 from tests.functional import base
 from tests.functional import images
 

@@ -19,7 +19,7 @@ from nova.compute import task_states
 from nova.compute import vm_states
 from oslo_log import log as logging
 
-from nova_powervm.instance import partition
+from nova_powervm.lpar import partition
 from nova_powervm.ops import stopped_lpars
 from nova_powervm.powervm import partitions
 from tests.functional import base

@@ -37,7 +37,7 @@ from nova import context as nova_context
 from nova import objects
 from oslo_log import log as logging
 
-from nova_powervm.instance import storage
+from nova_powervm.lpar import storage
 from nova_powervm.virt import interrupted_moves
 from tests.functional import killed_threads
 from tests.functional import move_sites

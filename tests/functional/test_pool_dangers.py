@@ -17,8 +17,8 @@ import base64
 from pypowervm.wrappers import storage as pvm_storage
 
 from nova_powervm.emulator import fixture
-from nova_powervm.instance import partition
-from nova_powervm.instance import storage
+from nova_powervm.lpar import partition
+from nova_powervm.lpar import storage
 from nova_powervm.ops import removal
 from nova_powervm.powervm import partitions
 from nova_powervm.powervm.disk import pools as pvm_pools

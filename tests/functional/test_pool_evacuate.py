@@ -19,7 +19,7 @@ from nova import objects
 from nova.compute import task_states
 from nova.compute import vm_states
 
-from nova_powervm.instance import storage
+from nova_powervm.lpar import storage
 from tests.functional import base
 from tests.functional import one_time_use
 from tests.functional import pools

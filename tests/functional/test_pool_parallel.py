@@ -22,9 +22,9 @@ from oslo_log import log as logging
 from pypowervm.wrappers import storage as pvm_storage
 
 from nova_powervm import exception
-from nova_powervm.instance import image
-from nova_powervm.instance import pool_images
-from nova_powervm.instance import storage
+from nova_powervm.lpar import image
+from nova_powervm.lpar import pool_images
+from nova_powervm.lpar import storage
 from nova_powervm.powervm.disk import pools as powervm_pools
 from nova_powervm.virt import images as nova_images
 from tests.functional import base

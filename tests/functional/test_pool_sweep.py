@@ -28,7 +28,7 @@ import random
 from nova import context as nova_context
 from oslo_log import log as logging
 
-from nova_powervm.instance import pool_images
+from nova_powervm.lpar import pool_images
 from tests.functional import base
 from tests.functional import pool_sites
 from tests.functional import request_faults

@@ -13,7 +13,7 @@
 
 import threading
 
-from nova_powervm.instance import shared_ethernet
+from nova_powervm.lpar import shared_ethernet
 from tests.functional import networks
 from tests.functional.networks import SWITCH
 from tests.functional.networks import world

@@ -24,7 +24,7 @@ from glance.db.sqlalchemy import metadata
 from glance.db.sqlalchemy import models_metadef
 from nova.api.validation.extra_specs import validators
 
-from nova_powervm.instance import supported_features
+from nova_powervm.lpar import supported_features
 from nova_powervm.tool.inventory import app
 from nova_powervm.tool.rules import device_kinds
 

@@ -19,7 +19,7 @@ import unittest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nova_powervm.instance import storage
+from nova_powervm.lpar import storage
 from nova_powervm.powervm.disk import group_contents
 
 LPARS = st.uuids().map(lambda uuid: str(uuid).upper())

@@ -31,7 +31,7 @@ from nova_powervm.devices import host
 from nova_powervm.devices import names
 from nova_powervm.devices import policy
 from nova_powervm.devices import slot_providers
-from nova_powervm.instance import partition
+from nova_powervm.lpar import partition
 from nova_powervm.ops import claims as claim_ops
 from nova_powervm.ops import host as host_ops
 from nova_powervm.tool.inventory import service_plan

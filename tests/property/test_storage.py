@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nova_powervm import exception
-from nova_powervm.instance import storage
+from nova_powervm.lpar import storage
 
 LPARS = st.uuids().map(lambda uuid: str(uuid).upper())
 GIGABYTES = st.integers(0, 1000)

@@ -24,7 +24,7 @@ from nova_powervm.devices import claims
 from nova_powervm.devices import host
 from nova_powervm.devices import names
 from nova_powervm.devices import policy
-from nova_powervm.instance import partition
+from nova_powervm.lpar import partition
 from tests.property import strategies
 
 NODES = strategies.TEXT | st.text('n.', min_size=170, max_size=300)

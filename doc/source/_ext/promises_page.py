@@ -20,7 +20,7 @@ from docutils import statemachine
 from sphinx import application
 from sphinx.util import docutils
 
-from nova_powervm.instance import supported_features
+from nova_powervm.lpar import supported_features
 
 
 def rows(decision: supported_features.Decision) -> Iterator[str]:

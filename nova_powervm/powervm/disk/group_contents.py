@@ -21,7 +21,7 @@ from pypowervm.wrappers import storage as pvm_storage
 
 from nova_powervm import exception
 from nova_powervm.devices import host
-from nova_powervm.instance import storage
+from nova_powervm.lpar import storage
 from nova_powervm.powervm.disk import room
 from nova_powervm.powervm.disk import server_groups
 from nova_powervm.powervm.disk import volume_groups

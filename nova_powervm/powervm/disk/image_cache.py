@@ -13,7 +13,7 @@
 """The images in a shared storage pool, from which disks are cloned.
 
 Several hosts use the cache at the same time and know of each other only what
-the names of the images tell; see :mod:`nova_powervm.instance.pool_images`.
+the names of the images tell; see :mod:`nova_powervm.lpar.pool_images`.
 """
 
 import contextlib
@@ -28,9 +28,9 @@ from oslo_log import log as logging
 from pypowervm.wrappers import storage as pvm_storage
 
 from nova_powervm import exception
-from nova_powervm.instance import image
-from nova_powervm.instance import pool_images
-from nova_powervm.instance import storage
+from nova_powervm.lpar import image
+from nova_powervm.lpar import pool_images
+from nova_powervm.lpar import storage
 from nova_powervm.ops import disk_interfaces
 from nova_powervm.powervm.disk import pools
 from nova_powervm.powervm.disk import room

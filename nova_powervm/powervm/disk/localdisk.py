@@ -25,8 +25,8 @@ from pypowervm.wrappers import storage as pvm_storage
 from nova_powervm import exception
 from nova_powervm.conf import powervm as options
 from nova_powervm.devices import host
-from nova_powervm.instance import image
-from nova_powervm.instance import storage
+from nova_powervm.lpar import image
+from nova_powervm.lpar import storage
 from nova_powervm.ops import disk_interfaces
 from nova_powervm.powervm import disk as disk_drivers
 from nova_powervm.powervm import errors

@@ -22,7 +22,7 @@ from pypowervm.wrappers import storage as pvm_storage
 
 from nova_powervm import exception
 from nova_powervm.conf import powervm as options
-from nova_powervm.instance import storage
+from nova_powervm.lpar import storage
 from nova_powervm.ops import disk_interfaces
 from nova_powervm.powervm.disk import group_contents
 from nova_powervm.powervm.disk import room

@@ -24,8 +24,8 @@ from pypowervm import adapter as pvm_adapter
 from pypowervm.wrappers import storage as pvm_storage
 
 from nova_powervm import exception
-from nova_powervm.instance import image
-from nova_powervm.instance import storage
+from nova_powervm.lpar import image
+from nova_powervm.lpar import storage
 from nova_powervm.ops import disk_interfaces
 from nova_powervm.ops import disk_use
 from nova_powervm.powervm.disk import image_cache

@@ -13,7 +13,7 @@
 """Space for disks, as pypowervm's wrappers report it in GB."""
 
 from nova_powervm import exception
-from nova_powervm.instance import storage
+from nova_powervm.lpar import storage
 
 
 def is_smaller(size_gb: float, wanted_gb: float) -> bool:

@@ -28,7 +28,7 @@ from pypowervm.wrappers import base_partition as bp
 from pypowervm.wrappers import virtual_io_server
 
 from nova_powervm import exception
-from nova_powervm.instance import storage
+from nova_powervm.lpar import storage
 from nova_powervm.powervm import errors
 from nova_powervm.powervm import session
 

@@ -17,8 +17,8 @@ from collections.abc import Sequence
 
 from nova_powervm import exception
 from nova_powervm.devices import host
-from nova_powervm.instance import image
-from nova_powervm.instance import storage
+from nova_powervm.lpar import image
+from nova_powervm.lpar import storage
 from nova_powervm.ops import disk_interfaces
 
 

@@ -17,9 +17,9 @@ from collections.abc import Mapping
 from collections.abc import Sequence
 
 from nova_powervm import exception
-from nova_powervm.instance import network
-from nova_powervm.instance import partition
-from nova_powervm.instance import shared_ethernet
+from nova_powervm.lpar import network
+from nova_powervm.lpar import partition
+from nova_powervm.lpar import shared_ethernet
 from nova_powervm.ops import vif_interfaces
 from nova_powervm.powervm import vif
 from nova_powervm.powervm.vif import virtual_ethernet

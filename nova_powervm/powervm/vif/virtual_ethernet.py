@@ -25,8 +25,8 @@ from pypowervm.wrappers import network as pvm_network
 from pypowervm.wrappers import virtual_io_server
 
 from nova_powervm import exception
-from nova_powervm.instance import partition
-from nova_powervm.instance import shared_ethernet
+from nova_powervm.lpar import partition
+from nova_powervm.lpar import shared_ethernet
 from nova_powervm.powervm import errors
 from nova_powervm.powervm import system
 

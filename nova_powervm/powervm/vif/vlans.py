@@ -22,8 +22,8 @@ from collections.abc import Sequence
 from oslo_log import log as logging
 
 from nova_powervm import exception
-from nova_powervm.instance import network
-from nova_powervm.instance import shared_ethernet
+from nova_powervm.lpar import network
+from nova_powervm.lpar import shared_ethernet
 from nova_powervm.ops import vif_interfaces
 from nova_powervm.powervm.vif import virtual_ethernet
 

@@ -26,7 +26,7 @@ from collections.abc import Sequence
 from nova_powervm.devices import accelerators
 from nova_powervm.devices import names
 from nova_powervm.devices import policy as policies
-from nova_powervm.instance import supported_features
+from nova_powervm.lpar import supported_features
 from nova_powervm.tool.rules import flavors
 from nova_powervm.tool.rules import placement_cost
 

@@ -27,7 +27,7 @@ from collections.abc import Mapping
 
 from nova_powervm.devices import ownership
 from nova_powervm.devices import slots
-from nova_powervm.instance import partition
+from nova_powervm.lpar import partition
 from nova_powervm.tool.rules import placement_tree
 
 

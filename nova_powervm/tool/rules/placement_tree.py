@@ -22,7 +22,7 @@ from nova_powervm.devices import names
 from nova_powervm.devices import ownership
 from nova_powervm.devices import slot_providers as existing
 from nova_powervm.devices import slots
-from nova_powervm.instance import partition
+from nova_powervm.lpar import partition
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -20,8 +20,8 @@ from nova.virt import configdrive
 from nova.virt import driver
 
 from nova_powervm import exception
-from nova_powervm.instance import storage
-from nova_powervm.instance import supported_features
+from nova_powervm.lpar import storage
+from nova_powervm.lpar import supported_features
 
 CONF = nova.conf.CONF
 

@@ -22,8 +22,8 @@ from nova import exception as nova_exception
 
 from nova_powervm.devices import accelerators
 from nova_powervm.devices import names
-from nova_powervm.instance import image
-from nova_powervm.instance import partition
+from nova_powervm.lpar import image
+from nova_powervm.lpar import partition
 from nova_powervm.ops import instance_spec
 from nova_powervm.virt import instance_records
 from nova_powervm.virt import shared_storage

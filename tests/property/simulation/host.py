@@ -21,7 +21,7 @@ import dataclasses
 from nova_powervm import exception
 from nova_powervm.devices import host
 from nova_powervm.devices import slots
-from nova_powervm.instance import partition
+from nova_powervm.lpar import partition
 from tests.property.simulation import placement
 from tests.property.simulation import storage
 

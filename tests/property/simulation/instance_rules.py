@@ -17,7 +17,7 @@ from hypothesis import stateful
 from hypothesis import strategies as st
 
 from nova_powervm.devices import accelerators
-from nova_powervm.instance import storage
+from nova_powervm.lpar import storage
 from tests.property.simulation import base_machine
 from tests.property.simulation import host
 from tests.property.simulation import inventory

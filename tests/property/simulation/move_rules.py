@@ -17,7 +17,7 @@ import dataclasses
 from hypothesis import stateful
 from hypothesis import strategies as st
 
-from nova_powervm.instance import storage
+from nova_powervm.lpar import storage
 from nova_powervm.virt import interrupted_moves
 from tests.property.simulation import base_machine
 from tests.property.simulation import instance_rules

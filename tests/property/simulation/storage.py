@@ -14,7 +14,7 @@
 
 from nova_powervm import exception
 from nova_powervm.devices import host
-from nova_powervm.instance import storage
+from nova_powervm.lpar import storage
 from nova_powervm.ops import disk_interfaces
 from tests.property.simulation import placement
 

@@ -19,7 +19,7 @@ from oslo_config import cfg
 
 from nova_powervm import conf
 from nova_powervm import exception
-from nova_powervm.instance import shared_ethernet
+from nova_powervm.lpar import shared_ethernet
 
 Name = shared_ethernet.BridgeName
 

@@ -22,7 +22,7 @@ from nova_powervm.devices import plan
 from nova_powervm.devices import policy
 from nova_powervm.devices import slot_providers
 from nova_powervm.devices import slots
-from nova_powervm.instance import partition
+from nova_powervm.lpar import partition
 
 LPAR = '4B1C2D3E-0000-4000-8000-000000000001'
 OTHER_LPAR = '5B1C2D3E-0000-4000-8000-000000000002'

@@ -17,7 +17,7 @@ from unittest import mock
 
 from nova_powervm import exception
 from nova_powervm.devices import claims
-from nova_powervm.instance import partition
+from nova_powervm.lpar import partition
 from nova_powervm.ops import attached_slots
 from nova_powervm.ops import claims as claim_ops
 from nova_powervm.ops import host

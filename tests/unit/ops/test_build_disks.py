@@ -18,8 +18,8 @@ import unittest
 import ddt
 
 from nova_powervm import exception
-from nova_powervm.instance import image
-from nova_powervm.instance import storage
+from nova_powervm.lpar import image
+from nova_powervm.lpar import storage
 from nova_powervm.ops import build_disks
 from nova_powervm.ops import disk_interfaces
 from nova_powervm.ops import images

@@ -21,7 +21,7 @@ import unittest
 import ddt
 
 from nova_powervm import exception
-from nova_powervm.instance import image
+from nova_powervm.lpar import image
 from nova_powervm.ops import images
 from tests.functional import images as samples
 

@@ -16,7 +16,7 @@ import unittest
 import unittest.mock
 
 from nova_powervm import exception
-from nova_powervm.instance import partition
+from nova_powervm.lpar import partition
 from nova_powervm.ops import lifecycle
 from nova_powervm.ops import removal
 from tests.emulator import base

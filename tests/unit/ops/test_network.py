@@ -14,9 +14,9 @@ import dataclasses
 import unittest
 
 from nova_powervm import exception
-from nova_powervm.instance import network
-from nova_powervm.instance import partition
-from nova_powervm.instance import shared_ethernet
+from nova_powervm.lpar import network
+from nova_powervm.lpar import partition
+from nova_powervm.lpar import shared_ethernet
 from nova_powervm.ops import network as network_ops
 from nova_powervm.powervm.vif import sea
 from nova_powervm.powervm.vif import vlans

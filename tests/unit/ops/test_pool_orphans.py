@@ -16,7 +16,7 @@ import types
 import unittest
 
 from nova_powervm import exception
-from nova_powervm.instance import storage
+from nova_powervm.lpar import storage
 from nova_powervm.ops import disk_interfaces
 from nova_powervm.ops import pool_orphans
 

@@ -18,8 +18,8 @@ import unittest
 import ddt
 
 from nova_powervm import exception
-from nova_powervm.instance import partition
-from nova_powervm.instance import shared_ethernet
+from nova_powervm.lpar import partition
+from nova_powervm.lpar import shared_ethernet
 from nova_powervm.ops import instance_spec
 from nova_powervm.ops import network
 from nova_powervm.ops import power

@@ -19,8 +19,8 @@ import ddt
 
 from nova_powervm import exception
 from nova_powervm.devices import claims
-from nova_powervm.instance import partition
-from nova_powervm.instance import storage
+from nova_powervm.lpar import partition
+from nova_powervm.lpar import storage
 from nova_powervm.ops import instance_spec
 from nova_powervm.ops import resize
 

@@ -24,7 +24,7 @@ from pypowervm.wrappers import logical_partition
 
 import nova_powervm
 from nova_powervm import exception
-from nova_powervm.instance import partition
+from nova_powervm.lpar import partition
 from nova_powervm.powervm import partitions
 from tests.emulator import base
 

@@ -17,7 +17,7 @@ import types
 from pypowervm.wrappers import logical_partition
 
 from nova_powervm import exception
-from nova_powervm.instance import partition
+from nova_powervm.lpar import partition
 from nova_powervm.powervm import partitions
 from tests.emulator import base
 

@@ -28,7 +28,7 @@ from pypowervm import exceptions as pvm
 from nova_powervm import exception
 from nova_powervm.conf import powervm as options
 from nova_powervm.emulator import fixture
-from nova_powervm.instance import shared_ethernet
+from nova_powervm.lpar import shared_ethernet
 from nova_powervm.powervm import errors
 from nova_powervm.powervm import events
 from nova_powervm.powervm import partitions

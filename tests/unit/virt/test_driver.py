@@ -23,7 +23,7 @@ from nova.virt import driver as nova_driver
 from oslo_utils.fixture import uuidsentinel as uuids
 
 from nova_powervm import exception
-from nova_powervm.instance import lpar_state
+from nova_powervm.lpar import lpar_state
 from nova_powervm.virt import driver
 from nova_powervm.virt import moves
 from nova_powervm.virt import network_adapters

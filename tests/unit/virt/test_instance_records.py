@@ -18,7 +18,7 @@ from nova import test
 from oslo_utils import uuidutils
 
 from nova_powervm.devices import ownership
-from nova_powervm.instance import partition
+from nova_powervm.lpar import partition
 from nova_powervm.virt import instance_records
 
 HERE = uuidutils.generate_uuid()

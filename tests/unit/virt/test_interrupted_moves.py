@@ -26,8 +26,8 @@ from oslo_utils import fixture as timeutils_fixture
 from oslo_utils import timeutils
 from oslo_utils import uuidutils
 
-from nova_powervm.instance.interrupted_move import Remedy
-from nova_powervm.instance.interrupted_move import Side
+from nova_powervm.lpar.interrupted_move import Remedy
+from nova_powervm.lpar.interrupted_move import Side
 from nova_powervm.virt import interrupted_moves
 from nova_powervm.virt import move_leftovers
 from nova_powervm.virt import move_queries

@@ -16,7 +16,7 @@ import unittest
 from nova.network import model
 
 from nova_powervm import exception
-from nova_powervm.instance import network
+from nova_powervm.lpar import network
 from nova_powervm.virt import vifs
 
 

@@ -19,8 +19,8 @@ from nova_powervm import exception
 from nova_powervm.conf import powervm as options
 from nova_powervm.emulator import fixture
 from nova_powervm.emulator import worlds
-from nova_powervm.instance import image
-from nova_powervm.instance import storage
+from nova_powervm.lpar import image
+from nova_powervm.lpar import storage
 from nova_powervm.powervm import session
 from nova_powervm.powervm.disk import localdisk
 

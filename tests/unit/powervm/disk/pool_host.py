@@ -20,8 +20,8 @@ import unittest
 from nova_powervm.conf import powervm as options
 from nova_powervm.emulator import fixture
 from nova_powervm.emulator import worlds
-from nova_powervm.instance import image
-from nova_powervm.instance import storage
+from nova_powervm.lpar import image
+from nova_powervm.lpar import storage
 from nova_powervm.powervm import disk as disk_drivers
 from nova_powervm.powervm import session
 from nova_powervm.powervm.disk import image_cache

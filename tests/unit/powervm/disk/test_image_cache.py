@@ -17,8 +17,8 @@ from unittest import mock
 from pypowervm.wrappers import storage as pvm_storage
 
 from nova_powervm import exception
-from nova_powervm.instance import image
-from nova_powervm.instance import pool_images
+from nova_powervm.lpar import image
+from nova_powervm.lpar import pool_images
 from nova_powervm.powervm.disk import image_cache
 from nova_powervm.powervm.disk import pools
 from tests.unit.powervm.disk import pool_host

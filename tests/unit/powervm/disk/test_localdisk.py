@@ -19,7 +19,7 @@ from pypowervm.wrappers import vios_file
 
 from nova_powervm import exception
 from nova_powervm.devices import host
-from nova_powervm.instance import storage
+from nova_powervm.lpar import storage
 from nova_powervm.powervm.disk import localdisk
 from nova_powervm.powervm.disk import volume_groups
 from tests.unit.powervm.disk import group_host

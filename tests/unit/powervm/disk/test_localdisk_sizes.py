@@ -13,7 +13,7 @@
 """Growing root disks and fitting swap disks in a volume group."""
 
 from nova_powervm import exception
-from nova_powervm.instance import storage
+from nova_powervm.lpar import storage
 from tests.unit.powervm.disk import group_host
 
 DATA, LPAR = group_host.DATA, group_host.LPAR

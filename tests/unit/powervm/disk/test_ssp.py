@@ -14,8 +14,8 @@
 
 from nova_powervm import exception
 from nova_powervm.devices import host
-from nova_powervm.instance import image
-from nova_powervm.instance import storage
+from nova_powervm.lpar import image
+from nova_powervm.lpar import storage
 from tests.unit.powervm.disk import pool_host
 
 LPAR, ROOT, SWAP = pool_host.LPAR, pool_host.ROOT, pool_host.SWAP

@@ -19,7 +19,7 @@ from pypowervm.wrappers import storage as pvm_storage
 
 from nova_powervm import exception
 from nova_powervm.emulator import fixture
-from nova_powervm.instance import storage
+from nova_powervm.lpar import storage
 from tests.unit.powervm.disk import pool_host
 
 LPAR, SWAP = pool_host.LPAR, pool_host.SWAP

@@ -13,8 +13,8 @@
 import unittest
 
 from nova_powervm import exception
-from nova_powervm.instance import network
-from nova_powervm.instance import shared_ethernet
+from nova_powervm.lpar import network
+from nova_powervm.lpar import shared_ethernet
 from nova_powervm.powervm.vif import sea
 
 OWN = shared_ethernet.Adapter('fa:16:3e:00:00:01', 100, 'ETHERNET0')

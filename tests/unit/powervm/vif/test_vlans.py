@@ -19,8 +19,8 @@ import hypothesis
 from hypothesis import strategies as st
 
 from nova_powervm import exception
-from nova_powervm.instance import network
-from nova_powervm.instance import shared_ethernet
+from nova_powervm.lpar import network
+from nova_powervm.lpar import shared_ethernet
 from nova_powervm.powervm.vif import vlans
 
 SWITCH = 'ETHERNET0'

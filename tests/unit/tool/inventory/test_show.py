@@ -19,7 +19,7 @@ import os_traits
 from nova_powervm.devices import host
 from nova_powervm.devices import names
 from nova_powervm.devices import policy as policies
-from nova_powervm.instance import partition
+from nova_powervm.lpar import partition
 from nova_powervm.tool.inventory import host_reader
 from nova_powervm.tool.inventory import host_survey
 from nova_powervm.tool.inventory import pci_ids

@@ -19,7 +19,7 @@ import os_traits
 
 from nova_powervm import inventory_file
 from nova_powervm.devices import names
-from nova_powervm.instance import partition
+from nova_powervm.lpar import partition
 from nova_powervm.tool.rules import cyborg_records
 from nova_powervm.tool.rules import cyborg_slots
 from nova_powervm.tool.rules import file_edits

@@ -18,7 +18,7 @@ import unittest
 
 from nova_powervm.devices import claims
 from nova_powervm.devices import ownership
-from nova_powervm.instance import partition
+from nova_powervm.lpar import partition
 from nova_powervm.tool.rules import differences
 from nova_powervm.tool.rules import moves
 from nova_powervm.tool.rules import placement_tree

@@ -18,7 +18,7 @@ import unittest
 from nova.api.validation.extra_specs import validators
 from nova.objects import image_meta
 
-from nova_powervm.instance import supported_features
+from nova_powervm.lpar import supported_features
 
 
 class DecidedTest(unittest.TestCase):

@@ -14,9 +14,9 @@ import unittest
 import hypothesis
 from hypothesis import strategies as st
 
-from nova_powervm.instance import network
-from nova_powervm.instance import port_adapters
-from nova_powervm.instance import shared_ethernet
+from nova_powervm.lpar import network
+from nova_powervm.lpar import port_adapters
+from nova_powervm.lpar import shared_ethernet
 
 MACS = st.sampled_from([f'fa:16:3e:00:00:0{n}' for n in range(4)])
 VLANS = st.sampled_from([1, 100, 200])

@@ -16,8 +16,8 @@ import unittest
 
 import ddt
 
-from nova_powervm.instance import lpar_state
-from nova_powervm.instance.lpar_state import Power
+from nova_powervm.lpar import lpar_state
+from nova_powervm.lpar.lpar_state import Power
 
 
 @ddt.ddt

@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from nova_powervm import exception
-from nova_powervm.instance import network
+from nova_powervm.lpar import network
 
 #: Neutron's VIF type of a port on a Shared Ethernet Adapter.
 VIF_TYPE = 'pvm_sea'

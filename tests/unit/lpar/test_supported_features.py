@@ -16,7 +16,7 @@ import unittest
 
 import ddt
 
-from nova_powervm.instance import supported_features
+from nova_powervm.lpar import supported_features
 
 # Properties that clouds set on images of Linux for ppc64le.
 ORDINARY = {

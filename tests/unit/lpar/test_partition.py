@@ -17,7 +17,7 @@ import unittest
 import ddt
 
 from nova_powervm import exception
-from nova_powervm.instance import partition
+from nova_powervm.lpar import partition
 from tests.unit.devices.values import lpar
 from tests.unit.devices.values import spec
 

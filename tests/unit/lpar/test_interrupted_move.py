@@ -17,9 +17,9 @@ import unittest
 
 import ddt
 
-from nova_powervm.instance import interrupted_move
-from nova_powervm.instance.interrupted_move import Remedy
-from nova_powervm.instance.interrupted_move import Side
+from nova_powervm.lpar import interrupted_move
+from nova_powervm.lpar.interrupted_move import Remedy
+from nova_powervm.lpar.interrupted_move import Side
 
 SOURCE, DESTINATION = Side
 STATUSES = (

@@ -16,7 +16,7 @@ import dataclasses
 import unittest
 
 from nova_powervm import exception
-from nova_powervm.instance import image
+from nova_powervm.lpar import image
 
 
 class CheckImageTest(unittest.TestCase):

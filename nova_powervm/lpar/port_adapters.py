@@ -17,7 +17,7 @@ from collections.abc import Callable
 from collections.abc import Iterable
 from collections.abc import Sequence
 
-from nova_powervm.instance import network
+from nova_powervm.lpar import network
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ import unittest
 import ddt
 
 from nova_powervm import exception
-from nova_powervm.instance import storage
+from nova_powervm.lpar import storage
 
 LPAR = '4B1C2D3E-0F00-4000-8000-000000000001'
 OTHER = '4B1C2D3E-0F01-4000-8000-000000000001'

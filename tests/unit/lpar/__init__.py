@@ -10,4 +10,4 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Tests of nova_powervm.instance."""
+"""Tests of nova_powervm.lpar."""
