@@ -328,13 +328,22 @@ class SlotsMissing(PowerVMError):
 
 
 class DevicesDiffer(PowerVMError):
-    """A new LPAR does not own exactly the slots it was created with."""
+    """An LPAR is not what was written to its document."""
 
     code = 'powervm.device.readback'
     message = (
-        'LPAR {name} was created with the slots [{wanted}] but the host '
-        'reports [{found}]: {reason}. Check the LPAR and the slots with '
-        'pvmctl.'
+        'LPAR {name} was given the slots [{wanted}] but the host reports '
+        '[{found}]: {reason}. Check the LPAR and the slots with pvmctl.'
+    )
+
+
+class GuestStaysOff(PowerVMError):
+    """A guest that was stopped for an operation could not be started again."""
+
+    code = 'powervm.guest.off'
+    message = (
+        '{reason}. Its guest may be off now, because it could not be started '
+        'again: {second}'
     )
 
 

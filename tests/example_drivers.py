@@ -23,6 +23,7 @@ from typing import ClassVar
 
 import fixtures
 
+from nova_powervm.lpar import stored_disks
 from nova_powervm import exception
 from nova_powervm.devices import host
 from nova_powervm.lpar import image
@@ -112,12 +113,12 @@ class ExampleDisks:
         name = storage.disk_name(lpar, disk.role)
         self.made[name] = size
         self.sizes[name] = disk.size_gb
-        return disk_interfaces.Stored(name, None)
+        return stored_disks.Stored(name, None)
 
     def make_medium(self, lpar, iso):
         name = storage.config_drive_name(lpar)
         self.made[name] = len(iso)
-        return disk_interfaces.Stored(name, None)
+        return stored_disks.Stored(name, None)
 
     def attach(self, lpar, stored):
         self.attached[lpar] += [each.name for each in stored]

@@ -13,6 +13,9 @@
 """Ports of instances and network adapters of LPARs, of any type."""
 
 import dataclasses
+from collections.abc import Callable
+from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import ClassVar
 
 NORMAL = 'normal'
@@ -64,3 +67,74 @@ class Connection:
     """
 
     port: Port
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Changes:
+    """The changes that adapt an LPAR's adapters to its instance's ports.
+
+    :param surplus: Adapters to remove first.
+    :param connections: Connections whose adapters to create afterwards.
+    """
+
+    surplus: Sequence[Adapter] = ()
+    connections: Sequence[Connection] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.surplus or self.connections)
+
+    @property
+    def additions(self) -> tuple[Connection, ...]:
+        """The connections that do not depend on removing surplus adapters.
+
+        A guest must not get two adapters with the same MAC address.
+        """
+        taken = {adapter.mac for adapter in self.surplus}
+        return tuple(
+            each for each in self.connections if each.port.mac not in taken
+        )
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Differences:
+    """How the adapters of an LPAR differ from the ports of its instance.
+
+    :param missing: Ports without an adapter.
+    :param surplus: Adapters without a port.
+    """
+
+    missing: tuple[Port, ...] = ()
+    surplus: tuple[Adapter, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.missing or self.surplus)
+
+
+def differences(
+    ports: Iterable[Port],
+    adapters: Sequence[Adapter],
+    serves: Callable[[Adapter, Port], bool],
+) -> Differences:
+    """Compare the ports of an instance with the adapters of its LPAR.
+
+    :param ports: The ports of the instance.
+    :param adapters: The adapters of the LPAR, without those that no port can
+        have.
+    :param serves: Whether an adapter belongs to a port with the same MAC
+        address.
+    """
+    missing = []
+    used = set()
+    for port in ports:
+        fitting = [
+            adapter
+            for adapter in adapters
+            if adapter.mac == port.mac and serves(adapter, port)
+        ]
+        used.update(fitting)
+        if not fitting:
+            missing.append(port)
+    return Differences(
+        tuple(missing),
+        tuple(adapter for adapter in adapters if adapter not in used),
+    )

@@ -21,6 +21,7 @@ from typing import Any
 
 from nova_powervm import exception
 from nova_powervm.devices import slots
+from nova_powervm.lpar import lpar_state
 
 #: PowerVM's limit on the length of a partition's name.
 LPAR_NAME_LIMIT = 31
@@ -42,23 +43,52 @@ class SlotAssignment:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class PartitionSpec:
-    """The required properties of an LPAR.
+class Sizes:
+    """The memory and processors of an LPAR.
 
-    :param uuid: Upper-case PowerVM uuid.
-    :param name: At most 31 characters.
     :param memory_mb: Memory in MiB, a multiple of the region size.
     :param vcpus: Number of virtual processors.
     :param proc_units: Processing units for all of them.
+    """
+
+    memory_mb: int
+    vcpus: int
+    proc_units: float
+
+    def __str__(self) -> str:
+        return (
+            f'{self.memory_mb} MiB, {self.vcpus} virtual processors, '
+            f'{self.proc_units:g} processing units'
+        )
+
+    def differences(self, wanted: 'Sizes') -> list[str]:
+        """Describe how these sizes differ from those wanted."""
+        pairs = (
+            ('memory', wanted.memory_mb, self.memory_mb),
+            ('virtual processors', wanted.vcpus, self.vcpus),
+            ('processing units', wanted.proc_units, self.proc_units),
+        )
+        return [
+            f'{what} {have} instead of {want}'
+            for what, want, have in pairs
+            if want != have
+        ]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class PartitionSpec:
+    """What the document of an LPAR is to say.
+
+    :param uuid: Upper-case PowerVM uuid.
+    :param name: At most 31 characters; only a new LPAR gets it.
+    :param sizes: None to leave those of an LPAR as they are.
     :param slots: The physical slots. Each is required, so PowerVM does not
         start the LPAR without it.
     """
 
     uuid: str
     name: str
-    memory_mb: int
-    vcpus: int
-    proc_units: float
+    sizes: Sizes | None
     slots: tuple[SlotAssignment, ...] = ()
 
     @property
@@ -74,9 +104,7 @@ class Partition:
     :param uuid: Upper-case PowerVM uuid.
     :param name: Its name.
     :param state: Its state as the host reports it, e.g. 'running'.
-    :param memory_mb: Configured memory in MiB.
-    :param vcpus: Configured virtual processors.
-    :param proc_units: Configured processing units.
+    :param sizes: Its configured memory and processors.
     :param slots: DRC index of each physical slot -> whether it is required.
     :param handle: An opaque object for the implementation that read it.
     """
@@ -84,30 +112,27 @@ class Partition:
     uuid: str
     name: str
     state: str
-    memory_mb: int
-    vcpus: int
-    proc_units: float
+    sizes: Sizes
     slots: dict[int, bool]
     handle: Any = dataclasses.field(default=None, compare=False, repr=False)
 
-    def differences(self, spec: PartitionSpec) -> list[str]:
-        """Describe how the LPAR differs from a spec."""
-        pairs = (
-            ('name', spec.name, self.name),
-            ('memory', spec.memory_mb, self.memory_mb),
-            ('virtual processors', spec.vcpus, self.vcpus),
-            ('processing units', spec.proc_units, self.proc_units),
-        )
-        different = [
-            f'{what} {have} instead of {want}'
-            for what, want, have in pairs
-            if want != have
-        ]
-        return different + self.slot_differences(spec)
+    @property
+    def power(self) -> lpar_state.Power:
+        """Its power state."""
+        return lpar_state.power(self.state)
 
-    def slot_differences(self, spec: PartitionSpec) -> list[str]:
-        """Describe how the physical slots differ from the spec's."""
-        return slot_differences(self.slots, spec.drc_indexes)
+    @property
+    def is_active(self) -> bool:
+        """Whether it is not off."""
+        return self.power is not lpar_state.Power.OFF
+
+    def differences(self, spec: PartitionSpec) -> list[str]:
+        """Describe how the LPAR differs from a spec.
+
+        Its name may: an administrator can change it.
+        """
+        sizes = self.sizes.differences(spec.sizes) if spec.sizes else []
+        return sizes + slot_differences(self.slots, spec.drc_indexes)
 
 
 def slot_differences(

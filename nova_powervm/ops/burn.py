@@ -16,13 +16,13 @@ Which devices are burned is decided in
 :mod:`nova_powervm.devices.one_time_use`.
 """
 
-from collections.abc import Collection
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 from oslo_log import log as logging
 
 from nova_powervm import exception
 from nova_powervm.devices import claims
+from nova_powervm.devices import slots
 from nova_powervm.ops import interfaces
 
 LOG = logging.getLogger(__name__)
@@ -42,62 +42,51 @@ class BurnOps:
     def __init__(self, placement: interfaces.Placement) -> None:
         self._placement = placement
 
-    def check_allocated(
-        self, instance: str, burning: Collection[claims.Claim]
-    ) -> None:
-        """Verify in Placement that devices are allocated to an instance.
-
-        This takes one request. The allocations that Nova passes to the driver
-        may be outdated, or come from somebody who bypassed the scheduler.
-
-        :param instance: The instance's uuid.
-        :param burning: Its claims of one-time-use devices.
-        :raises exception.ClaimFailed: A device is not allocated to it.
-        """
-        if not burning:
-            return
-        try:
-            held = self._placement.allocated_to(instance)
-        except exception.PlacementUnanswered as error:
-            raise _unknown(instance, error) from error
-        for claim in burning:
-            if claim.provider_uuid not in held:
-                raise exception.ClaimFailed(
-                    instance=instance,
-                    reason=f'slot {claim} has a one-time-use device that is '
-                    'not allocated to it in Placement. Build or evacuate it '
-                    'through the scheduler',
-                )
-
-    def burn(self, instance: str, burning: Iterable[claims.Claim]) -> None:
+    def burn(self, instance: str, burning: Sequence[claims.Claim]) -> None:
         """Burn devices, just before an LPAR gets them.
 
-        Skip a device that is already burned, as in a rebuild.
+        Skip those that are burned already, as in a rebuild. Before the first
+        of several is burned, Placement must answer about all of them.
 
         :param instance: The instance's uuid.
-        :param burning: Its claims of one-time-use devices.
+        :param burning: Claims of one-time-use devices.
         :raises exception.ClaimFailed: Placement does not confirm that a
-            device is burned.
+            device is burned; the error names those that are burned by now.
         """
-        for claim in burning:
-            try:
-                burned = self._placement.burn(
+        burned: list[claims.Claim] = []
+        try:
+            if len(burning) > 1:
+                burning = [c for c in burning if not self._is_burned(c)]
+            for claim in burning:
+                if self._placement.burn(
                     claim.provider_uuid or '', claim.resource_classes
-                )
-            except exception.PlacementUnanswered as error:
-                raise _unknown(instance, error) from error
-            if burned:
-                LOG.info(
-                    'Burned the one-time-use device in slot %(slot)s for '
-                    'instance %(instance)s.',
-                    {'slot': claim, 'instance': instance},
-                )
+                ):
+                    burned.append(claim)
+                    LOG.info(
+                        'Burned the one-time-use device in slot %(slot)s for '
+                        'instance %(instance)s.',
+                        {'slot': claim, 'instance': instance},
+                    )
+        except exception.PlacementUnanswered as error:
+            raise exception.ClaimFailed(
+                instance=instance,
+                reason='its one-time-use devices cannot be reserved. '
+                f'{_release(burned)}{error}',
+            ) from error
+
+    def _is_burned(self, claim: claims.Claim) -> bool:
+        return self._placement.is_burned(
+            claim.provider_uuid or '', claim.resource_classes
+        )
 
 
-def _unknown(
-    instance: str, error: exception.PlacementUnanswered
-) -> exception.ClaimFailed:
-    return exception.ClaimFailed(
-        instance=instance,
-        reason=f'its one-time-use devices cannot be reserved. {error}',
+def _release(burned: Sequence[claims.Claim]) -> str:
+    """Return how unused devices that are burned come back, if there are."""
+    if not burned:
+        return ''
+    indexes = slots.format_drc_indexes({c.drc_index for c in burned})
+    return (
+        f'The devices in the slots {indexes} are reserved by now, although no '
+        'LPAR has them: give them back with `nova-powervm-inventory release '
+        f'{indexes.replace(",", "")}`. '
     )

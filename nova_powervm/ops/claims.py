@@ -10,10 +10,9 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Claims: the slots that an instance gets, verified against the host."""
+"""Claims: the slots that an instance gets."""
 
 import dataclasses
-from collections.abc import Collection
 from collections.abc import Iterable
 from collections.abc import Mapping
 from collections.abc import Sequence
@@ -24,12 +23,9 @@ from oslo_log import log as logging
 from nova_powervm import exception
 from nova_powervm.devices import accelerators
 from nova_powervm.devices import claims
-from nova_powervm.devices import host
 from nova_powervm.devices import matching
 from nova_powervm.devices import one_time_use
-from nova_powervm.devices import slots
-from nova_powervm.lpar import partition
-from nova_powervm.ops import burn
+from nova_powervm.lpar import spec
 from nova_powervm.ops import host as host_ops
 from nova_powervm.ops import interfaces
 
@@ -57,19 +53,13 @@ class PublishedSlots:
 
 
 class ClaimOps:
-    """Finds the slots of instances, and verifies and burns them.
+    """Finds the slots of instances.
 
     :param inventory: The inventory file, already loaded.
-    :param placement: Verifies allocations and burns devices.
     """
 
-    def __init__(
-        self,
-        inventory: interfaces.Inventory,
-        placement: interfaces.Placement,
-    ) -> None:
+    def __init__(self, inventory: interfaces.Inventory) -> None:
         self._inventory = inventory
-        self._burns = burn.BurnOps(placement)
         #: Replaced as a whole, never modified: builds read it in threads.
         self.published = PublishedSlots(is_complete=False)
 
@@ -118,8 +108,7 @@ class ClaimOps:
             it was claimed; used before the first update of the tree.
         :param requests: Its accelerator requests, whose slots are added.
         :raises exception.ClaimFailed: The allocations do not cover what the
-            flavor requests, or Placement does not confirm that a one-time-use
-            device is allocated to the instance.
+            flavor requests.
         :raises exception.AcceleratorRefused: A request is for a device that
             Nova manages.
         """
@@ -140,7 +129,6 @@ class ClaimOps:
             {request.provider_uuid for request in requests},
         )
         found = claims.sort_by_slot([*own, *accelerators.to_claims(requests)])
-        self.check_allocated(instance, found)
         if found:
             LOG.info(
                 'Instance %(instance)s gets %(slots)s.',
@@ -175,91 +163,46 @@ class ClaimOps:
         )
         return claims.sort_by_slot([*own, *accelerators.to_claims(requests)])
 
-    def check_allocated(
-        self, instance: str, wanted: Iterable[claims.Claim]
-    ) -> None:
-        """Verify in Placement that one-time-use devices are an instance's.
-
-        :param instance: The instance's uuid.
-        :param wanted: Its claims; those of reusable devices are skipped.
-        :raises exception.ClaimFailed: A device is not allocated to it.
-        """
-        self._burns.check_allocated(instance, self.select_one_time_use(wanted))
-
-    def refuse_nova_devices(
-        self, instance: str, requests: Iterable[accelerators.Request]
-    ) -> None:
-        """Refuse accelerator requests for devices that Nova manages.
-
-        :raises exception.AcceleratorRefused: The error names both owners.
-        """
-        accelerators.refuse_nova_devices(
-            instance, requests, self.published.providers.values()
-        )
-
-    def select_one_time_use(
-        self, wanted: Iterable[claims.Claim]
-    ) -> list[claims.Claim]:
-        """Select the claims whose devices are burned before use."""
-        return one_time_use.select_claims(wanted, self.published.one_time_use)
-
-    def burn(self, instance: str, wanted: Iterable[claims.Claim]) -> None:
-        """Burn claimed one-time-use devices, just before an LPAR gets them.
-
-        :param instance: The instance's uuid, for messages.
-        :param wanted: Its claims; those of reusable devices are skipped.
-        :raises exception.ClaimFailed: Placement does not confirm a burn.
-        """
-        self._burns.burn(
-            instance,
-            one_time_use.expand_to_twins(
-                self.select_one_time_use(wanted), self.published.providers
-            ),
-        )
-
-    def assignments(
+    def wanted_slots(
         self,
         instance: str,
-        lpar: str,
-        wanted: Iterable[claims.Claim],
-        view: host.HostView,
-    ) -> tuple[partition.SlotAssignment, ...]:
-        """Verify claimed slots against the host just before they are used.
+        found: Iterable[claims.Claim],
+        requests: Iterable[accelerators.Request] = (),
+    ) -> tuple[spec.WantedSlot, ...]:
+        """Say of claimed slots what must be done before an LPAR gets them.
 
         :param instance: The instance's uuid, for messages.
-        :param lpar: Uuid of its LPAR, which may already own the slots.
-        :param wanted: The claims.
-        :param view: A fresh reading of the host.
-        :raises exception.ClaimFailed: A slot is missing, empty or not free.
+        :param found: Its claims.
+        :param requests: Its accelerator requests.
         """
-        duplicated = slots.duplicated_indexes(view.io_slots)
+        published = self.published
+        by_slot = {request.drc_index: request for request in requests}
         return tuple(
-            _assignment(instance, lpar, claim, view, duplicated)
-            for claim in wanted
+            spec.WantedSlot(
+                claim,
+                burns=tuple(
+                    one_time_use.expand_to_twins(
+                        one_time_use.select_claims(
+                            [claim], published.one_time_use
+                        ),
+                        published.providers,
+                    )
+                ),
+                refusal=self._refusal(instance, by_slot.get(claim.drc_index)),
+            )
+            for claim in found
         )
 
-
-def _assignment(
-    instance: str,
-    lpar: str,
-    claim: claims.Claim,
-    view: host.HostView,
-    duplicated: Collection[int],
-) -> partition.SlotAssignment:
-    slot = view.slot(claim.drc_index)
-    reason = (
-        slots.Reason('gone', 'the host does not report it')
-        if slot is None
-        else slots.reason_unavailable(slot, (lpar,), duplicated)
-    )
-    if slot is None or reason is not None:
-        refused = (
-            exception.AcceleratorRefused
-            if claim.source is claims.Source.ACCELERATOR
-            else exception.ClaimFailed
-        )
-        raise refused(
-            instance=instance,
-            reason=f'{claim.origin} but it cannot be used: {reason}',
-        )
-    return partition.SlotAssignment(slot.drc_index, slot.bus_group_required)
+    def _refusal(
+        self, instance: str, request: accelerators.Request | None
+    ) -> str:
+        """Return why an accelerator request must not get its slot, or ''."""
+        try:
+            accelerators.refuse_nova_devices(
+                instance,
+                [request] if request else [],
+                self.published.providers.values(),
+            )
+        except exception.AcceleratorRefused as error:
+            return str(error.fields['reason'])
+        return ''

@@ -16,16 +16,15 @@
 packages do.
 """
 
-import dataclasses
 from collections.abc import Collection
 from collections.abc import Generator
 from collections.abc import Sequence
-from typing import Any
 from typing import Protocol
 
 from nova_powervm.devices import host
 from nova_powervm.lpar import image
 from nova_powervm.lpar import storage
+from nova_powervm.lpar import stored_disks
 
 
 class Source(Protocol):
@@ -39,35 +38,6 @@ class Source(Protocol):
         """
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Stored:
-    """A disk or medium that was created.
-
-    :param name: Its name.
-    :param handle: What its disk driver needs to attach it; opaque.
-    """
-
-    name: str
-    handle: Any = dataclasses.field(compare=False, repr=False)
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class PoolDisk:
-    """A disk of an LPAR in storage that several hosts share.
-
-    :param lpar: Upper-case PowerVM uuid of the LPAR that it belongs to.
-    :param disk: Its role and size.
-    :param in_use: Whether a running LPAR uses it, on any host; False if the
-        driver is told not to ask.
-    :param stored: The disk, to attach it.
-    """
-
-    lpar: str
-    disk: storage.Disk
-    in_use: bool
-    stored: Stored
-
-
 class Pool(Protocol):
     """Storage that several hosts share, with a cache of images.
 
@@ -77,13 +47,15 @@ class Pool(Protocol):
     def identity(self) -> str:
         """Return what is the same on all hosts with this storage only."""
 
-    def disks(self, lpar: str | None = None) -> Sequence[PoolDisk]:
+    def disks(
+        self, lpar: str | None = None
+    ) -> Sequence[stored_disks.PoolDisk]:
         """Find the disks of instances.
 
         :param lpar: Upper-case PowerVM uuid; None for those of all LPARs.
         """
 
-    def delete(self, disks: Collection[PoolDisk]) -> None:
+    def delete(self, disks: Collection[stored_disks.PoolDisk]) -> None:
         """Delete disks, if they exist and no LPAR has them.
 
         Log the others.
@@ -172,7 +144,7 @@ class Disks(Protocol):
         described: image.Image,
         contents: image.Contents,
         source: Source,
-    ) -> Stored:
+    ) -> stored_disks.Stored:
         """Create a root disk with the contents of an image.
 
         Remove a disk that could not be filled, and everything that an
@@ -188,7 +160,7 @@ class Disks(Protocol):
         :raises exception.NoRoom: There is not enough space.
         """
 
-    def make_blank(self, lpar: str, disk: storage.Disk) -> Stored:
+    def make_blank(self, lpar: str, disk: storage.Disk) -> stored_disks.Stored:
         """Create an empty disk; replace what an interrupted build left.
 
         :param lpar: As for :meth:`make_root`, which is called first.
@@ -196,14 +168,14 @@ class Disks(Protocol):
         :raises exception.NoRoom: There is not enough space.
         """
 
-    def make_medium(self, lpar: str, iso: bytes) -> Stored:
+    def make_medium(self, lpar: str, iso: bytes) -> stored_disks.Stored:
         """Create the virtual optical medium of an LPAR.
 
         :param lpar: As for :meth:`make_root`.
         :param iso: Its contents.
         """
 
-    def attach(self, lpar: str, stored: Sequence[Stored]) -> None:
+    def attach(self, lpar: str, stored: Sequence[stored_disks.Stored]) -> None:
         """Connect storage to an LPAR unless it is already connected.
 
         :param lpar: Upper-case PowerVM uuid.

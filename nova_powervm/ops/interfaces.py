@@ -90,34 +90,21 @@ class Partitions(Protocol):
         :returns: The reason; None if there is none, or no such LPAR.
         """
 
-    def create(self, spec: partition.PartitionSpec) -> partition.Partition:
-        """Create an LPAR without starting it.
-
-        :returns: The LPAR as the host reports it.
-        """
-
-    def assign(
-        self, uuid: str, slots: Collection[partition.SlotAssignment]
-    ) -> partition.Partition:
-        """Assign more slots to a stopped LPAR, as required ones.
-
-        :param uuid: Upper-case PowerVM uuid.
-        :returns: The LPAR as the host reports it afterwards.
-        """
-
-    def reshape(
+    def write(
         self,
         spec: partition.PartitionSpec,
-        before_change: Callable[[], None],
+        before_write: Callable[[], None],
+        *,
+        creates: bool,
     ) -> partition.Partition:
-        """Give a stopped LPAR the sizes and the slots of a spec.
+        """Write the document of an LPAR, with its sizes and slots together.
 
-        Its other attributes stay as they are.
-
-        :param before_change: Is called when only the change itself is left to
+        :param spec: What it is to say; an LPAR that exists keeps all else.
+        :param before_write: Is called when only the write itself is left to
             do, each time that it is tried.
-        :returns: The LPAR as the host reports it afterwards.
-        :raises exception.PartitionNotFound: There is no such LPAR.
+        :param creates: Whether there is no LPAR yet.
+        :returns: The LPAR, as the host reports it afterwards.
+        :raises exception.PartitionNotFound: There is no LPAR to change.
         """
 
     def delete(self, uuid: str) -> None:
@@ -242,6 +229,14 @@ class Placement(Protocol):
         """Return the uuids of the providers that are allocated to a consumer.
 
         :raises exception.PlacementUnanswered: Placement did not answer.
+        """
+
+    def is_burned(self, uuid: str, classes: Collection[str]) -> bool:
+        """Return whether all inventory of a provider is reserved.
+
+        :param classes: The resource classes; if empty, all.
+        :raises exception.PlacementUnanswered: Placement did not answer, or
+            the provider has no inventory.
         """
 
     def burn(self, uuid: str, classes: Collection[str]) -> bool:

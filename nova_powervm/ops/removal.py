@@ -20,7 +20,6 @@ from collections.abc import Iterable
 from oslo_log import log as logging
 
 from nova_powervm import exception
-from nova_powervm.lpar import lpar_state
 from nova_powervm.lpar import partition
 from nova_powervm.lpar import storage
 from nova_powervm.ops import disk_interfaces
@@ -59,6 +58,22 @@ class RemovalOps:
         # Keeps a new build of an LPAR from being taken for a leftover.
         self._lock = threading.Lock()
 
+    def destroy(self, instance: str, *, delete_disks: bool = True) -> None:
+        """Stop and delete the LPAR of an instance and its disks.
+
+        This frees its slots. Ignore what is already gone.
+
+        :param instance: The instance's uuid.
+        :param delete_disks: False to keep its disks.
+        :raises exception.PowerVMError: The host refused or did not answer.
+        """
+        uuid = partition.lpar_uuid(instance)
+        lpar = self._partitions.find(uuid)
+        if lpar is None:
+            LOG.info('Instance %s has no LPAR to delete.', instance)
+        self.remove(uuid, lpar, delete_disks=delete_disks)
+        self.forget_leftover(uuid)
+
     def remove(
         self,
         uuid: str,
@@ -76,7 +91,7 @@ class RemovalOps:
         :param delete_disks: False to disconnect its disks only.
         :raises exception.PowerVMError: The host refused or did not answer.
         """
-        if lpar and is_active(lpar):
+        if lpar and lpar.is_active:
             self._partitions.power_off(lpar, hard=True)
         self._disks.remove(uuid, delete=delete_disks)
         if lpar:
@@ -84,37 +99,39 @@ class RemovalOps:
 
     def remove_failed_build(
         self,
-        spec: partition.PartitionSpec,
+        uuid: str,
+        name: str,
         cause: BaseException,
         *,
         delete_disks: bool = True,
     ) -> None:
         """Remove what a failed build created, now or in a later cycle.
 
-        :param spec: The LPAR of the build.
+        :param uuid: The LPAR of the build: its upper-case PowerVM uuid.
+        :param name: Its name.
         :param cause: Why the build failed. A host that did not answer may
             still complete the request.
         :param delete_disks: False if the instance had its disks before.
         """
         if isinstance(cause, exception.RestUnreachable):
-            self._leftovers[spec.uuid] = self._clock() + LATE_SECONDS
+            self._leftovers[uuid] = self._clock() + LATE_SECONDS
         try:
             self.remove(
-                spec.uuid,
-                self._partitions.find(spec.uuid),
+                uuid,
+                self._partitions.find(uuid),
                 delete_disks=delete_disks,
             )
         except exception.PowerVMError as error:
-            self._leftovers.setdefault(spec.uuid, self._clock())
+            self._leftovers.setdefault(uuid, self._clock())
             LOG.error(
                 'LPAR %(name)s (%(uuid)s) and its disks %(stem)s* could not '
                 'be removed after its build failed: %(error)s. Each cycle '
                 'tries again; check with `pvmctl lpar list` and `pvmctl '
                 'vdisk list` that they are gone.',
                 {
-                    'name': spec.name,
-                    'uuid': spec.uuid,
-                    'stem': storage.stem(spec.uuid),
+                    'name': name,
+                    'uuid': uuid,
+                    'stem': storage.stem(uuid),
                     'error': error,
                 },
             )
@@ -169,7 +186,7 @@ class RemovalOps:
         """
         lpar = self._partitions.find(uuid)
         if is_ours:
-            return lpar is not None and is_active(lpar)
+            return lpar is not None and lpar.is_active
         self.remove(uuid, lpar, delete_disks=self._disks.pool is None)
         return lpar is not None or self._clock() >= self._leftovers[uuid]
 
@@ -220,8 +237,3 @@ class RemovalOps:
                 {'stems': ', '.join(f'{stem}*' for stem in sorted(stems))},
             )
             self._disks.remove_stems(stems)
-
-
-def is_active(lpar: partition.Partition) -> bool:
-    """Return whether an LPAR is not off."""
-    return lpar_state.power(lpar.state) is not lpar_state.Power.OFF

@@ -15,7 +15,6 @@
 import contextlib
 import json
 from collections.abc import Callable
-from collections.abc import Collection
 from collections.abc import Iterable
 from collections.abc import Iterator
 from collections.abc import Mapping
@@ -133,16 +132,56 @@ class RestPartitions:
                 return None
         return None if reason is None else str(reason)
 
-    def create(self, spec: partition.PartitionSpec) -> partition.Partition:
-        """Create an LPAR with all its slots required, and do not start it.
+    def write(
+        self,
+        spec: partition.PartitionSpec,
+        before_write: Callable[[], None],
+        *,
+        creates: bool,
+    ) -> partition.Partition:
+        """Write the document of an LPAR, with its sizes and slots together.
 
-        PowerVM does not start an LPAR without a required slot; it would
-        silently leave out a desired one.
+        All its slots are required: PowerVM does not start an LPAR without a
+        required slot, and would silently leave out a desired one.
 
-        :returns: The LPAR, from the host's answer.
+        :param spec: What the document is to say.
+        :param before_write: Is called when only the write itself is left to
+            do, each time that it is tried.
+        :param creates: Whether there is no LPAR yet. Otherwise change it: what
+            the spec does not name stays as it is.
+        :returns: The LPAR, as the host reports it afterwards.
+        :raises exception.PartitionNotFound: There is no LPAR to change.
         """
+        if not creates:
+            return self._change(spec, before_write)
         with errors.translated(f'creating LPAR {spec.name}'):
-            return _partition(self._build_checked(spec).create())
+            document = self._build_checked(spec)
+            before_write()
+            return _partition(document.create())
+
+    @errors.retried_on_conflict
+    def _change(
+        self,
+        spec: partition.PartitionSpec,
+        before_write: Callable[[], None],
+    ) -> partition.Partition:
+        """Give a stopped LPAR the sizes and exactly the slots of a spec.
+
+        A size that does not change stays, with its limits. pypowervm's
+        ``LPARBuilder.rebuild`` would replace all of it.
+        """
+        with errors.translated(f'changing LPAR {spec.name}'):
+            try:
+                lpar = _LPAR.get(self._adapter, uuid=spec.uuid)
+            except pvm.HttpNotFound as error:
+                raise exception.PartitionNotFound(uuid=spec.uuid) from error
+            if spec.sizes is not None:
+                new = self._build_checked(spec)
+                _set_memory(lpar.mem_config, new.mem_config)
+                _set_processors(lpar, new)
+            self._set_slots(lpar, spec)
+            before_write()
+            return _partition(lpar.update())
 
     def _build_checked(self, spec: partition.PartitionSpec) -> Any:
         """Return the document of a new LPAR.
@@ -158,13 +197,14 @@ class RestPartitions:
 
     def _build(self, spec: partition.PartitionSpec) -> Any:
         managed = self._managed.wrapper
+        assert spec.sizes is not None  # noqa: S101 - for the type checker
         attributes = {
             lpar_builder.NAME: spec.name,
             lpar_builder.UUID: spec.uuid,
             lpar_builder.ENV: base_partition.LPARType.AIXLINUX,
-            lpar_builder.MEM: spec.memory_mb,
-            lpar_builder.VCPU: spec.vcpus,
-            lpar_builder.PROC_UNITS: spec.proc_units,
+            lpar_builder.MEM: spec.sizes.memory_mb,
+            lpar_builder.VCPU: spec.sizes.vcpus,
+            lpar_builder.PROC_UNITS: spec.sizes.proc_units,
             lpar_builder.PHYS_IO_SLOTS: self._required(spec.slots),
         }
         return lpar_builder.LPARBuilder(
@@ -185,60 +225,6 @@ class RestPartitions:
             )
             for slot in slots
         ]
-
-    @errors.retried_on_conflict
-    def assign(
-        self, uuid: str, slots: Collection[partition.SlotAssignment]
-    ) -> partition.Partition:
-        """Add slots to a stopped LPAR, as required ones.
-
-        pypowervm's ``LPARBuilder.rebuild`` cannot be used: it removes all
-        slots that it does not get.
-
-        :param uuid: Upper-case PowerVM uuid.
-        :returns: The LPAR as the host reports it afterwards.
-        :raises exception.PartitionNotFound: There is no such LPAR.
-        """
-        given = {slot.drc_index for slot in slots}
-        with errors.translated(f'giving slots to LPAR {uuid}'):
-            try:
-                lpar = _LPAR.get(self._adapter, uuid=uuid)
-            except pvm.HttpNotFound as error:
-                raise exception.PartitionNotFound(uuid=uuid) from error
-            owned = lpar.io_config.io_slots
-            for slot in [s for s in owned if s.drc_index in given]:
-                owned.remove(slot)
-            owned.extend(self._required(slots))
-            return _partition(lpar.update())
-
-    @errors.retried_on_conflict
-    def reshape(
-        self,
-        spec: partition.PartitionSpec,
-        before_change: Callable[[], None],
-    ) -> partition.Partition:
-        """Give a stopped LPAR the sizes and the slots of a spec.
-
-        What the spec does not name stays as it is, and so do a size and its
-        limits if the size does not change. Slots that it does not name are
-        freed. pypowervm's ``LPARBuilder.rebuild`` would replace all of it.
-
-        :param before_change: Is called when only the change itself is left to
-            do, each time that it is tried.
-        :returns: The LPAR as the host reports it afterwards.
-        :raises exception.PartitionNotFound: There is no such LPAR.
-        """
-        with errors.translated(f'changing LPAR {spec.name}'):
-            try:
-                lpar = _LPAR.get(self._adapter, uuid=spec.uuid)
-            except pvm.HttpNotFound as error:
-                raise exception.PartitionNotFound(uuid=spec.uuid) from error
-            new = self._build_checked(spec)
-            _set_memory(lpar.mem_config, new.mem_config)
-            _set_processors(lpar, new)
-            self._set_slots(lpar, spec)
-            before_change()
-            return _partition(lpar.update())
 
     def _set_slots(self, lpar: Any, spec: partition.PartitionSpec) -> None:
         """Leave an LPAR the slots of a spec only, all of them required."""
@@ -340,9 +326,7 @@ def _partition(lpar: Any) -> partition.Partition:
         uuid=lpar.uuid.upper(),
         name=lpar.name,
         state=lpar.state,
-        memory_mb=lpar.mem_config.desired,
-        vcpus=vcpus,
-        proc_units=units,
+        sizes=partition.Sizes(lpar.mem_config.desired, vcpus, units),
         slots={
             slot.drc_index: bool(slot.required)
             for slot in lpar.io_config.io_slots

@@ -12,25 +12,24 @@
 
 """The methods of the compute driver that build and remove instances."""
 
-import functools
-from collections.abc import Callable
 from collections.abc import Sequence
 from typing import Any
 
 from nova.compute import task_states
-from nova.virt import configdrive
 from oslo_log import log as logging
 
 from nova_powervm import exception
 from nova_powervm.devices import accelerators
-from nova_powervm.devices import slots
-from nova_powervm.ops import instance_spec
-from nova_powervm.ops import network
+from nova_powervm.lpar import operations
+from nova_powervm.lpar import spec
+from nova_powervm.ops import attached_slots
+from nova_powervm.ops import survey
 from nova_powervm.virt import accelerator_requests
-from nova_powervm.virt import config_drives
+from nova_powervm.virt import descriptions
 from nova_powervm.virt import device_tags
 from nova_powervm.virt import errors
 from nova_powervm.virt import images
+from nova_powervm.virt import instance_records
 from nova_powervm.virt import port_records
 from nova_powervm.virt import rebuild
 from nova_powervm.virt import shared_storage
@@ -84,21 +83,23 @@ class Builds(shared_storage.SharedStorage):
             requests = accelerator_requests.parse_requests(
                 instance, self._nodename(), accel_info
             )
-            build = self._describe_build(
+            wanted, askers = self._describe_build(
                 context,
                 instance,
-                image_meta,
+                None if keeps_disks else image_meta,
                 injected_files,
                 admin_password,
                 allocations,
                 network_info,
                 block_device_info,
                 requests,
-                keeps_disks=keeps_disks,
                 power_on=power_on,
             )
-            with self._services().network.hold_resources(build.known_ports):
-                self._services().lifecycle.spawn(build)
+            self._services().lpars.run(
+                operations.ARRIVAL if keeps_disks else operations.SPAWN,
+                wanted,
+                askers,
+            )
         except exception.PowerVMError as error:
             raise errors.build_error_to_nova(error, instance.uuid) from error
         rebuild.record_image(instance)
@@ -175,7 +176,7 @@ class Builds(shared_storage.SharedStorage):
         block_device_info: Any,
     ) -> None:
         """Verify that an instance can be built again on this host."""
-        build = self._describe_build(
+        wanted, askers = self._describe_build(
             context,
             instance,
             image_meta,
@@ -192,7 +193,7 @@ class Builds(shared_storage.SharedStorage):
                 owned=lambda: self._slots_beside_allocated(instance),
             ),
         )
-        self._services().lifecycle.check_rebuild(build)
+        self._services().lpars.check(operations.SPAWN, wanted, askers)
         self._refused_rebuilds.record_start(context, instance, allocations)
 
     def _keeps_disks(self, instance: Any) -> bool:
@@ -210,10 +211,11 @@ class Builds(shared_storage.SharedStorage):
 
     def _slots_beside_allocated(self, instance: Any) -> set[int]:
         """Return the LPAR's slots that Nova did not allocate."""
-        described = translation.describe_instance(instance)
-        return {*self._services().attached_slots.list_slots(described)} - {
-            stored.drc_index for stored in described.stored_slots.values()
-        }
+        stored = instance_records.stored_slots(instance.resources)
+        present = attached_slots.list_slots(
+            self._services().partitions, instance.uuid, stored
+        )
+        return {*present} - {known.drc_index for known in stored.values()}
 
     def _describe_build(
         self,
@@ -225,39 +227,32 @@ class Builds(shared_storage.SharedStorage):
         allocations: Any,
         network_info: Any,
         block_device_info: Any,
-        requests: Sequence[accelerators.Request],
+        requests: Sequence[accelerators.Request] = (),
         *,
-        keeps_disks: bool = False,
         power_on: bool = True,
-    ) -> instance_spec.InstanceSpec:
-        """Describe an instance for a build."""
-        ports = vifs.ports(network_info)
-        return translation.describe_instance(
+    ) -> tuple[spec.Wanted, survey.Askers]:
+        """Describe an instance for a build.
+
+        :param image_meta: None for an instance that keeps its disks.
+        """
+        asked = self._askers(
+            instance, network_info, injected_files, admin_password
+        )
+        root = None
+        if image_meta is not None:
+            glance = images.GlanceImage(context, image_meta.id)
+            root = descriptions.image(instance, glance)
+            asked.image = glance.read
+        wanted = self._services().descriptions.allocated(
             instance,
-            allocations=allocations,
-            root=None
-            if keeps_disks
-            else translation.root_disk(
-                instance, images.GlanceImage(context, image_meta.id)
-            ),
+            allocations,
+            requests,
+            root=root,
             blanks=translation.blank_disks(block_device_info),
-            keeps_disks=keeps_disks,
-            requests=requests,
-            ports=network.InstancePorts(
-                known=ports,
-                ask=lambda: ports,
-                marks=port_records.NovaInstanceMarks(
-                    instance, self._nodename()
-                ),
-            ),
-            config_drive=_config_drive(
-                instance, network_info, injected_files, admin_password
-            ),
-            plugging=functools.partial(
-                vifs.wait_for_plugging, self.virtapi, instance, network_info
-            ),
+            ports=asked.ports,
             power_on=power_on,
         )
+        return wanted, asked.askers
 
     def destroy(
         self,
@@ -281,7 +276,7 @@ class Builds(shared_storage.SharedStorage):
 
     def _remove(self, instance: Any, *, delete_disks: bool) -> None:
         self._deferred_starts.forget(instance)
-        self._services().lifecycle.destroy(
+        self._services().removal.destroy(
             instance.uuid, delete_disks=delete_disks
         )
         self._services().network.release_unused(
@@ -301,27 +296,7 @@ class Builds(shared_storage.SharedStorage):
     ) -> None:
         """Remove what destroy was told to keep, if there is anything."""
         if destroy_disks and self._may_delete_disks(instance):
-            self._services().lifecycle.destroy(instance.uuid)
-
-
-def _config_drive(
-    instance: Any,
-    network_info: Any,
-    injected_files: Any,
-    admin_password: str | None,
-) -> Callable[[Sequence[slots.Slot]], bytes] | None:
-    """Return what creates the instance's config drive; None without one."""
-    if not configdrive.required_by(instance):
-        return None
-
-    def make(owned: Sequence[slots.Slot]) -> bytes:
-        return config_drives.make_iso(
-            config_drives.collect_files(
-                instance, network_info, injected_files, admin_password, owned
-            )
-        )
-
-    return make
+            self._services().removal.destroy(instance.uuid)
 
 
 def _warn_of_new_disks(instance: Any) -> None:

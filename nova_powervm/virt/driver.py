@@ -13,8 +13,9 @@
 """The compute driver: each method translates and calls one operation."""
 
 import contextlib
-import functools
+import dataclasses
 from collections.abc import Iterator
+from collections.abc import Sequence
 from typing import Any
 
 import nova.conf
@@ -27,14 +28,18 @@ from nova.virt import hardware
 from oslo_log import log as logging
 
 from nova_powervm import exception
+from nova_powervm.devices import accelerators
 from nova_powervm.lpar import lpar_state
-from nova_powervm.ops import instance_spec
+from nova_powervm.lpar import operations
+from nova_powervm.ops import attached_slots
+from nova_powervm.ops import power
 from nova_powervm.virt import accelerator_requests
 from nova_powervm.virt import action_events
 from nova_powervm.virt import driver_base
 from nova_powervm.virt import errors
 from nova_powervm.virt import host_cycle
 from nova_powervm.virt import instance_ports
+from nova_powervm.virt import instance_records
 from nova_powervm.virt import live_migration
 from nova_powervm.virt import moves
 from nova_powervm.virt import network_adapters
@@ -169,7 +174,7 @@ class PowerVMDriver(
     def instance_exists(self, instance: Any) -> bool:
         """Return whether the instance has an LPAR here."""
         try:
-            self._services().power.state(_lpar(instance))
+            self._services().partitions.state(_lpar(instance))
         except exception.PartitionNotFound:
             return False
         return True
@@ -188,7 +193,9 @@ class PowerVMDriver(
         state = lpar_state.Power.UNKNOWN
         try:
             with self._limit_waits_at_start():
-                state = self._services().power.state(_lpar(instance))
+                state = lpar_state.power(
+                    self._services().partitions.state(_lpar(instance))
+                )
         except exception.PartitionNotFound:
             raise
         except (
@@ -210,25 +217,26 @@ class PowerVMDriver(
 
     # Power
 
-    def _describe_start(
+    def _start(
         self,
-        context: Any,
+        operation: operations.Operation,
         instance: Any,
         network_info: Any,
-        accel_info: Any,
-    ) -> instance_spec.InstanceSpec:
-        """Describe an instance for a start, once its requests are bound."""
-        requests = accelerator_requests.await_requests(
-            context, instance, self._nodename(), accel_info
-        )
-        ports = instance_ports.describe_ports(
-            instance, network_info, self._nodename()
-        )
-        return translation.describe_instance(
-            instance,
-            extra_specs=translation.required_specs(instance),
-            requests=requests,
-            ports=ports,
+        requests: Sequence[accelerators.Request],
+        timeout: int = 0,
+    ) -> None:
+        """Start or restart an instance with its slots and ports."""
+        asked = self._askers(instance, network_info)
+        self._services().lpars.run(
+            operation,
+            self._services().descriptions.recorded(
+                instance,
+                requests,
+                extra_specs=translation.required_specs(instance),
+                ports=asked.ports,
+                timeout=timeout,
+            ),
+            asked.askers,
         )
 
     def power_on(
@@ -242,11 +250,17 @@ class PowerVMDriver(
     ) -> None:
         """Start the instance's LPAR with its slots and ports."""
         self._deferred_starts.forget(instance)
-        start = self._describe_start(
-            context, instance, network_info, accel_info
+        requests = self._await_requests(context, instance, accel_info)
+        self._start(operations.START, instance, network_info, requests)
+        accelerator_requests.save_slots(instance, requests)
+
+    def _await_requests(
+        self, context: Any, instance: Any, accel_info: Any
+    ) -> Sequence[accelerators.Request]:
+        """Return the accelerator requests, once they are bound."""
+        return accelerator_requests.await_requests(
+            context, instance, self._nodename(), accel_info
         )
-        self._services().power.power_on(start)
-        accelerator_requests.save_slots(instance, start.requests)
 
     def power_off(
         self, instance: Any, timeout: int = 0, retry_interval: int = 0
@@ -268,7 +282,9 @@ class PowerVMDriver(
             self._logged_if_evacuated(instance),
         ):
             try:
-                self._services().power.power_off(_lpar(instance), timeout)
+                power.power_off(
+                    self._services().partitions, _lpar(instance), timeout
+                )
             except exception.PartitionNotFound:
                 # With this error Nova would consider the server deleted, and
                 # leave it in REBUILD forever. The rebuild creates its LPAR.
@@ -312,26 +328,19 @@ class PowerVMDriver(
         """Restart the instance with its slots and ports, 'SOFT' or 'HARD'."""
         self._deferred_starts.forget(instance)
         try:
-            start = self._describe_start(
-                context, instance, network_info, accel_info
-            )
-            restart = functools.partial(
-                self._services().power.reboot,
-                start,
-                hard=reboot_type == 'HARD',
-                timeout=translation.shutdown_timeout(instance),
-            )
+            requests = self._await_requests(context, instance, accel_info)
             if reboot_type == 'HARD':
-                self._restart_repaired(
-                    context,
-                    instance,
-                    network_info,
-                    block_device_info,
-                    start.requests,
-                    restart,
+                self._hard_reboot(
+                    instance, network_info, block_device_info, requests
                 )
             else:
-                restart()
+                self._start(
+                    operations.SOFT_REBOOT,
+                    instance,
+                    network_info,
+                    requests,
+                    translation.shutdown_timeout(instance),
+                )
         except exception.PowerVMError as error:
             # If the instance keeps running, Nova does not log the reason and
             # records the reboot as a success.
@@ -345,7 +354,7 @@ class PowerVMDriver(
                 nova_exception.NovaException(error.summary),
             )
             raise
-        accelerator_requests.save_slots(instance, start.requests)
+        accelerator_requests.save_slots(instance, requests)
 
     def resume_state_on_host_boot(
         self,
@@ -374,13 +383,17 @@ class PowerVMDriver(
             context, instance, self._nodename(), wait=False
         )
         ports = instance_ports.fetch_ports_at_boot(instance, self._nodename())
-        self._services().power.power_on(
-            translation.describe_instance(
+        self._services().lpars.run(
+            operations.START,
+            self._services().descriptions.recorded(
                 instance,
+                requests,
                 extra_specs=translation.required_specs(instance),
-                requests=requests,
                 ports=ports,
-            )
+            ),
+            dataclasses.replace(
+                self._askers(instance, None).askers, ports=lambda: ports or ()
+            ),
         )
         accelerator_requests.save_slots(instance, requests)
 
@@ -416,7 +429,9 @@ class PowerVMDriver(
             as it is.
         """
         raise live_migration.refusal(
-            self._services().attached_slots.list_slots(
-                translation.describe_instance(instance)
+            attached_slots.list_slots(
+                self._services().partitions,
+                instance.uuid,
+                instance_records.stored_slots(instance.resources),
             )
         )

@@ -24,6 +24,7 @@ from nova_powervm import conf
 from nova_powervm import exception
 from nova_powervm.lpar import partition
 from nova_powervm.virt import deferred_starts
+from nova_powervm.virt import descriptions
 from nova_powervm.virt import errors
 from nova_powervm.virt import interrupted_moves
 from nova_powervm.virt import rebuild
@@ -73,6 +74,23 @@ class DriverBase(driver.ComputeDriver):
         if self._running is None:
             raise nova_exception.VirtDriverNotReady()
         return self._running
+
+    def _askers(
+        self,
+        instance: Any,
+        network_info: Any,
+        files: Any = (),
+        password: str | None = None,
+    ) -> descriptions.NovaAskers:
+        """Return what an operation on an instance asks Nova and Neutron."""
+        return descriptions.NovaAskers(
+            self.virtapi,
+            instance,
+            self._nodename(),
+            network_info,
+            files=files,
+            password=password,
+        )
 
     def _limit_waits_at_start(self) -> contextlib.AbstractContextManager[None]:
         """Avoid waiting for a silent host once per instance at start."""

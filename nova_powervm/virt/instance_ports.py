@@ -12,8 +12,6 @@
 
 """The ports of an instance, as passed by Nova and as Neutron has them."""
 
-import functools
-from collections.abc import Iterable
 from typing import Any
 
 from nova import context as nova_context
@@ -22,8 +20,6 @@ from oslo_log import log as logging
 
 from nova_powervm import exception
 from nova_powervm.lpar import network
-from nova_powervm.ops import network as network_ops
-from nova_powervm.virt import port_records
 from nova_powervm.virt import vifs
 
 LOG = logging.getLogger(__name__)
@@ -96,28 +92,9 @@ def bind_ports(instance: Any, host: str) -> Any:
         ) from error
 
 
-def describe_ports(
-    instance: Any, network_info: Iterable[Any] | None, host: str
-) -> network_ops.InstancePorts | None:
-    """Describe the ports of an instance as Nova passed them.
-
-    :param instance: nova.objects.Instance.
-    :param network_info: Nova's network information, possibly from its cache.
-    :param host: Nova's name of this host.
-    :returns: None if Nova passed no network information.
-    """
-    if network_info is None:
-        return None
-    return network_ops.InstancePorts(
-        vifs.ports(network_info),
-        functools.partial(fetch_ports, instance, host),
-        port_records.NovaInstanceMarks(instance, host),
-    )
-
-
 def fetch_ports_at_boot(
     instance: Any, host: str
-) -> network_ops.InstancePorts | None:
+) -> tuple[network.Port, ...] | None:
     """Ask Neutron for the ports of an instance that is started at boot.
 
     At that time Nova passes only its cache.
@@ -126,7 +103,7 @@ def fetch_ports_at_boot(
         its present adapters.
     """
     try:
-        now = fetch_ports(instance, host)
+        return fetch_ports(instance, host)
     except exception.PortsUnknown as error:
         LOG.warning(
             'Starting the instance with its present adapters: %s',
@@ -134,6 +111,3 @@ def fetch_ports_at_boot(
             instance=instance,
         )
         return None
-    return network_ops.InstancePorts(
-        now, lambda: now, port_records.NovaInstanceMarks(instance, host)
-    )

@@ -15,16 +15,15 @@
 from typing import Any
 
 from nova.compute import rpcapi
-from nova.virt import configdrive
 
 from nova_powervm import exception
 from nova_powervm.lpar import moves
-from nova_powervm.ops import instance_spec
+from nova_powervm.lpar import operations
+from nova_powervm.lpar import spec
 from nova_powervm.virt import builds
 from nova_powervm.virt import driver_base
 from nova_powervm.virt import errors
 from nova_powervm.virt import instance_moves
-from nova_powervm.virt import translation
 from nova_powervm.virt import vifs
 from nova_powervm.virt.unsupported import build_requests
 
@@ -43,12 +42,13 @@ class MoveChecks(builds.Builds):
         context: Any,
         instance: Any,
         move: Any,
-        source: instance_spec.InstanceSpec,
         flavor: Any,
-    ) -> bool:
+    ) -> None:
         """Check all that can be known before a guest is stopped for a move.
 
-        :returns: Whether the guest is running.
+        What its present LPAR prevents is in the plan of its departure.
+
+        :raises exception.PowerVMError: The move is refused.
         """
         refused = [
             *moves.refused_disk_changes(
@@ -60,14 +60,16 @@ class MoveChecks(builds.Builds):
         if refused:
             raise exception.MoveRefused(reason='; '.join(refused))
         running = self._services()
-        lpar = running.resizes.check_source(source)
         if instance_moves.is_within_host(move):
-            running.resizes.check_target(_describe_target(instance, flavor))
+            running.lpars.check(
+                operations.RESIZE, self._describe_target(instance, flavor)
+            )
         else:
             self._check_other_host(context, instance, move)
         if flavor.root_gb > instance.flavor.root_gb:
-            running.disks.check_growth(source.lpar, flavor.root_gb)
-        return running.power.is_running(lpar)
+            running.disks.check_growth(
+                driver_base.lpar_of(instance), flavor.root_gb
+            )
 
     def _check_other_host(
         self, context: Any, instance: Any, move: Any
@@ -124,18 +126,24 @@ class MoveChecks(builds.Builds):
     def _check_arrival(self, context: Any, uuid: str) -> None:
         """Check whether this host can run an instance that moves here."""
         instance = instance_moves.read_moving(uuid)
-        target = _describe_target(instance, instance.new_flavor)
-        running = self._services()
-        running.resizes.check_target(target)
-        running.resizes.check_absent(target)
-        running.disks.check(config_drive=configdrive.required_by(instance))
-        running.network.connect(vifs.ports(instance.get_network_info()))
+        self._services().lpars.check(
+            operations.ARRIVAL,
+            self._describe_target(
+                instance,
+                instance.new_flavor,
+                ports=vifs.ports(instance.get_network_info()),
+            ),
+        )
 
-
-def _describe_target(instance: Any, flavor: Any) -> instance_spec.InstanceSpec:
-    """Describe an instance as its move is to leave it."""
-    return translation.describe_instance(
-        instance,
-        flavor=flavor,
-        stored_slots=instance_moves.new_slots(instance),
-    )
+    def _describe_target(
+        self, instance: Any, flavor: Any, **rest: Any
+    ) -> spec.Wanted:
+        """Describe an instance as its move is to leave it."""
+        return self._services().descriptions.recorded(
+            instance,
+            flavor=flavor,
+            stored=instance_moves.new_slots(instance),
+            moved_slots=instance_moves.moved_slots(instance, self._nodename()),
+            power_on=False,
+            **rest,
+        )

@@ -12,8 +12,6 @@
 
 """Brings LPARs back to what Nova records: in reverts and after failures."""
 
-import dataclasses
-from collections.abc import Callable
 from collections.abc import Sequence
 from typing import Any
 
@@ -21,14 +19,14 @@ from oslo_log import log as logging
 
 from nova_powervm import exception
 from nova_powervm.devices import accelerators
-from nova_powervm.lpar import storage
-from nova_powervm.virt import accelerator_requests
+from nova_powervm.lpar import operations
+from nova_powervm.lpar import spec
 from nova_powervm.virt import builds
 from nova_powervm.virt import driver_base
 from nova_powervm.virt import instance_moves
-from nova_powervm.virt import instance_ports
 from nova_powervm.virt import instance_records
 from nova_powervm.virt import move_records
+from nova_powervm.virt import shared_storage
 from nova_powervm.virt import translation
 
 LOG = logging.getLogger(__name__)
@@ -41,39 +39,41 @@ GROWTH_KEY = 'powervm_root_gb'
 class MoveRepairs(builds.Builds):
     """Repairs what a move has left behind."""
 
-    def _restart_repaired(
+    def _hard_reboot(
         self,
-        context: Any,
         instance: Any,
         network_info: Any,
         block_device_info: Any,
         requests: Sequence[accelerators.Request],
-        restart: Callable[[], None],
     ) -> None:
-        """Restart an LPAR, after repairing or building it if necessary.
+        """Restart an instance as Nova records it, whatever it has been before.
 
         After a move that failed, Nova leaves the server in ERROR on one of
         the hosts, with the slots that are allocated to it there. Its flavor
         may be the other one.
 
-        :param restart: Restarts or starts the LPAR.
-        :raises exception.PartitionNotFound: There is none, and nothing to
-            build it from.
+        :raises exception.PartitionNotFound: It has no LPAR, and nothing to
+            make it from.
         """
         has_failed = instance_moves.has_failed(instance)
         if has_failed:
             self._record_size(instance)
-        if has_failed or self._lacks_disks(instance):
-            self._restore(
-                context,
+        growth = instance.system_metadata.get(GROWTH_KEY)
+        asked = self._askers(instance, network_info)
+        done = self._services().lpars.run(
+            operations.HARD_REBOOT,
+            self._describe_recorded(
                 instance,
-                network_info,
                 block_device_info,
                 requests,
-                keeps_swap=False,
-            )
-        self._grow_root(instance)
-        restart()
+                ports=asked.ports,
+                checks_swap=has_failed,
+                grow_root_gb=None if growth is None else int(growth),
+            ),
+            asked.askers,
+        )
+        if done.has_grown:
+            del instance.system_metadata[GROWTH_KEY]
         if has_failed:
             self._forget_move(instance, requests)
 
@@ -103,139 +103,50 @@ class MoveRepairs(builds.Builds):
             return
         instance.drop_migration_context()
 
-    def _restore(
+    def _describe_recorded(
         self,
-        context: Any,
         instance: Any,
-        network_info: Any,
         block_device_info: Any,
         requests: Sequence[accelerators.Request] = (),
-        *,
-        keeps_swap: bool,
-        power_on: bool = False,
-    ) -> None:
-        """Make the LPAR what Nova records, or build it if it is not whole.
-
-        :param keeps_swap: Whether the swap disk is known to be as it should.
-        """
-        if self._lacks_disks(instance):
-            self._build_recorded(
-                context, instance, block_device_info, requests
-            )
-        self._services().resizes.put_back(
-            translation.describe_instance(
-                instance,
-                extra_specs=translation.required_specs(instance),
-                moved_slots=instance_moves.moved_slots(
-                    instance, self._nodename()
-                ),
-                requests=requests,
-                ports=instance_ports.describe_ports(
-                    instance, network_info, self._nodename()
-                ),
-                blanks=translation.blank_disks(block_device_info),
-                power_on=power_on,
-            ),
-            keeps_swap=keeps_swap,
-        )
-
-    def _is_running(self, instance: Any) -> bool:
-        running = self._services()
-        lpar = running.partitions.find(driver_base.lpar_of(instance))
-        return lpar is not None and running.power.is_running(lpar)
-
-    def _lacks_disks(self, instance: Any) -> bool:
-        """Return whether an LPAR with disks in the pool is not whole.
-
-        A step that ended in the middle leaves none, or one without disks. One
-        that is not off is the instance's, whatever it has. The source of a
-        move has given up a swap disk whose size changes, and gets a new one.
-        """
-        running = self._services()
-        if running.disks.pool is None:
-            return False
-        lpar = running.partitions.find(driver_base.lpar_of(instance))
-        if lpar and running.power.is_running(lpar):
-            return False
-        names = {
-            known.stored.name
-            for known in self._kept_disks(instance)
-            if known.disk.role != storage.SWAP
-        }
-        if lpar is None:
-            return bool(names)
-        return not names <= set(running.disks.attached(lpar.uuid))
-
-    def _build_recorded(
-        self,
-        context: Any,
-        instance: Any,
-        block_device_info: Any,
-        requests: Sequence[accelerators.Request],
-    ) -> None:
-        """Build an LPAR for an instance of this host from Nova's records.
-
-        :raises exception.PartitionNotFound: Its disks are not in a pool, and
-            nothing else is left of it.
-        :raises exception.ClaimFailed: It has slots of another host.
-        """
-        self._check_slots_of_host(instance)
-        if not self._kept_disks(instance):
-            raise exception.PartitionNotFound(
-                uuid=driver_base.lpar_of(instance)
-            )
-        LOG.warning(
-            'The instance has no complete LPAR on this host; building it from '
-            'the records of Nova.',
-            instance=instance,
-        )
-        build = self._describe_build(
-            context,
+        **rest: Any,
+    ) -> spec.Wanted:
+        """Describe an instance as Nova records it on this host."""
+        pool = self._pool()
+        return self._services().descriptions.recorded(
             instance,
-            None,
-            (),
-            None,
-            None,
-            instance_ports.bind_ports(instance, self._nodename()),
-            block_device_info,
             requests,
-            keeps_disks=True,
-            power_on=False,
-        )
-        build = dataclasses.replace(
-            build,
             extra_specs=translation.required_specs(instance),
-            uses_stored_slots=True,
+            moved_slots=instance_moves.moved_slots(instance, self._nodename()),
+            blanks=translation.blank_disks(block_device_info),
+            pool_is_current=pool is not None
+            and shared_storage.recorded_pool(instance) == pool.identity(),
+            unbuildable=self._why_unbuildable(instance),
+            **rest,
         )
-        with self._services().network.hold_resources(build.known_ports):
-            self._services().lifecycle.spawn(build)
-        accelerator_requests.record_slots(instance, requests)
 
-    def _check_slots_of_host(self, instance: Any) -> None:
-        """Refuse slots of another host, which may have the same numbers.
+    def _why_unbuildable(self, instance: Any) -> str:
+        """Return why a lost LPAR cannot be made from Nova's record, or ''.
 
-        If its message cannot be sent to the destination, Nova gives the
-        allocations back to the source, but leaves the instance on the
-        destination.
+        Slots of another host may have the same numbers. If its message cannot
+        be sent to the destination, Nova gives the allocations back to the
+        source, but leaves the instance on the destination.
         """
         stored = instance_records.stored_slots(instance.resources)
         published = self._services().claims.published
         if stored.keys() <= published.providers.keys():
-            return
+            return ''
         if not published.is_complete:
-            reason = (
+            return (
                 'this host has not updated Placement since nova-compute was '
                 'started, so it does not know whether the slots of the '
                 'instance are its own. Reboot the server hard again in a '
                 'minute; if it fails again, the log of nova-compute says why'
             )
-        else:
-            reason = (
-                'Nova has recorded the instance on this host, but its slots '
-                'are those of another host, which its move came from. See "If '
-                'a move fails" in the guide to moves'
-            )
-        raise exception.ClaimFailed(instance=instance.uuid, reason=reason)
+        return (
+            'Nova has recorded the instance on this host, but its slots are '
+            'those of another host, which its move came from. See "If a move '
+            'fails" in the guide to moves'
+        )
 
     def _record_growth(self, instance: Any) -> None:
         """Record that the root disk is to grow to the flavor's size.

@@ -20,7 +20,6 @@ same one throughout.
 """
 
 import contextlib
-import dataclasses
 from collections.abc import Iterator
 from typing import Any
 
@@ -29,11 +28,11 @@ from nova.compute import task_states
 from oslo_log import log as logging
 
 from nova_powervm import exception
-from nova_powervm.ops import instance_spec
+from nova_powervm.lpar import operations
+from nova_powervm.ops import power
 from nova_powervm.virt import driver_base
 from nova_powervm.virt import errors
 from nova_powervm.virt import instance_moves
-from nova_powervm.virt import instance_ports
 from nova_powervm.virt import move_checks
 from nova_powervm.virt import move_repairs
 from nova_powervm.virt import translation
@@ -76,20 +75,20 @@ class Moves(move_checks.MoveChecks, move_repairs.MoveRepairs):
         with self._refused_moves(instance):
             move = instance_moves.move_of(instance)
             # What the present flavor asks for does not matter any more.
-            source = translation.describe_instance(
+            source = self._services().descriptions.recorded(
                 instance,
                 extra_specs={},
                 blanks=translation.blank_disks(block_device_info),
-            )
-            is_running = self._check_move(
-                context, instance, move, source, flavor
-            )
-            self._stop_for_move(
-                source,
-                timeout,
-                is_running=is_running,
-                drops_swap=not instance_moves.is_within_host(move)
+                checks_swap=not instance_moves.is_within_host(move)
                 and flavor.swap != instance.flavor.swap,
+                timeout=timeout,
+            )
+            self._services().lpars.run(
+                operations.DEPARTURE,
+                source,
+                check=lambda actual: self._check_move(
+                    context, instance, move, flavor
+                ),
             )
         return ''
 
@@ -115,31 +114,6 @@ class Moves(move_checks.MoveChecks, move_repairs.MoveRepairs):
                     f'was: {reason}'
                 )
             ) from error
-
-    def _stop_for_move(
-        self,
-        source: instance_spec.InstanceSpec,
-        timeout: int,
-        *,
-        is_running: bool,
-        drops_swap: bool,
-    ) -> None:
-        """Stop a guest; start it again if this fails."""
-        resizes = self._services().resizes
-        try:
-            resizes.stop(source, timeout, drops_swap=drops_swap)
-        except Exception as error:
-            try:
-                resizes.undo_stop(
-                    dataclasses.replace(source, power_on=is_running),
-                    drops_swap=drops_swap,
-                )
-            except exception.PowerVMError as second:
-                raise exception.MoveRefused(
-                    reason=f'{_reason(error)}. Its guest may be off now, '
-                    f'because it could not be started again: {second}'
-                ) from error
-            raise
 
     def finish_migration(
         self,
@@ -190,20 +164,21 @@ class Moves(move_checks.MoveChecks, move_repairs.MoveRepairs):
         block_device_info: Any,
         power_on: bool,
     ) -> None:
-        self._services().resizes.finish(
-            translation.describe_instance(
+        asked = self._askers(instance, network_info)
+        self._services().lpars.run(
+            operations.RESIZE,
+            self._services().descriptions.allocated(
                 instance,
-                allocations=allocations,
+                allocations,
                 moved_slots=instance_moves.moved_slots(
                     instance, self._nodename()
                 ),
-                ports=instance_ports.describe_ports(
-                    instance, network_info, self._nodename()
-                ),
+                ports=asked.ports,
                 blanks=translation.blank_disks(block_device_info),
+                checks_swap=instance_moves.changes_swap(instance),
                 power_on=power_on,
             ),
-            keeps_swap=not instance_moves.changes_swap(instance),
+            asked.askers,
         )
 
     def _build_moved(
@@ -216,7 +191,7 @@ class Moves(move_checks.MoveChecks, move_repairs.MoveRepairs):
         power_on: bool,
     ) -> None:
         """Build an LPAR for an instance whose disks are in the pool."""
-        build = self._describe_build(
+        wanted, askers = self._describe_build(
             context,
             instance,
             None,
@@ -225,12 +200,9 @@ class Moves(move_checks.MoveChecks, move_repairs.MoveRepairs):
             allocations,
             network_info,
             block_device_info,
-            (),
-            keeps_disks=True,
             power_on=power_on,
         )
-        with self._services().network.hold_resources(build.known_ports):
-            self._services().lifecycle.spawn(build)
+        self._services().lpars.run(operations.ARRIVAL, wanted, askers)
         self._record_pool(instance)
 
     def confirm_migration(
@@ -292,7 +264,8 @@ class Moves(move_checks.MoveChecks, move_repairs.MoveRepairs):
         whole.
         """
         with contextlib.suppress(exception.PartitionNotFound):
-            self._services().power.power_off(
+            power.power_off(
+                self._services().partitions,
                 driver_base.lpar_of(instance),
                 translation.shutdown_timeout(instance),
             )
@@ -319,19 +292,23 @@ class Moves(move_checks.MoveChecks, move_repairs.MoveRepairs):
         :raises nova.exception.NovaException: The server goes to ERROR. A hard
             reboot tries again.
         """
+        # Before the move has stopped the guest, there is nothing to take back.
+        is_within = (
+            instance_moves.is_within_host(migration)
+            and instance.task_state != task_states.RESIZE_MIGRATING
+        )
+        asked = self._askers(instance, network_info)
         with _errors_out():
-            if (
-                instance.task_state == task_states.RESIZE_MIGRATING
-                and self._is_running(instance)
-            ):
-                return
-            self._restore(
-                context,
-                instance,
-                network_info,
-                block_device_info,
-                keeps_swap=not instance_moves.changes_swap(instance),
-                power_on=power_on,
+            self._services().lpars.run(
+                operations.RESIZE if is_within else operations.RETURN,
+                self._describe_recorded(
+                    instance,
+                    block_device_info,
+                    ports=asked.ports,
+                    checks_swap=instance_moves.changes_swap(instance),
+                    power_on=power_on,
+                ),
+                asked.askers,
             )
 
 

@@ -19,12 +19,12 @@ from nova.compute import vm_states
 from oslo_log import log as logging
 
 from nova_powervm import exception
+from nova_powervm.lpar import operations
+from nova_powervm.lpar import spec
+from nova_powervm.ops import attached_slots
 from nova_powervm.virt import driver_base
 from nova_powervm.virt import errors
-from nova_powervm.virt import instance_ports
-from nova_powervm.virt import port_records
-from nova_powervm.virt import translation
-from nova_powervm.virt import vifs
+from nova_powervm.virt import instance_records
 from nova_powervm.virt.unsupported import messages
 
 LOG = logging.getLogger(__name__)
@@ -44,16 +44,13 @@ class NetworkAdapters(driver_base.DriverBase):
         so Neutron decides whether an adapter has to be created.
         """
         try:
-            ports = instance_ports.describe_ports(
-                instance, network_info, self._nodename()
-            )
-            if ports:
+            if network_info is not None:
                 with self._limit_waits_at_start():
-                    self._services().network.add_missing_adapters(
-                        driver_base.lpar_of(instance), ports
-                    )
-            self._services().attached_slots.log_missing(
-                translation.describe_instance(instance)
+                    self._run(operations.PLUG_PORTS, instance, network_info)
+            attached_slots.log_missing(
+                instance.uuid,
+                instance_records.stored_slots(instance.resources),
+                self._services().host.last_or_read().view,
             )
         except exception.PowerVMError as error:
             LOG.error(
@@ -69,8 +66,17 @@ class NetworkAdapters(driver_base.DriverBase):
 
     def unplug_vifs(self, instance: Any, network_info: Any) -> None:
         """Remove the adapters of ports from the instance's LPAR."""
-        self._services().network.detach(
-            driver_base.lpar_of(instance), vifs.ports(network_info)
+        self._run(operations.DETACH_PORT, instance, network_info or ())
+
+    def _run(
+        self, operation: operations.Operation, instance: Any, vifs: Any
+    ) -> None:
+        """Carry out an operation on some ports of an instance."""
+        asked = self._askers(instance, vifs)
+        self._services().lpars.run(
+            operation,
+            spec.Wanted(instance.uuid, ports=asked.ports),
+            asked.askers,
         )
 
     def network_binding_host_id(self, context: Any, instance: Any) -> Any:
@@ -104,11 +110,7 @@ class NetworkAdapters(driver_base.DriverBase):
         :raises nova.exception.InterfaceAttachFailed: The host refused.
         """
         try:
-            self._services().network.attach(
-                driver_base.lpar_of(instance),
-                vifs.port(vif),
-                port_records.NovaInstanceMarks(instance, self._nodename()),
-            )
+            self._run(operations.ATTACH_PORT, instance, [vif])
         except exception.PowerVMError as error:
             LOG.error(
                 'Port %(port)s cannot be attached: %(error)s',
@@ -125,9 +127,7 @@ class NetworkAdapters(driver_base.DriverBase):
         :raises nova.exception.InterfaceDetachFailed: The host refused.
         """
         try:
-            self._services().network.detach(
-                driver_base.lpar_of(instance), [vifs.port(vif)]
-            )
+            self._run(operations.DETACH_PORT, instance, [vif])
         except exception.PowerVMError as error:
             LOG.error(
                 'Port %(port)s cannot be detached: %(error)s',

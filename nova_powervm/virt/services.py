@@ -26,29 +26,27 @@ from nova_powervm.devices import host as host_values
 from nova_powervm.devices import names
 from nova_powervm.devices import slot_providers
 from nova_powervm.inventory_file import InventoryFile
-from nova_powervm.ops import attached_slots
-from nova_powervm.ops import build_disks
+from nova_powervm.ops import apply
+from nova_powervm.ops import burn
 from nova_powervm.ops import claims
 from nova_powervm.ops import disk_interfaces
 from nova_powervm.ops import host
 from nova_powervm.ops import images
 from nova_powervm.ops import interfaces
-from nova_powervm.ops import lifecycle
 from nova_powervm.ops import misplaced_lpars
 from nova_powervm.ops import network
-from nova_powervm.ops import partition_specs
 from nova_powervm.ops import pool_orphans
-from nova_powervm.ops import power
 from nova_powervm.ops import readiness
 from nova_powervm.ops import removal
-from nova_powervm.ops import resize
 from nova_powervm.ops import stopped_lpars
+from nova_powervm.ops import survey
 from nova_powervm.powervm import disk
 from nova_powervm.powervm import events
 from nova_powervm.powervm import partitions
 from nova_powervm.powervm import session
 from nova_powervm.powervm import system
 from nova_powervm.powervm import vif
+from nova_powervm.virt import descriptions
 from nova_powervm.virt import drivers
 from nova_powervm.virt import instance_records
 from nova_powervm.virt import port_records
@@ -66,14 +64,12 @@ class Services:
     :param inventory: The inventory file.
     :param claims: Finds the slots of instances.
     :param provider_tree: Updates Nova's provider tree.
-    :param lifecycle: Creates and removes LPARs.
-    :param resizes: Changes existing LPARs.
+    :param lpars: Makes LPARs what they should be.
+    :param descriptions: Describes instances.
     :param removal: Removes LPARs, and the remains of builds.
     :param pool_orphans: Removes disks of deleted instances of other hosts.
     :param misplaced: Reports LPARs on the wrong side.
     :param images: Reads images.
-    :param power: Starts and stops LPARs.
-    :param attached_slots: Verifies the slots of existing LPARs.
     :param network: Connects LPARs to networks.
     :param partitions: The host's LPARs.
     :param records: Nova's records of instances.
@@ -86,14 +82,12 @@ class Services:
     inventory: interfaces.Inventory
     claims: claims.ClaimOps
     provider_tree: updating.ProviderTreeUpdater
-    lifecycle: lifecycle.LifecycleOps
-    resizes: resize.ResizeOps
+    lpars: apply.LparOps
+    descriptions: descriptions.Descriptions
     removal: removal.RemovalOps
     pool_orphans: pool_orphans.PoolOrphans
     misplaced: misplaced_lpars.MisplacedLpars
     images: images.ImageOps
-    power: power.PowerOps
-    attached_slots: attached_slots.AttachedSlotOps
     network: network.NetworkOps
     partitions: interfaces.Partitions
     records: interfaces.Records
@@ -184,18 +178,13 @@ def _assemble(
     reader = host.HostOps(
         managed, disks, nova_records, nova_placement, nodename
     )
-    slot_claims = claims.ClaimOps(inventory, nova_placement)
+    slot_claims = claims.ClaimOps(inventory)
     ports = port_records.NovaPortRecords(nodename)
     vifs = drivers.load_vif_drivers(
         vif.Context(adapter, managed, settings, ports)
     )
-    networks = network.NetworkOps(vifs, lpars)
-    slots = attached_slots.AttachedSlotOps(lpars, reader, slot_claims)
+    networks = network.NetworkOps(vifs)
     removals = removal.RemovalOps(lpars, disks)
-    powers = power.PowerOps(lpars, slots, networks, disks)
-    specs = partition_specs.PartitionSpecs(
-        slot_claims, settings.proc_units_factor
-    )
     reading = images.ImageOps()
     return Services(
         host=reader,
@@ -209,18 +198,15 @@ def _assemble(
             additions,
             slot_claims,
         ),
-        lifecycle=lifecycle.LifecycleOps(
-            lpars,
-            reader,
-            slot_claims,
-            disks,
-            build_disks.DiskOps(disks, reading),
-            networks,
+        lpars=apply.LparOps(
+            survey.Readers(
+                lpars, reader, nova_placement, disks, reading, networks
+            ),
+            burn.BurnOps(nova_placement),
             removals,
-            specs,
         ),
-        resizes=resize.ResizeOps(
-            lpars, reader, slot_claims, slots, specs, disks, powers
+        descriptions=descriptions.Descriptions(
+            slot_claims, settings.proc_units_factor
         ),
         removal=removals,
         pool_orphans=pool_orphans.PoolOrphans(disks, nova_records),
@@ -228,8 +214,6 @@ def _assemble(
             lpars, nova_records, nodename
         ),
         images=reading,
-        power=powers,
-        attached_slots=slots,
         network=networks,
         partitions=lpars,
         records=nova_records,

@@ -26,8 +26,8 @@ from oslo_utils import fileutils
 
 from nova_powervm import exception
 from nova_powervm.lpar import image
+from nova_powervm.lpar import stored_disks
 from nova_powervm.ops import disk_interfaces
-from nova_powervm.ops import disk_use
 from nova_powervm.virt import driver_base
 from nova_powervm.virt import errors
 from nova_powervm.virt import images
@@ -68,17 +68,17 @@ class SharedStorage(driver_base.DriverBase):
         :raises nova.exception.NovaException: A running LPAR uses the disks.
         """
         disks = self._kept_disks(instance)
-        disk_use.check_unused(disks)
+        stored_disks.check_unused(disks)
         return bool(disks)
 
-    def _kept_disks(self, instance: Any) -> Sequence[disk_interfaces.PoolDisk]:
+    def _kept_disks(self, instance: Any) -> Sequence[stored_disks.PoolDisk]:
         """Return the disks of an instance in the pool of this host.
 
         Disks that the instance had before it was built elsewhere with others
         are not its own any more, and may be years old.
         """
         pool = self._pool()
-        if pool is None or _recorded_pool(instance) != pool.identity():
+        if pool is None or recorded_pool(instance) != pool.identity():
             return ()
         return pool.disks(driver_base.lpar_of(instance))
 
@@ -111,7 +111,7 @@ class SharedStorage(driver_base.DriverBase):
             )
         except nova_exception.InstanceNotFound:
             return True
-        if record.deleted or _recorded_pool(record) != pool.identity():
+        if record.deleted or recorded_pool(record) != pool.identity():
             return True
         # Before the first cycle, Nova removes what was evacuated from here.
         is_leaving = (
@@ -195,7 +195,7 @@ class SharedStorage(driver_base.DriverBase):
                 )
 
 
-def _recorded_pool(instance: Any) -> str | None:
+def recorded_pool(instance: Any) -> str | None:
     """Return the identity of the pool that has the disks of an instance."""
     recorded = instance.system_metadata.get(POOL_KEY)
     return None if recorded is None else str(recorded)

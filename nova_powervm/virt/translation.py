@@ -25,10 +25,7 @@ from oslo_utils import timeutils
 from nova_powervm.lpar import lpar_state
 from nova_powervm.lpar import storage
 from nova_powervm.ops import host as host_ops
-from nova_powervm.ops import instance_spec
-from nova_powervm.virt import images
 from nova_powervm.virt import instance_moves
-from nova_powervm.virt import instance_records
 
 CONF = nova.conf.CONF
 
@@ -73,21 +70,6 @@ def shutdown_timeout(instance: Any) -> int:
     )
 
 
-def root_disk(
-    instance: Any, glance: images.GlanceImage
-) -> instance_spec.RootDisk:
-    """Describe the root disk that a build creates.
-
-    :raises exception.ImageRefused: Glance does not show the image.
-    """
-    return instance_spec.RootDisk(
-        image=glance.describe(),
-        source=glance.read,
-        flavor_gb=instance.flavor.root_gb,
-        inspect=not CONF.workarounds.disable_deep_image_inspection,
-    )
-
-
 def blank_disks(block_device_info: Any) -> tuple[storage.Disk, ...]:
     """Describe the ephemeral disks and the swap disk of an instance.
 
@@ -104,30 +86,6 @@ def blank_disks(block_device_info: Any) -> tuple[storage.Disk, ...]:
             )
         ],
         swap.get('swap_size') or 0,
-    )
-
-
-def describe_instance(
-    instance: Any, *, flavor: Any = None, **rest: Any
-) -> instance_spec.InstanceSpec:
-    """Describe an instance for an operation.
-
-    :param instance: nova.objects.Instance; its resources are loaded if
-        necessary.
-    :param flavor: nova.objects.Flavor; None for the instance's present one.
-    :param rest: Further fields of the specification.
-    """
-    flavor = flavor or instance.flavor
-    fields = {
-        'extra_specs': dict(flavor.extra_specs or {}),
-        'stored_slots': instance_records.stored_slots(instance.resources),
-    }
-    return instance_spec.InstanceSpec(
-        uuid=instance.uuid,
-        name=instance.name,
-        memory_mb=flavor.memory_mb,
-        vcpus=flavor.vcpus,
-        **(fields | rest),
     )
 
 

@@ -27,6 +27,7 @@ from nova_powervm.conf import powervm as options
 from nova_powervm.devices import host
 from nova_powervm.lpar import image
 from nova_powervm.lpar import storage
+from nova_powervm.lpar import stored_disks
 from nova_powervm.ops import disk_interfaces
 from nova_powervm.powervm import disk as disk_drivers
 from nova_powervm.powervm import errors
@@ -149,7 +150,7 @@ class LocalDisk:
         described: image.Image,
         contents: image.Contents,
         source: disk_interfaces.Source,
-    ) -> disk_interfaces.Stored:
+    ) -> stored_disks.Stored:
         """Create a virtual disk and write an image to it.
 
         The host converts a qcow2 image (REST element ``FileFormat``).
@@ -178,12 +179,10 @@ class LocalDisk:
         except exception.PowerVMError as error:
             group_contents.discard(self._groups, name, error)
             raise
-        return disk_interfaces.Stored(name, made)
+        return stored_disks.Stored(name, made)
 
     @errors.retried
-    def make_blank(
-        self, lpar: str, disk: storage.Disk
-    ) -> disk_interfaces.Stored:
+    def make_blank(self, lpar: str, disk: storage.Disk) -> stored_disks.Stored:
         """Create an empty virtual disk.
 
         :raises exception.RestError: There is no space.
@@ -192,16 +191,14 @@ class LocalDisk:
         made = self._make(
             name, disk, image.RAW, lambda: self._remove_disk(lpar, name)
         )
-        return disk_interfaces.Stored(name, made)
+        return stored_disks.Stored(name, made)
 
     @errors.retried
-    def make_medium(self, lpar: str, iso: bytes) -> disk_interfaces.Stored:
+    def make_medium(self, lpar: str, iso: bytes) -> stored_disks.Stored:
         """Create a virtual optical medium in the server's media repository."""
         return self._media.make(lpar, iso)
 
-    def attach(
-        self, lpar: str, stored: Sequence[disk_interfaces.Stored]
-    ) -> None:
+    def attach(self, lpar: str, stored: Sequence[stored_disks.Stored]) -> None:
         """Map storage to an LPAR, unless it is mapped already."""
         elements = [item.handle for item in stored]
         self._mappings.attach(self._groups.vios, lpar, elements)
@@ -266,7 +263,7 @@ class LocalDisk:
             found = None
         if swap is not None:
             stored = (
-                disk_interfaces.Stored(name, found)
+                stored_disks.Stored(name, found)
                 if found
                 else self.make_blank(lpar, swap)
             )

@@ -23,7 +23,7 @@ from pypowervm.wrappers import storage as pvm_storage
 from nova_powervm import exception
 from nova_powervm.conf import powervm as options
 from nova_powervm.lpar import storage
-from nova_powervm.ops import disk_interfaces
+from nova_powervm.lpar import stored_disks
 from nova_powervm.powervm.disk import group_contents
 from nova_powervm.powervm.disk import room
 from nova_powervm.powervm.disk import server_groups
@@ -106,7 +106,7 @@ class MediaRepository:
             'the config drive',
         )
 
-    def make(self, lpar: str, iso: bytes) -> disk_interfaces.Stored:
+    def make(self, lpar: str, iso: bytes) -> stored_disks.Stored:
         """Create the virtual optical medium of an LPAR.
 
         If the existence of the repository was cached, a failure can be
@@ -137,7 +137,7 @@ class MediaRepository:
                 raise exception.RestBusy(**error.fields) from error
             raise
         medium = pvm_storage.VOptMedia.bld_ref(self._adapter, name)
-        return disk_interfaces.Stored(name, medium)
+        return stored_disks.Stored(name, medium)
 
     def _ensure_repository(self) -> bool:
         """Create the repository unless it exists.

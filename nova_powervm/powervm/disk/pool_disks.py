@@ -26,8 +26,8 @@ from pypowervm.wrappers import storage as pvm_storage
 from nova_powervm import exception
 from nova_powervm.lpar import image
 from nova_powervm.lpar import storage
+from nova_powervm.lpar import stored_disks
 from nova_powervm.ops import disk_interfaces
-from nova_powervm.ops import disk_use
 from nova_powervm.powervm.disk import image_cache
 from nova_powervm.powervm.disk import pools
 
@@ -71,19 +71,19 @@ class PoolDisks:
         """Return the pool's UDID."""
         return self._units.udid
 
-    def disks(self, lpar: str | None = None) -> list[disk_interfaces.PoolDisk]:
+    def disks(self, lpar: str | None = None) -> list[stored_disks.PoolDisk]:
         """Find the logical units of instances; see the protocol."""
         units = self._units.units(of_all_tiers=True)
         return list(self.disks_among(units, lpar))
 
     def disks_among(
         self, units: Iterable[pvm_storage.LUEnt], lpar: str | None
-    ) -> Iterator[disk_interfaces.PoolDisk]:
+    ) -> Iterator[stored_disks.PoolDisk]:
         """Yield the logical units of instances among units."""
         for unit in units:
             parsed = storage.parse_unit_name(unit.name)
             if parsed is not None and lpar in (None, parsed[0]):
-                yield disk_interfaces.PoolDisk(
+                yield stored_disks.PoolDisk(
                     lpar=parsed[0],
                     disk=storage.Disk(parsed[1], unit.capacity),
                     in_use=self._checks_use and bool(unit.in_use),
@@ -92,24 +92,24 @@ class PoolDisks:
 
     def of_roles(
         self, lpar: str, roles: Container[str]
-    ) -> list[disk_interfaces.PoolDisk]:
+    ) -> list[stored_disks.PoolDisk]:
         """Find the disks of an LPAR with certain roles."""
         return [
             known for known in self.disks(lpar) if known.disk.role in roles
         ]
 
-    def root(self, lpar: str) -> disk_interfaces.PoolDisk:
+    def root(self, lpar: str) -> stored_disks.PoolDisk:
         """Find the root disk of an LPAR.
 
         :raises exception.DiskMissing: There is none.
         :raises exception.DiskAmbiguous: There are several.
         """
         roots = self.of_roles(lpar, storage.ROOTS)
-        return disk_use.only(roots, 'root', f'LPAR {lpar}')
+        return stored_disks.only(roots, 'root', f'LPAR {lpar}')
 
     def sort_swaps(
         self, lpar: str, wanted: storage.Disk | None
-    ) -> tuple[disk_interfaces.Stored | None, list[disk_interfaces.PoolDisk]]:
+    ) -> tuple[stored_disks.Stored | None, list[stored_disks.PoolDisk]]:
         """Find the swap disks of an LPAR.
 
         :param wanted: The one that it should have; None for none.
@@ -124,12 +124,12 @@ class PoolDisks:
                 return known.stored, found
         return None, found
 
-    def stored(self, unit: pvm_storage.LUEnt) -> disk_interfaces.Stored:
+    def stored(self, unit: pvm_storage.LUEnt) -> stored_disks.Stored:
         """Return a logical unit in the form in which it can be attached."""
         element = pvm_storage.LU.bld_ref(self._adapter, unit.name, unit.udid)
-        return disk_interfaces.Stored(unit.name, Handle(unit, element))
+        return stored_disks.Stored(unit.name, Handle(unit, element))
 
-    def delete(self, disks: Collection[disk_interfaces.PoolDisk]) -> None:
+    def delete(self, disks: Collection[stored_disks.PoolDisk]) -> None:
         """Delete logical units, if they exist and no LPAR has them."""
         for known in disks:
             if known.in_use:
@@ -165,17 +165,17 @@ class PoolDisks:
         self._cache.clean(min_age)
 
 
-def is_unit(item: disk_interfaces.Stored) -> bool:
+def is_unit(item: stored_disks.Stored) -> bool:
     """Return whether something stored is a logical unit, not a medium."""
     return isinstance(item.handle, Handle)
 
 
-def element_of(item: disk_interfaces.Stored) -> Any:
+def element_of(item: stored_disks.Stored) -> Any:
     """Return pypowervm's wrapper of a logical unit or medium."""
     return item.handle.element if is_unit(item) else item.handle
 
 
-def _log_kept(known: disk_interfaces.PoolDisk, reason: object) -> None:
+def _log_kept(known: stored_disks.PoolDisk, reason: object) -> None:
     LOG.warning(
         'Logical unit %(name)s is kept: %(reason)s. Another host may still '
         'have it; it is looked for again when Nova cleans the image cache.',

@@ -29,8 +29,8 @@ from nova_powervm.devices import host
 from nova_powervm.lpar import image
 from nova_powervm.lpar import pool_images
 from nova_powervm.lpar import storage
+from nova_powervm.lpar import stored_disks
 from nova_powervm.ops import disk_interfaces
-from nova_powervm.ops import disk_use
 from nova_powervm.powervm import disk as disk_drivers
 from nova_powervm.powervm import errors
 from nova_powervm.powervm.disk import group_contents
@@ -167,7 +167,7 @@ class SharedStoragePool:
         described: image.Image,
         contents: image.Contents,
         source: disk_interfaces.Source,
-    ) -> disk_interfaces.Stored:
+    ) -> stored_disks.Stored:
         """Create a linked clone of an image, which is cached first.
 
         :raises exception.ImageDamaged: The bytes do not match the image's
@@ -185,9 +185,7 @@ class SharedStoragePool:
         return self._pool.stored(made)
 
     @errors.retried
-    def make_blank(
-        self, lpar: str, disk: storage.Disk
-    ) -> disk_interfaces.Stored:
+    def make_blank(self, lpar: str, disk: storage.Disk) -> stored_disks.Stored:
         """Create an empty logical unit.
 
         :raises exception.NoRoom: There is too little space.
@@ -200,13 +198,11 @@ class SharedStoragePool:
         return self._pool.stored(self._make(lpar, disk))
 
     @errors.retried
-    def make_medium(self, lpar: str, iso: bytes) -> disk_interfaces.Stored:
+    def make_medium(self, lpar: str, iso: bytes) -> stored_disks.Stored:
         """Create a virtual optical medium on the main server."""
         return self._media.make(lpar, iso)
 
-    def attach(
-        self, lpar: str, stored: Sequence[disk_interfaces.Stored]
-    ) -> None:
+    def attach(self, lpar: str, stored: Sequence[stored_disks.Stored]) -> None:
         """Map storage to an LPAR by each server of this host in the cluster.
 
         The medium is on one server only. A server that does not run is left
@@ -358,7 +354,7 @@ class SharedStoragePool:
 
     def _remove_leftovers(
         self,
-        found: Iterable[disk_interfaces.PoolDisk],
+        found: Iterable[stored_disks.PoolDisk],
         name: str | None = None,
     ) -> None:
         """Delete what an interrupted build of an LPAR left.
@@ -368,7 +364,7 @@ class SharedStoragePool:
             was deleted.
         """
         leftovers = list(found)
-        disk_use.check_unused(leftovers)
+        stored_disks.check_unused(leftovers)
         for known in leftovers:
             LOG.warning(
                 '%s was left by an interrupted build; recreating it.',

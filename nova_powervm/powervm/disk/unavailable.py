@@ -19,6 +19,7 @@ from nova_powervm import exception
 from nova_powervm.devices import host
 from nova_powervm.lpar import image
 from nova_powervm.lpar import storage
+from nova_powervm.lpar import stored_disks
 from nova_powervm.ops import disk_interfaces
 
 
@@ -78,32 +79,28 @@ class NoDisks:
         described: image.Image,
         contents: image.Contents,
         source: disk_interfaces.Source,
-    ) -> disk_interfaces.Stored:
+    ) -> stored_disks.Stored:
         """Refuse the disk.
 
         :raises exception.ConfigurationError: Always.
         """
         raise self._refusal()
 
-    def make_blank(
-        self, lpar: str, disk: storage.Disk
-    ) -> disk_interfaces.Stored:
+    def make_blank(self, lpar: str, disk: storage.Disk) -> stored_disks.Stored:
         """Refuse the disk.
 
         :raises exception.ConfigurationError: Always.
         """
         raise self._refusal()
 
-    def make_medium(self, lpar: str, iso: bytes) -> disk_interfaces.Stored:
+    def make_medium(self, lpar: str, iso: bytes) -> stored_disks.Stored:
         """Refuse the disk.
 
         :raises exception.ConfigurationError: Always.
         """
         raise self._refusal()
 
-    def attach(
-        self, lpar: str, stored: Sequence[disk_interfaces.Stored]
-    ) -> None:
+    def attach(self, lpar: str, stored: Sequence[stored_disks.Stored]) -> None:
         """Do nothing: no disk was made."""
 
     def check_growth(self, lpar: str, size_gb: float) -> None:

@@ -117,6 +117,16 @@ class ReportClientPlacement:
         answer = ask(self._virtapi.reportclient, f'/allocations/{consumer}')
         return frozenset(answer['allocations'])
 
+    def is_burned(self, uuid: str, classes: Collection[str]) -> bool:
+        """Return whether all inventory of a provider is reserved.
+
+        :param classes: The resource classes; if empty, all.
+        :raises exception.PlacementUnanswered: Placement did not answer, or
+            the provider has no inventory.
+        """
+        path = _inventories(uuid)
+        return _is_burned(path, ask(self._virtapi.reportclient, path), classes)
+
     @tenacity.retry(
         retry=tenacity.retry_if_exception_type(exception.PlacementUnanswered),
         stop=tenacity.stop_after_attempt(_TRIES),

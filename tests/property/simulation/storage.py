@@ -12,6 +12,7 @@
 
 """The disks of hosts in memory, in one pool or on each host."""
 
+from nova_powervm.lpar import stored_disks
 from nova_powervm import exception
 from nova_powervm.devices import host
 from nova_powervm.lpar import storage
@@ -120,7 +121,7 @@ class DiskServer:
         name = (
             storage.unit_name if self._store.is_shared else (storage.disk_name)
         )
-        return disk_interfaces.Stored(name(*key), key)
+        return stored_disks.Stored(name(*key), key)
 
     def attach(self, lpar, stored):
         keys = {each.handle for each in stored}
@@ -223,7 +224,7 @@ class Pool:
     def _disks(self, lpar):
         store = self._server._store
         return [
-            disk_interfaces.PoolDisk(
+            stored_disks.PoolDisk(
                 lpar=key[0],
                 disk=storage.Disk(key[1], size),
                 in_use=store.is_running(key),

@@ -17,6 +17,7 @@ import unittest
 
 import ddt
 
+from nova_powervm.lpar import stored_disks
 from nova_powervm import exception
 from nova_powervm.lpar import image
 from nova_powervm.lpar import storage
@@ -68,15 +69,15 @@ class Disks:
 
     def make_root(self, lpar, disk, described, contents, source):
         self.calls.append(('root', disk, contents))
-        return disk_interfaces.Stored(f'{lpar} {disk.role}', None)
+        return stored_disks.Stored(f'{lpar} {disk.role}', None)
 
     def make_blank(self, lpar, disk):
         self.calls.append(('blank', disk))
-        return disk_interfaces.Stored(f'{lpar} {disk.role}', None)
+        return stored_disks.Stored(f'{lpar} {disk.role}', None)
 
     def make_medium(self, lpar, iso):
         self.calls.append(('medium', iso))
-        return disk_interfaces.Stored(f'{lpar} iso', None)
+        return stored_disks.Stored(f'{lpar} iso', None)
 
 
 class Source:
@@ -96,11 +97,11 @@ class Source:
 
 def pool_disk(role, lpar=LPAR, *, in_use=False):
     """Return a disk of a pool."""
-    return disk_interfaces.PoolDisk(
+    return stored_disks.PoolDisk(
         lpar,
         storage.Disk(role, 1),
         in_use,
-        disk_interfaces.Stored(f'{lpar} {role}', None),
+        stored_disks.Stored(f'{lpar} {role}', None),
     )
 
 

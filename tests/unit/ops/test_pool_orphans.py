@@ -15,6 +15,7 @@
 import types
 import unittest
 
+from nova_powervm.lpar import stored_disks
 from nova_powervm import exception
 from nova_powervm.lpar import storage
 from nova_powervm.ops import disk_interfaces
@@ -27,8 +28,8 @@ UNKNOWN = '4B1C2D3E-0F00-4000-8000-000000000003'
 
 def disk(lpar, role='r'):
     """Return a disk of a pool."""
-    stored = disk_interfaces.Stored(f'{lpar} {role}', None)
-    return disk_interfaces.PoolDisk(lpar, storage.Disk(role, 1), False, stored)
+    stored = stored_disks.Stored(f'{lpar} {role}', None)
+    return stored_disks.PoolDisk(lpar, storage.Disk(role, 1), False, stored)
 
 
 class Cloud:

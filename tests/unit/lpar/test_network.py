@@ -15,7 +15,7 @@ import hypothesis
 from hypothesis import strategies as st
 
 from nova_powervm.lpar import network
-from nova_powervm.lpar import port_adapters
+from nova_powervm.lpar import network
 from nova_powervm.lpar import shared_ethernet
 
 MACS = st.sampled_from([f'fa:16:3e:00:00:0{n}' for n in range(4)])
@@ -37,7 +37,7 @@ PORTS = st.lists(
 
 
 def compare(ports, adapters):
-    return port_adapters.differences(
+    return network.differences(
         ports, adapters, shared_ethernet.Adapter.serves
     )
 

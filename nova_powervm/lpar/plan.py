@@ -1,0 +1,621 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Decides what an operation does to an LPAR.
+
+:func:`decide` compares what Nova and Placement say about it with what the host
+says, and knows no I/O. It names the parts of the host that it needs one after
+another, so that no operation asks for more.
+"""
+
+from collections.abc import Sequence
+
+from nova_powervm import exception
+from nova_powervm.devices import claims
+from nova_powervm.devices import host
+from nova_powervm.devices import slots
+from nova_powervm.lpar import lpar_state
+from nova_powervm.lpar import network
+from nova_powervm.lpar import operations
+from nova_powervm.lpar import partition
+from nova_powervm.lpar import spec
+from nova_powervm.lpar import steps
+from nova_powervm.lpar import storage
+from nova_powervm.lpar import stored_disks
+
+Power = lpar_state.Power
+
+
+def decide(
+    operation: operations.Operation, wanted: spec.Wanted, actual: spec.Actual
+) -> spec.Part | steps.LparPlan:
+    """Plan an operation, or say what has to be known for that.
+
+    :param operation: What it may do.
+    :param wanted: What Nova and Placement say about the LPAR.
+    :param actual: What the host says, as far as it was asked.
+    :returns: A part of the host to read and add to ``actual``; or the plan,
+        which may be a refusal.
+    """
+    planner = _Planner(operation, wanted, actual)
+    try:
+        found = planner.plan()
+    except spec.NotReadError as unread:
+        return unread.part
+    except exception.PowerVMError as refusal:
+        return steps.LparPlan(operation, refusal=refusal)
+    order = steps.MAKING if planner.makes else steps.CHANGING
+    return steps.LparPlan(
+        operation,
+        tuple(sorted(found, key=lambda step: order.index(type(step)))),
+        tuple(planner.remarks),
+    )
+
+
+class _Planner:
+    """One decision.
+
+    :ivar makes: Whether the LPAR is made anew.
+    :ivar remarks: What an operator should know.
+    """
+
+    def __init__(
+        self,
+        operation: operations.Operation,
+        wanted: spec.Wanted,
+        actual: spec.Actual,
+    ) -> None:
+        self._operation = operation
+        self._wanted = wanted
+        self._actual = actual
+        self.makes = False
+        self.remarks: list[str] = []
+
+    def plan(self) -> Sequence[steps.Step]:
+        """Return the steps, in any order.
+
+        :raises exception.PowerVMError: The operation is refused.
+        :raises spec.NotReadError: A part of the host was not read.
+        """
+        if self._operation.stops is operations.Stop.NO and (
+            self._operation.creates is operations.Creation.NO
+        ):
+            return self._ports_only()
+        if self._operation.creates is operations.Creation.YES:
+            self.makes = True
+            return self._making()
+        lpar = self._actual.lpar
+        if lpar is not None:
+            return self._changing(lpar)
+        if self._operation.creates is operations.Creation.NO:
+            raise exception.PartitionNotFound(uuid=self._wanted.lpar)
+        self.makes = True
+        return self._making_lost()
+
+    # Making
+
+    def _making(self) -> list[steps.Step]:
+        """Make an LPAR; the cheapest checks come first."""
+        document = self._creation()
+        changes = self._actual.adapters
+        remains = self._remains()
+        if self._operation.disks is operations.Disks.MADE:
+            disks = self._made_disks()
+        elif self._operation.is_check:
+            # The guest that is to move here uses its disks.
+            disks = []
+        else:
+            disks = self._kept_disks()
+        if self._wanted.config_drive and disks:
+            disks.append(steps.MakeMedium(self._actual.medium_bytes))
+        return [
+            *remains,
+            *disks,
+            *_connect(changes.connections),
+            document,
+            steps.Map(),
+            *self._start_of_new(),
+        ]
+
+    def _making_lost(self) -> list[steps.Step]:
+        """Make an LPAR around the disks that an instance has in the pool.
+
+        :raises exception.PartitionNotFound: It has none there.
+        :raises exception.ClaimFailed: Its slots are not those of this host.
+        """
+        wanted = self._wanted
+        if not self._actual.has_pool or not wanted.pool_is_current:
+            raise exception.PartitionNotFound(uuid=wanted.lpar)
+        if wanted.unbuildable:
+            raise exception.ClaimFailed(
+                instance=wanted.instance, reason=wanted.unbuildable
+            )
+        if not self._actual.disks:
+            raise exception.PartitionNotFound(uuid=wanted.lpar)
+        self.remarks.append(
+            'The instance has no LPAR on this host; making one around its '
+            "disks, from Nova's records."
+        )
+        return [*self._making(), *self._growth()]
+
+    def _creation(self) -> steps.Document:
+        """Return the document of a new LPAR."""
+        wanted = self._wanted
+        added = wanted.slots
+        # The rules never change, but the slots do.
+        sizes = self._sizes(
+            self._actual.slots if added else self._actual.rules
+        )
+        assigned = tuple(self._assignment(slot) for slot in added)
+        names = slots.format_drc_indexes(wanted.drc_indexes) or 'none'
+        return steps.Document(
+            spec=partition.PartitionSpec(
+                wanted.lpar,
+                partition.lpar_name(wanted.name),
+                sizes,
+                assigned,
+            ),
+            reason=f'{sizes}, slots: {names}',
+            creates=True,
+            added=tuple(slot.claim for slot in added),
+            burns=self._burns(added),
+        )
+
+    def _remains(self) -> list[steps.Step]:
+        """Remove what an interrupted build left.
+
+        A disk may be incomplete, so none is used again, unless the instance
+        keeps those that it had before.
+
+        :raises exception.PartitionConflict: The LPAR runs.
+        """
+        if self._operation.disks is operations.Disks.MADE and (
+            self._operation.is_check
+        ):
+            # Nova removes the LPAR before it builds it again.
+            return []
+        lpar = self._actual.lpar
+        if lpar is None:
+            return []
+        if lpar.is_active:
+            raise exception.PartitionConflict(
+                name=lpar.name,
+                uuid=lpar.uuid,
+                reason=f'it exists on this host and is {lpar.state}. Check '
+                'with `pvmctl lpar list` whether Nova removes it now, and '
+                'remove it if not, without its disks if they are in a shared '
+                'storage pool; then try again',
+            )
+        return [
+            steps.RemoveRemains(
+                delete_disks=self._operation.disks is operations.Disks.MADE
+            )
+        ]
+
+    def _made_disks(self) -> list[steps.Step]:
+        wanted = self._wanted
+        assert wanted.root is not None  # noqa: S101 - for the type checker
+        size = storage.root_disk_gb(
+            wanted.root.flavor_gb,
+            self._actual.image.disk_bytes,
+            wanted.root.described.id,
+        )
+        role = storage.root_role(wanted.root.flavor_gb)
+        return [
+            steps.MakeRoot(storage.Disk(role, size)),
+            *(steps.MakeBlank(disk) for disk in wanted.blanks),
+        ]
+
+    def _kept_disks(self) -> list[steps.Step]:
+        """Use the disks in the pool; make a swap disk if it is missing."""
+        wanted = self._wanted
+        kept = stored_disks.select_kept(
+            self._actual.disks, wanted.blanks, wanted.instance
+        )
+        found: list[steps.Step] = [steps.KeepDisks(tuple(kept))]
+        if wanted.swap is None:
+            return found
+        present = [k.disk for k in kept if k.disk.role == storage.SWAP]
+        if not present:
+            return [*found, steps.MakeBlank(wanted.swap)]
+        if not storage.is_same_size(present[0].size_gb, wanted.swap.size_gb):
+            self.remarks.append(
+                f'Keeping the {present[0]}, although the flavor has one of '
+                f'{wanted.swap.size_gb:g} GB.'
+            )
+        return found
+
+    def _start_of_new(self) -> list[steps.Step]:
+        if not self._wanted.power_on:
+            return []
+        keeps = self._operation.disks is not operations.Disks.MADE
+        return [steps.Start(asks_again=keeps)]
+
+    # Changing
+
+    def _changing(self, lpar: partition.Partition) -> list[steps.Step]:
+        """Change an LPAR; one that is right already is not stopped.
+
+        :raises exception.PartitionNotStartable: It is not known whether it
+            runs, or starting it would cost its guest's memory.
+        :raises exception.SlotsDiffer: It has a slot that no move gave it.
+        """
+        power = lpar.power
+        self._refuse_state(lpar, power)
+        if self._operation.stops is operations.Stop.NEVER_RUNNING and (
+            power in (Power.RUNNING, Power.SUSPENDED)
+        ):
+            self.remarks.append(
+                f'LPAR {lpar.name} is {lpar.state}: it is left as it is.'
+            )
+            return []
+        self._refuse_additional_slots(lpar)
+        if not self._operation.adds_slots:
+            return self._departure(power)
+        document = self._change(lpar)
+        changes = (
+            self._actual.adapters
+            if self._starts and self._wanted.ports is not None
+            else network.Changes()
+        )
+        swap = self._swap(power)
+        is_running = power is Power.RUNNING
+        power_steps = self._power(
+            lpar, power, needs_stop=bool(document or swap), changes=changes
+        )
+        stays_on = is_running and not any(
+            isinstance(step, steps.Stop) for step in power_steps
+        )
+        disks = [] if stays_on else self._checked_disks(lpar, power)
+        return [
+            *power_steps,
+            *_connect(changes.connections),
+            *(steps.RemoveAdapter(adapter) for adapter in changes.surplus),
+            *self._growth(),
+            *swap,
+            *disks,
+            *([document] if document else ()),
+        ]
+
+    @property
+    def _starts(self) -> bool:
+        return self._wanted.power_on or self._operation.restarts
+
+    def _refuse_state(self, lpar: partition.Partition, power: Power) -> None:
+        if power is Power.UNKNOWN:
+            reason = (
+                'the host does not know whether it is running, so the driver '
+                'neither starts nor stops it. Try again when `pvmctl lpar '
+                'list` shows another state'
+            )
+        elif power is Power.SUSPENDED and self._operation.stops in (
+            operations.Stop.FAILED_ONLY,
+            operations.Stop.TO_CHANGE,
+        ):
+            reason = (
+                'starting it would discard the memory of its guest. Resume '
+                'it on the host, or reboot the server hard to discard the '
+                'memory'
+            )
+        else:
+            return
+        raise exception.PartitionNotStartable(
+            name=lpar.name,
+            instance=self._wanted.instance,
+            state=lpar.state,
+            reason=reason,
+        )
+
+    def _refuse_additional_slots(self, lpar: partition.Partition) -> None:
+        """Refuse an LPAR with a slot that it may neither keep nor lose.
+
+        Somebody assigned it deliberately, and the guest may have written to
+        its device.
+        """
+        known = self._wanted.drc_indexes
+        if self._operation.frees_slots:
+            known |= self._wanted.moved_slots
+        if set(lpar.slots) - known:
+            raise exception.SlotsDiffer(
+                instance=self._wanted.instance,
+                name=lpar.name,
+                wanted=slots.format_drc_indexes(self._wanted.drc_indexes),
+                found=slots.format_drc_indexes(lpar.slots),
+                reason='; '.join(
+                    partition.slot_differences(
+                        lpar.slots, self._wanted.drc_indexes
+                    )
+                ),
+            )
+
+    def _departure(self, power: Power) -> list[steps.Step]:
+        """Stop the guest, and give up a swap disk whose size will change."""
+        found: list[steps.Step] = []
+        if power is not Power.OFF:
+            found.append(steps.Stop('it moves', self._wanted.timeout))
+        if self._wanted.checks_swap:
+            found.append(steps.FitSwap(None))
+        return found
+
+    def _change(self, lpar: partition.Partition) -> steps.Document | None:
+        """Return the change of the document; None if it is right."""
+        wanted = self._wanted
+        # One that is assigned, but not required, is assigned anew.
+        gaps = [s for s in wanted.slots if not lpar.slots.get(s.drc_index)]
+        freed = frozenset(lpar.slots) - wanted.drc_indexes
+        sizes = None
+        if self._operation.sizes:
+            sizes = self._sizes(self._actual.rules)
+        different = lpar.sizes.differences(sizes) if sizes else []
+        if not (gaps or freed or different):
+            return None
+        added = [s for s in gaps if s.drc_index not in lpar.slots]
+        assigned = tuple(
+            self._assignment(slot)
+            if slot in gaps
+            else partition.SlotAssignment(slot.drc_index)
+            for slot in wanted.slots
+        )
+        return steps.Document(
+            spec=partition.PartitionSpec(
+                wanted.lpar, lpar.name, sizes, assigned
+            ),
+            reason='; '.join(
+                different
+                + partition.slot_differences(lpar.slots, wanted.drc_indexes)
+            ),
+            added=tuple(slot.claim for slot in added),
+            freed=freed,
+            burns=self._burns(added),
+        )
+
+    def _swap(self, power: Power) -> list[steps.Step]:
+        """Have the right swap disk, if it is not known to be right."""
+        if not self._wanted.checks_swap:
+            return []
+        # Fitting it finds out by itself, but a guest must not run then.
+        if power is not Power.OFF and self._actual.swap_fits:
+            return []
+        return [steps.FitSwap(self._wanted.swap)]
+
+    def _power(
+        self,
+        lpar: partition.Partition,
+        power: Power,
+        *,
+        needs_stop: bool,
+        changes: network.Changes,
+    ) -> list[steps.Step]:
+        """Stop the LPAR for the changes, and start it."""
+        is_running = power is Power.RUNNING
+        if self._operation.restarts:
+            return self._reboot(power, must_be_off=needs_stop or bool(changes))
+        if (
+            is_running
+            and needs_stop
+            and (self._operation.stops is operations.Stop.FAILED_ONLY)
+        ):
+            raise self._slots_missing(lpar)
+        found: list[steps.Step] = []
+        if needs_stop and power is not Power.OFF:
+            found.append(steps.Stop('it changes'))
+        elif power is Power.FAILED and self._wanted.power_on:
+            found.append(steps.Stop('it has failed'))
+        if self._wanted.power_on and (found or not is_running):
+            found.append(steps.Start())
+        return found
+
+    def _reboot(self, power: Power, *, must_be_off: bool) -> list[steps.Step]:
+        """Restart a running guest; it is stopped for changes."""
+        timeout = self._wanted.timeout
+        if power is Power.OFF:
+            return [steps.Start()]
+        if power is not Power.RUNNING:
+            # Such a guest cannot shut down.
+            return [steps.Stop(f'it is {power}'), steps.Start()]
+        if must_be_off:
+            return [steps.Stop('it changes', timeout), steps.Start()]
+        return [steps.Restart(timeout)]
+
+    def _slots_missing(
+        self, lpar: partition.Partition
+    ) -> exception.SlotsMissing:
+        return exception.SlotsMissing(
+            instance=self._wanted.instance,
+            name=lpar.name,
+            slots=slots.format_drc_indexes(
+                s.drc_index
+                for s in self._wanted.slots
+                if not lpar.slots.get(s.drc_index)
+            ),
+        )
+
+    def _checked_disks(
+        self, lpar: partition.Partition, power: Power
+    ) -> list[steps.Step]:
+        """Verify the disks of an LPAR that is off and is to be started.
+
+        A move that was interrupted may have disconnected them.
+
+        :raises exception.DiskInUse: A running LPAR uses one of them.
+        :raises exception.DiskNotConnected: The root disk is not connected,
+            and this operation does not connect it.
+        """
+        if not (self._starts and power is Power.OFF and self._actual.has_pool):
+            return []
+        found = self._actual.disks
+        stored_disks.check_unused(found)
+        if self._operation.disks is operations.Disks.MAPPED and (
+            self._wanted.pool_is_current
+        ):
+            return self._mapped_disks(found)
+        for known in found:
+            name = known.stored.name
+            if storage.is_root(known.disk.role) and (
+                name not in self._actual.mappings
+            ):
+                raise exception.DiskNotConnected(name=name, lpar=lpar.uuid)
+        return []
+
+    def _mapped_disks(
+        self, found: Sequence[stored_disks.PoolDisk]
+    ) -> list[steps.Step]:
+        """Connect what is in the pool, but not connected to the LPAR."""
+        connected = self._actual.mappings
+        missing = [
+            known
+            for known in found
+            if known.stored.name not in connected
+            and known.disk.role != storage.SWAP
+        ]
+        if not missing:
+            return []
+        kept = stored_disks.select_kept(
+            found, self._wanted.blanks, self._wanted.instance
+        )
+        medium = storage.config_drive_name(self._wanted.lpar)
+        disks: list[steps.Step] = [steps.KeepDisks(tuple(kept)), steps.Map()]
+        if self._wanted.config_drive and medium not in connected:
+            disks.append(steps.MakeMedium(self._actual.medium_bytes))
+        return disks
+
+    def _growth(self) -> list[steps.Step]:
+        size_gb = self._wanted.grow_root_gb
+        return [] if size_gb is None else [steps.GrowRoot(size_gb)]
+
+    # What both need
+
+    def _sizes(self, rules: host.HostView) -> partition.Sizes | None:
+        """Return the sizes of the LPAR, as far as the flavor names them.
+
+        :raises exception.MemorySizeRefused: The host does not support the
+            memory size.
+        :raises exception.ProcessorsRefused: The host does not support the
+            number of processors.
+        """
+        flavor = self._wanted.sizes
+        if flavor is None:
+            return None
+        partition.check_memory(flavor.memory_mb, rules.memory_region_mb)
+        return partition.Sizes(
+            flavor.memory_mb,
+            flavor.vcpus,
+            partition.proc_units(
+                flavor.vcpus, flavor.units_per_vcpu, rules.min_units_per_vcpu
+            ),
+        )
+
+    def _assignment(self, slot: spec.WantedSlot) -> partition.SlotAssignment:
+        """Verify that the LPAR can get a slot.
+
+        :raises exception.ClaimFailed: It is missing, empty or not free.
+        """
+        if slot.refusal:
+            raise exception.AcceleratorRefused(
+                instance=self._wanted.instance, reason=slot.refusal
+            )
+        return assign(self._wanted, slot.claim, self._actual.slots)
+
+    def _burns(
+        self, added: Sequence[spec.WantedSlot]
+    ) -> tuple[claims.Claim, ...]:
+        """Return the providers to burn for slots that the LPAR gets.
+
+        :raises exception.ClaimFailed: Placement has not allocated one of the
+            devices to the instance.
+        """
+        burning = [slot for slot in added if slot.burns]
+        for slot in burning:
+            if slot.claim.provider_uuid not in self._actual.allocated:
+                raise exception.ClaimFailed(
+                    instance=self._wanted.instance,
+                    reason=f'slot {slot.claim} has a one-time-use device that '
+                    'is not allocated to it in Placement. Build or evacuate '
+                    'it through the scheduler',
+                )
+        return tuple(claim for slot in burning for claim in slot.burns)
+
+    # Ports of an LPAR that is right otherwise
+
+    def _ports_only(self) -> list[steps.Step]:
+        """Create or remove adapters of an LPAR, whatever its state.
+
+        :raises exception.PortRefused: Another adapter has the address of a
+            port to attach.
+        """
+        wanted = self._wanted.ports or ()
+        if self._operation.adapters is operations.Adapters.REMOVED:
+            return [steps.RemovePort(port) for port in wanted]
+        changes = self._actual.adapters
+        if self._operation.adapters is operations.Adapters.ADDED:
+            for adapter in changes.surplus:
+                _refuse_taken_address(wanted, adapter)
+        else:
+            self.remarks += [
+                f'LPAR {self._wanted.lpar} has the network adapter {adapter}, '
+                'which belongs to no port of its instance; it is removed when '
+                'the server is rebooted or started.'
+                for adapter in changes.surplus
+            ]
+        if changes.additions and self._actual.lpar is None:
+            raise exception.PartitionNotFound(uuid=self._wanted.lpar)
+        return _connect(changes.additions)
+
+
+def assign(
+    wanted: spec.Wanted, claim: claims.Claim, view: host.HostView
+) -> partition.SlotAssignment:
+    """Verify a claimed slot against the host, just before it is used.
+
+    :param wanted: The LPAR, which may already own the slot.
+    :param claim: The slot.
+    :param view: A fresh reading of the host.
+    :raises exception.ClaimFailed: The slot is missing, empty or not free.
+    """
+    slot = view.slot(claim.drc_index)
+    reason = (
+        slots.Reason('gone', 'the host does not report it')
+        if slot is None
+        else slots.reason_unavailable(
+            slot, (wanted.lpar,), slots.duplicated_indexes(view.io_slots)
+        )
+    )
+    if slot is None or reason is not None:
+        refused = (
+            exception.AcceleratorRefused
+            if claim.source is claims.Source.ACCELERATOR
+            else exception.ClaimFailed
+        )
+        raise refused(
+            instance=wanted.instance,
+            reason=f'{claim.origin} but it cannot be used: {reason}',
+        )
+    return partition.SlotAssignment(slot.drc_index, slot.bus_group_required)
+
+
+def _connect(connections: Sequence[network.Connection]) -> list[steps.Step]:
+    if not connections:
+        return []
+    made = tuple(connections)
+    return [steps.PrepareHost(made), steps.CreateAdapters(made)]
+
+
+def _refuse_taken_address(
+    ports: Sequence[network.Port], adapter: network.Adapter
+) -> None:
+    for port in ports:
+        if port.mac == adapter.mac:
+            raise exception.PortRefused(
+                port=port.id,
+                reason='the LPAR has an adapter with its MAC address on '
+                f'another network: {adapter}. Remove that adapter with pvmctl',
+            )

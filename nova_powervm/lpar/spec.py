@@ -1,0 +1,257 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""What an instance's LPAR should be, and what the host says that it is.
+
+Both are data. What has to be asked or waited for while an operation runs is an
+argument of the operation: see :class:`nova_powervm.ops.apply.Askers`.
+"""
+
+import dataclasses
+import enum
+from collections.abc import Collection
+from collections.abc import Mapping
+from typing import Any
+
+from nova_powervm.devices import claims
+from nova_powervm.devices import host
+from nova_powervm.lpar import image
+from nova_powervm.lpar import network
+from nova_powervm.lpar import partition
+from nova_powervm.lpar import storage
+from nova_powervm.lpar import stored_disks
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class FlavorSizes:
+    """The memory and processors that a flavor asks for.
+
+    :param memory_mb: Memory in MiB.
+    :param vcpus: Virtual processors.
+    :param units_per_vcpu: Processing units for each of them
+        (``[powervm]proc_units_factor``).
+    """
+
+    memory_mb: int
+    vcpus: int
+    units_per_vcpu: float
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class WantedSlot:
+    """A slot that an instance has, or is to get.
+
+    :param claim: The slot, and who allocated it.
+    :param burns: The claims of the providers to burn before an LPAR gets the
+        slot; empty for a reusable device.
+    :param refusal: Why an LPAR that has not got the slot must not get it;
+        empty if it can.
+    """
+
+    claim: claims.Claim
+    burns: tuple[claims.Claim, ...] = ()
+    refusal: str = ''
+
+    @property
+    def drc_index(self) -> int:
+        """The DRC index of the slot."""
+        return self.claim.drc_index
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class WantedImage:
+    """The image that a new root disk is made from.
+
+    :param described: The image as Glance describes it.
+    :param flavor_gb: The flavor's ``root_gb``; 0 for the image's own size.
+    :param inspect: Whether to check that the image has its declared format.
+    """
+
+    described: image.Image
+    flavor_gb: int
+    inspect: bool = True
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Wanted:
+    """What Nova and Placement say about an instance's LPAR.
+
+    :param instance: The instance's uuid.
+    :param name: Its name (``instance.name``, not the display name).
+    :param sizes: Memory and processors; None to leave them as they are.
+    :param slots: All the slots that it has.
+    :param moved_slots: DRC indexes of slots that a move takes from the LPAR
+        or gives to it.
+    :param root: What to make the root disk from, if it is to be made.
+    :param blanks: Its disks beside the root disk, in the guest's order.
+    :param checks_swap: Whether the swap disk may not be the one in ``blanks``.
+    :param grow_root_gb: The size in GiB to enlarge the root disk to, if it is
+        smaller; None to leave it.
+    :param config_drive: Whether it has a config drive.
+    :param ports: Its ports as Nova knows them; None if they are unknown, which
+        leaves the adapters as they are.
+    :param power_on: Whether to start it.
+    :param timeout: Seconds for its guest to shut down; 0 to stop it at once.
+    :param pool_is_current: Whether the disks that the host's pool has for the
+        instance are the ones it uses, rather than some of years ago.
+    :param unbuildable: Why a lost LPAR must not be made anew here; empty if
+        it can.
+    """
+
+    instance: str
+    name: str = ''
+    sizes: FlavorSizes | None = None
+    slots: tuple[WantedSlot, ...] = ()
+    moved_slots: frozenset[int] = frozenset()
+    root: WantedImage | None = None
+    blanks: tuple[storage.Disk, ...] = ()
+    checks_swap: bool = False
+    grow_root_gb: int | None = None
+    config_drive: bool = False
+    ports: tuple[network.Port, ...] | None = None
+    power_on: bool = True
+    timeout: int = 0
+    pool_is_current: bool = True
+    unbuildable: str = ''
+
+    @property
+    def lpar(self) -> str:
+        """Upper-case uuid of the LPAR."""
+        return partition.lpar_uuid(self.instance)
+
+    @property
+    def drc_indexes(self) -> frozenset[int]:
+        """The DRC indexes of its slots."""
+        return frozenset(slot.drc_index for slot in self.slots)
+
+    @property
+    def swap(self) -> storage.Disk | None:
+        """The swap disk that it should have."""
+        return next((d for d in self.blanks if d.role == storage.SWAP), None)
+
+
+class Part(enum.StrEnum):
+    """A part of what the host says; each is read only if a plan needs it."""
+
+    #: The LPAR's document.
+    LPAR = 'the LPAR'
+    #: The sizes that the host supports, which never change.
+    RULES = 'the rules for sizes'
+    #: A fresh reading of the host's slots.
+    SLOTS = 'the slots'
+    #: The providers that Placement has allocated to the instance.
+    ALLOCATED = 'its allocations'
+    #: How adapters differ from ports.
+    ADAPTERS = 'its adapters'
+    #: What the image contains.
+    IMAGE = 'the image'
+    #: The contents of the config drive.
+    MEDIUM = 'the config drive'
+    #: Its disks in a pool that hosts share.
+    DISKS = 'its disks'
+    #: The storage that is connected to the LPAR.
+    MAPPINGS = 'its mappings'
+    #: Whether it is connected to exactly the wanted swap disk.
+    SWAP_FITS = 'its swap disk'
+
+
+class NotReadError(Exception):
+    """A part is needed that has not been read.
+
+    :param part: The part.
+    """
+
+    def __init__(self, part: Part) -> None:
+        super().__init__(part)
+        self.part = part
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Actual:
+    """What the host says, as far as it was asked.
+
+    :param has_pool: Whether the host's disks are in storage that other hosts
+        see, too.
+    :param parts: The parts that were read.
+    """
+
+    has_pool: bool = False
+    parts: Mapping[Part, Any] = dataclasses.field(default_factory=dict)
+
+    def with_part(self, part: Part, value: Any) -> 'Actual':
+        """Return the same with one more part."""
+        return dataclasses.replace(self, parts={**self.parts, part: value})
+
+    def _get(self, part: Part) -> Any:
+        if part not in self.parts:
+            raise NotReadError(part)
+        return self.parts[part]
+
+    @property
+    def lpar(self) -> partition.Partition | None:
+        """The LPAR; None if there is none."""
+        found: partition.Partition | None = self._get(Part.LPAR)
+        return found
+
+    @property
+    def rules(self) -> host.HostView:
+        """A reading of the host, possibly not the last."""
+        found: host.HostView = self._get(
+            Part.SLOTS if Part.SLOTS in self.parts else Part.RULES
+        )
+        return found
+
+    @property
+    def slots(self) -> host.HostView:
+        """A fresh reading of the host."""
+        found: host.HostView = self._get(Part.SLOTS)
+        return found
+
+    @property
+    def allocated(self) -> Collection[str]:
+        """Uuids of the providers that are allocated to the instance."""
+        found: Collection[str] = self._get(Part.ALLOCATED)
+        return found
+
+    @property
+    def adapters(self) -> network.Changes:
+        """How the adapters differ from the ports."""
+        found: network.Changes = self._get(Part.ADAPTERS)
+        return found
+
+    @property
+    def image(self) -> image.Contents:
+        """What the image contains."""
+        found: image.Contents = self._get(Part.IMAGE)
+        return found
+
+    @property
+    def medium_bytes(self) -> int:
+        """The size of the config drive."""
+        return len(self._get(Part.MEDIUM))
+
+    @property
+    def disks(self) -> tuple[stored_disks.PoolDisk, ...]:
+        """The instance's disks in the pool."""
+        found: tuple[stored_disks.PoolDisk, ...] = self._get(Part.DISKS)
+        return found
+
+    @property
+    def mappings(self) -> Collection[str]:
+        """The names of the storage that is connected to the LPAR."""
+        found: Collection[str] = self._get(Part.MAPPINGS)
+        return found
+
+    @property
+    def swap_fits(self) -> bool:
+        """Whether the LPAR is connected to exactly the wanted swap disk."""
+        return bool(self._get(Part.SWAP_FITS))

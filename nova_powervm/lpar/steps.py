@@ -1,0 +1,304 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The steps of a plan for an LPAR, and the orders that they come in."""
+
+import dataclasses
+
+from nova_powervm import exception
+from nova_powervm.devices import claims
+from nova_powervm.devices import slots
+from nova_powervm.lpar import network
+from nova_powervm.lpar import operations
+from nova_powervm.lpar import partition
+from nova_powervm.lpar import storage
+from nova_powervm.lpar import stored_disks
+
+
+class Step:
+    """One change; its text is for the log."""
+
+    __slots__ = ()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class RemoveRemains(Step):
+    """Remove what an interrupted build left.
+
+    :param delete_disks: Whether its disks go, too.
+    """
+
+    delete_disks: bool
+
+    def __str__(self) -> str:
+        kept = '' if self.delete_disks else ', but not its disks'
+        return f'remove what an interrupted build left{kept}'
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class PrepareHost(Step):
+    """Prepare the host for adapters: the host refuses this most often."""
+
+    connections: tuple[network.Connection, ...]
+
+    def __str__(self) -> str:
+        return f'prepare the host for {_ports(self.connections)}'
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Stop(Step):
+    """Stop the LPAR.
+
+    :param reason: Why it has to be off.
+    :param timeout: Seconds for its guest to shut down; 0 to stop it hard.
+    """
+
+    reason: str
+    timeout: int = 0
+
+    def __str__(self) -> str:
+        how = f'within {self.timeout} seconds' if self.timeout else 'hard'
+        return f'stop it {how} ({self.reason})'
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class MakeRoot(Step):
+    """Make the root disk from the image."""
+
+    disk: storage.Disk
+
+    def __str__(self) -> str:
+        return f'make the {self.disk} from the image'
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class KeepDisks(Step):
+    """Use the disks that the instance has in the pool."""
+
+    disks: tuple[stored_disks.PoolDisk, ...]
+
+    def __str__(self) -> str:
+        names = ', '.join(known.stored.name for known in self.disks)
+        return f'keep the disks {names}'
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class MakeBlank(Step):
+    """Make an empty disk."""
+
+    disk: storage.Disk
+
+    def __str__(self) -> str:
+        return f'make the {self.disk}'
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class MakeMedium(Step):
+    """Make the medium of the config drive."""
+
+    size: int
+
+    def __str__(self) -> str:
+        return f'make the config drive ({self.size} bytes)'
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class GrowRoot(Step):
+    """Enlarge the root disk if it is smaller."""
+
+    size_gb: int
+
+    def __str__(self) -> str:
+        return f'have a root disk of at least {self.size_gb} GB'
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class FitSwap(Step):
+    """Have exactly one swap disk, or none."""
+
+    swap: storage.Disk | None
+
+    def __str__(self) -> str:
+        return f'have {self.swap or "no swap disk"}, and no other swap disk'
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class RemoveAdapter(Step):
+    """Remove an adapter that belongs to no port."""
+
+    adapter: network.Adapter
+
+    def __str__(self) -> str:
+        return f'remove the adapter {self.adapter}, which belongs to no port'
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class RemovePort(Step):
+    """Remove the adapter of a port, if there is one."""
+
+    port: network.Port
+
+    def __str__(self) -> str:
+        return f'remove the adapter of port {self.port.id}'
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class CreateAdapters(Step):
+    """Create the adapters of connections."""
+
+    connections: tuple[network.Connection, ...]
+
+    def __str__(self) -> str:
+        return f'create the adapters of {_ports(self.connections)}'
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Map(Step):
+    """Connect the disks and the medium that earlier steps made or found."""
+
+    def __str__(self) -> str:
+        return 'connect its disks'
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Document(Step):
+    """Burn devices, then create or change the LPAR's document.
+
+    This is one step, because nothing may come between the two.
+
+    :param spec: The sizes and slots that the LPAR is to have.
+    :param reason: What differs from them.
+    :param creates: Whether there is no LPAR yet.
+    :param added: The slots that it gets.
+    :param freed: DRC indexes of the slots that it gives up, for a move.
+    :param burns: Claims of the providers to burn, all of added slots.
+    """
+
+    spec: partition.PartitionSpec
+    reason: str
+    creates: bool = False
+    added: tuple[claims.Claim, ...] = ()
+    freed: frozenset[int] = frozenset()
+    burns: tuple[claims.Claim, ...] = ()
+
+    def __str__(self) -> str:
+        what = 'create it with' if self.creates else 'change it:'
+        text = f'{what} {self.reason}'
+        if not self.burns:
+            return text
+        burned = slots.format_drc_indexes({c.drc_index for c in self.burns})
+        return f'burn the one-time-use devices in {burned} and {text}'
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Start(Step):
+    """Start the LPAR.
+
+    :param asks_again: Whether to ask the pool once more whether another LPAR
+        uses its disks: earlier steps may have taken minutes.
+    """
+
+    asks_again: bool = False
+
+    def __str__(self) -> str:
+        return 'start it'
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Restart(Step):
+    """Stop and start a running LPAR in one job.
+
+    :param timeout: Seconds for its guest to restart; 0 to restart it hard.
+    """
+
+    timeout: int = 0
+
+    def __str__(self) -> str:
+        how = f'within {self.timeout} seconds' if self.timeout else 'hard'
+        return f'restart it {how}'
+
+
+#: The order in which an LPAR is made. Most failures are those of disks; a
+#: device is burned when everything else is there that can be without the LPAR.
+MAKING: tuple[type[Step], ...] = (
+    RemoveRemains,
+    MakeRoot,
+    KeepDisks,
+    MakeBlank,
+    MakeMedium,
+    PrepareHost,
+    Document,
+    CreateAdapters,
+    Map,
+    GrowRoot,
+    Start,
+)
+#: The order in which an LPAR is changed. Adapters and disks burn nothing, so
+#: they come before the document.
+CHANGING: tuple[type[Step], ...] = (
+    PrepareHost,
+    Stop,
+    RemoveAdapter,
+    RemovePort,
+    CreateAdapters,
+    GrowRoot,
+    FitSwap,
+    KeepDisks,
+    MakeMedium,
+    Map,
+    Document,
+    Start,
+    Restart,
+)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class LparPlan:
+    """What an operation does to an LPAR.
+
+    :param operation: The operation, with what it may do.
+    :param steps: The steps in their order.
+    :param remarks: What an operator should know about that.
+    :param refusal: Why nothing is done, with the cure.
+    """
+
+    operation: operations.Operation
+    steps: tuple[Step, ...] = ()
+    remarks: tuple[str, ...] = ()
+    refusal: exception.PowerVMError | None = None
+
+    def __str__(self) -> str:
+        if self.refusal:
+            return f'{self.operation}: refused: {self.refusal}'
+        steps = '; '.join(map(str, self.steps)) or 'nothing to do'
+        return f'{self.operation}: {steps}'
+
+    @property
+    def makes(self) -> bool:
+        """Whether the LPAR is made anew."""
+        document = self.document
+        return document is not None and document.creates
+
+    @property
+    def document(self) -> Document | None:
+        """The write of the LPAR's document, if there is one."""
+        return next((s for s in self.steps if isinstance(s, Document)), None)
+
+    @property
+    def stop(self) -> Stop | None:
+        """The stop of the LPAR, if there is one."""
+        return next((s for s in self.steps if isinstance(s, Stop)), None)
+
+
+def _ports(connections: tuple[network.Connection, ...]) -> str:
+    names = ', '.join(each.port.id for each in connections)
+    return f'port{"s" if len(connections) > 1 else ""} {names}'

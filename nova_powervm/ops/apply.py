@@ -1,0 +1,432 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Carries out the plan for an LPAR: the one place that changes LPARs.
+
+Whatever Nova asks for is planned by :mod:`nova_powervm.lpar.plan` and carried
+out here, step by step. There is one write of an LPAR's document, with the last
+look at its slots and the burn of its one-time-use devices just before it, and
+one undo.
+"""
+
+import contextlib
+from collections.abc import Callable
+from collections.abc import Iterator
+from typing import Any
+
+from oslo_log import log as logging
+from oslo_utils import timeutils
+
+from nova_powervm import exception
+from nova_powervm.devices import slots
+from nova_powervm.lpar import operations
+from nova_powervm.lpar import partition
+from nova_powervm.lpar import plan as lpar_plan
+from nova_powervm.lpar import spec
+from nova_powervm.lpar import steps
+from nova_powervm.lpar import stored_disks
+from nova_powervm.ops import burn
+from nova_powervm.ops import power
+from nova_powervm.ops import removal
+from nova_powervm.ops import survey
+
+LOG = logging.getLogger(__name__)
+
+#: The steps within the context in which the ports of a new LPAR are plugged,
+#: and those after it.
+_PLUGGING = (steps.CreateAdapters, steps.Map)
+_AFTER_PLUGGING = (steps.GrowRoot, steps.Start)
+
+
+class LparOps:
+    """Makes LPARs what Nova and Placement say that they are.
+
+    :param readers: Reads the host; its parts also carry out the steps.
+    :param burns: Burns one-time-use devices.
+    :param removals: Removes LPARs.
+    """
+
+    def __init__(
+        self,
+        readers: survey.Readers,
+        burns: burn.BurnOps,
+        removals: removal.RemovalOps,
+    ) -> None:
+        self.readers = readers
+        self.burns = burns
+        self.removals = removals
+
+    def check(
+        self,
+        operation: operations.Operation,
+        wanted: spec.Wanted,
+        askers: survey.Askers | None = None,
+    ) -> steps.LparPlan:
+        """Plan an operation, and change nothing; an image may be cached.
+
+        :returns: The plan.
+        :raises exception.PowerVMError: The operation would be refused.
+        """
+        row = operation.as_check()
+        with survey.Survey(
+            self.readers, row, wanted, askers or survey.Askers()
+        ) as found:
+            planned = found.plan()
+            LOG.debug('Instance %s: %s.', wanted.instance, planned)
+            self._check_room(wanted, planned)
+            return planned
+
+    def _check_room(self, wanted: spec.Wanted, plan: steps.LparPlan) -> None:
+        """Refuse a plan if there is not enough space for new disks.
+
+        :raises exception.NoRoom: There is not.
+        """
+        disks = [
+            step.disk
+            for step in plan.steps
+            if isinstance(step, steps.MakeRoot | steps.MakeBlank)
+        ]
+        media = [s.size for s in plan.steps if isinstance(s, steps.MakeMedium)]
+        if disks:
+            self.readers.disks.check_room(
+                wanted.lpar, disks, media[0] if media else None
+            )
+
+    def run(
+        self,
+        operation: operations.Operation,
+        wanted: spec.Wanted,
+        askers: survey.Askers | None = None,
+        check: Callable[[spec.Actual], None] = lambda actual: None,
+    ) -> 'Outcome':
+        """Plan an operation, and carry it out.
+
+        :param check: Raises what else refuses the operation; it is called
+            with what was read, just before the first change.
+        :returns: What was done.
+        :raises exception.PowerVMError: The operation was refused before it
+            changed anything; or it failed, and what is done then is in the
+            operation's row.
+        """
+        asked = askers or survey.Askers()
+        with survey.Survey(self.readers, operation, wanted, asked) as found:
+            planned = found.plan()
+            check(found.actual)
+            LOG.log(
+                logging.INFO if planned.steps else logging.DEBUG,
+                'Plan for LPAR %(lpar)s: %(plan)s.',
+                {'lpar': wanted.lpar, 'plan': planned},
+                instance_uuid=wanted.instance,
+            )
+            for remark in planned.remarks:
+                LOG.warning(remark, instance_uuid=wanted.instance)
+            return _Execution(self, planned, wanted, asked, found).carry_out()
+
+
+class Outcome:
+    """What was done.
+
+    :ivar has_grown: Whether the root disk has the wanted size.
+    """
+
+    def __init__(self) -> None:
+        self.has_grown = False
+
+
+class _Execution:
+    """One plan while it is carried out.
+
+    :param ops: What it is carried out with.
+    :param plan: The plan.
+    :param wanted: What the plan was made from.
+    :param askers: What the operation asks for.
+    :param found: What the operation has read.
+    """
+
+    def __init__(
+        self,
+        ops: LparOps,
+        plan: steps.LparPlan,
+        wanted: spec.Wanted,
+        askers: survey.Askers,
+        found: survey.Survey,
+    ) -> None:
+        self._ops = ops
+        self._readers = ops.readers
+        self._plan = plan
+        self._wanted = wanted
+        self._askers = askers
+        self._found = found
+        #: The LPAR as last read.
+        self._lpar: Any = found.actual.parts.get(spec.Part.LPAR)
+        self._stored: list[stored_disks.Stored] = []
+        self._stopped: partition.Partition | None = None
+        self._outcome = Outcome()
+        self._do: dict[type[steps.Step], Callable[[Any], None]] = {
+            steps.RemoveRemains: self._remove_remains,
+            steps.PrepareHost: self._prepare_host,
+            steps.Stop: self._stop,
+            steps.MakeRoot: self._make_root,
+            steps.KeepDisks: self._keep_disks,
+            steps.MakeBlank: self._make_blank,
+            steps.MakeMedium: self._make_medium,
+            steps.GrowRoot: self._grow_root,
+            steps.FitSwap: self._fit_swap,
+            steps.RemoveAdapter: self._remove_adapter,
+            steps.RemovePort: self._remove_port,
+            steps.CreateAdapters: self._create_adapters,
+            steps.Map: self._map,
+            steps.Document: self._write_document,
+            steps.Start: self._start,
+            steps.Restart: self._restart,
+        }
+
+    def carry_out(self) -> Outcome:
+        """Do all steps; after a failure, do what the operation's row says."""
+        if self._plan.makes:
+            self._make()
+        else:
+            try:
+                self._do_all(self._plan.steps)
+            except Exception as error:
+                self._start_unchanged(error)
+                raise
+        return self._outcome
+
+    def _do_all(self, these: Any) -> None:
+        for step in these:
+            self._do[type(step)](step)
+
+    def _make(self) -> None:
+        """Make an LPAR, and remove everything if this fails."""
+        found = self._plan.steps
+        self._ops.removals.forget_leftover(self._wanted.lpar)
+        try:
+            self._do_all(
+                s
+                for s in found
+                if not isinstance(s, _PLUGGING + _AFTER_PLUGGING)
+            )
+            with self._askers.plugging():
+                self._do_all(s for s in found if isinstance(s, _PLUGGING))
+            self._do_all(s for s in found if isinstance(s, _AFTER_PLUGGING))
+        except BaseException as error:
+            LOG.warning(
+                'Instance %(instance)s could not be built; removing what was '
+                'created for LPAR %(name)s.',
+                {
+                    'instance': self._wanted.instance,
+                    'name': partition.lpar_name(self._wanted.name),
+                },
+            )
+            self._ops.removals.remove_failed_build(
+                self._wanted.lpar,
+                partition.lpar_name(self._wanted.name),
+                error,
+                delete_disks=self._plan.operation.disks
+                is operations.Disks.MADE,
+            )
+            raise
+
+    def _start_unchanged(self, error: Exception) -> None:
+        """Start a guest again that was stopped for a change that failed.
+
+        An LPAR without one of its slots, or with one of another's, stays off.
+
+        :raises exception.GuestStaysOff: It could not be started.
+        """
+        if self._plan.operation.failure is not operations.Failure.RESTART:
+            return
+        document = self._plan.document
+        if document and (document.added or document.freed):
+            return
+        try:
+            if steps.FitSwap(None) in self._plan.steps:
+                self._readers.disks.fit_swap(
+                    self._wanted.lpar, self._wanted.swap
+                )
+            if self._stopped is not None:
+                LOG.error(
+                    'LPAR %s could not be changed; starting it as it was.',
+                    self._stopped.name,
+                )
+                self._readers.partitions.power_on(self._stopped)
+        except exception.PowerVMError as second:
+            raise exception.GuestStaysOff(
+                reason=error, second=second
+            ) from error
+
+    # Steps
+
+    def _remove_remains(self, step: steps.RemoveRemains) -> None:
+        LOG.warning(
+            'LPAR %s is left over from an interrupted build; recreating it.',
+            self._lpar.name,
+        )
+        self._ops.removals.remove(
+            self._lpar.uuid, self._lpar, delete_disks=step.delete_disks
+        )
+
+    def _prepare_host(self, step: steps.PrepareHost) -> None:
+        self._readers.networks.prepare_host(
+            step.connections, self._askers.marks
+        )
+
+    def _stop(self, step: steps.Stop) -> None:
+        if self._lpar.power is lpar_plan.Power.RUNNING:
+            self._stopped = self._lpar
+        power.stop(self._readers.partitions, self._lpar, step.timeout)
+
+    def _make_root(self, step: steps.MakeRoot) -> None:
+        root = self._wanted.root
+        assert root is not None  # noqa: S101 - for the type checker
+        with self._timed(step):
+            self._stored.append(
+                self._readers.disks.make_root(
+                    self._wanted.lpar,
+                    step.disk,
+                    root.described,
+                    self._found.actual.image,
+                    self._found.image_source,
+                )
+            )
+
+    def _keep_disks(self, step: steps.KeepDisks) -> None:
+        """Ask again whether a disk is in use: minutes may have passed."""
+        pool = self._readers.disks.pool
+        kept = stored_disks.select_kept(
+            pool.disks(self._wanted.lpar) if pool else (),
+            self._wanted.blanks,
+            self._wanted.instance,
+        )
+        self._stored += [known.stored for known in kept]
+
+    def _make_blank(self, step: steps.MakeBlank) -> None:
+        with self._timed(step):
+            self._stored.append(
+                self._readers.disks.make_blank(self._wanted.lpar, step.disk)
+            )
+
+    def _make_medium(self, step: steps.MakeMedium) -> None:
+        with self._timed(step):
+            self._stored.append(
+                self._readers.disks.make_medium(
+                    self._wanted.lpar, self._found.iso
+                )
+            )
+
+    def _grow_root(self, step: steps.GrowRoot) -> None:
+        """Enlarge the root disk; a server runs without that, too."""
+        try:
+            self._readers.disks.grow_root(self._wanted.lpar, step.size_gb)
+        except exception.PowerVMError as error:
+            LOG.error(
+                'The root disk could not be grown to %(size)d GB, which the '
+                "server's flavor has: %(error)s. The next hard reboot of the "
+                'server tries again.',
+                {'size': step.size_gb, 'error': error},
+                instance_uuid=self._wanted.instance,
+            )
+        else:
+            self._outcome.has_grown = True
+
+    def _fit_swap(self, step: steps.FitSwap) -> None:
+        self._readers.disks.fit_swap(self._wanted.lpar, step.swap)
+
+    def _remove_adapter(self, step: steps.RemoveAdapter) -> None:
+        self._readers.networks.remove(self._lpar, step.adapter)
+
+    def _remove_port(self, step: steps.RemovePort) -> None:
+        self._readers.networks.detach(self._wanted.lpar, step.port)
+
+    def _create_adapters(self, step: steps.CreateAdapters) -> None:
+        self._readers.networks.create(
+            self._lpar, step.connections, self._askers.marks
+        )
+
+    def _map(self, step: steps.Map) -> None:
+        self._readers.disks.attach(self._wanted.lpar, self._stored)
+        LOG.info(
+            'Attached the disks of LPAR %s.',
+            self._lpar.name,
+            instance_uuid=self._wanted.instance,
+        )
+
+    def _write_document(self, step: steps.Document) -> None:
+        """Burn, write the document, and read it back.
+
+        :raises exception.DevicesDiffer: The LPAR is not as it was written.
+        """
+
+        def look_and_burn() -> None:
+            if not step.burns:
+                return
+            view = self._readers.host.view()
+            for claim in step.added:
+                lpar_plan.assign(self._wanted, claim, view)
+            self._ops.burns.burn(self._wanted.instance, step.burns)
+
+        try:
+            lpar = self._readers.partitions.write(
+                step.spec, look_and_burn, creates=step.creates
+            )
+        except exception.RestUnreachable:
+            # It may have been written although the answer was lost.
+            found = self._readers.partitions.find(step.spec.uuid)
+            if found is None or found.differences(step.spec):
+                raise
+            lpar = found
+        different = lpar.differences(step.spec)
+        if different:
+            raise exception.DevicesDiffer(
+                name=lpar.name,
+                wanted=slots.format_drc_indexes(step.spec.drc_indexes),
+                found=slots.format_drc_indexes(lpar.slots),
+                reason='; '.join(different),
+            )
+        self._lpar = lpar
+        LOG.info(
+            'LPAR %(name)s (%(uuid)s) has the slots: %(slots)s.',
+            {
+                'name': lpar.name,
+                'uuid': lpar.uuid,
+                'slots': slots.format_drc_indexes(lpar.slots) or 'none',
+            },
+            instance_uuid=self._wanted.instance,
+        )
+
+    def _start(self, step: steps.Start) -> None:
+        pool = self._readers.disks.pool
+        if step.asks_again and pool is not None:
+            stored_disks.check_unused(pool.disks(self._wanted.lpar))
+        self._readers.partitions.power_on(self._lpar)
+        LOG.info(
+            'Started LPAR %s.',
+            self._lpar.name,
+            instance_uuid=self._wanted.instance,
+        )
+
+    def _restart(self, step: steps.Restart) -> None:
+        power.restart(self._readers.partitions, self._lpar, step.timeout)
+
+    @contextlib.contextmanager
+    def _timed(self, step: steps.Step) -> Iterator[None]:
+        """Log that a disk or medium is made, and how long that takes."""
+        instance = self._wanted.instance
+        LOG.info('Going to %s.', step, instance_uuid=instance)
+        with timeutils.StopWatch() as watch:
+            yield
+        LOG.info(
+            'Took %(seconds).1f seconds to %(step)s.',
+            {'step': step, 'seconds': watch.elapsed()},
+            instance_uuid=instance,
+        )

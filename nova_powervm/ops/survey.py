@@ -1,0 +1,317 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Reads the parts of the host that the plan of an operation needs."""
+
+import contextlib
+import dataclasses
+from collections.abc import Callable
+from collections.abc import Generator
+from collections.abc import Sequence
+from typing import Any
+
+from nova_powervm import exception
+from nova_powervm.devices import slots
+from nova_powervm.lpar import image
+from nova_powervm.lpar import network
+from nova_powervm.lpar import operations
+from nova_powervm.lpar import plan
+from nova_powervm.lpar import spec
+from nova_powervm.lpar import steps
+from nova_powervm.ops import disk_interfaces
+from nova_powervm.ops import host as host_ops
+from nova_powervm.ops import images as image_ops
+from nova_powervm.ops import interfaces
+from nova_powervm.ops import network as network_ops
+
+
+def _no_ports() -> Sequence[network.Port]:
+    return ()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Askers:
+    """What an operation asks and waits for, beside the host and Placement.
+
+    :param image: Returns the bytes of the image of a new root disk.
+    :param config_drive: Makes the contents of the config drive, given the
+        instance's slots.
+    :param ports: Asks Neutron for the present ports. It raises
+        :class:`~nova_powervm.exception.PortsUnknown`.
+    :param bind_ports: Has Neutron bind the ports to this host, and returns
+        them; for an LPAR that was lost.
+    :param plugging: Returns the context in which the ports of a new LPAR are
+        plugged; the context may wait at its end.
+    :param marks: The marks of VIF drivers in Nova's record of the instance.
+    """
+
+    image: disk_interfaces.Source | None = None
+    config_drive: Callable[[Sequence[slots.Slot]], bytes] | None = None
+    ports: Callable[[], Sequence[network.Port]] = _no_ports
+    bind_ports: Callable[[], Sequence[network.Port]] = _no_ports
+    plugging: Callable[[], contextlib.AbstractContextManager[None]] = (
+        contextlib.nullcontext
+    )
+    marks: network_ops.InstanceMarks = network_ops.UNRECORDED
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Readers:
+    """Where the parts are read.
+
+    :param partitions: The host's LPARs.
+    :param host: Reads the host.
+    :param placement: Tells what is allocated.
+    :param disks: The disk driver.
+    :param images: Reads images.
+    :param networks: Compares adapters with ports.
+    """
+
+    partitions: interfaces.Partitions
+    host: host_ops.HostOps
+    placement: interfaces.Placement
+    disks: disk_interfaces.Disks
+    images: image_ops.ImageOps
+    networks: network_ops.NetworkOps
+
+
+class Survey:
+    """What one operation reads; a context that keeps it open.
+
+    An image is read once, from here to the end of the operation, and what
+    ports need on the host is kept until their adapters exist.
+
+    :param readers: Where the parts are read.
+    :param operation: The operation.
+    :param wanted: What Nova and Placement say about the LPAR.
+    :param askers: What the operation asks for.
+    :ivar iso: The contents of the config drive, once they were made.
+    """
+
+    def __init__(
+        self,
+        readers: Readers,
+        operation: operations.Operation,
+        wanted: spec.Wanted,
+        askers: Askers,
+    ) -> None:
+        self._readers = readers
+        self._operation = operation
+        self._wanted = wanted
+        self._askers = askers
+        self._held = contextlib.ExitStack()
+        self._actual = spec.Actual(has_pool=readers.disks.pool is not None)
+        self._image: _ImageSource | None = None
+        self.iso = b''
+
+    def __enter__(self) -> 'Survey':
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self._held.close()
+
+    @property
+    def actual(self) -> spec.Actual:
+        """What was read."""
+        return self._actual
+
+    @property
+    def image_source(self) -> disk_interfaces.Source:
+        """The bytes of the image, the last ones only if all are correct."""
+        return self._source()
+
+    def plan(self) -> steps.LparPlan:
+        """Read what the plan needs, one part after another, and return it.
+
+        :returns: The plan, which is no refusal.
+        :raises exception.PowerVMError: The operation is refused, or a part
+            could not be read.
+        """
+        self._check_drivers()
+        while True:
+            found = plan.decide(self._operation, self._wanted, self._actual)
+            if isinstance(found, steps.LparPlan):
+                if found.refusal is not None:
+                    raise found.refusal
+                return found
+            self._actual = self._actual.with_part(found, self._read(found))
+
+    def _check_drivers(self) -> None:
+        """Refuse what the drivers for disks and ports know without asking."""
+        if self._operation.creates is not operations.Creation.YES:
+            return
+        if self._wanted.root is not None:
+            self._wanted.root.described.check(
+                self._readers.disks.image_formats
+            )
+        self._readers.disks.check(config_drive=self._wanted.config_drive)
+        self._readers.networks.check(self._wanted.ports or ())
+
+    def _read(self, part: spec.Part) -> Any:
+        readers, uuid = self._readers, self._wanted.lpar
+        reading: dict[spec.Part, Callable[[], Any]] = {
+            spec.Part.LPAR: lambda: readers.partitions.find(uuid),
+            spec.Part.RULES: lambda: readers.host.last_or_read().view,
+            spec.Part.SLOTS: readers.host.view,
+            spec.Part.ALLOCATED: self._allocated,
+            spec.Part.ADAPTERS: self._adapters,
+            spec.Part.IMAGE: self._contents,
+            spec.Part.MEDIUM: self._medium,
+            spec.Part.DISKS: self._disks,
+            spec.Part.MAPPINGS: lambda: readers.disks.attached(uuid),
+            spec.Part.SWAP_FITS: lambda: readers.disks.swap_fits(
+                uuid, self._wanted.swap
+            ),
+        }
+        return reading[part]()
+
+    def _allocated(self) -> Any:
+        try:
+            return self._readers.placement.allocated_to(self._wanted.instance)
+        except exception.PlacementUnanswered as error:
+            raise exception.ClaimFailed(
+                instance=self._wanted.instance,
+                reason=f'its one-time-use devices cannot be reserved. {error}',
+            ) from error
+
+    def _adapters(self) -> network.Changes:
+        """Compare the adapters with the ports, which Neutron decides about.
+
+        Nova's cache may be outdated or empty. It is believed if there is no
+        difference, or no LPAR yet.
+        """
+        networks = self._readers.networks
+        wanted = self._wanted.ports or ()
+        if self._operation.creates is operations.Creation.YES:
+            return self._connect(network.Changes(), wanted)
+        if self._actual.parts.get(spec.Part.LPAR, self) is None:
+            return self._connect(network.Changes(), self._askers.bind_ports())
+        adapters = networks.adapters(self._wanted.lpar)
+        found = networks.compare(wanted, adapters)
+        if self._operation.adapters is operations.Adapters.ADDED:
+            return self._connect(
+                network.Changes(surplus=found.surplus), found.missing
+            )
+        if found:
+            found = networks.compare(self._askers.ports(), adapters)
+        return self._connect(
+            network.Changes(surplus=found.surplus), found.missing
+        )
+
+    def _connect(
+        self, changes: network.Changes, ports: Sequence[network.Port]
+    ) -> network.Changes:
+        networks = self._readers.networks
+        self._held.enter_context(networks.hold_resources(ports))
+        return dataclasses.replace(
+            changes, connections=networks.connect(ports)
+        )
+
+    def _contents(self) -> image.Contents:
+        """Return what the image contains, without opening a cached one.
+
+        For a check, verify the whole image: what the guest has now could not
+        be made again.
+        """
+        root = self._wanted.root
+        assert root is not None  # noqa: S101 - for the type checker
+        if self._operation.is_check:
+            return self._verified(root)
+        cached = self._cached(root.described)
+        return cached or self._source().inspect()
+
+    def _verified(self, root: spec.WantedImage) -> image.Contents:
+        source = self._bytes()
+        if self._readers.disks.pool is None:
+            return self._readers.images.verify(
+                root.described, source, inspect=root.inspect
+            )
+        self._readers.images.cache(
+            root.described, source, self._readers.disks, inspect=root.inspect
+        )
+        cached = self._cached(root.described)
+        if cached is None:
+            raise exception.RestBusy(
+                action=f'caching image {root.described.id}',
+                reason='another host has just deleted it',
+            )
+        return cached
+
+    def _cached(self, described: image.Image) -> image.Contents | None:
+        pool = self._readers.disks.pool
+        return pool.cached_image(described) if pool else None
+
+    def _bytes(self) -> disk_interfaces.Source:
+        assert self._askers.image is not None  # noqa: S101 - a root has one
+        return self._askers.image
+
+    def _source(self) -> '_ImageSource':
+        if self._image is None:
+            root = self._wanted.root
+            assert root is not None  # noqa: S101 - for the type checker
+            self._image = _ImageSource(
+                self._readers.images, root, self._bytes()
+            )
+            self._held.callback(self._image.close)
+        return self._image
+
+    def _medium(self) -> bytes:
+        assert self._askers.config_drive  # noqa: S101 - it is wanted
+        view = self._actual.parts.get(spec.Part.SLOTS)
+        if view is None:
+            view = self._readers.host.last_or_read().view
+        indexes = self._wanted.drc_indexes
+        self.iso = self._askers.config_drive(
+            [slot for slot in view.io_slots if slot.drc_index in indexes]
+        )
+        return self.iso
+
+    def _disks(self) -> Any:
+        pool = self._readers.disks.pool
+        return tuple(pool.disks(self._wanted.lpar)) if pool else ()
+
+
+class _ImageSource:
+    """An image that is opened when it is needed for the first time."""
+
+    def __init__(
+        self,
+        images: image_ops.ImageOps,
+        root: spec.WantedImage,
+        source: disk_interfaces.Source,
+    ) -> None:
+        self._images = images
+        self._root = root
+        self._source = source
+        self._reader: image_ops.ImageReader | None = None
+
+    def __call__(self) -> Generator[bytes]:
+        """Yield the image's bytes; see :class:`.images.ImageReader`."""
+        return self._open()()
+
+    def inspect(self) -> image.Contents:
+        """Open the image, and return what its beginning shows."""
+        return self._open().contents
+
+    def close(self) -> None:
+        """End an incomplete transfer."""
+        if self._reader is not None:
+            self._reader.close()
+
+    def _open(self) -> image_ops.ImageReader:
+        if self._reader is None:
+            self._reader = self._images.open(
+                self._root.described,
+                self._source,
+                inspect=self._root.inspect,
+            )
+        return self._reader

@@ -1,0 +1,207 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Describes instances for the operations on their LPARs."""
+
+import contextlib
+import dataclasses
+from collections.abc import Mapping
+from collections.abc import Sequence
+from typing import Any
+
+import nova.conf
+from nova.virt import configdrive
+
+from nova_powervm.devices import accelerators
+from nova_powervm.devices import claims
+from nova_powervm.devices import slots
+from nova_powervm.lpar import network
+from nova_powervm.lpar import spec
+from nova_powervm.ops import claims as claim_ops
+from nova_powervm.ops import survey
+from nova_powervm.virt import config_drives
+from nova_powervm.virt import images
+from nova_powervm.virt import instance_ports
+from nova_powervm.virt import instance_records
+from nova_powervm.virt import port_records
+from nova_powervm.virt import vifs
+
+CONF = nova.conf.CONF
+
+
+class Descriptions:
+    """Describes what Nova and Placement say about the LPARs of instances.
+
+    :param slot_claims: Finds the slots of instances.
+    :param units_per_vcpu: ``[powervm]proc_units_factor``.
+    """
+
+    def __init__(
+        self, slot_claims: claim_ops.ClaimOps, units_per_vcpu: float
+    ) -> None:
+        self._claims = slot_claims
+        self._units = units_per_vcpu
+
+    def allocated(
+        self,
+        instance: Any,
+        allocations: Any,
+        requests: Sequence[accelerators.Request] = (),
+        **rest: Any,
+    ) -> spec.Wanted:
+        """Describe an instance with the slots that Nova passes allocations of.
+
+        :param instance: nova.objects.Instance.
+        :param allocations: As Nova passes them to the driver.
+        :param requests: Its accelerator requests.
+        :param rest: Further fields of :class:`.spec.Wanted`.
+        :raises exception.ClaimFailed: The allocations do not cover what the
+            flavor requests.
+        """
+        found = self._claims.claim(
+            instance.uuid,
+            allocations,
+            dict(instance.flavor.extra_specs or {}),
+            instance_records.stored_slots(instance.resources),
+            requests,
+        )
+        return self._describe(
+            instance, instance.flavor, found, requests, **rest
+        )
+
+    def recorded(
+        self,
+        instance: Any,
+        requests: Sequence[accelerators.Request] = (),
+        *,
+        flavor: Any = None,
+        extra_specs: Mapping[str, str] | None = None,
+        stored: Mapping[str, claims.SlotProvider] | None = None,
+        **rest: Any,
+    ) -> spec.Wanted:
+        """Describe an instance with the slots that Nova records with it.
+
+        :param instance: nova.objects.Instance; its resources are loaded if
+            necessary.
+        :param requests: Its accelerator requests.
+        :param flavor: nova.objects.Flavor; None for its present one.
+        :param extra_specs: The extra specs whose slots it must have; None for
+            those of the flavor.
+        :param stored: Its slot providers by uuid; None for those recorded.
+        :param rest: Further fields of :class:`.spec.Wanted`.
+        :raises exception.ClaimFailed: There are fewer slots than the extra
+            specs request.
+        """
+        flavor = flavor or instance.flavor
+        if extra_specs is None:
+            extra_specs = dict(flavor.extra_specs or {})
+        if stored is None:
+            stored = instance_records.stored_slots(instance.resources)
+        found = self._claims.stored_claims(
+            instance.uuid, extra_specs, stored, requests
+        )
+        return self._describe(instance, flavor, found, requests, **rest)
+
+    def _describe(
+        self,
+        instance: Any,
+        flavor: Any,
+        found: Sequence[claims.Claim],
+        requests: Sequence[accelerators.Request],
+        **rest: Any,
+    ) -> spec.Wanted:
+        return spec.Wanted(
+            instance.uuid,
+            name=instance.name,
+            sizes=spec.FlavorSizes(
+                flavor.memory_mb, flavor.vcpus, self._units
+            ),
+            slots=self._claims.wanted_slots(instance.uuid, found, requests),
+            config_drive=configdrive.required_by(instance),
+            **rest,
+        )
+
+
+def image(instance: Any, glance: images.GlanceImage) -> spec.WantedImage:
+    """Describe the image that a build makes the root disk from.
+
+    :raises exception.ImageRefused: Glance does not show the image.
+    """
+    return spec.WantedImage(
+        glance.describe(),
+        flavor_gb=instance.flavor.root_gb,
+        inspect=not CONF.workarounds.disable_deep_image_inspection,
+    )
+
+
+@dataclasses.dataclass(slots=True)
+class NovaAskers:
+    """What an operation on an instance's LPAR asks Nova and Neutron.
+
+    :param virtapi: Nova's VirtAPI.
+    :param instance: nova.objects.Instance.
+    :param host: Nova's name of this host.
+    :param network_info: As Nova passes it; replaced when ports are bound.
+    :param image: Returns the bytes of the image of a new root disk.
+    :param files: Files that the user wants on the config drive.
+    :param password: The administrator's password, for the config drive.
+    """
+
+    virtapi: Any
+    instance: Any
+    host: str
+    network_info: Any = None
+    image: Any = None
+    files: Any = ()
+    password: str | None = dataclasses.field(default=None, repr=False)
+
+    @property
+    def askers(self) -> survey.Askers:
+        """The same in the operation's terms."""
+        return survey.Askers(
+            image=self.image,
+            config_drive=self._config_drive,
+            ports=self._ports,
+            bind_ports=self._bind_ports,
+            plugging=self._plugging,
+            marks=port_records.NovaInstanceMarks(self.instance, self.host),
+        )
+
+    @property
+    def ports(self) -> tuple[network.Port, ...] | None:
+        """The ports as Nova passed them; None if it did not."""
+        if self.network_info is None:
+            return None
+        return vifs.ports(self.network_info)
+
+    def _config_drive(self, owned: Sequence[slots.Slot]) -> bytes:
+        return config_drives.make_iso(
+            config_drives.collect_files(
+                self.instance,
+                self.network_info,
+                self.files,
+                self.password,
+                owned,
+            )
+        )
+
+    def _ports(self) -> Sequence[network.Port]:
+        return instance_ports.fetch_ports(self.instance, self.host)
+
+    def _bind_ports(self) -> Sequence[network.Port]:
+        self.network_info = instance_ports.bind_ports(self.instance, self.host)
+        return vifs.ports(self.network_info)
+
+    def _plugging(self) -> contextlib.AbstractContextManager[None]:
+        return vifs.wait_for_plugging(
+            self.virtapi, self.instance, self.network_info
+        )
