@@ -142,8 +142,8 @@ class _Planner:
         if not self._actual.disks:
             raise exception.PartitionNotFound(uuid=wanted.lpar)
         self.remarks.append(
-            'The instance has no LPAR on this host; making one around its '
-            "disks, from Nova's records."
+            'there is none on this host; making one around the disks of the '
+            "instance, from Nova's records."
         )
         return [*self._making(), *self._growth()]
 
@@ -190,10 +190,10 @@ class _Planner:
             raise exception.PartitionConflict(
                 name=lpar.name,
                 uuid=lpar.uuid,
-                reason=f'it exists on this host and is {lpar.state}. Check '
-                'with `pvmctl lpar list` whether Nova removes it now, and '
-                'remove it if not, without its disks if they are in a shared '
-                'storage pool; then try again',
+                reason=f'it exists and is {lpar.state}. Check with `pvmctl '
+                'lpar list` whether Nova removes it now, and remove it if '
+                'not, but never its disks in a shared storage pool; then try '
+                'again',
             )
         return [
             steps.RemoveRemains(
@@ -229,7 +229,7 @@ class _Planner:
             return [*found, steps.MakeBlank(wanted.swap)]
         if not storage.is_same_size(present[0].size_gb, wanted.swap.size_gb):
             self.remarks.append(
-                f'Keeping the {present[0]}, although the flavor has one of '
+                f'keeping the {present[0]}, although the flavor has one of '
                 f'{wanted.swap.size_gb:g} GB.'
             )
         return found
@@ -254,9 +254,7 @@ class _Planner:
         if self._operation.stops is operations.Stop.NEVER_RUNNING and (
             power in (Power.RUNNING, Power.SUSPENDED)
         ):
-            self.remarks.append(
-                f'LPAR {lpar.name} is {lpar.state}: it is left as it is.'
-            )
+            self.remarks.append(f'it is {lpar.state}, and left as it is.')
             return []
         self._refuse_additional_slots(lpar)
         if not self._operation.adds_slots:
@@ -359,6 +357,12 @@ class _Planner:
         if not (gaps or freed or different):
             return None
         added = [s for s in gaps if s.drc_index not in lpar.slots]
+        lost = {s.drc_index for s in added} - wanted.moved_slots
+        if lost:
+            self.remarks.append(
+                f'it lacks the slots {slots.format_drc_indexes(lost)}; '
+                'assigning them again.'
+            )
         assigned = tuple(
             self._assignment(slot)
             if slot in gaps
@@ -561,9 +565,9 @@ class _Planner:
                 _refuse_taken_address(wanted, adapter)
         else:
             self.remarks += [
-                f'LPAR {self._wanted.lpar} has the network adapter {adapter}, '
-                'which belongs to no port of its instance; it is removed when '
-                'the server is rebooted or started.'
+                f'it has the network adapter {adapter}, which belongs to no '
+                'port of its instance, and is removed when the server is '
+                'rebooted or started.'
                 for adapter in changes.surplus
             ]
         if changes.additions and self._actual.lpar is None:

@@ -81,8 +81,11 @@ class LparOps:
             self.readers, row, wanted, askers or survey.Askers()
         ) as found:
             planned = found.plan()
-            LOG.debug('Instance %s: %s.', wanted.instance, planned)
+            LOG.debug('Plan for LPAR %s: %s.', wanted.lpar, planned)
             self._check_room(wanted, planned)
+            if planned.document and row.disks is operations.Disks.MADE:
+                # What the guest has now is removed before this is made.
+                self.burns.check(wanted.instance, planned.document.burns)
             return planned
 
     def _check_room(self, wanted: spec.Wanted, plan: steps.LparPlan) -> None:
@@ -128,7 +131,11 @@ class LparOps:
                 instance_uuid=wanted.instance,
             )
             for remark in planned.remarks:
-                LOG.warning(remark, instance_uuid=wanted.instance)
+                LOG.warning(
+                    'LPAR %(lpar)s: %(remark)s',
+                    {'lpar': wanted.lpar, 'remark': remark},
+                    instance_uuid=wanted.instance,
+                )
             return _Execution(self, planned, wanted, asked, found).carry_out()
 
 

@@ -16,13 +16,13 @@ Which devices are burned is decided in
 :mod:`nova_powervm.devices.one_time_use`.
 """
 
+from collections.abc import Iterable
 from collections.abc import Sequence
 
 from oslo_log import log as logging
 
 from nova_powervm import exception
 from nova_powervm.devices import claims
-from nova_powervm.devices import slots
 from nova_powervm.ops import interfaces
 
 LOG = logging.getLogger(__name__)
@@ -41,6 +41,19 @@ class BurnOps:
 
     def __init__(self, placement: interfaces.Placement) -> None:
         self._placement = placement
+
+    def check(self, instance: str, burning: Iterable[claims.Claim]) -> None:
+        """Verify that Placement answers about devices, and change nothing.
+
+        :param instance: The instance's uuid.
+        :param burning: Claims of one-time-use devices.
+        :raises exception.ClaimFailed: It does not.
+        """
+        try:
+            for claim in burning:
+                self._is_burned(claim)
+        except exception.PlacementUnanswered as error:
+            raise _unknown(instance, error) from error
 
     def burn(self, instance: str, burning: Sequence[claims.Claim]) -> None:
         """Burn devices, just before an LPAR gets them.
@@ -68,11 +81,7 @@ class BurnOps:
                         {'slot': claim, 'instance': instance},
                     )
         except exception.PlacementUnanswered as error:
-            raise exception.ClaimFailed(
-                instance=instance,
-                reason='its one-time-use devices cannot be reserved. '
-                f'{_release(burned)}{error}',
-            ) from error
+            raise _unknown(instance, error, burned) from error
 
     def _is_burned(self, claim: claims.Claim) -> bool:
         return self._placement.is_burned(
@@ -80,13 +89,18 @@ class BurnOps:
         )
 
 
-def _release(burned: Sequence[claims.Claim]) -> str:
-    """Return how unused devices that are burned come back, if there are."""
-    if not burned:
-        return ''
-    indexes = slots.format_drc_indexes({c.drc_index for c in burned})
-    return (
-        f'The devices in the slots {indexes} are reserved by now, although no '
-        'LPAR has them: give them back with `nova-powervm-inventory release '
-        f'{indexes.replace(",", "")}`. '
-    )
+def _unknown(
+    instance: str,
+    error: exception.PlacementUnanswered,
+    burned: Sequence[claims.Claim] = (),
+) -> exception.ClaimFailed:
+    """Return the error, with what brings back devices that are burned now."""
+    words = 'its one-time-use devices cannot be reserved. '
+    if burned:
+        indexes = sorted({str(claim) for claim in burned})
+        words += (
+            f'The devices in the slots {", ".join(indexes)} are reserved by '
+            'now, although no LPAR has them: give them back with '
+            f'`nova-powervm-inventory release {" ".join(indexes)}`. '
+        )
+    return exception.ClaimFailed(instance=instance, reason=f'{words}{error}')

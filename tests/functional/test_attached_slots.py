@@ -233,8 +233,8 @@ class UnassignedSlotTest(AttachedSlotsTestCase):
         self._stop_server(self.server)
         self.change_owner()
         self.stub_out(
-            f'{partitions.__name__}.RestPartitions.assign',
-            lambda found, uuid, slots: found.find(uuid),
+            f'{partitions.__name__}.RestPartitions.write',
+            lambda found, spec, *_, **__: found.find(spec.uuid),
         )
 
         self.request_action(**{'os-start': None})

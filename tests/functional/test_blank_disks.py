@@ -223,7 +223,7 @@ class FailedBlankDiskTest(BlankDiskTestCase):
     def story_leftover_ephemeral_disk_is_replaced(self):
         server = self.boot({}, disk=1, ephemeral=2)
         services = self.computes['host1'].manager.driver._services()
-        services.lifecycle.destroy(server['id'])
+        services.removal.destroy(server['id'])
         # As a build that was interrupted before it had a root disk again.
         services.disks.make_blank(
             self.lpar_uuid(server), storage.Disk(storage.EPHEMERALS[0], 1)

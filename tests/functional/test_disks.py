@@ -896,7 +896,7 @@ class LeftoverDiskTest(DiskTestCase):
 
     def story_leftovers_on_a_silent_host_go_in_a_later_cycle(self):
         server = self.boot({}, disk=1)
-        self.computes['host1'].manager.driver._services().lifecycle.destroy(
+        self.computes['host1'].manager.driver._services().removal.destroy(
             server['id']
         )
         self.control().add_fault(
@@ -929,7 +929,7 @@ class LeftoverDiskTest(DiskTestCase):
         lpar = self.lpar(server).uuid
         self.delete_lpar(server)
         driver = self.computes['host1'].manager.driver
-        driver._services().lifecycle._disks.remove(lpar, delete=False)
+        driver._services().disks.remove(lpar, delete=False)
         self.restart_host()
         self.assertEqual(1, len(self.disks()))
         instance = self.instance(server)

@@ -20,7 +20,7 @@ from nova.compute import rpcapi
 from nova.network import neutron
 
 from nova_powervm.ops import claims
-from nova_powervm.ops import lifecycle
+from nova_powervm.ops import removal
 from nova_powervm.virt import interrupted_moves
 from tests.functional import base
 from tests.functional import moving
@@ -295,7 +295,7 @@ class PoolMoveTest(PoolMoveTestCase):
         server = self.boot_on_first(swap=512)
         server = self.resize(server, base.gpu_groups(1), swap=1024)
         services = self.computes['host1'].manager.driver._services()
-        services.lifecycle.destroy(server['id'], delete_disks=False)
+        services.removal.destroy(server['id'], delete_disks=False)
         self.assertIsNone(self.lpar(server, 'host1'))
         server = self.revert(server)
         self.assertEqual('running', self.lpar(server, 'host1').state)
@@ -308,7 +308,7 @@ class PoolMoveTest(PoolMoveTestCase):
         server = self.boot_on_first()
         owned = self.owned(server)
         services = self.computes['host1'].manager.driver._services()
-        services.lifecycle.destroy(server['id'], delete_disks=False)
+        services.removal.destroy(server['id'], delete_disks=False)
         server = self.reboot_hard(server)
         self.assertEqual(owned, self.owned(server))
         self.assertEqual('running', self.lpar(server).state)
@@ -317,7 +317,7 @@ class PoolMoveTest(PoolMoveTestCase):
     def story_missing_lpar_is_not_built_before_slots_are_published(self):
         server = self.boot_on_first()
         services = self.computes['host1'].manager.driver._services()
-        services.lifecycle.destroy(server['id'], delete_disks=False)
+        services.removal.destroy(server['id'], delete_disks=False)
         with fixtures.MockPatchObject(
             services.claims,
             'published',
@@ -345,9 +345,9 @@ class PoolMoveTest(PoolMoveTestCase):
 
     def story_slow_end_of_a_move_is_not_repeated(self):
         for end, host, owner, name in (
-            (self.confirm, 'host1', lifecycle.LifecycleOps, 'destroy'),
+            (self.confirm, 'host1', removal.RemovalOps, 'destroy'),
             (self.confirm, 'host1', neutron.API, 'setup_networks_on_host'),
-            (self.revert, 'host2', lifecycle.LifecycleOps, 'destroy'),
+            (self.revert, 'host2', removal.RemovalOps, 'destroy'),
         ):
             with self.subTest(end=end.__name__, name=name):
                 server = self.migrate(self.boot_on_first())

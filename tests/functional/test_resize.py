@@ -20,7 +20,7 @@ from nova.compute import rpcapi
 from nova.compute import task_states
 from nova.scheduler.client import report
 
-from nova_powervm.ops import resize
+from nova_powervm.ops import power
 from tests.functional import base
 from tests.functional import killed_threads
 from tests.functional import moving
@@ -128,7 +128,7 @@ class ResizeTest(moving.MovingTestCase):
             killed.set()
             threads.kill()
 
-        with fixtures.MockPatchObject(resize.ResizeOps, 'stop', new=die):
+        with fixtures.MockPatchObject(power, 'stop', new=die):
             self.api.post_server_action(
                 server['id'],
                 {'resize': {'flavorRef': self.make_flavor(memory_mb=1024)}},

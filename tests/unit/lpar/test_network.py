@@ -37,9 +37,7 @@ PORTS = st.lists(
 
 
 def compare(ports, adapters):
-    return network.differences(
-        ports, adapters, shared_ethernet.Adapter.serves
-    )
+    return network.differences(ports, adapters, shared_ethernet.Adapter.serves)
 
 
 class DifferencesTest(unittest.TestCase):
