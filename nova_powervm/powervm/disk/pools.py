@@ -155,6 +155,9 @@ class StoragePool:
             try:
                 pool = place.pool.refresh(use_etag=True)
             except pvm.HttpNotFound:
+                pool = None
+            # A pool of another size may have other tiers.
+            if pool is None or pool.capacity != place.pool.capacity:
                 self.forget()
                 return self._found().pool
             self._replace(place, pool=pool)

@@ -218,3 +218,23 @@ class CleanTest(TierTestCase):
         self.slow._units.create(str(partial), 1, pools.IMAGE)
         self.fast.prepare()
         self.assertEqual([], self.in_tiers())
+
+
+class NewTierTest(pool_host.DiskTestCase):
+    def test_tier_that_was_added_is_found_in_next_cycle(self):
+        self.disks.capacity()
+        self.disks.make_blank(LPAR, SWAP)
+        world = self.world()
+        world['clusters'][0]['pool'] = {
+            'name': 'pool1',
+            'capacity': 30,
+            'tiers': [
+                {'name': 'SYSTEM', 'capacity': 20, 'default': True},
+                {'name': 'fast', 'capacity': 10},
+            ],
+        }
+        self.control.load_world(world)
+        self.load(tier_name='fast').make_blank(LPAR, SWAP)
+        self.assertEqual([], self.disks.pool.disks(LPAR))
+        self.assertEqual(20, self.disks.capacity().total_gb)
+        self.assertEqual(1, len(self.disks.pool.disks(LPAR)))
