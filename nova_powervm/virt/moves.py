@@ -219,11 +219,36 @@ class Moves(move_checks.MoveChecks, move_repairs.MoveRepairs):
         # Before what can fail. Nova may also forget that it is deleting the
         # server; then a hard reboot grows the disk.
         self._record_growth(instance)
-        with _errors_out(_NOT_CLEANED):
-            if not instance_moves.is_within_host(migration):
-                self._remove(instance, delete_disks=False)
+        if not instance_moves.is_within_host(migration):
+            self._remove_source(migration, instance)
         if not is_deleting:
             self._grow_root(instance)
+
+    def _remove_source(self, migration: Any, instance: Any) -> None:
+        """Remove the LPAR of the source, unless the instance is back on it.
+
+        If an administrator has set the state of a server that awaited its
+        confirmation, Nova still has the migration, and confirms it in place
+        of the server's next one.
+        """
+        if instance.host == self._nodename():
+            LOG.warning(
+                'LPAR %(lpar)s is not removed: Nova confirms migration '
+                '%(migration)s to host %(destination)s, but the server is on '
+                'this host again. A later migration of it may stay in status '
+                'finished, with an LPAR and allocations on its source: see '
+                '"If the state of a moved server is set" in the guide to '
+                'moves.',
+                {
+                    'lpar': driver_base.lpar_of(instance),
+                    'migration': migration.uuid,
+                    'destination': migration.dest_compute,
+                },
+                instance=instance,
+            )
+            return
+        with _errors_out(_NOT_CLEANED):
+            self._remove(instance, delete_disks=False)
 
     def destroy(
         self,

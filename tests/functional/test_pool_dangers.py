@@ -14,6 +14,7 @@
 
 import base64
 
+from nova import context as nova_context
 from pypowervm.wrappers import storage as pvm_storage
 
 from nova_powervm.emulator import fixture
@@ -23,6 +24,7 @@ from nova_powervm.ops import removal
 from nova_powervm.powervm import partitions
 from nova_powervm.powervm.disk import pools as pvm_pools
 from tests.functional import base
+from tests.functional import moving
 from tests.functional import one_time_use
 from tests.functional import pools
 from tests.functional import test_pool_evacuate as evacuations
@@ -180,8 +182,12 @@ class WanderingTest(evacuations.PoolEvacuateTestCase):
         )
 
 
-class TierTest(one_time_use.OneTimeUseTestCase, pools.PoolTestCase):
-    def test_host_with_other_tier_finds_disks(self):
+class TierTest(
+    one_time_use.OneTimeUseTestCase, moving.MovingTestCase, pools.PoolTestCase
+):
+    def setUp(self):
+        super().setUp()
+        self.flags(allow_resize_to_same_host=False)
         described = pools.world(
             tiers=[
                 {'name': 'SYSTEM', 'capacity': 50, 'default': True},
@@ -198,6 +204,8 @@ class TierTest(one_time_use.OneTimeUseTestCase, pools.PoolTestCase):
             self.start_host(
                 name, emulator=emulator, disk_driver='ssp', tier_name=tier
             )
+
+    def test_host_with_other_tier_finds_disks(self):
         server = self.boot({}, disk=1, request={'host': 'host1'})
         before = self.disks_of(server)['root']
         self.assertEqual('fast', before['tier'])
@@ -209,3 +217,45 @@ class TierTest(one_time_use.OneTimeUseTestCase, pools.PoolTestCase):
         self._evacuate_server(server, expected_host='host2')
         after = self.disks_of(server, 'host2')['root']
         self.assertEqual(before['udid'], after['udid'])
+
+    def test_hosts_with_different_tiers_boot_same_image(self):
+        server = self.boot({}, disk=1, request={'host': 'host1'})
+        other = self.boot({}, disk=1, request={'host': 'host2'})
+        self.assertEqual('fast', self.disks_of(server)['root']['tier'])
+        self.assertEqual('SYSTEM', self.disks_of(other)['root']['tier'])
+        self.assertEqual(['SYSTEM', 'fast'], self.tiers_with_images())
+
+        server = self.confirm(self.resize(server, disk=2))
+        self.assertEqual('host2', server['OS-EXT-SRV-ATTR:host'])
+        root = self.disks_of(server)['root']
+        self.assertEqual(('fast', 2), (root['tier'], root['capacity']))
+        self._delete_server(server)
+        self.assertEqual({}, self.disks_of(server))
+
+    def test_tier_is_changed_while_image_is_cached(self):
+        server = self.boot({}, disk=1, request={'host': 'host1'})
+        self.restart_host('host1', disk_driver='ssp', tier_name='SYSTEM')
+        other = self.boot({}, disk=1, request={'host': 'host1'})
+        self.assertEqual('SYSTEM', self.disks_of(other)['root']['tier'])
+        self.reboot_hard(server)
+        self.assertEqual('fast', self.disks_of(server)['root']['tier'])
+        self.assertEqual(['SYSTEM', 'fast'], self.tiers_with_images())
+
+        self._delete_server(server)
+        self.flags(
+            remove_unused_original_minimum_age_seconds=0, group='image_cache'
+        )
+        for _ in range(2):
+            self.computes['host1'].manager.driver.manage_image_cache(
+                nova_context.get_admin_context(), []
+            )
+        self.assertEqual(['SYSTEM'], self.tiers_with_images())
+
+    def tiers_with_images(self):
+        """Return the tier of each image in the pool."""
+        (found,) = self.control().state()['clusters']
+        return sorted(
+            unit['tier']
+            for unit in found['pool']['logical_units']
+            if unit['type'] == 'VirtualIO_Image'
+        )

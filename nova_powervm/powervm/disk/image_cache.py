@@ -12,6 +12,8 @@
 
 """The images in a shared storage pool, from which disks are cloned.
 
+Each tier has images of its own: a clone is in the tier of its image.
+
 Several hosts use the cache at the same time and know of each other only what
 the names of the images tell; see :mod:`nova_powervm.lpar.pool_images`.
 """
@@ -46,7 +48,7 @@ _HUNDREDTHS = 100
 
 
 class ImageCache:
-    """The images of a pool.
+    """The images of the tier for new units; :meth:`clean` is for all tiers.
 
     :param pool: The pool.
     :param sender: Sends the bytes of images.
@@ -132,15 +134,17 @@ class ImageCache:
 
         Call this while it does not write any.
         """
-        self._delete_own(self._pool.units())
+        self._delete_own(self._pool.units(of_all_tiers=True))
 
     def clean(self, min_age: int) -> None:
-        """Delete images from which no disk is made.
+        """Delete images from which no disk is made, in all tiers.
+
+        No host may use the tier of an image any more.
 
         :param min_age: Seconds for which an image must have been found
             unused.
         """
-        units = self._pool.units()
+        units = self._pool.units(of_all_tiers=True)
         for unit, known in self._images(units):
             with _logged(unit):
                 self._clean_one(unit, known, units, min_age)
@@ -178,8 +182,11 @@ class ImageCache:
     def _delete_retired(
         self, unit: pvm_storage.LUEnt, known: pool_images.PoolImage
     ) -> None:
-        """Delete an image, unless another host has just cloned it."""
-        if pools.has_clones(unit, self._pool.units()):
+        """Delete an image, unless another host has just cloned it.
+
+        Administrators can move clones to other tiers.
+        """
+        if pools.has_clones(unit, self._pool.units(of_all_tiers=True)):
             self._rename(unit, known, _State.READY)
             return
         LOG.info(

@@ -22,6 +22,7 @@ from typing import Any
 from oslo_log import log as logging
 from pypowervm import adapter as pvm_adapter
 from pypowervm import exceptions as pvm
+from pypowervm import util as pvm_util
 from pypowervm.wrappers import cluster as pvm_cluster
 from pypowervm.wrappers import storage
 
@@ -154,6 +155,9 @@ class StoragePool:
             try:
                 pool = place.pool.refresh(use_etag=True)
             except pvm.HttpNotFound:
+                pool = None
+            # A pool of another size may have other tiers.
+            if pool is None or pool.capacity != place.pool.capacity:
                 self.forget()
                 return self._found().pool
             self._replace(place, pool=pool)
@@ -199,9 +203,18 @@ class StoragePool:
             for unit in storage.LUEnt.get(self._adapter, parent=tier)
         ]
 
+    def in_tier(self, units: Iterable[storage.LUEnt]) -> list[storage.LUEnt]:
+        """Return those of the units of all tiers that are in this one."""
+        tier = self.tier.uuid.lower()
+        return [
+            unit
+            for unit in units
+            if pvm_util.get_req_path_uuid(unit.href, root=True) == tier
+        ]
+
     @errors.retried
     def unit(self, uuid: str) -> storage.LUEnt | None:
-        """Read a logical unit; return None if there is none."""
+        """Read a logical unit of the tier; return None if there is none."""
         with errors.translated(f'reading logical unit {uuid} of {self}'):
             try:
                 return storage.LUEnt.get(
@@ -246,9 +259,8 @@ class StoragePool:
         :raises exception.RestConflict: It was.
         """
         with errors.translated(f'renaming logical unit {unit.name}'):
-            current = storage.LUEnt.get(
-                self._adapter, uuid=unit.uuid, parent=self.tier
-            )
+            # It may be in another tier.
+            current = unit.refresh(use_etag=False)
             if current.name == name:
                 # By an earlier try, whose answer was lost.
                 return current

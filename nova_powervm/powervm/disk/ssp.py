@@ -178,7 +178,9 @@ class SharedStoragePool:
         units = self._units.units(of_all_tiers=True)
         self._remove_leftovers(self._pool.disks_among(units, lpar))
         self._check_free([disk])
-        found = self._cache.find(described.fingerprint, units)
+        found = self._cache.find(
+            described.fingerprint, self._units.in_tier(units)
+        )
         if found is None:
             found, _ = self._cache.provide(described, contents, source)
         made = self._clone(lpar, disk, found)
