@@ -23,13 +23,12 @@ from typing import ClassVar
 
 import fixtures
 
-from nova_powervm.lpar import stored_disks
 from nova_powervm import exception
 from nova_powervm.devices import host
 from nova_powervm.lpar import image
 from nova_powervm.lpar import network
 from nova_powervm.lpar import storage
-from nova_powervm.ops import disk_interfaces
+from nova_powervm.lpar import stored_disks
 from nova_powervm.virt import drivers
 
 #: The name of both drivers.

@@ -15,7 +15,6 @@ import hypothesis
 from hypothesis import strategies as st
 
 from nova_powervm.lpar import network
-from nova_powervm.lpar import network
 from nova_powervm.lpar import shared_ethernet
 
 MACS = st.sampled_from([f'fa:16:3e:00:00:0{n}' for n in range(4)])

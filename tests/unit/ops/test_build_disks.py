@@ -17,12 +17,11 @@ import unittest
 
 import ddt
 
-from nova_powervm.lpar import stored_disks
 from nova_powervm import exception
 from nova_powervm.lpar import image
 from nova_powervm.lpar import storage
+from nova_powervm.lpar import stored_disks
 from nova_powervm.ops import build_disks
-from nova_powervm.ops import disk_interfaces
 from nova_powervm.ops import images
 from nova_powervm.ops import instance_spec
 

@@ -12,8 +12,8 @@
 
 """Disks and images in a pool with two tiers."""
 
-from nova_powervm.instance import pool_images
-from nova_powervm.instance import storage
+from nova_powervm.lpar import pool_images
+from nova_powervm.lpar import storage
 from nova_powervm.powervm.disk import pools
 from tests.unit.powervm.disk import pool_host
 
