@@ -12,6 +12,7 @@
 
 """Failed operations leave nothing behind."""
 
+import dataclasses
 import functools
 
 from nova import exception as nova_exception
@@ -19,7 +20,6 @@ from nova.compute import task_states
 from nova.compute import vm_states
 from oslo_log import log as logging
 
-from nova_powervm.lpar import partition
 from nova_powervm.ops import stopped_lpars
 from nova_powervm.powervm import partitions
 from tests.functional import base
@@ -48,12 +48,12 @@ FIRST_BOOT = [
     'PUT File.create',
     'PUT File.upload',
     'DELETE File.delete',
-    'PUT LogicalPartition.create',
     'GET NetworkBridge.feed',
     'GET NetworkBridge.feed',
     'GET VirtualIOServer.feed',
     'GET VirtualSwitch.feed',
     'POST NetworkBridge.update',
+    'PUT LogicalPartition.create',
     'PUT ClientNetworkAdapter.create',
     'GET VirtualIOServer.read',
     'POST VirtualIOServer.update',
@@ -371,22 +371,15 @@ class FailedBuildTest(base.PowerVMTestCase):
         self.start_host()
         self.flags(max_attempts=1, group='scheduler')
         # A REST server that silently drops the slots.
-        create = partitions.RestPartitions.create
+        write = partitions.RestPartitions.write
 
-        def lossy(self, spec):
-            return create(
-                self,
-                partition.PartitionSpec(
-                    spec.uuid,
-                    spec.name,
-                    spec.memory_mb,
-                    spec.vcpus,
-                    spec.proc_units,
-                ),
+        def lossy(self, spec, *args, **options):
+            return write(
+                self, dataclasses.replace(spec, slots=()), *args, **options
             )
 
         self.stub_out(
-            'nova_powervm.powervm.partitions.RestPartitions.create', lossy
+            'nova_powervm.powervm.partitions.RestPartitions.write', lossy
         )
 
         server = self.boot(base.gpu_groups(1), expected='ERROR')
