@@ -72,12 +72,18 @@ class Stop(Step):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class MakeRoot(Step):
-    """Make the root disk from the image."""
+    """Make the root disk from an image."""
 
     disk: storage.Disk
+    image: str
+
+    @property
+    def what(self) -> str:
+        """What is made."""
+        return f'{self.disk} from image {self.image}'
 
     def __str__(self) -> str:
-        return f'make the {self.disk} from the image'
+        return f'make the {self.what}'
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -97,8 +103,13 @@ class MakeBlank(Step):
 
     disk: storage.Disk
 
+    @property
+    def what(self) -> str:
+        """What is made."""
+        return str(self.disk)
+
     def __str__(self) -> str:
-        return f'make the {self.disk}'
+        return f'make the {self.what}'
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -107,8 +118,13 @@ class MakeMedium(Step):
 
     size: int
 
+    @property
+    def what(self) -> str:
+        """What is made."""
+        return f'config drive ({self.size} bytes)'
+
     def __str__(self) -> str:
-        return f'make the config drive ({self.size} bytes)'
+        return f'make the {self.what}'
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

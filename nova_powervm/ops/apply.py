@@ -296,13 +296,14 @@ class _Execution:
     def _make_root(self, step: steps.MakeRoot) -> None:
         root = self._wanted.root
         assert root is not None  # noqa: S101 - for the type checker
-        with self._timed(step):
+        contents = self._found.actual.image
+        with self._timed(f'{step.what} ({contents.size} bytes)'):
             self._stored.append(
                 self._readers.disks.make_root(
                     self._wanted.lpar,
                     step.disk,
                     root.described,
-                    self._found.actual.image,
+                    contents,
                     self._found.image_source,
                 )
             )
@@ -318,13 +319,13 @@ class _Execution:
         self._stored += [known.stored for known in kept]
 
     def _make_blank(self, step: steps.MakeBlank) -> None:
-        with self._timed(step):
+        with self._timed(step.what):
             self._stored.append(
                 self._readers.disks.make_blank(self._wanted.lpar, step.disk)
             )
 
     def _make_medium(self, step: steps.MakeMedium) -> None:
-        with self._timed(step):
+        with self._timed(step.what):
             self._stored.append(
                 self._readers.disks.make_medium(
                     self._wanted.lpar, self._found.iso
@@ -402,8 +403,9 @@ class _Execution:
             )
         self._lpar = lpar
         LOG.info(
-            'LPAR %(name)s (%(uuid)s) has the slots: %(slots)s.',
+            '%(done)s LPAR %(name)s (%(uuid)s) with the slots: %(slots)s.',
             {
+                'done': 'Created' if step.creates else 'Changed',
                 'name': lpar.name,
                 'uuid': lpar.uuid,
                 'slots': slots.format_drc_indexes(lpar.slots) or 'none',
@@ -426,14 +428,14 @@ class _Execution:
         power.restart(self._readers.partitions, self._lpar, step.timeout)
 
     @contextlib.contextmanager
-    def _timed(self, step: steps.Step) -> Iterator[None]:
+    def _timed(self, what: str) -> Iterator[None]:
         """Log that a disk or medium is made, and how long that takes."""
         instance = self._wanted.instance
-        LOG.info('Going to %s.', step, instance_uuid=instance)
+        LOG.info('Creating %s.', what, instance_uuid=instance)
         with timeutils.StopWatch() as watch:
             yield
         LOG.info(
-            'Took %(seconds).1f seconds to %(step)s.',
-            {'step': step, 'seconds': watch.elapsed()},
+            'Created %(what)s in %(seconds).1f seconds.',
+            {'what': what, 'seconds': watch.elapsed()},
             instance_uuid=instance,
         )

@@ -153,8 +153,8 @@ class BuildCostTest(pools.PoolTestCase):
         self.boot({}, disk=1)
         self.assertEqual(
             [
-                'LogicalUnit.feed',
                 *_BEFORE,
+                'LogicalUnit.feed',
                 'LogicalUnit.feed',
                 'SharedStoragePool.read',
                 'LogicalUnit.create',

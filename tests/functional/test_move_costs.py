@@ -38,9 +38,9 @@ _STOP = _START = ['LogicalPartition.job', 'Job.delete']
 _HOST = 'ManagedSystem.read'
 _LPAR = 'LogicalPartition.read'
 _UNITS = 'LogicalUnit.feed'
-#: What changes an LPAR that is off, and what starts it.
-_CHANGE = [_LPAR, _HOST, _LPAR, 'LogicalPartition.update']
-_START_CHECKED = [_LPAR, 'ClientNetworkAdapter.feed']
+_ADAPTERS = 'ClientNetworkAdapter.feed'
+#: What changes an LPAR that is off.
+_CHANGE = [_LPAR, 'LogicalPartition.update']
 #: What removes an LPAR that is off, and keeps its disks.
 _REMOVE = [
     _LPAR,
@@ -49,19 +49,31 @@ _REMOVE = [
     'VolumeGroup.feed',
     'LogicalPartition.delete',
 ]
-#: Requests of a resize in place.
-IN_PLACE = [_LPAR, _HOST, _LPAR, *_STOP, *_CHANGE, *_START_CHECKED, *_START]
-IN_PLACE_REVERT = [_LPAR, *_STOP, *_CHANGE, *_START_CHECKED, *_START]
+#: Requests of a resize in place: the source's check, the target's, the stop;
+#: and what gives the LPAR its new form.
+IN_PLACE = [_LPAR, _LPAR, *_STOP, _LPAR, _ADAPTERS, *_CHANGE, *_START]
+#: The same with a one-time-use device, for which the slots are read.
+IN_PLACE_WITH_DEVICE = [
+    *(_LPAR, _LPAR, _HOST, *_STOP),
+    *(_LPAR, _HOST, _ADAPTERS, _LPAR, _HOST, 'LogicalPartition.update'),
+    *_START,
+]
+IN_PLACE_REVERT_WITH_DEVICE = [
+    *(_LPAR, *_STOP),
+    *(_LPAR, _HOST, _ADAPTERS, _LPAR, _HOST, 'LogicalPartition.update'),
+    *_START,
+]
+IN_PLACE_REVERT = [_LPAR, *_STOP, _LPAR, _ADAPTERS, *_CHANGE, *_START]
 #: Requests of a cold migration with a device, to each host.
-LEAVE = [_LPAR, _UNITS, _LPAR, *_STOP]
+LEAVE = [_LPAR, _UNITS, *_STOP]
 ARRIVE = [
     # Asked before the guest is stopped.
     _HOST,
     _LPAR,
     # The build.
     _HOST,
-    _UNITS,
     _LPAR,
+    _UNITS,
     _UNITS,
     _HOST,
     'LogicalPartition.create',
@@ -73,11 +85,7 @@ ARRIVE = [
 CLEAN_TARGET = [_UNITS, _LPAR, *_STOP, *_REMOVE]
 RETURN = [
     _LPAR,
-    _UNITS,
-    'VirtualIOServer.feed',
-    _LPAR,
-    _HOST,
-    *_START_CHECKED,
+    _ADAPTERS,
     _UNITS,
     'VirtualIOServer.feed',
     *_START,
@@ -144,10 +152,10 @@ class OneTimeUseResizeCostTest(
 
         asked, sent = self.measure(self.resize, server, base.gpu_groups(1))
 
-        self.assertEqual({'host1': IN_PLACE}, asked)
-        self.assertEqual(28, sent)
+        self.assertEqual({'host1': IN_PLACE_WITH_DEVICE}, asked)
+        self.assertEqual(27, sent)
         asked, sent = self.measure(self.revert, self.moved)
-        self.assertEqual({'host1': IN_PLACE_REVERT}, asked)
+        self.assertEqual({'host1': IN_PLACE_REVERT_WITH_DEVICE}, asked)
         self.assertEqual(17, sent)
         self.measure(self.resize, self.moved, base.gpu_groups(1))
         asked, sent = self.measure(self.confirm, self.moved)
@@ -192,7 +200,7 @@ class PlainMigrationCostTest(MoveCostTestCase, pools.PoolTestCase):
 
         asked, sent = self.measure(self.migrate, server)
 
-        self.assertEqual(11, len(asked['host2']))
+        self.assertEqual(10, len(asked['host2']))
         self.assertEqual(16, sent)
         self.assertEqual(8, self.measure(self.confirm, self.moved)[1])
         self.measure(self.migrate, self.moved)
