@@ -22,6 +22,7 @@ extensions = [
     'diagrams_page',
     'emulator_coverage_page',
     'inventory_reference_page',
+    'lpar_operations_page',
     'openstackdocstheme',
     'oslo_config.sphinxconfiggen',
     'oslo_config.sphinxext',
