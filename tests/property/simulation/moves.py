@@ -23,6 +23,7 @@ from nova import exception as nova_exception
 from nova import objects
 from nova.compute import task_states
 
+from nova_powervm.lpar import operations
 from tests.property.simulation import cloud
 from tests.property.simulation import records
 
@@ -336,10 +337,7 @@ class Moves(cloud.Nova):
             instance.task = None
         with self.serving(instance):
             resumed = self.attempt(
-                node,
-                lambda: node.compute.services.power.power_on(
-                    instance.describe()
-                ),
+                node, lambda: self._start(operations.START, instance)
             )
         if instance.task and not resumed and node.compute:
             instance.state = 'error'

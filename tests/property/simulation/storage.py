@@ -12,11 +12,10 @@
 
 """The disks of hosts in memory, in one pool or on each host."""
 
-from nova_powervm.lpar import stored_disks
 from nova_powervm import exception
 from nova_powervm.devices import host
 from nova_powervm.lpar import storage
-from nova_powervm.ops import disk_interfaces
+from nova_powervm.lpar import stored_disks
 from tests.property.simulation import placement
 
 _IDENTITY = 'cluster/pool'
