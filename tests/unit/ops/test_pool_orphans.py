@@ -15,10 +15,9 @@
 import types
 import unittest
 
-from nova_powervm.lpar import stored_disks
 from nova_powervm import exception
 from nova_powervm.lpar import storage
-from nova_powervm.ops import disk_interfaces
+from nova_powervm.lpar import stored_disks
 from nova_powervm.ops import pool_orphans
 
 KNOWN = '4B1C2D3E-0F00-4000-8000-000000000001'
