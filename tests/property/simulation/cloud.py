@@ -235,6 +235,17 @@ class Nova:
         finally:
             self.served = None
 
+    @contextlib.contextmanager
+    def burning_nothing(self):
+        """Check that the block, a check, writes nothing to Placement."""
+        before = self.placement.writes
+        try:
+            yield
+        finally:
+            self.require(
+                self.placement.writes == before, 'a check burns nothing'
+            )
+
     def update(self, node):
         """Let a process update Placement, as claims and deletions do."""
         node.compute.update()
@@ -471,8 +482,8 @@ class Nova:
         allocations = node.compute.allocations_of(instance.uuid)
         build = instance.build(node, allocations, instance.resources)
         services = node.compute.services
-        # It is not being served: a check burns nothing.
-        services.lpars.check(operations.SPAWN, build, _ASKERS)
+        with self.burning_nothing():
+            services.lpars.check(operations.SPAWN, build, _ASKERS)
         power.power_off(services.partitions, instance.lpar)
         services.removal.destroy(instance.uuid)
         with self.serving(instance):

@@ -108,19 +108,20 @@ class Moves(cloud.Nova):
         instance, node = migration.instance, migration.source
         migration.status = 'migrating'
         instance.task = task_states.RESIZE_MIGRATING
-        done = self.attempt(
-            node,
-            lambda: node.compute.driver.migrate_disk_and_power_off(
-                _context(),
-                instance.record,
-                '127.0.0.1',
-                instance.new.flavor(instance.specs_of(instance.new)),
-                _NO_PORTS,
-                instance.blank_disks(),
-                60,
-                10,
-            ),
-        )
+        with self.burning_nothing():
+            done = self.attempt(
+                node,
+                lambda: node.compute.driver.migrate_disk_and_power_off(
+                    _context(),
+                    instance.record,
+                    '127.0.0.1',
+                    instance.new.flavor(instance.specs_of(instance.new)),
+                    _NO_PORTS,
+                    instance.blank_disks(),
+                    60,
+                    10,
+                ),
+            )
         if done:
             migration.status, migration.has_left = 'post-migrating', True
             instance.old, instance.node = instance.wish, migration.target
