@@ -224,7 +224,7 @@ def plan_of_service(file, host_slots, tree, forgotten):
     reader = host_ops.HostOps(cloud, cloud, cloud, cloud, 'host1')
     reader.read()
     snapshot = reader.read()
-    slot_claims = claim_ops.ClaimOps(cloud, cloud)
+    slot_claims = claim_ops.ClaimOps(cloud)
     # As after the first update: two owners do not stop it.
     slot_claims.published = claim_ops.PublishedSlots()
     updater = updating.ProviderTreeUpdater(

@@ -23,9 +23,11 @@ from nova import exception as nova_exception
 from nova_powervm.devices import accelerators
 from nova_powervm.devices import names
 from nova_powervm.lpar import image
+from nova_powervm.lpar import operations
 from nova_powervm.lpar import partition
-from nova_powervm.ops import instance_spec
-from nova_powervm.virt import instance_records
+from nova_powervm.lpar import spec
+from nova_powervm.ops import power
+from nova_powervm.ops import survey
 from nova_powervm.virt import shared_storage
 from nova_powervm.virt import translation
 from tests.property.simulation import compute
@@ -36,11 +38,8 @@ from tests.property.simulation import process
 from tests.property.simulation import records
 
 _BYTES = b'\x01boot sector' + bytes(1012)
-_ROOT = instance_spec.RootDisk(
-    image=image.Image('image', 'raw', len(_BYTES)),
-    source=lambda: (chunk for chunk in (_BYTES,)),
-    flavor_gb=1,
-)
+_ROOT = spec.WantedImage(image.Image('image', 'raw', len(_BYTES)), flavor_gb=1)
+_ASKERS = survey.Askers(image=lambda: (chunk for chunk in (_BYTES,)))
 
 
 #: What Nova's provider.yaml adds to the provider of one slot of each host.
@@ -164,25 +163,16 @@ class Instance:
             specs[accelerators.PROFILE] = 'fpga'
         return specs
 
-    def describe(self, **rest):
-        """Describe it as an operation takes it."""
-        return translation.describe_instance(
-            self.record,
-            extra_specs=translation.required_specs(self.record),
-            requests=self.requests,
-            **rest,
-        )
-
-    def build(self, allocations, resources, *, keeps_disks=False):
-        """Describe it as spawn takes it."""
-        return translation.describe_instance(
-            self.record,
-            allocations=allocations,
-            stored_slots=instance_records.stored_slots(resources),
-            requests=self.requests,
+    def build(self, node, allocations, resources, *, keeps_disks=False):
+        """Describe it as spawn does."""
+        record = self.record
+        record.resources = resources
+        return node.compute.services.descriptions.allocated(
+            record,
+            allocations,
+            self.requests,
             root=None if keeps_disks else _ROOT,
             blanks=translation.blank_disks(self.blank_disks()),
-            keeps_disks=keeps_disks,
         )
 
 
@@ -244,6 +234,17 @@ class Nova:
             yield
         finally:
             self.served = None
+
+    @contextlib.contextmanager
+    def burning_nothing(self):
+        """Check that the block, a check, writes nothing to Placement."""
+        before = self.placement.writes
+        try:
+            yield
+        finally:
+            self.require(
+                self.placement.writes == before, 'a check burns nothing'
+            )
 
     def update(self, node):
         """Let a process update Placement, as claims and deletions do."""
@@ -391,12 +392,15 @@ class Nova:
         self, node, instance, allocations, *, resources=None, keeps_disks=False
     ):
         with self.serving(instance):
-            node.compute.services.lifecycle.spawn(
+            node.compute.services.lpars.run(
+                operations.ARRIVAL if keeps_disks else operations.SPAWN,
                 instance.build(
+                    node,
                     allocations,
                     resources or instance.resources,
                     keeps_disks=keeps_disks,
-                )
+                ),
+                _ASKERS,
             )
         if node.host.store.is_shared:
             identity = node.compute.server.pool.identity()
@@ -476,27 +480,38 @@ class Nova:
 
     def _rebuild(self, node, instance):
         allocations = node.compute.allocations_of(instance.uuid)
-        build = instance.build(allocations, instance.resources)
+        build = instance.build(node, allocations, instance.resources)
         services = node.compute.services
+        with self.burning_nothing():
+            services.lpars.check(operations.SPAWN, build, _ASKERS)
+        power.power_off(services.partitions, instance.lpar)
+        services.removal.destroy(instance.uuid)
         with self.serving(instance):
-            services.lifecycle.check_rebuild(build)
-        services.power.power_off(instance.lpar)
-        services.lifecycle.destroy(instance.uuid)
-        with self.serving(instance):
-            services.lifecycle.spawn(build)
+            services.lpars.run(operations.SPAWN, build, _ASKERS)
 
     def power(self, instance, method, trouble=None):
-        """Call 'on', 'off' or 'reboot' for an instance."""
+        """Call 'on', 'off', 'reboot' or 'reboot hard' for an instance."""
         services = instance.node.compute.services
         work = {
-            'on': lambda: services.power.power_on(instance.describe()),
-            'off': lambda: services.power.power_off(instance.lpar),
-            'reboot': lambda: services.power.reboot(
-                instance.describe(), hard=True, timeout=60
-            ),
+            'on': lambda: self._start(operations.START, instance),
+            'off': lambda: power.power_off(services.partitions, instance.lpar),
+            'reboot': lambda: self._start(operations.SOFT_REBOOT, instance),
+            'reboot hard': lambda: self._reboot_hard(instance),
         }[method]
         with self.troubled(instance.node, trouble), self.serving(instance):
             return self.attempt(instance.node, work)
+
+    def _start(self, operation, instance):
+        instance.node.compute.driver._start(
+            operation, instance.record, None, instance.requests, 60
+        )
+
+    def _reboot_hard(self, instance):
+        record = instance.record
+        instance.node.compute.driver._hard_reboot(
+            record, None, instance.blank_disks(), instance.requests
+        )
+        record.save()
 
     def evacuate(self, instance, node, trouble=None):
         """Build an instance of a host that is down on another one."""

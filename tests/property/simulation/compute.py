@@ -28,19 +28,17 @@ from nova.scheduler.client import report
 from nova_powervm import exception
 from nova_powervm import inventory_file
 from nova_powervm.devices import names
-from nova_powervm.ops import attached_slots
-from nova_powervm.ops import build_disks
+from nova_powervm.ops import apply
+from nova_powervm.ops import burn
 from nova_powervm.ops import claims
 from nova_powervm.ops import host
 from nova_powervm.ops import images
-from nova_powervm.ops import lifecycle
 from nova_powervm.ops import misplaced_lpars
 from nova_powervm.ops import network
-from nova_powervm.ops import partition_specs
 from nova_powervm.ops import pool_orphans
-from nova_powervm.ops import power
 from nova_powervm.ops import removal
-from nova_powervm.ops import resize
+from nova_powervm.ops import survey
+from nova_powervm.virt import descriptions
 from nova_powervm.virt import driver
 from nova_powervm.virt import instance_records
 from nova_powervm.virt import interrupted_moves
@@ -151,12 +149,9 @@ class Compute:
         reader = host.HostOps(
             server, server, records, placement, self._node.name
         )
-        slot_claims = claims.ClaimOps(self._inventory, placement)
-        networks = network.NetworkOps({}, server)
-        slots = attached_slots.AttachedSlotOps(server, reader, slot_claims)
+        slot_claims = claims.ClaimOps(self._inventory)
+        networks = network.NetworkOps({})
         removals = removal.RemovalOps(server, server)
-        powers = power.PowerOps(server, slots, networks, server)
-        specs = partition_specs.PartitionSpecs(slot_claims, 0.5)
         reading = images.ImageOps()
         return services.Services(
             host=reader,
@@ -170,22 +165,15 @@ class Compute:
                 additions.read_additions(self._node.additions),
                 slot_claims,
             ),
-            lifecycle=lifecycle.LifecycleOps(
-                server,
-                reader,
-                slot_claims,
-                server,
-                build_disks.DiskOps(server, reading),
-                networks,
+            lpars=apply.LparOps(
+                survey.Readers(
+                    server, reader, placement, server, reading, networks
+                ),
+                burn.BurnOps(placement),
                 removals,
-                specs,
             ),
-            resizes=resize.ResizeOps(
-                server, reader, slot_claims, slots, specs, server, powers
-            ),
+            descriptions=descriptions.Descriptions(slot_claims, 0.5),
             removal=removals,
-            power=powers,
-            attached_slots=slots,
             network=networks,
             partitions=server,
             records=records,

@@ -34,6 +34,7 @@ CARD = 0x1014
 VIOS = slots.Owner(slots.PartitionKind.VIOS, 2, None, 'vios1')
 #: The LPAR of somebody who does not use Nova.
 ARCHIVE = '0B1C2D3E-0000-4000-8000-00000000000A'
+_SIZES_OF_ARCHIVE = partition.Sizes(1024, 1, 0.5)
 
 
 @dataclasses.dataclass
@@ -63,15 +64,15 @@ class Lpar:
     uuid: str
     name: str
     state: str = 'not activated'
-    spec: partition.PartitionSpec | None = None
+    sizes: partition.Sizes = _SIZES_OF_ARCHIVE
 
 
 class Host:
     """A host.
 
     :param name: Its name.
-    :param before_give: Called with the uuid of an LPAR and the slots that it
-        is about to get.
+    :param before_give: Called with the uuid of an LPAR, the slots that it
+        is about to get, and those that it is about to give up.
     """
 
     def __init__(self, name, before_give):
@@ -138,16 +139,19 @@ class Host:
         return {i for i, state in self.slots.items() if state.owner == uuid}
 
     def give(self, uuid, wanted):
-        """Make an LPAR the owner of slots, as the hypervisor does."""
+        """Make an LPAR the owner of exactly these slots."""
         for index in wanted:
             state = self.slots.get(index)
             if state is None or not state.usable:
                 self._refuse(f'{uuid} is given {index:X}: {state}')
             if state.owner not in (None, uuid):
                 self._refuse(f'{index:X} is of {state.owner}')
-        self.before_give(uuid, {*wanted} - self.slots_of(uuid))
+        before = self.slots_of(uuid)
+        self.before_give(uuid, wanted - before, before - wanted)
         for index in wanted:
             self.slots[index].owner = uuid
+        for index in before - wanted:
+            self.slots[index].owner = None
         self.changed()
 
     def _refuse(self, what):
@@ -230,9 +234,7 @@ class RestServer(storage.DiskServer):
             uuid=uuid,
             name=lpar.name,
             state=lpar.state,
-            memory_mb=lpar.spec.memory_mb if lpar.spec else 1024,
-            vcpus=1,
-            proc_units=0.5,
+            sizes=lpar.sizes,
             slots=dict.fromkeys(self._host.slots_of(uuid), True),
         )
 
@@ -242,31 +244,25 @@ class RestServer(storage.DiskServer):
             raise exception.PartitionNotFound(uuid=uuid)
         return found.state
 
-    def create(self, spec):
-        return self._ask(lambda: self._create(spec))
+    def write(self, spec, before_write, *, creates):
+        if not creates and self.find(spec.uuid) is None:
+            raise exception.PartitionNotFound(uuid=spec.uuid)
+        before_write()
+        write = self._create if creates else self._change
+        return self._ask(lambda: write(spec))
 
     def _create(self, spec):
         if spec.uuid in self._lpars:
             raise placement.Wrong(f'{spec.uuid} is there already')
         self._host.give(spec.uuid, spec.drc_indexes)
-        self._lpars[spec.uuid] = Lpar(spec.uuid, spec.name, spec=spec)
+        self._lpars[spec.uuid] = Lpar(spec.uuid, spec.name, sizes=spec.sizes)
         return self._found(spec.uuid)
 
-    def reshape(self, spec, before_change):
-        if self.find(spec.uuid) is None:
-            raise exception.PartitionNotFound(uuid=spec.uuid)
-        before_change()
-
-        def work():
-            lpar = self._stopped(spec.uuid)
-            self._host.give(spec.uuid, spec.drc_indexes)
-            for index in self._host.slots_of(spec.uuid) - spec.drc_indexes:
-                self._host.slots[index].owner = None
-            self._host.changed()
-            lpar.spec = spec
-            return self._found(spec.uuid)
-
-        return self._ask(work)
+    def _change(self, spec):
+        lpar = self._stopped(spec.uuid)
+        self._host.give(spec.uuid, spec.drc_indexes)
+        lpar.sizes = spec.sizes or lpar.sizes
+        return self._found(spec.uuid)
 
     def _stopped(self, uuid):
         if uuid not in self._lpars:
@@ -274,14 +270,6 @@ class RestServer(storage.DiskServer):
         if self._lpars[uuid].state != 'not activated':
             raise placement.Wrong(f'{uuid} runs, and is changed')
         return self._lpars[uuid]
-
-    def assign(self, uuid, assignments):
-        def work():
-            self._stopped(uuid)
-            self._host.give(uuid, {slot.drc_index for slot in assignments})
-            return self._found(uuid)
-
-        return self._ask(work)
 
     def delete(self, uuid):
         def work():

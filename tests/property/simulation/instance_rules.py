@@ -135,7 +135,7 @@ class InstanceRules(base_machine.BaseMachine):
     @stateful.precondition(lambda self: self.built())
     @stateful.rule(
         data=st.data(),
-        method=st.sampled_from(('on', 'off', 'reboot')),
+        method=st.sampled_from(('on', 'off', 'reboot', 'reboot hard')),
         lose=st.booleans(),
         trouble=base_machine.TROUBLE,
     )
@@ -242,7 +242,7 @@ class InstanceRules(base_machine.BaseMachine):
             instance,
         )
         self.world.require(
-            lpar.spec.memory_mb == instance.wish.memory_mb,
+            lpar.sizes.memory_mb == instance.wish.memory_mb,
             'an instance has the memory of its flavor',
             instance,
             lpar,

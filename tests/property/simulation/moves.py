@@ -23,6 +23,7 @@ from nova import exception as nova_exception
 from nova import objects
 from nova.compute import task_states
 
+from nova_powervm.lpar import operations
 from tests.property.simulation import cloud
 from tests.property.simulation import records
 
@@ -107,19 +108,20 @@ class Moves(cloud.Nova):
         instance, node = migration.instance, migration.source
         migration.status = 'migrating'
         instance.task = task_states.RESIZE_MIGRATING
-        done = self.attempt(
-            node,
-            lambda: node.compute.driver.migrate_disk_and_power_off(
-                _context(),
-                instance.record,
-                '127.0.0.1',
-                instance.new.flavor(instance.specs_of(instance.new)),
-                _NO_PORTS,
-                instance.blank_disks(),
-                60,
-                10,
-            ),
-        )
+        with self.burning_nothing():
+            done = self.attempt(
+                node,
+                lambda: node.compute.driver.migrate_disk_and_power_off(
+                    _context(),
+                    instance.record,
+                    '127.0.0.1',
+                    instance.new.flavor(instance.specs_of(instance.new)),
+                    _NO_PORTS,
+                    instance.blank_disks(),
+                    60,
+                    10,
+                ),
+            )
         if done:
             migration.status, migration.has_left = 'post-migrating', True
             instance.old, instance.node = instance.wish, migration.target
@@ -336,10 +338,7 @@ class Moves(cloud.Nova):
             instance.task = None
         with self.serving(instance):
             resumed = self.attempt(
-                node,
-                lambda: node.compute.services.power.power_on(
-                    instance.describe()
-                ),
+                node, lambda: self._start(operations.START, instance)
             )
         if instance.task and not resumed and node.compute:
             instance.state = 'error'

@@ -100,6 +100,26 @@ class World(moves.Moves):
             request.drc_index for request in instance.requests
         }
 
+    def _moved(self, instance, node):
+        """Return the DRC indexes that the present move has on a node."""
+        if instance.context is None:
+            return set()
+        (move,) = (
+            migration
+            for migration in self.database.of(instance)
+            if migration.number == instance.context.migration_id
+        )
+        sides = (
+            (move.source, instance.context.old_resources),
+            (move.target, instance.context.new_resources),
+        )
+        return {
+            provider.drc_index
+            for end, resources in sides
+            if end is node
+            for provider in instance_records.stored_slots(resources).values()
+        }
+
     def misplaced(self):
         """Return each LPAR on the wrong side, after its host."""
         return [
@@ -124,8 +144,14 @@ class World(moves.Moves):
 
     # Records of changes
 
-    def _before_give(self, node, uuid, indexes):
+    def _before_give(self, node, uuid, indexes, freed):
         (instance,) = (i for i in self.instances if i.lpar == uuid)
+        self.require(
+            freed <= self._moved(instance, node) - self.recorded(instance),
+            'an LPAR gives up what a move takes from it only',
+            instance,
+            freed,
+        )
         self.require(
             indexes <= self.allocated(instance, node),
             'an LPAR gets what is allocated to its instance',

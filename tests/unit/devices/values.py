@@ -26,6 +26,7 @@ from nova_powervm.lpar import partition
 
 LPAR = '4B1C2D3E-0000-4000-8000-000000000001'
 OTHER_LPAR = '5B1C2D3E-0000-4000-8000-000000000002'
+SIZES = partition.Sizes(memory_mb=2048, vcpus=2, proc_units=1.0)
 INDEX = 0x21010020
 NAME = 'PowerVM IOSlot host1 21010020'
 
@@ -151,9 +152,7 @@ def spec(**changes):
     values = {
         'uuid': LPAR,
         'name': 'instance-00000001',
-        'memory_mb': 2048,
-        'vcpus': 2,
-        'proc_units': 1.0,
+        'sizes': SIZES,
         'slots': (
             partition.SlotAssignment(0x21010020),
             partition.SlotAssignment(0x21010021, True),
@@ -168,9 +167,7 @@ def lpar(**changes):
         'uuid': LPAR,
         'name': 'instance-00000001',
         'state': 'not activated',
-        'memory_mb': 2048,
-        'vcpus': 2,
-        'proc_units': 1.0,
+        'sizes': SIZES,
         'slots': {0x21010020: True, 0x21010021: True},
     }
     return partition.Partition(**{**values, **changes})

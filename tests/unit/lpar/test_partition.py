@@ -12,12 +12,14 @@
 
 """An instance's size and identity as those of its LPAR."""
 
+import dataclasses
 import unittest
 
 import ddt
 
 from nova_powervm import exception
 from nova_powervm.lpar import partition
+from tests.unit.devices.values import SIZES
 from tests.unit.devices.values import lpar
 from tests.unit.devices.values import spec
 
@@ -120,28 +122,36 @@ class DifferencesTest(unittest.TestCase):
         self.assertEqual([], lpar().differences(spec()))
 
     @ddt.named_data(
-        ['name', {'name': 'x'}, 'name x instead of instance-00000001'],
         ['memory', {'memory_mb': 1024}, 'memory 1024 instead of 2048'],
         ['processors', {'vcpus': 1}, 'virtual processors 1 instead of 2'],
         ['units', {'proc_units': 0.5}, 'processing units 0.5 instead of 1.0'],
-        [
-            'missing',
-            {'slots': {0x21010020: True}},
-            'slot 21010021 is missing',
-        ],
+    )
+    def test_different_size_is_described(self, changes, expected):
+        found = lpar(sizes=dataclasses.replace(SIZES, **changes))
+
+        self.assertEqual([expected], found.differences(spec()))
+
+    @ddt.named_data(
+        ['missing', {0x21010020: True}, 'slot 21010021 is missing'],
         [
             'not asked for',
-            {'slots': {0x21010020: True, 0x21010021: True, 0xA: True}},
+            {0x21010020: True, 0x21010021: True, 0xA: True},
             'slot 0000000A was not asked for',
         ],
         [
             'not required',
-            {'slots': {0x21010020: False, 0x21010021: True}},
+            {0x21010020: False, 0x21010021: True},
             'slot 21010020 is not required',
         ],
     )
-    def test_single_difference_is_described(self, changes, expected):
-        self.assertEqual([expected], lpar(**changes).differences(spec()))
+    def test_different_slot_is_described(self, slots, expected):
+        self.assertEqual([expected], lpar(slots=slots).differences(spec()))
+
+    def test_sizes_that_are_left_as_they_are_do_not_differ(self):
+        self.assertEqual([], lpar().differences(spec(sizes=None)))
+
+    def test_name_of_lpar_is_no_difference(self):
+        self.assertEqual([], lpar(name='renamed').differences(spec()))
 
     def test_slot_differences_are_listed_in_order(self):
         self.assertEqual(
@@ -151,9 +161,9 @@ class DifferencesTest(unittest.TestCase):
                 'slot 00000002 was not asked for',
                 'slot 21010020 is not required',
             ],
-            lpar(
-                slots={2: True, 1: False, 0x21010020: False}
-            ).slot_differences(spec()),
+            partition.slot_differences(
+                {2: True, 1: False, 0x21010020: False}, spec().drc_indexes
+            ),
         )
 
     def test_state_of_lpar_is_no_difference(self):

@@ -10,21 +10,25 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Claims of devices for one use."""
+"""What must be done before an LPAR gets the slots that were claimed."""
 
 import dataclasses
 import unittest
 
+from nova_powervm.devices import accelerators
 from nova_powervm.devices import claims
 from nova_powervm.devices import host
 from nova_powervm.devices import policy
 from nova_powervm.ops import claims as claim_ops
 from nova_powervm.ops import host as host_ops
 from tests.unit.devices import values
-from tests.unit.ops import test_burn
 
 CLAIM = claims.Claim(f'uuid of {values.NAME}', values.INDEX)
 OF_CYBORG = dataclasses.replace(CLAIM, source=claims.Source.ACCELERATOR)
+OTHER_INDEX = 0x21010021
+OTHER_OF_CYBORG = claims.Claim(
+    'theirs', OTHER_INDEX, source=claims.Source.ACCELERATOR
+)
 
 
 class Inventory:
@@ -39,43 +43,76 @@ class OneTimeUseTest(unittest.TestCase):
     """Nova may start and build instances before the first update."""
 
     def claims(self, **changes):
-        self.placement = test_burn.Placement(held={CLAIM.provider_uuid})
-        return claim_ops.ClaimOps(Inventory(**changes), self.placement)
+        return claim_ops.ClaimOps(Inventory(**changes))
 
     def snapshot(self):
         view = values.view(io_slots=(values.slot(),))
         return host_ops.Snapshot(view, host.DiskCapacity())
 
-    def test_burn_uses_one_time_use_flag_of_file_before_first_update(self):
+    def burned(self, ops, claim):
+        """Return the uuids of the providers to burn for a claim."""
+        (slot,) = ops.wanted_slots('i', [claim])
+        self.assertIs(claim, slot.claim)
+        return [burning.provider_uuid for burning in slot.burns]
+
+    def test_flag_of_file_decides_before_first_update(self):
         ops = self.claims(one_time_use=True)
         ops.check_inventory_conflicts(self.snapshot())
-        ops.burn('i', [OF_CYBORG])
-        self.assertEqual(set(), self.placement.burned)
-        ops.burn('i', [CLAIM])
-        self.assertEqual({CLAIM.provider_uuid}, self.placement.burned)
+        self.assertEqual([], self.burned(ops, OF_CYBORG))
+        self.assertEqual([CLAIM.provider_uuid], self.burned(ops, CLAIM))
 
-    def test_burn_uses_one_time_use_devices_of_last_update(self):
+    def test_devices_of_last_update_decide_after_it(self):
         ops = self.claims(one_time_use=True)
         ops.published = claim_ops.PublishedSlots(
             one_time_use=frozenset({values.INDEX})
         )
-        ops.burn('i', [CLAIM])
-        self.assertEqual({CLAIM.provider_uuid}, self.placement.burned)
+        self.assertEqual([CLAIM.provider_uuid], self.burned(ops, CLAIM))
 
-    def test_burn_includes_twin_provider_with_inventory(self):
+    def test_twin_provider_with_inventory_is_burned_too(self):
         ops = self.claims(one_time_use=True)
         ops.check_inventory_conflicts(self.snapshot())
-        for name, classes in (('twin', {'CUSTOM_GPU'}), ('empty', ())):
-            twin = claims.SlotProvider(name, values.INDEX, frozenset(classes))
+        for classes, twins in (({'CUSTOM_GPU'}, ['twin']), ((), [])):
+            twin = claims.SlotProvider(
+                'twin', values.INDEX, frozenset(classes)
+            )
             ops.published = claim_ops.PublishedSlots(
-                providers={name: twin},
+                providers={'twin': twin},
                 one_time_use=frozenset({values.INDEX}),
             )
-            ops.burn('i', [CLAIM])
-        self.assertEqual({CLAIM.provider_uuid, 'twin'}, self.placement.burned)
+            self.assertEqual(
+                [CLAIM.provider_uuid, *twins], self.burned(ops, CLAIM)
+            )
 
-    def test_burn_skips_reusable_device(self):
+    def test_reusable_device_is_not_burned(self):
         ops = self.claims()
         ops.check_inventory_conflicts(self.snapshot())
-        ops.burn('i', [CLAIM])
-        self.assertEqual([], self.placement.asked)
+        self.assertEqual([], self.burned(ops, CLAIM))
+
+
+class RefusalTest(unittest.TestCase):
+    """An LPAR may keep a slot that it must not get."""
+
+    def refusals(self, *requests):
+        ops = claim_ops.ClaimOps(Inventory())
+        ours = claims.SlotProvider(
+            'ours', values.INDEX, frozenset({'CUSTOM_GPU'})
+        )
+        ops.published = claim_ops.PublishedSlots(providers={'ours': ours})
+        return [
+            slot.refusal
+            for slot in ops.wanted_slots(
+                'i', [OF_CYBORG, OTHER_OF_CYBORG], requests
+            )
+        ]
+
+    def test_request_for_device_of_nova_is_refused(self):
+        refused, allowed = self.refusals(
+            accelerators.Request('request', 'ours', values.INDEX),
+            accelerators.Request('other', 'theirs', OTHER_INDEX),
+        )
+
+        self.assertIn('21010020', refused)
+        self.assertEqual('', allowed)
+
+    def test_slots_without_a_request_are_not_refused(self):
+        self.assertEqual(['', ''], self.refusals())

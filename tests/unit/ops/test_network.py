@@ -11,28 +11,26 @@
 # under the License.
 
 import dataclasses
+import types
 import unittest
 
 from nova_powervm import exception
 from nova_powervm.lpar import network
+from nova_powervm.lpar import operations
 from nova_powervm.lpar import partition
 from nova_powervm.lpar import shared_ethernet
+from nova_powervm.lpar import spec
+from nova_powervm.ops import apply
 from nova_powervm.ops import network as network_ops
+from nova_powervm.ops import survey
 from nova_powervm.powervm.vif import sea
 from nova_powervm.powervm.vif import vlans
 from tests import example_drivers
+from tests.unit.devices import values
 
-LPAR = 'LPAR-1'
-FOUND = partition.Partition(
-    uuid=LPAR,
-    name='vm1',
-    state='not activated',
-    memory_mb=512,
-    vcpus=1,
-    proc_units=0.1,
-    slots={},
-    handle=None,
-)
+INSTANCE = values.LPAR.lower()
+LPAR = partition.lpar_uuid(INSTANCE)
+FOUND = values.lpar(slots={})
 
 
 class VirtualEthernet:
@@ -79,6 +77,9 @@ class Partitions:
     def find(self, uuid):
         return self._found.get(uuid)
 
+    def power_on(self, lpar):
+        pass
+
 
 def port(number=1, **changes):
     return network.Port(
@@ -92,28 +93,58 @@ def port(number=1, **changes):
     )
 
 
-def of_instance(*known, asked=None):
-    """Give ports as Nova and Neutron know them.
-
-    :param asked: What Neutron says; None if it does not answer.
-    """
-
-    def ask():
-        if asked is None:
-            raise exception.PortsUnknown(instance='i', reason='it is down')
-        return asked
-
-    return network_ops.InstancePorts(known, ask)
-
-
 class NetworkOpsTest(unittest.TestCase):
     def setUp(self):
         self.networks = VirtualEthernet(
             shared_ethernet.Bridge('b1', 'ETHERNET0', 1, frozenset((1, 50)))
         )
         self.ops = self.make_ops()
+        self.lpars = self.make_lpars(FOUND)
 
-    def make_ops(self, provision=True, lpars=(FOUND,), **others):
+    def make_lpars(self, *known):
+        """Return operations on LPARs without disks and devices."""
+        return apply.LparOps(
+            survey.Readers(
+                partitions=Partitions(*known),
+                host=types.SimpleNamespace(view=None),
+                placement=None,
+                disks=types.SimpleNamespace(pool=None),
+                images=None,
+                networks=self.ops,
+            ),
+            burns=None,
+            removals=None,
+        )
+
+    def run_with(self, operation, *known, asked=None):
+        """Run an operation on an LPAR.
+
+        :param known: The ports as Nova knows them.
+        :param asked: What Neutron says; None if it does not answer.
+        """
+
+        def ask():
+            if asked is None:
+                raise exception.PortsUnknown(instance='i', reason='it is down')
+            return asked
+
+        self.lpars.run(
+            operation,
+            spec.Wanted(INSTANCE, ports=known),
+            survey.Askers(ports=ask),
+        )
+
+    def attach(self, *wanted):
+        self.run_with(operations.ATTACH_PORT, *wanted)
+
+    def detach(self, *unwanted):
+        self.run_with(operations.DETACH_PORT, *unwanted)
+
+    def reconcile(self, *known, **asked):
+        """Start the LPAR."""
+        self.run_with(operations.START, *known, **asked)
+
+    def make_ops(self, provision=True, **others):
         """Make operations with the driver pvm_sea and others."""
         shared = sea.SeaVifDriver(
             self.networks,
@@ -121,8 +152,14 @@ class NetworkOpsTest(unittest.TestCase):
             vlans.ProvisionedVlans(self.networks, None, provision=provision),
         )
         return network_ops.NetworkOps(
-            {shared_ethernet.VIF_TYPE: shared, **others}, Partitions(*lpars)
+            {shared_ethernet.VIF_TYPE: shared, **others}
         )
+
+    def plug(self, *wanted):
+        """Connect ports to the LPAR as its build does."""
+        connections = self.ops.connect(wanted)
+        self.ops.prepare_host(connections, network_ops.UNRECORDED)
+        self.ops.create(FOUND, connections, network_ops.UNRECORDED)
 
     def plugged(self):
         """Give what was plugged and unplugged, in its order."""
@@ -133,16 +170,16 @@ class NetworkOpsTest(unittest.TestCase):
         ]
 
     def test_attach_refuses_adapter_with_same_address_on_other_vlan(self):
-        self.ops.attach(LPAR, port(vlan=50))
+        self.attach(port(vlan=50))
 
         with self.assertRaises(exception.PortRefused) as caught:
-            self.ops.attach(LPAR, port(vlan=100))
+            self.attach(port(vlan=100))
 
         self.assertIn('on VLAN 50', str(caught.exception))
 
     def test_connect_without_ports_asks_nothing(self):
         self.assertEqual((), self.ops.connect([]))
-        self.ops.plug(FOUND, ())
+        self.plug()
         self.assertEqual([], self.networks.asked)
 
     def test_connect_refuses_port_before_asking_host(self):
@@ -156,7 +193,7 @@ class NetworkOpsTest(unittest.TestCase):
 
     def test_plug_provisions_new_vlans_once_and_first(self):
         wanted = [port(1), port(2), port(3, vlan=99), port(4, vlan=50)]
-        self.ops.plug(FOUND, self.ops.connect(wanted))
+        self.plug(*wanted)
         self.assertEqual(
             [
                 'bridges',
@@ -175,85 +212,79 @@ class NetworkOpsTest(unittest.TestCase):
             ops.connect([port(vlan=51)])
         self.assertIn('provision_vlans is false', str(caught.exception))
 
-    def reconcile(self, instance):
-        """Do what a start of the LPAR does."""
-        with self.ops.compare_adapters(LPAR, instance) as changes:
-            self.ops.prepare_host(changes)
-            self.ops.apply_changes(FOUND, changes)
-
     def test_reconcile_unplugs_before_it_plugs(self):
-        self.ops.attach(LPAR, port(1))
+        self.attach(port(1))
         self.networks.asked.clear()
 
-        self.reconcile(of_instance(port(2), asked=[port(2)]))
+        self.reconcile(port(2), asked=[port(2)])
 
         self.assertEqual(
             [('unplug', port(1).mac), ('plug', port(2).mac)], self.plugged()
         )
 
     def test_reconcile_replaces_adapter_on_other_vlan(self):
-        self.ops.attach(LPAR, port(vlan=50))
+        self.attach(port(vlan=50))
 
-        self.reconcile(of_instance(port(), asked=[port()]))
+        self.reconcile(port(), asked=[port()])
 
         self.assertEqual([100], [made.vlan for made in self.networks.made])
 
     def test_reconcile_keeps_adapter_of_port_if_two_have_its_address(self):
         others = shared_ethernet.Adapter(port().mac, 50, 'ETHERNET0')
-        self.ops.attach(LPAR, port())
+        self.attach(port())
         (own,) = self.networks.made
         self.networks.made.append(others)
 
-        self.reconcile(of_instance(asked=[port()]))
+        self.reconcile(asked=[port()])
 
         self.assertEqual([own], self.networks.made)
 
     def test_complete_removes_no_adapter(self):
-        self.ops.attach(LPAR, port(1))
+        self.attach(port(1))
         # Neither is made anew what has another VLAN.
-        self.ops.attach(LPAR, port(2, vlan=50))
+        self.attach(port(2, vlan=50))
         self.networks.asked.clear()
         now = [port(2), port(3)]
 
-        with self.assertLogs(network_ops.LOG.logger, 'WARNING') as logged:
-            self.ops.add_missing_adapters(LPAR, of_instance(asked=now))
+        with self.assertLogs(apply.LOG.logger, 'WARNING') as logged:
+            self.run_with(operations.PLUG_PORTS, asked=now)
 
         self.assertEqual([('plug', port(3).mac)], self.plugged())
         self.assertEqual(2, len(logged.output))
 
     def test_reconcile_believes_neutron_rather_than_cache(self):
-        self.ops.attach(LPAR, port(1))
+        self.attach(port(1))
         self.networks.asked.clear()
 
-        self.reconcile(of_instance(port(2), asked=[port(1)]))
+        self.reconcile(port(2), asked=[port(1)])
 
         self.assertEqual([], self.networks.asked)
 
     def test_reconcile_changes_nothing_if_neutron_is_silent(self):
-        self.ops.attach(LPAR, port(1))
+        self.attach(port(1))
         self.networks.asked.clear()
 
         with self.assertRaises(exception.PortsUnknown):
-            self.reconcile(of_instance())
+            self.reconcile()
 
         self.assertEqual([], self.networks.asked)
 
     def test_refused_port_costs_no_adapter(self):
-        self.ops.attach(LPAR, port(1))
+        self.attach(port(1))
         self.networks.asked.clear()
 
         with self.assertRaises(exception.PortRefused):
-            self.reconcile(of_instance(asked=[port(2, vif_type='ovs')]))
+            self.reconcile(asked=[port(2, vif_type='ovs')])
 
         self.assertEqual([], self.networks.asked)
 
     def test_matching_adapters_cost_no_request(self):
-        self.ops.attach(LPAR, port())
+        self.attach(port())
         self.networks.asked.clear()
 
         # Its binding may be lost meanwhile: the adapter is there.
         lost = port(vif_type='binding_failed', vlan=None)
-        self.reconcile(of_instance(lost))
+        self.reconcile(lost)
 
         self.assertEqual([], self.networks.asked)
 
@@ -269,15 +300,15 @@ class NetworkOpsTest(unittest.TestCase):
         self.assertIn('port-2', str(caught.exception))
 
     def test_attach_needs_lpar(self):
-        ops = self.make_ops(lpars=())
+        self.lpars = self.make_lpars()
         with self.assertRaises(exception.PartitionNotFound):
-            ops.attach(LPAR, port())
-        self.assertEqual([], self.networks.asked)
+            self.attach(port())
+        self.assertEqual(['bridges'], self.networks.asked)
 
     def test_detach_twice_is_fine(self):
-        self.ops.attach(LPAR, port())
+        self.attach(port())
         for _ in range(2):
-            self.ops.detach(LPAR, [port()])
+            self.detach(port())
             self.assertEqual([], self.networks.made)
 
 
@@ -296,10 +327,11 @@ class SeveralTypesTest(NetworkOpsTest):
     def test_drivers_plug_only_their_own_ports(self):
         wanted = [port(1), self.other, port(2)]
 
-        connections = self.ops.connect(wanted)
-        self.ops.plug(FOUND, connections)
+        self.plug(*wanted)
 
-        self.assertEqual(wanted, [each.port for each in connections])
+        self.assertEqual(
+            wanted, [each.port for each in self.ops.connect(wanted)]
+        )
         self.assertEqual(
             [port(1).mac, port(2).mac],
             [made.mac for made in self.networks.made],
@@ -332,10 +364,10 @@ class SeveralTypesTest(NetworkOpsTest):
 
     def test_reconcile_changes_adapters_of_both_types(self):
         for each in (port(1), self.other):
-            self.ops.attach(LPAR, each)
+            self.attach(each)
         new = port(3, vif_type=example_drivers.VIF_TYPE, vlan=None)
 
-        self.reconcile(of_instance(asked=[port(2), new]))
+        self.reconcile(asked=[port(2), new])
 
         self.assertEqual(
             [port(2).mac], [made.mac for made in self.networks.made]
@@ -343,34 +375,34 @@ class SeveralTypesTest(NetworkOpsTest):
         self.assertEqual([new.mac], self.example.macs(LPAR))
 
     def test_reconcile_replaces_adapter_of_rebound_port(self):
-        self.ops.attach(LPAR, port(9))
+        self.attach(port(9))
 
-        self.reconcile(of_instance(asked=[self.other]))
+        self.reconcile(asked=[self.other])
 
         self.assertEqual([], self.networks.made)
         self.assertEqual([self.other.mac], self.example.macs(LPAR))
 
     def test_reconcile_keeps_adapter_of_port_with_lost_binding(self):
-        self.ops.attach(LPAR, self.other)
+        self.attach(self.other)
         lost = port(9, vif_type='unbound', vlan=None)
 
-        self.reconcile(of_instance(lost))
+        self.reconcile(lost)
 
         self.assertEqual([self.other.mac], self.example.macs(LPAR))
 
     def test_detach_leaves_adapter_of_other_type(self):
         for each in (port(1), self.other):
-            self.ops.attach(LPAR, each)
+            self.attach(each)
 
-        self.ops.detach(LPAR, [port(1)])
+        self.detach(port(1))
 
         self.assertEqual([], self.networks.made)
         self.assertEqual([self.other.mac], self.example.macs(LPAR))
 
     def test_detach_finds_adapter_of_port_with_lost_binding(self):
-        self.ops.attach(LPAR, self.other)
+        self.attach(self.other)
 
-        self.ops.detach(LPAR, [port(9, vif_type='unbound')])
+        self.detach(port(9, vif_type='unbound'))
 
         self.assertEqual([], self.example.macs(LPAR))
 

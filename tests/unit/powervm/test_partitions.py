@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Slots of LPARs that exist, on an emulated host."""
+"""States and restarts of LPARs, and how they are never changed."""
 
 import ast
 import pathlib
@@ -24,60 +24,8 @@ from pypowervm.wrappers import logical_partition
 
 import nova_powervm
 from nova_powervm import exception
-from nova_powervm.lpar import partition
 from nova_powervm.powervm import partitions
 from tests.emulator import base
-
-
-class AssignTest(base.EmulatorTestCase):
-    def setUp(self):
-        super().setUp()
-        self.partitions = partitions.RestPartitions(self.adapter, None)
-        self.uuid = self.create(slots=base.GPUS[:1], required=False).uuid
-
-    def assign(self, *indexes):
-        slots = [partition.SlotAssignment(index) for index in indexes]
-        return self.partitions.assign(self.uuid, slots)
-
-    def test_assign_keeps_other_slots_and_memory(self):
-        found = self.assign(base.NVME)
-
-        expected = {base.GPUS[0]: False, base.NVME: True}
-        self.assertEqual(expected, found.slots)
-        self.assertEqual(expected, self.partitions.find(self.uuid).slots)
-        self.assertEqual(2048, found.memory_mb)
-
-    def test_assign_makes_owned_slot_required(self):
-        found = self.assign(base.GPUS[0])
-
-        self.assertEqual({base.GPUS[0]: True}, found.slots)
-
-    def test_assign_is_repeated_after_conflict(self):
-        self.control.add_fault(
-            method='POST', match='LogicalPartition.update', status=412, nth=1
-        )
-
-        self.assertIn(base.NVME, self.assign(base.NVME).slots)
-
-    def test_assign_survives_lost_answer(self):
-        self.control.add_fault(
-            method='POST',
-            match='LogicalPartition.update',
-            nth=1,
-            drop=True,
-            phase='after',
-        )
-
-        self.assertIn(base.NVME, self.assign(base.NVME).slots)
-
-    def test_assign_refuses_slot_of_another_lpar(self):
-        with self.assertRaises(exception.RestError) as caught:
-            self.assign(base.FOREIGN_SLOT)
-        self.assertIn('database', str(caught.exception))
-
-    def test_assign_to_unknown_lpar_raises_not_found(self):
-        with self.assertRaises(exception.PartitionNotFound):
-            self.partitions.assign(self.uuid.replace('-', 'A', 1), [])
 
 
 class StateTest(unittest.TestCase):

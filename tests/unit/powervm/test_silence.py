@@ -28,6 +28,7 @@ from pypowervm import exceptions as pvm
 from nova_powervm import exception
 from nova_powervm.conf import powervm as options
 from nova_powervm.emulator import fixture
+from nova_powervm.lpar import partition
 from nova_powervm.lpar import shared_ethernet
 from nova_powervm.powervm import errors
 from nova_powervm.powervm import events
@@ -184,7 +185,11 @@ class WriteTest(SilentTestCase):
             ('LogicalPartition.delete', self.partitions.delete),
             (
                 'LogicalPartition.update',
-                lambda uuid: self.partitions.assign(uuid, []),
+                lambda uuid: self.partitions.write(
+                    partition.PartitionSpec(uuid, 'it', sizes=None),
+                    lambda: None,
+                    creates=False,
+                ),
             ),
         ):
             with self.subTest(label):

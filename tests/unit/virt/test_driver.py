@@ -23,7 +23,6 @@ from nova.virt import driver as nova_driver
 from oslo_utils.fixture import uuidsentinel as uuids
 
 from nova_powervm import exception
-from nova_powervm.lpar import lpar_state
 from nova_powervm.virt import driver
 from nova_powervm.virt import moves
 from nova_powervm.virt import network_adapters
@@ -48,7 +47,7 @@ class DriverTest(test.NoDBTestCase):
     def test_get_info_returns_recorded_state_if_power_state_is_unknown(self):
         asked = driver.PowerVMDriver(None)
         instance = objects.Instance(uuid=uuids.instance)
-        power = mock.Mock()
+        partitions = mock.Mock()
         for answer in (
             exception.RestUnreachable(server='it', reason='no answer'),
             exception.RestSilent(server='it', reason='no answer'),
@@ -58,12 +57,12 @@ class DriverTest(test.NoDBTestCase):
             exception.RestRefusedLogin(
                 server='it', username='it', reason='HTTP 401'
             ),
-            [lpar_state.Power.UNKNOWN],
+            ['not available'],
             None,
         ):
             if answer:
-                asked._running = mock.Mock(power=power)
-                power.state.side_effect = answer
+                asked._running = mock.Mock(partitions=partitions)
+                partitions.state.side_effect = answer
             else:
                 # As in a thread that outlives cleanup_host
                 asked._running = None
@@ -74,7 +73,7 @@ class DriverTest(test.NoDBTestCase):
             ):
                 instance.power_state = recorded
                 if isinstance(answer, list):
-                    power.state.side_effect = answer
+                    partitions.state.side_effect = answer
                 with self.subTest(answer=answer, recorded=recorded):
                     self.assertEqual(expected, asked.get_info(instance).state)
 
@@ -82,35 +81,29 @@ class DriverTest(test.NoDBTestCase):
         asked = driver.PowerVMDriver(None)
         asked._running = running = mock.Mock()
         silent = exception.RestSilent(server='it', reason='no answer')
-        running.network.add_missing_adapters.side_effect = silent
-        running.power.state.side_effect = silent
+        running.lpars.run.side_effect = silent
+        running.partitions.state.side_effect = silent
         instance = objects.Instance(uuid=uuids.instance)
         instance.power_state = power_state.RUNNING
-        with mock.patch.object(
-            network_adapters.instance_ports,
-            'describe_ports',
-            return_value='ports',
-        ):
-            for _ in range(9):
-                asked.plug_vifs(instance, [])
-                self.assertEqual(
-                    power_state.RUNNING, asked.get_info(instance).state
-                )
-        self.assertEqual(1, running.network.add_missing_adapters.call_count)
-        self.assertEqual(1, running.power.state.call_count)
+        for _ in range(9):
+            asked.plug_vifs(instance, [])
+            self.assertEqual(
+                power_state.RUNNING, asked.get_info(instance).state
+            )
+        self.assertEqual(1, running.lpars.run.call_count)
+        self.assertEqual(1, running.partitions.state.call_count)
 
         # It is asked for each of them once it has started.
         asked._is_first_cycle = False
         asked.get_info(instance)
 
-        self.assertEqual(2, running.power.state.call_count)
+        self.assertEqual(2, running.partitions.state.call_count)
 
     def test_get_info_raises_instance_not_found_for_missing_lpar(self):
         asked = driver.PowerVMDriver(None)
         asked._running = mock.Mock()
-        asked._running.power.state.side_effect = exception.PartitionNotFound(
-            uuid='it'
-        )
+        missing = exception.PartitionNotFound(uuid='it')
+        asked._running.partitions.state.side_effect = missing
 
         self.assertRaises(
             nova_exception.InstanceNotFound,

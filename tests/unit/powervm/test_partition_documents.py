@@ -10,8 +10,9 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Changes of LPARs in resizes, on an emulated host."""
+"""The document of an LPAR: what is written to it, on an emulated host."""
 
+import dataclasses
 import types
 
 from pypowervm.wrappers import logical_partition
@@ -20,6 +21,7 @@ from nova_powervm import exception
 from nova_powervm.lpar import partition
 from nova_powervm.powervm import partitions
 from tests.emulator import base
+from tests.unit.devices import values
 
 #: What a flavor says nothing about.
 BY_HAND = {
@@ -28,9 +30,10 @@ BY_HAND = {
     'avail_priority': 33,
     'processor_compatibility': 'POWER8',
 }
+SIZES = partition.Sizes(memory_mb=2048, vcpus=2, proc_units=0.5)
 
 
-class ReshapeTestCase(base.EmulatorTestCase):
+class DocumentTestCase(base.EmulatorTestCase):
     """One stopped LPAR with a GPU, of 2 GiB and 2 virtual processors."""
 
     def setUp(self):
@@ -48,14 +51,14 @@ class ReshapeTestCase(base.EmulatorTestCase):
         return partition.PartitionSpec(
             uuid=self.uuid,
             name='vm1',
+            sizes=dataclasses.replace(SIZES, **sizes),
             slots=tuple(map(partition.SlotAssignment, slots)),
-            **{'memory_mb': 2048, 'vcpus': 2, 'proc_units': 0.5} | sizes,
         )
 
-    def reshape(self, *slots, before_change=lambda: None, **sizes):
+    def change(self, *slots, before_write=lambda: None, **sizes):
         """Change the LPAR; return what the method returns."""
-        return self.partitions.reshape(
-            self.spec(slots, **sizes), before_change
+        return self.partitions.write(
+            self.spec(slots, **sizes), before_write, creates=False
         )
 
     def document(self):
@@ -67,7 +70,7 @@ class ReshapeTestCase(base.EmulatorTestCase):
     def changes(self, *slots, **sizes):
         """Change the LPAR; return the names of the elements that changed."""
         before = self.document()
-        self.reshape(*slots, **sizes)
+        self.change(*slots, **sizes)
         after = self.document()
         return {
             place.rpartition('/')[2].partition('[')[0]
@@ -85,7 +88,7 @@ def _collect(element, place, found):
         _collect(child, f'{place}/{child.tag}[{number}]', found)
 
 
-class AttributesTest(ReshapeTestCase):
+class AttributesTest(DocumentTestCase):
     def test_unchanged_spec_changes_nothing(self):
         self.assertEqual(set(), self.changes(base.GPUS[0]))
 
@@ -115,7 +118,7 @@ class AttributesTest(ReshapeTestCase):
         )
 
     def test_attributes_outside_of_flavors_stay(self):
-        self.reshape(base.NVME, memory_mb=4096, vcpus=4, proc_units=1.0)
+        self.change(base.NVME, memory_mb=4096, vcpus=4, proc_units=1.0)
 
         after = self.read(self.uuid)
         shared = after.proc_config.shared_proc_cfg
@@ -130,14 +133,14 @@ class AttributesTest(ReshapeTestCase):
         lpar.proc_config.shared_proc_cfg.max_virtual = 16
         lpar.update()
 
-        self.reshape(memory_mb=2048)
+        self.change(memory_mb=2048)
 
         after = self.read(self.uuid)
         self.assertEqual(32768, after.mem_config.max)
         self.assertEqual(16, after.proc_config.shared_proc_cfg.max_virtual)
 
     def test_limits_follow_changed_sizes(self):
-        self.reshape(memory_mb=16384, vcpus=8, proc_units=2.0)
+        self.change(memory_mb=16384, vcpus=8, proc_units=2.0)
 
         after = self.read(self.uuid)
         self.assertEqual(16384, after.mem_config.desired)
@@ -153,26 +156,47 @@ class AttributesTest(ReshapeTestCase):
         lpar.proc_config = self.build('vm2', dedicated_proc=True).proc_config
         lpar.update()
 
-        found = self.reshape()
+        found = self.change()
 
-        self.assertEqual((2, 0.5), (found.vcpus, found.proc_units))
+        self.assertEqual(SIZES, found.sizes)
         self.assertFalse(self.read(self.uuid).proc_config.has_dedicated)
 
     def test_impossible_sizes_are_refused(self):
         with self.assertRaises(exception.RestError):
-            self.reshape(vcpus=1, proc_units=2.0)
+            self.change(vcpus=1, proc_units=2.0)
 
-        self.assertEqual(2, self.partitions.find(self.uuid).vcpus)
+        self.assertEqual(SIZES, self.partitions.find(self.uuid).sizes)
 
 
-class SlotsTest(ReshapeTestCase):
+class SlotsTest(DocumentTestCase):
     def make(self):
         return self.create(slots=base.GPUS[:2], required=False)
+
+    def test_owned_slot_becomes_required(self):
+        found = self.change(*base.GPUS[:2])
+
+        self.assertEqual(dict.fromkeys(base.GPUS[:2], True), found.slots)
+
+    def test_slots_are_written_without_sizes(self):
+        before = self.read(self.uuid)
+        spec = dataclasses.replace(
+            self.spec((base.GPUS[0], base.NVME)), sizes=None
+        )
+
+        found = self.partitions.write(spec, lambda: None, creates=False)
+
+        self.assertEqual({base.GPUS[0]: True, base.NVME: True}, found.slots)
+        after = self.read(self.uuid)
+        for name in ('mem_config', 'proc_config'):
+            self.assertEqual(
+                getattr(before, name).toxmlstring(),
+                getattr(after, name).toxmlstring(),
+            )
 
     def test_slots_are_exchanged_in_one_request(self):
         self.control.clear_journal()
 
-        found = self.reshape(base.GPUS[1], base.NVME)
+        found = self.change(base.GPUS[1], base.NVME)
 
         self.assertEqual({base.GPUS[1]: True, base.NVME: True}, found.slots)
         self.assertEqual(found, self.partitions.find(self.uuid))
@@ -182,13 +206,13 @@ class SlotsTest(ReshapeTestCase):
         )
 
     def test_lpar_loses_all_slots(self):
-        self.assertEqual({}, self.reshape().slots)
+        self.assertEqual({}, self.change().slots)
 
     def test_slot_of_another_lpar_changes_nothing(self):
         before = self.document()
 
-        with self.assertRaises(exception.RestError):
-            self.reshape(base.FOREIGN_SLOT, memory_mb=4096)
+        with self.assertRaisesRegex(exception.RestError, 'database'):
+            self.change(base.FOREIGN_SLOT, memory_mb=4096)
 
         self.assertEqual(before, self.document())
 
@@ -197,12 +221,12 @@ class SlotsTest(ReshapeTestCase):
         calls = []
 
         with self.assertRaises(exception.PartitionNotFound):
-            self.reshape(before_change=lambda: calls.append(1))
+            self.change(before_write=lambda: calls.append(1))
 
         self.assertEqual([], calls)
 
 
-class FaultsTest(ReshapeTestCase):
+class FaultsTest(DocumentTestCase):
     """What is called before each try, and what becomes of the tries."""
 
     def setUp(self):
@@ -214,26 +238,26 @@ class FaultsTest(ReshapeTestCase):
             method='POST', match='LogicalPartition.update', nth=1, **fault
         )
 
-    def change(self, **sizes):
-        return self.reshape(
-            base.NVME, before_change=lambda: self.tries.append(1), **sizes
+    def try_it(self, **sizes):
+        return self.change(
+            base.NVME, before_write=lambda: self.tries.append(1), **sizes
         )
 
     def test_conflict_is_tried_again_with_present_document(self):
         self.fail(status=412)
 
-        found = self.change(memory_mb=4096)
+        found = self.try_it(memory_mb=4096)
 
-        self.assertEqual(4096, found.memory_mb)
+        self.assertEqual(4096, found.sizes.memory_mb)
         self.assertEqual({base.NVME: True}, found.slots)
         self.assertEqual([1, 1], self.tries)
 
     def test_lost_answer_leads_to_the_same_lpar(self):
         self.fail(drop=True, phase='after')
 
-        found = self.change(memory_mb=4096)
+        found = self.try_it(memory_mb=4096)
 
-        self.assertEqual(4096, found.memory_mb)
+        self.assertEqual(4096, found.sizes.memory_mb)
         self.assertEqual({base.NVME: True}, found.slots)
 
     def test_refusal_is_not_tried_again(self):
@@ -241,7 +265,7 @@ class FaultsTest(ReshapeTestCase):
         before = self.document()
 
         with self.assertRaises(exception.RestError):
-            self.change()
+            self.try_it()
 
         self.assertEqual([1], self.tries)
         self.assertEqual(before, self.document())
@@ -253,12 +277,59 @@ class FaultsTest(ReshapeTestCase):
             raise exception.ClaimFailed(instance='it', reason='not burned')
 
         with self.assertRaises(exception.ClaimFailed):
-            self.reshape(base.NVME, before_change=refuse)
+            self.change(base.NVME, before_write=refuse)
 
         self.assertEqual(before, self.document())
 
     def test_read_wrapper_has_what_the_host_reports(self):
-        found = self.change()
+        found = self.try_it()
 
         self.assertIsInstance(found.handle, logical_partition.LPAR)
         self.assertEqual('not activated', found.state)
+
+
+class CreationTest(DocumentTestCase):
+    """A new LPAR, whose document is written once."""
+
+    def setUp(self):
+        super().setUp()
+        self.tries = []
+
+    def make(self):
+        """Return the uuid of an LPAR that there is not."""
+        return types.SimpleNamespace(uuid=values.LPAR)
+
+    def write(self):
+        return self.partitions.write(
+            self.spec(base.GPUS[:2]),
+            lambda: self.tries.append(self.partitions.find(self.uuid)),
+            creates=True,
+        )
+
+    def test_new_lpar_is_as_specified(self):
+        found = self.write()
+
+        self.assertEqual([], found.differences(self.spec(base.GPUS[:2])))
+        self.assertEqual(found, self.partitions.find(self.uuid))
+        self.assertEqual([None], self.tries)
+
+    def test_refused_creation_leaves_no_lpar(self):
+        self.control.add_fault(
+            method='PUT', match='LogicalPartition.create', status=500, nth=1
+        )
+
+        with self.assertRaises(exception.RestError):
+            self.write()
+
+        self.assertEqual([None], self.tries)
+        self.assertIsNone(self.partitions.find(self.uuid))
+
+    def test_impossible_sizes_are_refused_before_the_last_step(self):
+        with self.assertRaises(exception.PartitionConflict):
+            self.partitions.write(
+                self.spec(memory_mb=0),
+                lambda: self.tries.append(1),
+                creates=True,
+            )
+
+        self.assertEqual([], self.tries)
