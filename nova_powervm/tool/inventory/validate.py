@@ -150,9 +150,7 @@ class Validate(base.Lister):
             return checked
         reading = None
         if not parsed_args.offline:
-            reading = host_reader.read_host(
-                self.app, parsed_args, or_offline=True
-            )
+            reading = host_reader.read_host(self.app, parsed_args)
             checked = [each.compare(reading) for each in checked]
         if parsed_args.accelerators:
             checked += _compare_files(checked[0], checked[1], reading)
