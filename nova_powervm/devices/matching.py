@@ -13,10 +13,9 @@
 """Decides which slots the inventory file offers, and why others are not."""
 
 import dataclasses
-import operator
-from collections.abc import Callable
 from collections.abc import Collection
 from collections.abc import Iterable
+from collections.abc import Iterator
 from collections.abc import Sequence
 from typing import Any
 
@@ -24,107 +23,45 @@ from nova_powervm.devices import names
 from nova_powervm.devices import policy as policies
 from nova_powervm.devices import slots
 
-_Values = tuple[str | None, ...]
-#: A paragraph's position in the file, and its patterns in the group's order.
-_Candidate = tuple[int, tuple[str, ...]]
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Group:
-    """Paragraphs with the same keys.
-
-    :param exact: Returns a slot's values for the keys without wildcards; they
-        are looked up in ``candidates``.
-    :param patterns: The properties of the keys whose values have wildcards.
-    :param candidates: A result of ``exact`` to the paragraphs with these
-        values.
-    :param known: A cache: the positions of the candidates that match certain
-        values.
-    """
-
-    exact: Callable[[slots.Slot], Any]
-    patterns: tuple[policies.Property, ...]
-    candidates: dict[Any, list[_Candidate]] = dataclasses.field(
-        default_factory=dict
-    )
-    known: dict[tuple[Any, _Values], tuple[int, ...]] = dataclasses.field(
-        default_factory=dict
-    )
-
-    def find(self, slot: slots.Slot) -> Iterable[int]:
-        """Return the positions of the paragraphs that identify a slot."""
-        exact = self.exact(slot)
-        candidates = self.candidates.get(exact)
-        if candidates is None:
-            return ()
-        if not self.patterns:
-            return [place for place, _ in candidates]
-        varying = tuple(pattern.value_in(slot) for pattern in self.patterns)
-        found = self.known.get((exact, varying))
-        if found is None:
-            found = tuple(
-                place
-                for place, patterns in candidates
-                if all(map(policies.value_matches, patterns, varying))
-            )
-            self.known[exact, varying] = found
-        return found
+#: The attributes of a slot that paragraphs compare with fixed values.
+_Attributes = tuple[str, ...]
 
 
 class ParagraphIndex:
-    """Paragraphs of a policy, indexed by the properties that they compare.
+    """Paragraphs of a policy, indexed by the fixed values that they compare.
 
-    :meth:`.policy.Paragraph.identifies` is the definition; the index gives
-    the same result without trying each paragraph.
-
-    Paragraphs without wildcards are looked up by the slot's own numbers,
-    because formatting these as the file does would take longer. Patterns are
-    tried once for each value that the host reports.
+    The index selects the paragraphs that are worth a look:
+    :meth:`.policy.Paragraph.identifies` decides. A wildcard does not narrow
+    the selection.
 
     :param paragraphs: In the order of the file.
     """
 
     def __init__(self, paragraphs: Sequence[policies.Paragraph]) -> None:
         self._paragraphs = paragraphs
-        groups: dict[tuple[tuple[str, ...], tuple[str, ...]], _Group] = {}
+        self._places: dict[_Attributes, dict[tuple[Any, ...], list[int]]] = {}
         for place, paragraph in enumerate(paragraphs):
-            wanted = paragraph.identification
-            patterns = tuple(
-                sorted(k for k in wanted if policies.has_wildcard(wanted[k]))
-            )
-            exact = tuple(sorted(k for k in wanted if k not in patterns))
-            values = [
-                policies.PROPERTIES[k].slot_value(wanted[k]) for k in exact
-            ]
-            if not wanted or None in values:
-                # A paragraph without keys identifies nothing. A value that no
-                # slot can have must not match an unreported property.
-                continue
-            if (exact, patterns) not in groups:
-                groups[exact, patterns] = _group(exact, patterns)
-            groups[exact, patterns].candidates.setdefault(
-                values[0] if len(values) == 1 else tuple(values), []
-            ).append((place, tuple(wanted[key] for key in patterns)))
-        self._groups = tuple(groups.values())
+            fixed = {
+                policies.PROPERTIES[key].attribute: (
+                    policies.PROPERTIES[key].slot_value(value)
+                )
+                for key, value in sorted(paragraph.identification.items())
+                if not policies.has_wildcard(value)
+            }
+            by_values = self._places.setdefault(tuple(fixed), {})
+            by_values.setdefault(tuple(fixed.values()), []).append(place)
 
     def identifying(self, slot: slots.Slot) -> tuple[policies.Paragraph, ...]:
         """Return the paragraphs that identify a slot, in file order."""
-        places: list[int] = []
-        for group in self._groups:
-            places += group.find(slot)
-        return tuple(self._paragraphs[place] for place in sorted(places))
+        candidates = (
+            self._paragraphs[place] for place in sorted(self._select(slot))
+        )
+        return tuple(p for p in candidates if p.identifies(slot))
 
-
-def _group(exact: Sequence[str], patterns: Sequence[str]) -> _Group:
-    attributes = [policies.PROPERTIES[key].attribute for key in exact]
-    return _Group(
-        operator.attrgetter(*attributes) if attributes else _no_values,
-        tuple(policies.PROPERTIES[key] for key in patterns),
-    )
-
-
-def _no_values(_: slots.Slot) -> tuple[()]:
-    return ()
+    def _select(self, slot: slots.Slot) -> Iterator[int]:
+        for attributes, by_values in self._places.items():
+            values = tuple(getattr(slot, each) for each in attributes)
+            yield from by_values.get(values, ())
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

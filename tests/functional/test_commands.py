@@ -115,6 +115,23 @@ class CommandTestCase(base.PowerVMTestCase):
             )
         )
 
+    def allocate(self, consumer, resources):
+        """Replace the allocations of a consumer."""
+        known = self.placement.get(f'/allocations/{consumer}', version='1.28')
+        answer = self.placement.put(
+            f'/allocations/{consumer}',
+            {
+                'allocations': {
+                    uuid: {'resources': r} for uuid, r in resources.items()
+                },
+                'consumer_generation': known.body.get('consumer_generation'),
+                'project_id': self.api.project_id,
+                'user_id': 'admin',
+            },
+            version='1.28',
+        )
+        self.assertEqual(204, answer.status, answer.body)
+
     def set_traits(self, uuid, traits):
         """Replace a provider's traits."""
         answer = self.placement.put(
@@ -183,12 +200,12 @@ class DiffTest(CommandTestCase):
 
         # leaked: somebody without an LPAR; an LPAR without its allocation
         nobody = uuidutils.generate_uuid()
-        self._allocate(nobody, {uuid: {'CUSTOM_GPU': 1}})
+        self.allocate(nobody, {uuid: {'CUSTOM_GPU': 1}})
         code, (row,) = self.rows('diff')
         self.assertEqual((3, 'leaked'), (code, row['Kind']))
         self.assertIn(f'{nobody}, which has no LPAR', row['Difference'])
-        self._allocate(nobody, {})
-        self._allocate(server['id'], {root: {'VCPU': 1}})
+        self.allocate(nobody, {})
+        self.allocate(server['id'], {root: {'VCPU': 1}})
         code, (stale, leaked) = self.rows('diff')
         for kind, row in (('stale', stale), ('leaked', leaked)):
             self.assertEqual(
@@ -219,22 +236,6 @@ class DiffTest(CommandTestCase):
         _, shown = self.rows('show', path, '--offered')
         for row in shown:
             self.assertNotIn('CUSTOM_TESLA_V100', row['Traits'])
-
-    def _allocate(self, consumer, resources):
-        known = self.placement.get(f'/allocations/{consumer}', version='1.28')
-        answer = self.placement.put(
-            f'/allocations/{consumer}',
-            {
-                'allocations': {
-                    uuid: {'resources': r} for uuid, r in resources.items()
-                },
-                'consumer_generation': known.body.get('consumer_generation'),
-                'project_id': self.api.project_id,
-                'user_id': 'admin',
-            },
-            version='1.28',
-        )
-        self.assertEqual(204, answer.status, answer.body)
 
     def _delete_provider(self, uuid):
         fixture = self.placement.fixture
@@ -325,9 +326,11 @@ class ReleaseTest(CommandTestCase):
 
         # Nobody can be asked; a dry run; no.
         name = self.slot_providers()[first]['name']
-        code, _, err = self.run_command('release', name)
-        self.assertEqual(4, code)
+        code, rows = self.rows('release', name)
+        self.assertEqual((2, 'not released'), (code, rows[0]['State']))
+        _, _, err = self.run_command('release', name)
         self.assertIn('give --yes', err)
+        self.assertEqual(1, self.reserved(burned))
         code, rows = self.rows('release', burned, '--dry-run')
         self.assertEqual((0, 'would be released'), (code, rows[0]['State']))
         code, _, err = self.run_command('release', burned, answer='\n')
@@ -345,6 +348,56 @@ class ReleaseTest(CommandTestCase):
         code, _, err = self.run_command('release', burned, '--yes')
         self.assertIn('it is not burned', err)
         self.assertEqual(1, self.reserved(allocated))
+
+    def test_release_refuses_device_that_guest_has_without_allocation(self):
+        self.start_host()
+        server = self.boot(base.gpu_groups(1))
+        (index,) = self.allocated_slots(server)
+        burned = self.burn(index)
+        # What Placement has after a rebuild that was refused.
+        self.allocate(server['id'], {})
+        slot = f'{index:08X}'
+        name = server['OS-EXT-SRV-ATTR:instance_name']
+
+        # It is not offered for cleaning either.
+        code, out, err = self.run_command('release', '-f', 'json')
+        self.assertEqual((0, []), (code, json.loads(out)))
+        self.assertIn(f'owned by partition {name}', err)
+
+        for words in (['--yes'], ['--dry-run']):
+            code, _, err = self.run_command('release', slot, *words)
+            self.assertEqual(2, code)
+            self.assertIn(f'owned by partition {name}', err)
+        self.assertEqual(1, self.reserved(burned))
+
+        self._delete_server(server)
+        code, rows = self.rows('release', slot, '--yes')
+        self.assertEqual((0, 'released'), (code, rows[0]['State']))
+        self.assertEqual(0, self.reserved(burned))
+
+    def test_release_changes_nothing_without_answer_of_host(self):
+        self.start_host()
+        first = min(self.slot_providers())
+        burned = self.burn(first)
+        deaf = self.nova_conf(
+            powervm={
+                'rest_url': 'http://127.0.0.1:1',
+                'rest_username': 'someone',
+                'rest_password': 'secret',
+            }
+        )
+        for named in ([], [f'{first:08X}', '--yes']):
+            code, out, err = self.run_command('release', *named, conf=deaf)
+            self.assertEqual((4, ''), (code, out))
+            self.assertIn('[powervm]rest_url', err)
+        self.assertEqual(1, self.reserved(burned))
+
+        # Nor for a slot that the host does not report.
+        self.control().pull(f'{first:08X}', remove=True)
+        code, _, err = self.run_command('release', f'{first:08X}', '--yes')
+        self.assertEqual(2, code)
+        self.assertIn('does not report its slot', err)
+        self.assertEqual(1, self.reserved(burned))
 
     def test_release_names_all_refused_slots_and_changes_none(self):
         self.start_host()

@@ -46,9 +46,15 @@ class EvacuateTest(one_time_use.OneTimeUseTestCase):
         self.assert_burned(INDEX, host='host1')
         self.assertEqual(set(), self.burned('host2'))
         self.fail_host('host1')
+        logged = len(self.logged())
 
         server = self._evacuate_server(server, expected_host='host2')
 
+        # The LPAR does not get the new device before it is burned.
+        self.assertRegex(
+            self.logged()[logged:],
+            f'(?s)Burned .* in slot {INDEX:08X}.*Created LPAR',
+        )
         # Nova keeps the allocations on both hosts for now.
         providers = {
             self.slot_providers(host)[INDEX]['uuid']

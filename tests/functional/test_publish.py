@@ -331,13 +331,25 @@ class ForeignProviderTest(base.PowerVMTestCase):
 
     def test_provider_with_another_name_is_kept(self):
         self.start_host(inventory=NOTHING)
-        uuid = self.add_child('somebody else')
-
-        self.restart_host(inventory=NOTHING)
-        self._run_periodics()
-
+        uuid = self.add_child('somebody else', ['HW_GPU_API_VULKAN'])
+        self.set_inventory(uuid, {'FPGA': {'total': 4, 'reserved': 1}})
         root = self._get_provider_uuid_by_host('host1')
-        self.assertIn(uuid, self._get_all_rp_uuids_in_a_tree(root))
+        before = self.content(uuid)
+
+        for inventory in (NOTHING, base.GPUS, NOTHING):
+            self.restart_host(inventory=inventory)
+            self._run_periodics()
+
+            self.assertIn(uuid, self._get_all_rp_uuids_in_a_tree(root))
+            self.assertEqual(before, self.content(uuid))
+
+    def content(self, uuid):
+        """Return a provider with its generation, inventory and traits."""
+        return (
+            self._get_resource_provider_by_uuid(uuid),
+            self._get_provider_inventory(uuid),
+            self._get_provider_traits(uuid),
+        )
 
     def test_update_keeps_reservation_of_operator(self):
         self.start_host()

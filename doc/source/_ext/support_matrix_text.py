@@ -73,12 +73,17 @@ def page(features: Iterable[Feature]) -> Iterator[str]:
         if not members:
             continue
         yield from (title, '-' * len(title), '')
-        yield from _summary(members)
+        yield from _summary(members, _source(members[0]))
         for feature in members:
             yield from _details(feature)
 
 
-def _summary(features: Iterable[Feature]) -> Iterator[str]:
+def _source(feature: Feature) -> str:
+    """Tell who says whether drivers have to support a feature."""
+    return 'We say' if feature.key.startswith('device.') else 'Nova says'
+
+
+def _summary(features: Iterable[Feature], source: str) -> Iterator[str]:
     yield from (
         '.. list-table::',
         '   :header-rows: 1',
@@ -86,7 +91,7 @@ def _summary(features: Iterable[Feature]) -> Iterator[str]:
         '   :class: support-matrix',
         '',
         '   * - Feature',
-        '     - Nova says',
+        f'     - {source}',
         '     - PowerVM',
     )
     for feature in features:

@@ -30,6 +30,11 @@ NOVA = 'nova-compute'
 CYBORG = 'cyborg-agent'
 
 _STDIN = '-'
+_NOT_CHECKED = (
+    'Not checked without a host: whether two paragraphs identify the same '
+    'device there, whether each identifies one, and whether a device has an '
+    'external connection.'
+)
 _READ = file_findings.Access.READ
 
 
@@ -42,7 +47,8 @@ class CheckedFile:
     :param text: Text of the file, for excerpts.
     :param found: The findings.
     :param policy: Content of a valid file.
-    :param offer: Lines that describe the offered devices, if a host was read.
+    :param offer: Lines that describe the offered devices if a host was read,
+        or else what could not be checked.
     :param access: Whether the file could be read.
     :param other_source: Name of the other file of a comparison.
     """
@@ -76,6 +82,16 @@ class CheckedFile:
             self,
             found=(*self.found, *found),
             offer=tuple(file_findings.describe_offer(self.policy, reading)),
+        )
+
+    def compare_paragraphs(self) -> 'CheckedFile':
+        """Add what can be told about a valid file without a host."""
+        if self.policy is None:
+            return self
+        return dataclasses.replace(
+            self,
+            found=(*self.found, *file_findings.find_clashes(self.policy)),
+            offer=(_NOT_CHECKED,),
         )
 
 

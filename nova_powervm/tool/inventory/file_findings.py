@@ -153,12 +153,7 @@ def find_overlaps(
     :param accelerators: Cyborg's file.
     """
     for found in shared_files.find_overlaps(accelerators, policy):
-        other = f'{found.nova_paragraph} of {policy.source}'
-        what = (
-            f'it also identifies each device that {other} identifies'
-            if found.is_wider
-            else f'{other} identifies each of its devices, too'
-        )
+        what = _describe_overlap(found, f'{found.other} of {policy.source}')
         doubt = ', unless another paragraph denies it'
         yield Finding(
             Severity.WARNING,
@@ -170,6 +165,30 @@ def find_overlaps(
                 'neither service offers it',
             ),
         )
+
+
+def find_clashes(policy: policies.Policy) -> Iterator[Finding]:
+    """Find paragraphs that identify the same devices on any host.
+
+    :param policy: The parsed file.
+    """
+    for found in shared_files.find_clashes(policy):
+        yield Finding(
+            Severity.WARNING,
+            _problem(
+                found.paragraph,
+                _describe_overlap(found, str(found.other)),
+                'change the identification sections so that each device is '
+                'identified by one paragraph only: on a host with such a '
+                'device, the service does not start',
+            ),
+        )
+
+
+def _describe_overlap(found: shared_files.Overlap, other: str) -> str:
+    if found.is_wider:
+        return f'it also identifies each device that {other} identifies'
+    return f'{other} identifies each of its devices, too'
 
 
 def find_host_mismatches(

@@ -73,6 +73,32 @@ def add_host_options(
         metavar='NAME',
         help='name of the system, if the stored response has several',
     )
+    _add_timeout(group)
+    cure = ', or give a stored response with --system-xml'
+    if offline:
+        cure += ', or --offline'
+        where.add_argument(
+            '--offline', action='store_true', help='do not read a host'
+        )
+    parser.set_defaults(host_cure=cure)
+
+
+def add_live_host_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of a command that only the host itself can answer.
+
+    :param parser: The parser of the command.
+    """
+    _add_timeout(
+        parser.add_argument_group(
+            'host',
+            'the PowerVM REST API that the [powervm] options in nova.conf '
+            'name is asked who owns the slots',
+        )
+    )
+    parser.set_defaults(host_cure='', system_xml=None)
+
+
+def _add_timeout(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         '--timeout',
         type=_seconds,
@@ -81,24 +107,19 @@ def add_host_options(
         '[powervm]rest_read_timeout in nova.conf, or '
         f'{options.READ_TIMEOUT})',
     )
-    if offline:
-        where.add_argument(
-            '--offline', action='store_true', help='do not read a host'
-        )
 
 
 def read_host(
     app: 'base.App',
     parsed_args: argparse.Namespace,
     lpars: bool = False,
-    or_offline: bool = False,
 ) -> HostReading:
     """Read the host from the source that the options select.
 
     :param app: The application, for its configuration.
-    :param parsed_args: Arguments with the options of :func:`add_host_options`.
+    :param parsed_args: Arguments with the options of :func:`add_host_options`
+        or :func:`add_live_host_options`.
     :param lpars: Whether to read the LPARs, too; the REST API is needed.
-    :param or_offline: Whether the command can work without a host.
     :raises nova_powervm.exception.PowerVMError: The host can't be read.
     """
     if parsed_args.system_xml:
@@ -127,9 +148,7 @@ def read_host(
     with wait_notice.announce_wait(
         once, app.NAME, app.stderr, '--timeout, or [powervm]rest_read_timeout'
     ):
-        return _read_server(
-            app, once, lpars, ', or --offline' if or_offline else ''
-        )
+        return _read_server(app, once, lpars, parsed_args.host_cure)
 
 
 def _seconds(text: str) -> int:
@@ -161,8 +180,7 @@ def _read_server(
         raise exception.ConfigurationError(
             reason=f'The PowerVM REST server cannot be read: {server} does '
             f'not answer ({_shortest(error)}). Check [powervm]rest_url in '
-            f'{" and ".join(app.config.files) or "nova.conf"}, or give a '
-            f'stored response with --system-xml{cure}.'
+            f'{" and ".join(app.config.files) or "nova.conf"}{cure}.'
         ) from error
     return found
 

@@ -14,6 +14,7 @@
 
 import argparse
 import textwrap
+from collections.abc import Collection
 from collections.abc import Iterable
 from collections.abc import Sequence
 from typing import Any
@@ -22,6 +23,7 @@ from nova_powervm import exception
 from nova_powervm.devices import slots
 from nova_powervm.tool import errors
 from nova_powervm.tool.inventory import base
+from nova_powervm.tool.inventory import host_reader
 from nova_powervm.tool.inventory import placement_client
 from nova_powervm.tool.rules import placement_tree
 from nova_powervm.tool.rules import releasing
@@ -39,7 +41,14 @@ Placement then has the trait HW_PCI_ONE_TIME_USE, total 1, reserved 1 and, once
 the instance is gone, used 0. This command sets reserved to 0, so that the
 device can be allocated again. It does not clean the device: clean it first.
 
-Without arguments, the command lists the devices that need cleaning.
+The command asks the host, too: a device that a partition has is not released,
+whatever Placement says. If the host does not answer, nothing is released.
+
+Without arguments, the command lists the devices that need cleaning, and leaves
+out those that a partition has.
+
+Without --yes, the command asks for confirmation. If standard input is not a
+terminal, it changes nothing and exits with code 2.
 
 The command names all slots that are refused, changes nothing, and exits with
 code 2 if one of these reasons applies to any of the slots:
@@ -89,6 +98,7 @@ class Release(base.Lister):
         parser.add_argument(
             '--yes', action='store_true', help='do not ask for confirmation'
         )
+        host_reader.add_live_host_options(parser)
         placement_client.add_node_option(parser)
         return parser
 
@@ -99,12 +109,12 @@ class Release(base.Lister):
         placement = placement_client.connect_placement(self.app.config.conf)
         node = parsed_args.node or self.app.config.nodename
         tree = placement.tree(node)
+        reading = host_reader.read_host(self.app, parsed_args)
         if not parsed_args.which:
-            waiting = releasing.find_used_devices(tree)
-            if not waiting:
-                self.note(f'No device of {node} needs cleaning.')
-            return _table((o, 'needs cleaning') for o in waiting)
-        chosen, refused = _choose(parsed_args.which, tree)
+            return self._list_waiting(tree, reading.view.io_slots)
+        chosen, refused = _choose(
+            parsed_args.which, tree, reading.view.io_slots
+        )
         if refused:
             self._refuse(refused, len(parsed_args.which))
             return _table((o, 'not released') for o in chosen)
@@ -114,6 +124,21 @@ class Release(base.Lister):
             self.status = REFUSED
             return _table((o, 'not released') for o in chosen)
         return _table([(o, self._release(placement, o)) for o in chosen])
+
+    def _list_waiting(
+        self, tree: placement_tree.Tree, io_slots: Collection[slots.Slot]
+    ) -> tuple[Sequence[str], Iterable[Any]]:
+        waiting = []
+        for provider in releasing.find_used_devices(tree):
+            try:
+                releasing.check_unowned(provider, io_slots)
+            except errors.ReleaseRefused as error:
+                self.complain(error)
+            else:
+                waiting.append(provider)
+        if not waiting:
+            self.note(f'No device of {tree.node} needs cleaning.')
+        return _table((o, 'needs cleaning') for o in waiting)
 
     def _refuse(
         self, refused: Sequence[errors.ReleaseRefused], named: int
@@ -129,10 +154,11 @@ class Release(base.Lister):
         self, chosen: Sequence[placement_tree.PlacementProvider]
     ) -> bool:
         if not self.app.stdin.isatty():
-            raise exception.ConfigurationError(
-                reason='standard input is not a terminal, so the release '
-                'cannot be confirmed: give --yes'
+            self.complain(
+                'standard input is not a terminal, so the release cannot be '
+                'confirmed: give --yes'
             )
+            return False
         for provider in chosen:
             print(f'{_slot(provider)}  {provider.name}', file=self.app.stderr)
         self.app.stderr.write(
@@ -194,7 +220,9 @@ def release(
 
 
 def _choose(
-    which: Iterable[str], tree: placement_tree.Tree
+    which: Iterable[str],
+    tree: placement_tree.Tree,
+    io_slots: Collection[slots.Slot],
 ) -> tuple[
     list[placement_tree.PlacementProvider], list[errors.ReleaseRefused]
 ]:
@@ -210,6 +238,7 @@ def _choose(
             if provider.uuid not in chosen:
                 chosen[provider.uuid] = provider
                 releasing.check_releasable(provider)
+                releasing.check_unowned(provider, io_slots)
         except errors.ReleaseRefused as error:
             refused.append(error)
     return list(chosen.values()), refused

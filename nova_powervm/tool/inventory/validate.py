@@ -42,6 +42,10 @@ class Validate(base.Lister):
     --offline is given, the file is also compared with a host, to find
     paragraphs that may not do what they were meant to do.
 
+    With --offline, the command can compare paragraphs only with each other. It
+    warns of those that identify the same devices on any host. Two others may
+    still identify the same device of a certain host, which is an error there.
+
     With --accelerators, the file of Cyborg's slots is validated in the same
     way, for cyborg-agent, and both files are compared. A device in both is an
     error. With --offline, the command finds only paragraphs that identify all
@@ -149,10 +153,10 @@ class Validate(base.Lister):
         if all(each.policy is None for each in checked):
             return checked
         reading = None
-        if not parsed_args.offline:
-            reading = host_reader.read_host(
-                self.app, parsed_args, or_offline=True
-            )
+        if parsed_args.offline:
+            checked = [each.compare_paragraphs() for each in checked]
+        else:
+            reading = host_reader.read_host(self.app, parsed_args)
             checked = [each.compare(reading) for each in checked]
         if parsed_args.accelerators:
             checked += _compare_files(checked[0], checked[1], reading)

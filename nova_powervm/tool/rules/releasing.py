@@ -17,6 +17,7 @@ total. After the device has been cleaned, an operator has to lower reserved
 again: the driver never does.
 """
 
+from collections.abc import Iterable
 from collections.abc import Sequence
 from typing import Any
 
@@ -31,6 +32,9 @@ REFUSALS = {
     'ambiguous': 'the slot has two providers: give the UUID of one',
     'foreign': 'the provider does not belong to a slot',
     'allocated': 'the device is allocated to an instance or a migration',
+    'owned': 'a partition owns the slot, according to the host',
+    'unreported': 'the host does not report the slot, or reports it at '
+    'another location than Placement',
     'withdrawn': 'the driver has withdrawn the device, and will restore it',
     'not-one-time': 'it is not a one-time-use device; a unit that an '
     'operator has reserved is released with the openstack command',
@@ -128,13 +132,71 @@ def check_releasable(provider: placement_tree.PlacementProvider) -> None:
             'not-one-time',
             which,
             'it is not a one-time-use device. If an operator has reserved '
-            'it, run: openstack resource provider inventory set --amend '
-            f'--resource {_classes(provider)}:reserved=0 {provider.uuid}',
+            f'it, run: {_reserved_command(provider)}',
         )
     if not provider.reserved:
         raise make_refusal(
             'not-burned', which, 'it is not burned: reserved is 0'
         )
+
+
+def check_unowned(
+    provider: placement_tree.PlacementProvider,
+    io_slots: Iterable[slots.Slot],
+) -> None:
+    """Check that no partition has a device, according to the host.
+
+    Placement alone can be wrong: after a refused rebuild, Nova may have
+    removed the allocations of a server that still runs with its device.
+
+    :param provider: The provider of the device.
+    :param io_slots: All slots of the host, as it reports them now.
+    :raises errors.ReleaseRefused: A partition has the device, or the host
+        does not tell.
+    """
+    which = str(provider)
+    found = [s for s in io_slots if s.drc_index == provider.drc_index]
+    owners = [str(slot.owner) for slot in found if slot.owner]
+    if owners:
+        raise make_refusal(
+            'owned',
+            which,
+            f'its slot is owned by {" and ".join(owners)}. If that is an '
+            'instance, the device is in use, whatever Placement says. '
+            'Otherwise, remove the slot from the partition first',
+        )
+    if not any(_is_at(provider, slot) for slot in found):
+        raise make_refusal(
+            'unreported',
+            which,
+            'the host does not report its slot, so it may be in use. Check '
+            'that [powervm]rest_url names the host of this compute node. If '
+            f'the slot is gone for good, run: {_reserved_command(provider)}',
+        )
+
+
+def _is_at(
+    provider: placement_tree.PlacementProvider, slot: slots.Slot
+) -> bool:
+    """Return whether a slot is where Placement has its provider.
+
+    DRC indexes are the same on many hosts, but a location code names the
+    enclosure.
+    """
+    if not slot.drc_name:
+        return True
+    location = names.property_trait('drc_name', slot.drc_name)
+    known = names.property_trait('drc_name', '')
+    return location in provider.traits or not any(
+        trait.startswith(known) for trait in provider.traits
+    )
+
+
+def _reserved_command(provider: placement_tree.PlacementProvider) -> str:
+    return (
+        'openstack resource provider inventory set --amend --resource '
+        f'{_classes(provider)}:reserved=0 {provider.uuid}'
+    )
 
 
 def _classes(provider: placement_tree.PlacementProvider) -> str:

@@ -10,14 +10,16 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Devices that Nova's and Cyborg's files both identify, without a host.
+"""Devices that two paragraphs identify, without a host.
 
-With a host, :mod:`nova_powervm.devices.accelerator_policy` finds them slot by
-slot. Without one, paragraphs can only be compared with each other: one that is
-at least as wide as another identifies all of its devices.
+The paragraphs are in one file, or in Nova's and Cyborg's. With a host, the
+devices are found slot by slot. Without one, paragraphs can only be compared
+with each other: one that is at least as wide as another identifies all of its
+devices.
 """
 
 import dataclasses
+import itertools
 from collections.abc import Iterator
 
 from nova_powervm.devices import policy as policies
@@ -27,18 +29,19 @@ from nova_powervm.devices import policy as policies
 class Overlap:
     """Two paragraphs, one of which identifies all devices of the other.
 
-    :param paragraph: The paragraph of Cyborg's file.
-    :param nova_paragraph: That of Nova's inventory file.
-    :param is_wider: Whether Cyborg's identifies all devices of Nova's, and
-        perhaps more. Otherwise it is the other way round.
+    :param paragraph: The paragraph of Cyborg's file, or the later one of a
+        single file.
+    :param other: That of Nova's inventory file, or the earlier one.
+    :param is_wider: Whether ``paragraph`` identifies all devices of ``other``,
+        and perhaps more. Otherwise it is the other way round.
     :param is_in_doubt: Whether a paragraph of either file may deny the
         devices.
     """
 
     paragraph: policies.Paragraph
-    nova_paragraph: policies.Paragraph
+    other: policies.Paragraph
     is_wider: bool
-    is_in_doubt: bool
+    is_in_doubt: bool = False
 
 
 def find_overlaps(
@@ -62,6 +65,22 @@ def find_overlaps(
                 yield Overlap(paragraph, novas, True, is_in_doubt)
 
 
+def find_clashes(policy: policies.Policy) -> Iterator[Overlap]:
+    """Find the paragraphs of one file that identify the same devices.
+
+    A denial does not help: two allowing paragraphs for one device are an error
+    in any case.
+
+    :param policy: The content of the file.
+    """
+    allowing = filter(_allows, policy.paragraphs)
+    for earlier, paragraph in itertools.combinations(allowing, 2):
+        if _covers(earlier, paragraph):
+            yield Overlap(paragraph, earlier, False)
+        elif _covers(paragraph, earlier):
+            yield Overlap(paragraph, earlier, True)
+
+
 def _allows(paragraph: policies.Paragraph) -> bool:
     return paragraph.allow
 
@@ -69,17 +88,23 @@ def _allows(paragraph: policies.Paragraph) -> bool:
 def _covers(wide: policies.Paragraph, narrow: policies.Paragraph) -> bool:
     """Return whether a paragraph identifies all devices of another."""
     return bool(wide.identification) and all(
-        _takes_all(wanted, narrow.identification.get(key))
+        _takes_all(key, wanted, narrow.identification.get(key))
         for key, wanted in wide.identification.items()
     )
 
 
-def _takes_all(wanted: str, other: str | None) -> bool:
-    """Return whether a value or pattern takes all that another one takes."""
-    if other is None:
-        return False
+def _takes_all(key: str, wanted: str, other: str | None) -> bool:
+    """Return whether a value or pattern takes all that another one takes.
+
+    :param key: The key of both.
+    :param other: None if the other paragraph does not have the key.
+    """
     if wanted == other:
         return True
-    return not policies.has_wildcard(other) and policies.value_matches(
-        wanted, other
-    )
+    if not policies.has_wildcard(wanted):
+        return False
+    if other is None or policies.has_wildcard(other):
+        # Each value that a host can report.
+        digits = policies.PROPERTIES[key].digits
+        return set(wanted) <= set('*?' if digits else '*')
+    return policies.value_matches(wanted, other)

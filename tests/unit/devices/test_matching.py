@@ -139,8 +139,12 @@ class ConflictTest(unittest.TestCase):
         self.assertEqual('conflict', verdicts[0].reason.code)
 
     def test_denying_paragraphs_do_not_conflict(self):
-        verdicts = judge(slot(), paragraphs=(GPUS, NOT_THIS, NOT_THIS))
+        nor_this = dataclasses.replace(NOT_THIS, name='nor this', line=9)
+        verdicts = judge(slot(), paragraphs=(GPUS, NOT_THIS, nor_this))
         self.assertEqual((), matching.conflicts(verdicts))
+        (verdict,) = verdicts
+        self.assertEqual('denied', verdict.reason.code)
+        self.assertEqual((NOT_THIS, nor_this), verdict.denials)
 
     def test_empty_slot_does_not_conflict(self):
         verdicts = judge(slot(pci_class=0xFFFF), paragraphs=(GPUS, BY_NAME))

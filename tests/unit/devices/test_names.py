@@ -76,16 +76,27 @@ class GeneratedTraitsTest(unittest.TestCase):
     def test_slot_with_all_properties_has_eight_traits(self):
         self.assertEqual(
             {
-                'CUSTOM_POWERVM_IOSLOT_VENDOR_ID_10DE',
-                'CUSTOM_POWERVM_IOSLOT_DEVICE_ID_1EB8',
-                'CUSTOM_POWERVM_IOSLOT_SUBSYS_VENDOR_ID_10DE',
-                'CUSTOM_POWERVM_IOSLOT_SUBSYS_DEVICE_ID_12A2',
+                'CUSTOM_POWERVM_IOSLOT_VENDOR_ID_000A',
+                'CUSTOM_POWERVM_IOSLOT_DEVICE_ID_00B1',
+                'CUSTOM_POWERVM_IOSLOT_SUBSYS_VENDOR_ID_0C12',
+                'CUSTOM_POWERVM_IOSLOT_SUBSYS_DEVICE_ID_000D',
                 'CUSTOM_POWERVM_IOSLOT_CLASS_0302',
-                'CUSTOM_POWERVM_IOSLOT_REVISION_ID_A1',
-                'CUSTOM_POWERVM_IOSLOT_DRC_INDEX_21010020',
+                'CUSTOM_POWERVM_IOSLOT_REVISION_ID_0E',
+                'CUSTOM_POWERVM_IOSLOT_DRC_INDEX_0101002F',
                 'CUSTOM_POWERVM_IOSLOT_DRC_NAME_U78CB_001_WZS0JZB_P1_C2',
             },
-            names.generated_traits(slot()),
+            # Each has another value, and most begin with a zero.
+            names.generated_traits(
+                slot(
+                    vendor_id=0xA,
+                    device_id=0xB1,
+                    subsys_vendor_id=0xC12,
+                    subsys_device_id=0xD,
+                    pci_class=0x302,
+                    revision_id=0xE,
+                    drc_index=0x101002F,
+                )
+            ),
         )
 
     @ddt.named_data(

@@ -16,6 +16,7 @@ import unittest
 
 import ddt
 
+from nova_powervm.devices import matching
 from nova_powervm.devices import policy
 from tests.unit.devices.values import slot
 
@@ -43,7 +44,12 @@ LEAST = slot(
 
 
 def identifies(slot, **identification):
-    return policy.Paragraph('p', identification).identifies(slot)
+    """Ask a paragraph, which has to be what the index of a file finds."""
+    paragraph = policy.Paragraph('p', identification)
+    identified = paragraph.identifies(slot)
+    found = matching.ParagraphIndex([paragraph]).identifying(slot)
+    assert found == ((paragraph,) if identified else ()), found
+    return identified
 
 
 @ddt.ddt

@@ -82,6 +82,16 @@ class PageTest(unittest.TestCase):
             titles, [line for line in self.lines if line in titles]
         )
 
+    def test_heading_tells_whose_classification_it_is(self):
+        self.assertEqual(
+            ['We say', 'Nova says'],
+            [
+                line[7:]
+                for line in self.lines
+                if line.endswith(' say') or line.endswith(' says')
+            ],
+        )
+
     def test_tests_are_apart_from_the_note(self):
         self.assertIn('Done.', self.lines)
         self.assertIn('   Tests: ``tests.a.B.c``, ``tests.d``', self.lines)

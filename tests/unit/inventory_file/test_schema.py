@@ -144,7 +144,9 @@ class SchemaTest(unittest.TestCase):
     @ddt.named_data(
         ['no section', 'p: {}'],
         ['other sections only', 'p: {allow: true, resource_class: CUSTOM_A}'],
+        ['denial only', 'p: {allow: false}'],
         ['no key', 'p: {identification: {}}'],
+        ['no key beside a denial', 'p: {allow: false, identification: {}}'],
     )
     def test_schema_and_parser_require_identification(self, text):
         self.assertFalse(VALIDATOR.is_valid(yaml.safe_load(text)))

@@ -139,7 +139,7 @@ class ListenTest(CleanTestCase):
         self.addCleanup(server.wait)
         self.addCleanup(server.stop)
 
-    def notify(self, event=sample.EVENT, host='host1'):
+    def notify(self, event='instance.delete.end', host='host1'):
         oslo_messaging.Notifier(
             self.transport,
             publisher_id=f'nova-compute:{host}',

@@ -110,7 +110,25 @@ class OfflineTest(base.ToolTestCase):
         self.assertIn('2 errors, 0 warnings', lines[-1])
 
     def test_valid_file_has_no_problems(self):
-        self.assertIn('checked.yaml: no problems.', self.check(base.GPUS).out)
+        *_, summary, unchecked = self.check(base.GPUS).out.splitlines()
+        self.assertIn('checked.yaml: no problems.', summary)
+        self.assertIn('Not checked without a host: ', unchecked)
+        self.assertNotIn('Not checked', self.check(BAD).out)
+
+    def test_overlap_on_any_host_is_a_warning(self):
+        text = base.GPUS + (
+            'rest:\n  identification: {drc_name: "*"}\n'
+            '  resource_class: CUSTOM_REST\n'
+        )
+        result = self.check(text, '-f', 'json')
+        self.assertEqual(1, result.status)
+        (row,) = result.json
+        self.assertEqual(('warning', 'rest'), _named(row))
+        self.assertIn(
+            "each device that paragraph 'gpus' (line 1) identifies",
+            row['Problem'],
+        )
+        self.assertEqual(0, self.check(CLASHING).status)
 
     def test_empty_file_is_a_warning_and_nova_compute_starts(self):
         result = self.check('# nothing\n')

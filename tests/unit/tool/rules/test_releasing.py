@@ -15,6 +15,7 @@
 import unittest
 
 from nova_powervm.devices import names
+from nova_powervm.devices import slots
 from nova_powervm.tool import errors
 from nova_powervm.tool.rules import placement_tree
 from nova_powervm.tool.rules import releasing
@@ -131,6 +132,41 @@ class ReleasingTest(unittest.TestCase):
             releasing.check_releasable,
             burned(inventory=inventory),
         )
+
+    def test_slot_without_owner_is_releasable(self):
+        at = {names.property_trait('drc_name', values.slot().drc_name)}
+        for provider, slot in (
+            (burned(traits=frozenset(at)), values.slot()),
+            (burned(), values.slot()),
+            (burned(traits=frozenset(at)), values.slot(drc_name=None)),
+        ):
+            releasing.check_unowned(provider, [values.slot(drc_index=5), slot])
+
+    def test_owned_slot_is_refused(self):
+        for kind in slots.PartitionKind:
+            owner = values.client(kind=kind, name='someone')
+            self.assert_refused(
+                'owned',
+                f'its slot is owned by {kind} someone',
+                releasing.check_unowned,
+                burned(),
+                [values.slot(), values.slot(owner=owner)],
+            )
+
+    def test_slot_that_host_does_not_report_is_refused(self):
+        elsewhere = names.property_trait('drc_name', 'U78D2.OTHER-P1-C2')
+        for provider, io_slots in (
+            (burned(), []),
+            (burned(), [values.slot(drc_index=5)]),
+            (burned(traits=frozenset({elsewhere})), [values.slot()]),
+        ):
+            self.assert_refused(
+                'unreported',
+                f'--resource CUSTOM_GPU:reserved=0 {UUID}',
+                releasing.check_unowned,
+                provider,
+                io_slots,
+            )
 
     def test_kind_of_refusal_without_help_is_an_error(self):
         with self.assertRaises(ValueError):

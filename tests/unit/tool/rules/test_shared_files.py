@@ -55,9 +55,45 @@ class OverlapTest(unittest.TestCase):
                     [], find([paragraph(**cyborgs)], [paragraph(**novas)])
                 )
 
+    def test_wildcard_for_anything_takes_what_does_not_name_its_key(self):
+        gpus = {'vendor_id': '10DE'}
+        for wide, is_found in (
+            ({'drc_name': '*'}, True),
+            ({'drc_name': '**', 'vendor_id': '1*'}, True),
+            ({'class': '????'}, True),
+            ({'drc_name': '*', 'vendor_id': '1014'}, False),
+            ({'drc_name': '?'}, False),
+            ({'class': '03*'}, False),
+        ):
+            with self.subTest(wide=wide):
+                found = find([paragraph(**wide)], [paragraph(**gpus)])
+                self.assertEqual(
+                    [True] * is_found, [f.is_wider for f in found]
+                )
+
     def test_denying_paragraph_leaves_a_doubt_and_is_no_overlap(self):
         gpus = paragraph(vendor_id='10DE')
         denied = paragraph('denied', allow=False, vendor_id='10DE')
         (found,) = find([gpus], [gpus, denied])
         self.assertTrue(found.is_in_doubt)
         self.assertEqual([], find([gpus], [denied]))
+
+
+class ClashTest(unittest.TestCase):
+    def test_paragraphs_of_one_file_with_same_devices_are_found(self):
+        gpus = paragraph(vendor_id='10DE')
+        disks = paragraph('disks', vendor_id='144D')
+        anything = paragraph('anything', drc_name='*')
+        denied = paragraph('denied', allow=False, vendor_id='10DE')
+        found = shared_files.find_clashes(
+            policies.Policy((gpus, disks, denied, anything))
+        )
+        self.assertEqual(
+            [(anything, gpus, True), (anything, disks, True)],
+            [(f.paragraph, f.other, f.is_wider) for f in found],
+        )
+        found = shared_files.find_clashes(policies.Policy((anything, gpus)))
+        self.assertEqual(
+            [(gpus, anything, False)],
+            [(f.paragraph, f.other, f.is_wider) for f in found],
+        )
