@@ -622,29 +622,6 @@ class AttachInterfaceTest(networks.SharedTestCase):
         self.assertEqual(0, self.count('GET NetworkBridge.feed'))
         self.assertEqual([self.port['mac_address']], self.macs())
 
-    def story_port_of_neutron_gets_adapter_as_soon_as_nova_knows_it(self):
-        ports = self.neutron._ports
-        ports[self.more['id']].update(
-            {
-                'device_id': self.server['id'],
-                'device_owner': 'compute:nova',
-                'binding:host_id': 'host1',
-            }
-        )
-        self._reboot_server(self.server, hard=True)
-        self.assertEqual([self.port['mac_address']], self.macs())
-
-        # As [DEFAULT]heal_instance_info_cache_interval makes Nova do it.
-        self.computes['host1'].manager._heal_instance_info_cache(
-            nova_context.get_admin_context()
-        )
-        self._reboot_server(self.server, hard=True)
-
-        self.assertEqual(
-            sorted([self.port['mac_address'], self.more['mac_address']]),
-            self.macs(),
-        )
-
     def story_service_starts_with_running_server_without_rmc(self):
         self._stop_server(self.server)
         self.remove_adapters()
